@@ -1,0 +1,52 @@
+"""Every error that Paddock raises on purpose, with one message format.
+
+A message reads ``who: what was found, what is allowed, what to do``, for example
+``conv2d: x has 48 channels (axis -1 of [8, 56, 56, 48]) but weight [64, 3, 3, 32] expects 32``.
+The C++ core raises the first four by name; Python code raises all of them.
+"""
+
+from __future__ import annotations
+
+
+class PaddockError(Exception):
+    """Base of all errors raised on purpose, so that tools can print them without a traceback."""
+
+
+class ShapeError(PaddockError, ValueError):
+    """Shapes of an operator's inputs do not fit each other or its attributes."""
+
+
+class DTypeError(PaddockError, TypeError):
+    """An operator was given a data type that it does not take."""
+
+
+class AttributeValueError(PaddockError, ValueError):
+    """An operator's attribute or a function's argument has a value outside its range."""
+
+
+class NotSupportedError(PaddockError, NotImplementedError):
+    """A combination is valid but has no kernel, gradient or implementation here."""
+
+
+class GradientError(PaddockError, RuntimeError):
+    """A gradient was asked for where none can be computed."""
+
+
+class TraceError(PaddockError, RuntimeError):
+    """A function cannot be traced into a Program; the message names the user's line."""
+
+
+class ConfigError(PaddockError, ValueError):
+    """A configuration file or override is wrong; the message names file, line and key."""
+
+
+class DataError(PaddockError, ValueError):
+    """A data file (image, annotation, list) is missing, damaged or inconsistent."""
+
+
+class CheckpointError(PaddockError, RuntimeError):
+    """A checkpoint or weight file is missing, damaged, or belongs to another model."""
+
+
+class NumericsError(PaddockError, ArithmeticError):
+    """A loss or gradient became NaN or infinite; the message names the term and the batch."""
