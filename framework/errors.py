@@ -44,6 +44,10 @@ class DataError(PaddockError, ValueError):
     """A data file (image, annotation, list) is missing, damaged or inconsistent."""
 
 
+class WorkerError(PaddockError, RuntimeError):
+    """A worker process could not start or died; the message says how."""
+
+
 class CheckpointError(PaddockError, RuntimeError):
     """A checkpoint or weight file is missing, damaged, or belongs to another model."""
 

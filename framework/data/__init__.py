@@ -1,0 +1,26 @@
+"""Data loading: datasets, orders, per-sample transforms and batches that worker processes prepare ahead.
+
+Content and order of batches depend on (seed, epoch, index) alone, never on the number of workers.
+"""
+
+from framework.data.collate import collate
+from framework.data.dataset import Dataset, RandomDataset, describe
+from framework.data.loader import DataLoader
+from framework.data.sampler import BatchSampler, FixedBatches, Sampler, SequentialSampler, ShuffledSampler
+from framework.data.streams import batch_rng, order_rng, sample_rng
+
+__all__ = [
+    "BatchSampler",
+    "DataLoader",
+    "Dataset",
+    "FixedBatches",
+    "RandomDataset",
+    "Sampler",
+    "SequentialSampler",
+    "ShuffledSampler",
+    "batch_rng",
+    "collate",
+    "describe",
+    "order_rng",
+    "sample_rng",
+]

@@ -1,0 +1,136 @@
+"""The worker process: receives tasks, makes batches, leaves them in blocks that the parent maps.
+
+Messages are small in both directions (a batch travels in a block), so neither side can block the other.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from framework.data.blocks import Packed, create, pack, receive_block, send_fd, unpack
+from framework.data.recipe import Recipe, Task
+from framework.errors import DataError
+
+NOT_STARTED = -1  # the task number of a result that says why a worker cannot start
+_MAX_ERROR = 20_000  # characters of an error that travel, so that a message never fills the pipe
+
+
+@dataclass(frozen=True)
+class Setup:
+    """First message to a worker; the block with its recipe follows."""
+
+    rank: int
+    size: int
+    extents: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A task for a worker, with the ids of blocks it may use again."""
+
+    task: Task
+    reusable: list[int]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished task: its batch lies in a block, or `error` says why there is none.
+
+    `fresh` is the size of a new block, whose descriptor follows; `retired` are blocks no longer used.
+    """
+
+    number: int
+    error: str | None = None
+    block: int = -1
+    fresh: int | None = None
+    extents: list[tuple[int, int]] = field(default_factory=list)
+    retired: list[int] = field(default_factory=list)
+
+
+def main(connection: Connection, worker_init: Callable[[int], None] | None) -> None:
+    """Serve tasks until the parent says None or goes away."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    try:
+        setup: Setup = connection.recv()
+        memory = np.frombuffer(receive_block(connection, setup.size), np.uint8)
+    except (EOFError, ConnectionError):
+        return
+    memory.flags.writeable = False  # shared by all workers
+    try:
+        recipe: Recipe = unpack(memory, setup.extents)
+        if worker_init is not None:
+            worker_init(setup.rank)
+    except Exception:
+        connection.send(Result(NOT_STARTED, error=traceback.format_exc()[-_MAX_ERROR:]))
+        return
+    _Server(connection, recipe).serve()
+
+
+class _Server:
+    """Makes batches and owns this worker's blocks."""
+
+    def __init__(self, connection: Connection, recipe: Recipe) -> None:
+        self._connection = connection
+        self._recipe = recipe
+        self._blocks: dict[int, tuple[int, mmap.mmap]] = {}
+        self._free: set[int] = set()
+        self._retired: list[int] = []
+        self._created = 0
+
+    def serve(self) -> None:
+        while True:
+            try:
+                order: Order | None = self._connection.recv()
+            except (EOFError, ConnectionError):
+                return
+            if order is None:
+                return
+            self._free.update(order.reusable)
+            result = self._work(order.task)
+            try:
+                self._connection.send(result)
+                if result.fresh is not None:
+                    send_fd(self._connection, self._blocks[result.block][0])
+            except ConnectionError:
+                return
+
+    def _work(self, task: Task) -> Result:
+        try:
+            packed = pack(self._recipe.make(task))
+            return self._place(task.number, packed)
+        except DataError as error:
+            return Result(task.number, error=str(error)[:_MAX_ERROR])
+        except Exception as error:
+            text = f"DataLoader: batch {task.batch} of epoch {task.epoch}: {type(error).__name__}: {error}"
+            return Result(task.number, error=text[:_MAX_ERROR])
+
+    def _place(self, number: int, packed: Packed) -> Result:
+        fitting = [i for i in self._free if len(self._blocks[i][1]) >= packed.size]
+        if fitting:
+            block = min(fitting, key=lambda i: len(self._blocks[i][1]))
+            self._free.remove(block)
+            packed.write(self._blocks[block][1])
+            return Result(number, block=block, extents=packed.extents)
+        self._retire()
+        # A quarter more than needed: batches differ a little in size, and a block is meant to be used again.
+        fd, memory = create(packed.size + packed.size // 4)
+        block, self._created = self._created, self._created + 1
+        self._blocks[block] = fd, memory
+        packed.write(memory)
+        retired, self._retired = self._retired, []
+        return Result(number, block=block, fresh=len(memory), extents=packed.extents, retired=retired)
+
+    def _retire(self) -> None:
+        """Give up the free blocks: they are too small for what is made now."""
+        for block in self._free:
+            os.close(self._blocks.pop(block)[0])
+        self._retired.extend(self._free)
+        self._free.clear()
