@@ -1,0 +1,61 @@
+// The extension module framework._core.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind/convert.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "op/isa.h"
+
+namespace paddock {
+namespace {
+
+// Raises the class of framework.errors that stands for the error's kind.
+void translate(const std::exception_ptr& p, void*) {
+  constexpr const char* classes[] = {"ShapeError", "DTypeError", "AttributeValueError", "NotSupportedError",
+                                     "PaddockError"};
+  try {
+    std::rethrow_exception(p);
+  } catch (const Error& e) {
+    nb::object type = nb::module_::import_("framework.errors").attr(classes[static_cast<int>(e.kind())]);
+    PyErr_SetString(type.ptr(), e.what());
+  }
+}
+
+nb::dict memory() {
+  MemoryStats s = memory_stats();
+  nb::dict d;
+  d["live"] = s.live;
+  d["peak"] = s.peak;
+  d["cached"] = s.cached;
+  return d;
+}
+
+}  // namespace
+}  // namespace paddock
+
+NB_MODULE(_core, m) {
+  using namespace paddock;
+  nb::set_leak_warnings(false);
+  nb::register_exception_translator(translate);
+  bind_array(m);
+  bind_ops(m);
+  bind_program(m);
+  m.def("num_threads", &num_threads);
+  m.def("set_num_threads", &set_num_threads);
+  m.def("supported_isas", &supported_isas);
+  m.def("active_isa", &active_isa);
+  m.def("use_isa", &use_isa);
+  m.def("memory_stats", &memory);
+  m.def("reset_peak_memory", &reset_peak_memory);
+  m.def("release_cached_memory", &release_cached_memory);
+  m.def(
+      "philox4x32",
+      [](std::vector<uint32_t> key, std::vector<uint32_t> counter) {
+        auto r =
+            philox4x32({key.at(0), key.at(1)}, {counter.at(0), counter.at(1), counter.at(2), counter.at(3)});
+        return std::vector<uint32_t>(r.begin(), r.end());
+      },
+      "One block of the generator, for its known-answer test.");
+  use_isa(supported_isas().back());
+}

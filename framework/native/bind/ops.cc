@@ -1,0 +1,104 @@
+// The registry in Python: every operator's description, and the eager call.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind/convert.h"
+#include "op/context.h"
+
+namespace paddock {
+namespace {
+
+constexpr int64_t kReleaseBytes = 64 << 10;  // outputs above this size are worth giving up the GIL
+
+nb::object call(const OpDef& op, nb::tuple inputs, nb::tuple attr_values) {
+  const size_t n = inputs.size();
+  std::vector<Tensor> in(n);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < n; ++i) {
+    nb::handle h = inputs[i];
+    if (h.is_none()) continue;
+    in[i] = nb::cast<const Tensor&>(h);
+    bytes += in[i].bytes();
+  }
+  auto attrs = attrs_from_python(op, attr_values);
+  std::vector<Tensor> out;
+  {
+    MaybeReleaseGil gil(bytes > kReleaseBytes);
+    out = run_op(op, in, attrs);
+  }
+  if (op.outputs.size() == 1 && !op.outputs[0].variadic) return nb::cast(std::move(out[0]));
+  nb::list result;
+  for (auto& t : out) result.append(nb::cast(std::move(t)));
+  return nb::tuple(result);
+}
+
+nb::dict describe_arg(const ArgSpec& arg) {
+  nb::dict d;
+  d["name"] = arg.name;
+  d["optional"] = arg.optional;
+  d["variadic"] = arg.variadic;
+  d["shape_only"] = arg.shape_only;
+  return d;
+}
+
+nb::dict describe_attr(const AttrSpec& spec) {
+  constexpr const char* types[] = {"bool", "int", "float", "str", "ints", "floats"};
+  nb::dict d;
+  d["name"] = spec.name;
+  d["type"] = types[static_cast<int>(spec.type)];
+  d["required"] = spec.required;
+  d["default"] = spec.required ? nb::none() : attr_to_python(spec.fallback);
+  d["doc"] = spec.doc;
+  return d;
+}
+
+template <class Spec, class Describe>
+nb::list describe_all(const std::vector<Spec>& specs, Describe describe) {
+  nb::list list;
+  for (const auto& s : specs) list.append(describe(s));
+  return list;
+}
+
+// (shape, dtype) of each output, for tracing.
+nb::list infer(const OpDef& op, nb::list shapes, nb::list dtypes, nb::tuple attr_values) {
+  std::vector<TensorType> types(shapes.size());
+  std::vector<const TensorType*> pointers(shapes.size(), nullptr);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (shapes[i].is_none()) continue;
+    types[i] = {shape_from_python(shapes[i]), dtype_from_name(nb::cast<std::string>(dtypes[i]))};
+    pointers[i] = &types[i];
+  }
+  nb::list result;
+  for (const auto& t : infer_types(op, pointers.data(), static_cast<int>(pointers.size()),
+                                   attrs_from_python(op, attr_values)))
+    result.append(nb::make_tuple(shape_to_python(t.shape), dtype_name(t.dtype)));
+  return result;
+}
+
+}  // namespace
+
+void bind_ops(nb::module_& m) {
+  nb::class_<OpDef>(m, "Op", "An operator of the registry.")
+      .def_ro("name", &OpDef::name)
+      .def_ro("family", &OpDef::family)
+      .def_ro("doc", &OpDef::doc_text)
+      .def_ro("composition", &OpDef::composition)
+      .def_ro("is_view", &OpDef::is_view)
+      .def_prop_ro("inputs", [](const OpDef& op) { return describe_all(op.inputs, describe_arg); })
+      .def_prop_ro("outputs", [](const OpDef& op) { return describe_all(op.outputs, describe_arg); })
+      .def_prop_ro("attrs", [](const OpDef& op) { return describe_all(op.attrs, describe_attr); })
+      .def_prop_ro("in_place",
+                   [](const OpDef& op) {
+                     nb::list pairs;
+                     for (auto p : op.in_place) pairs.append(nb::make_tuple(p.input, p.output));
+                     return pairs;
+                   })
+      .def_prop_ro("has_shape_rule", [](const OpDef& op) { return op.infer_fn != nullptr; })
+      .def_prop_ro("has_cpu_kernel", [](const OpDef& op) { return op.is_view || op.kernels[0] != nullptr; });
+  m.def("ops", [] { return all_ops(); }, nb::rv_policy::reference, "All operators.");
+  m.def("call", &call,
+        "Runs an operator at once: (op, inputs, attributes in signature order) -> Array or tuple.");
+  m.def("infer", &infer, "The (shape, dtype) of each output.");
+}
+
+}  // namespace paddock

@@ -1,0 +1,164 @@
+// The registry and the builder of operator blocks.
+#include "op/op.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "op/context.h"
+
+namespace paddock {
+namespace {
+
+struct Registry {
+  std::vector<std::unique_ptr<OpDef>> owned;
+  std::vector<OpDef*> list;
+  std::map<std::string, OpDef*, std::less<>> by_name;
+};
+
+Registry& registry() {
+  static Registry* r = new Registry;
+  return *r;
+}
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && s.front() == ' ') s.remove_prefix(1);
+  while (!s.empty() && s.back() == ' ') s.remove_suffix(1);
+  return s;
+}
+
+std::vector<ArgSpec> parse_args(std::string_view text) {
+  std::vector<ArgSpec> args;
+  while (!text.empty()) {
+    size_t comma = text.find(',');
+    std::string_view word = trim(text.substr(0, comma));
+    text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+    if (word.empty()) continue;
+    ArgSpec arg;
+    if (word.ends_with("...")) {
+      arg.variadic = true;
+      word.remove_suffix(3);
+    } else if (word.ends_with('?')) {
+      arg.optional = true;
+      word.remove_suffix(1);
+    }
+    arg.name = word;
+    args.push_back(std::move(arg));
+  }
+  return args;
+}
+
+// "…/ops/conv.cc" -> "conv"
+std::string stem(std::string_view file) {
+  file = file.substr(file.find_last_of('/') + 1);
+  return std::string(file.substr(0, file.find('.')));
+}
+
+int index_of(const auto& specs, std::string_view name) {
+  for (size_t i = 0; i < specs.size(); ++i)
+    if (specs[i].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+int require(int index, const OpDef& op, std::string_view name) {
+  if (index < 0) fail(ErrorKind::kInternal, op.name, ": its signature has no '", name, "'");
+  return index;
+}
+
+}  // namespace
+
+int OpDef::input_index(std::string_view arg) const { return require(index_of(inputs, arg), *this, arg); }
+int OpDef::output_index(std::string_view arg) const { return require(index_of(outputs, arg), *this, arg); }
+int OpDef::attr_index(std::string_view attr) const { return index_of(attrs, attr); }
+
+OpDef& OpDef::doc(std::string text) {
+  doc_text = std::move(text);
+  return *this;
+}
+OpDef& OpDef::attr(std::string attr_name, AttrType type, std::string text) {
+  attrs.push_back({std::move(attr_name), type, {}, true, std::move(text)});
+  return *this;
+}
+OpDef& OpDef::attr(std::string attr_name, AttrType type, AttrValue fallback, std::string text) {
+  attrs.push_back({std::move(attr_name), type, std::move(fallback), false, std::move(text)});
+  return *this;
+}
+OpDef& OpDef::infer(InferFn fn) {
+  infer_fn = fn;
+  return *this;
+}
+OpDef& OpDef::inplace(std::string_view input, std::string_view output) {
+  in_place.push_back({input_index(input), output_index(output)});
+  return *this;
+}
+OpDef& OpDef::view() {
+  is_view = true;
+  return *this;
+}
+OpDef& OpDef::shape_only(std::string_view input) {
+  inputs[input_index(input)].shape_only = true;
+  return *this;
+}
+OpDef& OpDef::fused_from(std::string function) {
+  composition = std::move(function);
+  return *this;
+}
+
+OpDef& define_op(std::string name, std::string_view signature, std::string_view file) {
+  Registry& r = registry();
+  if (r.by_name.contains(name)) fail(ErrorKind::kInternal, name, ": defined twice");
+  auto op = std::make_unique<OpDef>();
+  size_t arrow = signature.find("->");
+  op->inputs = parse_args(signature.substr(0, arrow));
+  op->outputs = parse_args(signature.substr(arrow + 2));
+  op->family = stem(file);
+  op->name = std::move(name);
+  r.by_name[op->name] = op.get();
+  r.list.push_back(op.get());
+  r.owned.push_back(std::move(op));
+  return *r.list.back();
+}
+
+const std::vector<OpDef*>& all_ops() { return registry().list; }
+
+OpDef& find_op(std::string_view name) {
+  auto it = registry().by_name.find(name);
+  if (it == registry().by_name.end()) fail(ErrorKind::kNotSupported, name, ": there is no such operator");
+  return *it->second;
+}
+
+void register_kernels(const std::vector<KernelEntry>& entries) {
+  for (const auto& e : entries) find_op(e.op).kernels[static_cast<int>(e.device)] = e.fn;
+}
+
+std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* inputs, int input_count,
+                                    const std::vector<AttrValue>& attrs) {
+  std::vector<TensorType> outputs;
+  outputs.reserve(op.outputs.size());
+  InferContext context(op, inputs, input_count, attrs, outputs);
+  op.infer_fn(context);
+  return outputs;
+}
+
+std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs,
+                           const std::vector<AttrValue>& attrs) {
+  const int n = static_cast<int>(inputs.size());
+  std::vector<const TensorType*> types(n);
+  std::vector<const Tensor*> pointers(n);
+  for (int i = 0; i < n; ++i) {
+    types[i] = inputs[i] ? &inputs[i].type() : nullptr;
+    pointers[i] = &inputs[i];
+  }
+  std::vector<TensorType> out_types = infer_types(op, types.data(), n, attrs);
+  std::vector<Tensor> outputs;
+  outputs.reserve(out_types.size());
+  if (op.is_view) {
+    outputs.push_back(inputs[0].reshaped(out_types[0]));
+    return outputs;
+  }
+  for (const auto& t : out_types) outputs.emplace_back(t);
+  run_kernel({op, pointers.data(), n, outputs.data(), static_cast<int>(outputs.size()), attrs});
+  return outputs;
+}
+
+}  // namespace paddock

@@ -1,0 +1,92 @@
+// The operator registry: what an operator is called, takes, gives and promises, and which kernel computes it.
+// One block an operator, in ops/; its CPU kernel stands under the same name in cpu/.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace paddock {
+
+enum class AttrType : uint8_t { kBool, kInt, kFloat, kString, kInts, kFloats };
+using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
+
+struct AttrSpec {
+  std::string name;
+  AttrType type;
+  AttrValue fallback;
+  bool required;
+  std::string doc;
+};
+
+struct ArgSpec {
+  std::string name;
+  bool optional = false;    // "bias?": may be absent
+  bool variadic = false;    // "xs...": any number; the last input, or the last output
+  bool shape_only = false;  // read for its shape and type only; the plan does not keep its bytes alive
+};
+
+// Output `output` may take the buffer of input `input` when that dies at this operator and the sizes agree.
+struct InPlace {
+  int input, output;
+};
+
+class InferContext;
+class KernelContext;
+using InferFn = void (*)(InferContext&);
+using KernelFn = void (*)(const KernelContext&);
+
+enum class Device : uint8_t { kCPU, kCUDA };
+inline constexpr int kDeviceCount = 2;
+
+struct PADDOCK_API OpDef {
+  std::string name, family, doc_text, composition;
+  std::vector<ArgSpec> inputs, outputs;
+  std::vector<AttrSpec> attrs;
+  std::vector<InPlace> in_place;
+  bool is_view = false;  // the first output is the first input's bytes under another shape: no kernel runs
+  InferFn infer_fn = nullptr;
+  KernelFn kernels[kDeviceCount] = {};
+
+  int input_index(std::string_view arg) const;
+  int output_index(std::string_view arg) const;
+  int attr_index(std::string_view attr) const;
+
+  // The builder: an operator's block is one chained expression of these.
+  OpDef& doc(std::string text);
+  OpDef& attr(std::string attr_name, AttrType type, std::string text);                      // required
+  OpDef& attr(std::string attr_name, AttrType type, AttrValue fallback, std::string text);  // with a default
+  OpDef& infer(InferFn fn);
+  OpDef& inplace(std::string_view input, std::string_view output);
+  OpDef& view();
+  OpDef& shape_only(std::string_view input);
+  // The name of the Python composition (framework.ops.compositions) that a fused operator stands for.
+  OpDef& fused_from(std::string function);
+};
+
+// signature: "x, weight, bias? -> y"; names are unique; `?` optional, `...` variadic.
+PADDOCK_API OpDef& define_op(std::string name, std::string_view signature, std::string_view file);
+PADDOCK_API const std::vector<OpDef*>& all_ops();
+PADDOCK_API OpDef& find_op(std::string_view name);  // throws when there is none
+
+struct KernelEntry {
+  const char* op;
+  Device device;
+  KernelFn fn;
+};
+PADDOCK_API void register_kernels(const std::vector<KernelEntry>& entries);
+
+// Runs the shape rule; out types in signature order (as many as the rule set, for a variadic output).
+PADDOCK_API std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* inputs,
+                                                int input_count, const std::vector<AttrValue>& attrs);
+// Infers, allocates and computes at once: eager execution. Absent optional inputs are empty tensors.
+PADDOCK_API std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs,
+                                       const std::vector<AttrValue>& attrs);
+
+#define PADDOCK_OP(name, signature) \
+  [[maybe_unused]] static ::paddock::OpDef& op_##name = ::paddock::define_op(#name, signature, __FILE__)
+
+}  // namespace paddock

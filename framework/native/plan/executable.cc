@@ -1,0 +1,135 @@
+// Binding values to memory and running the instructions.
+#include "plan/executable.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "op/context.h"
+
+namespace paddock {
+namespace {
+
+constexpr size_t kKeptPlans = 32;
+
+std::vector<TensorType> types_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
+  std::vector<TensorType> types;
+  types.reserve(inputs.size() + states.size());
+  for (const auto& t : inputs) types.push_back(t.type());
+  for (const auto& t : states) types.push_back(t.type());
+  return types;
+}
+
+}  // namespace
+
+Executable::Executable(ProgramDesc program) : program_(std::move(program)), values_(program_.value_count) {}
+
+const Plan& Executable::find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
+  if (static_cast<int>(inputs.size()) != program_.input_count ||
+      static_cast<int>(states.size()) != program_.state_count)
+    fail(ErrorKind::kShape, "program: got ", inputs.size(), " inputs and ", states.size(),
+         " states; it takes ", program_.input_count, " and ", program_.state_count);
+  auto key = types_of(inputs, states);
+  auto it = std::find_if(plans_.begin(), plans_.end(), [&](const Plan& p) { return p.input_types == key; });
+  if (it != plans_.end()) {
+    plans_.splice(plans_.begin(), plans_, it);
+  } else {
+    plans_.push_front(make_plan(program_, std::move(key)));
+    ++plans_made_;
+    if (plans_.size() > kKeptPlans) plans_.pop_back();
+  }
+  return plans_.front();
+}
+
+const Plan& Executable::plan_for(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
+  std::lock_guard lock(mutex_);
+  return find_plan(inputs, states);
+}
+
+void Executable::forget_plans() {
+  std::lock_guard lock(mutex_);
+  plans_.clear();
+}
+
+void Executable::bind(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
+                      std::vector<Tensor>& results) {
+  if (!arena_ || static_cast<int64_t>(arena_->bytes()) < plan.arena_bytes) {
+    for (auto& v : values_) v = {};
+    arena_.reset();  // give the old one back before asking for a larger one
+    arena_ = std::make_shared<Storage>(plan.arena_bytes);
+  }
+  for (size_t i = 0; i < program_.results.size(); ++i) results.emplace_back(plan.types[program_.results[i]]);
+  for (int v = 0; v < program_.value_count; ++v) {
+    const Place& place = plan.places[v];
+    const TensorType& type = plan.types[v];
+    switch (place.kind) {
+      case Place::kInput:
+        values_[v] = inputs[place.index].reshaped(type);
+        break;
+      case Place::kState:
+        values_[v] = states[place.index].reshaped(type);
+        break;
+      case Place::kConstant:
+        values_[v] = program_.constants[place.index].reshaped(type);
+        break;
+      case Place::kArena:
+        values_[v] = Tensor(type, arena_, place.offset);
+        break;
+      case Place::kResult:
+        values_[v] = results[place.index].reshaped(type);
+        break;
+      case Place::kNone:
+        values_[v] = {};
+        break;
+    }
+  }
+}
+
+void Executable::execute() {
+  const Tensor absent;
+  std::vector<const Tensor*> in;
+  std::vector<Tensor> out;
+  for (const auto& ins : program_.instructions) {
+    if (ins.op->is_view) continue;
+    in.clear();
+    out.clear();
+    for (int v : ins.inputs) in.push_back(v == kAbsent ? &absent : &values_[v]);
+    for (int v : ins.outputs) out.push_back(values_[v]);
+    run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()),
+                ins.attrs});
+  }
+}
+
+void Executable::finish(const Plan& plan, const std::vector<Tensor>& states, std::vector<Tensor>& results) {
+  for (size_t i = 0; i < results.size(); ++i)
+    if (plan.result_copied[i])
+      std::memcpy(results[i].raw(), values_[program_.results[i]].raw(), results[i].bytes());
+  // States may swap values, so all copies are taken before the first is written.
+  std::vector<std::pair<void*, Tensor>> pending;
+  for (size_t i = 0; i < program_.updates.size(); ++i) {
+    if (!plan.update_copied[i]) continue;
+    const Tensor& from = values_[program_.updates[i].value];
+    pending.emplace_back(states[program_.updates[i].state].raw(), Tensor(from.type()));
+    std::memcpy(pending.back().second.raw(), from.raw(), from.bytes());
+  }
+  for (const auto& [to, from] : pending) std::memcpy(to, from.raw(), from.bytes());
+  for (auto& v : values_) v = {};  // do not keep the caller's tensors alive until the next run
+}
+
+std::vector<Tensor> Executable::run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
+  std::lock_guard lock(mutex_);
+  const Plan& plan = find_plan(inputs, states);
+  for (size_t i = 0; i < program_.updates.size(); ++i) {
+    const auto& u = program_.updates[i];
+    if (!(plan.types[u.value] == states[u.state].type()))
+      fail(ErrorKind::kShape, "program: state ", u.state, " of shape ", states[u.state].shape(),
+           " would be updated with shape ", plan.types[u.value].shape, "; a state keeps its shape and type");
+  }
+  std::vector<Tensor> results;
+  results.reserve(program_.results.size());
+  bind(plan, inputs, states, results);
+  execute();
+  finish(plan, states, results);
+  return results;
+}
+
+}  // namespace paddock

@@ -1,0 +1,37 @@
+// A program ready to run: plans for the shapes seen lately, one arena, and the loop over its instructions.
+#pragma once
+#include <list>
+#include <mutex>
+
+#include "plan/plan.h"
+
+namespace paddock {
+
+class PADDOCK_API Executable {
+ public:
+  explicit Executable(ProgramDesc program);
+
+  // Runs once. `states` are read and, where the program updates them, overwritten in their own memory.
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
+  // The plan for these types (made now when it is new), for reports and tests.
+  const Plan& plan_for(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
+  // Plans made since the start: a test's and a benchmark's view of the cache.
+  int64_t plans_made() const { return plans_made_; }
+  void forget_plans();
+
+ private:
+  const Plan& find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
+  void bind(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
+            std::vector<Tensor>& results);
+  void execute();
+  void finish(const Plan& plan, const std::vector<Tensor>& states, std::vector<Tensor>& results);
+
+  ProgramDesc program_;
+  std::list<Plan> plans_;  // most recent first
+  std::shared_ptr<Storage> arena_;
+  std::vector<Tensor> values_;
+  int64_t plans_made_ = 0;
+  std::mutex mutex_;
+};
+
+}  // namespace paddock

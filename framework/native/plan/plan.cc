@@ -1,0 +1,179 @@
+// Shape inference, lifetimes, in-place decisions and placement for one program and one set of input types.
+#include "plan/plan.h"
+
+#include <algorithm>
+
+namespace paddock {
+namespace {
+
+constexpr int kNever = -1;
+
+class Planner {
+ public:
+  Planner(const ProgramDesc& program, std::vector<TensorType> input_types) : p_(program) {
+    plan_.input_types = std::move(input_types);
+    plan_.types.resize(p_.value_count);
+    plan_.places.resize(p_.value_count);
+    plan_.root.resize(p_.value_count);
+    plan_.update_copied.assign(p_.updates.size(), true);
+    plan_.result_copied.assign(p_.results.size(), true);
+  }
+
+  Plan build() {
+    place_externals();
+    infer();
+    find_lifetimes();
+    claim_states();
+    claim_results();
+    share_buffers();
+    place_temporaries();
+    return std::move(plan_);
+  }
+
+ private:
+  void place_externals() {
+    for (int v = 0; v < p_.first_temporary(); ++v) {
+      if (v < p_.first_constant()) {
+        plan_.types[v] = plan_.input_types[v];
+        bool input = v < p_.input_count;
+        plan_.places[v] = {input ? Place::kInput : Place::kState, input ? v : v - p_.input_count};
+      } else {
+        int i = v - p_.first_constant();
+        plan_.types[v] = p_.constants[i].type();
+        plan_.places[v] = {Place::kConstant, i};
+      }
+      plan_.root[v] = v;
+    }
+  }
+
+  void infer() {
+    std::vector<const TensorType*> in;
+    for (const auto& ins : p_.instructions) {
+      in.clear();
+      for (int v : ins.inputs) in.push_back(v == kAbsent ? nullptr : &plan_.types[v]);
+      auto out = infer_types(*ins.op, in.data(), static_cast<int>(in.size()), ins.attrs);
+      for (size_t i = 0; i < ins.outputs.size(); ++i) {
+        plan_.types[ins.outputs[i]] = out[i];
+        plan_.root[ins.outputs[i]] = ins.outputs[i];
+      }
+      if (ins.op->is_view) plan_.root[ins.outputs[0]] = plan_.root[ins.inputs[0]];
+    }
+  }
+
+  bool shape_only(const Instruction& ins, size_t i) const {
+    return ins.op->inputs[std::min(i, ins.op->inputs.size() - 1)].shape_only;
+  }
+
+  // Steps are instruction numbers; a root is alive from its definition to the last read of any of its views.
+  void find_lifetimes() {
+    first_.assign(p_.value_count, kNever);
+    last_.assign(p_.value_count, kNever);
+    const int steps = static_cast<int>(p_.instructions.size());
+    for (int k = 0; k < steps; ++k) {
+      const auto& ins = p_.instructions[k];
+      for (size_t i = 0; i < ins.inputs.size(); ++i)
+        if (ins.inputs[i] != kAbsent && !shape_only(ins, i)) last_[plan_.root[ins.inputs[i]]] = k;
+      for (int v : ins.outputs)
+        if (plan_.root[v] == v) first_[v] = last_[v] = k;
+    }
+    for (int v : p_.results) last_[plan_.root[v]] = steps;
+    // What an update copies at the end must live until then.
+    for (const auto& u : p_.updates) last_[plan_.root[u.value]] = steps;
+  }
+
+  bool temporary(int v) const { return v >= p_.first_temporary() && plan_.places[v].kind == Place::kNone; }
+
+  bool may_share(const Instruction& ins, int in_root, int out) const {
+    for (const auto& fact : ins.op->in_place) {
+      if (fact.input >= static_cast<int>(ins.inputs.size()) ||
+          fact.output >= static_cast<int>(ins.outputs.size()))
+        continue;
+      int v = ins.inputs[fact.input];
+      if (v == kAbsent || ins.outputs[fact.output] != out || plan_.root[v] != in_root) continue;
+      if (plan_.types[v].bytes() != plan_.types[out].bytes()) continue;
+      int uses = 0;
+      for (int other : ins.inputs) uses += other != kAbsent && plan_.root[other] == in_root;
+      if (uses == 1) return true;
+    }
+    return false;
+  }
+
+  // An updated state's new value is written straight into the state's buffer when nobody reads the old value
+  // any more.
+  void claim_states() {
+    for (size_t i = 0; i < p_.updates.size(); ++i) {
+      auto [state, value] = p_.updates[i];
+      int state_value = p_.first_state() + state;
+      if (plan_.root[value] != value || !temporary(value)) continue;
+      if (plan_.types[value].bytes() != plan_.types[state_value].bytes()) continue;
+      int old_read = last_[state_value];
+      bool free = old_read < first_[value] || (old_read == first_[value] &&
+                                               may_share(p_.instructions[first_[value]], state_value, value));
+      if (!free) continue;
+      plan_.places[value] = {Place::kState, state};
+      plan_.update_copied[i] = false;
+      plan_.in_place_count += old_read == first_[value];
+    }
+  }
+
+  // A result that is a whole temporary is computed straight into the caller's memory.
+  void claim_results() {
+    for (size_t i = 0; i < p_.results.size(); ++i) {
+      int v = p_.results[i];
+      if (plan_.root[v] != v || !temporary(v)) continue;
+      plan_.places[v] = {Place::kResult, static_cast<int>(i)};
+      plan_.result_copied[i] = false;
+    }
+  }
+
+  // In place by declared facts: the output joins the block of an input that dies at this instruction.
+  void share_buffers() {
+    block_of_.assign(p_.value_count, -1);
+    for (int k = 0; k < static_cast<int>(p_.instructions.size()); ++k) {
+      for (int v : p_.instructions[k].outputs) {
+        if (plan_.root[v] != v || !temporary(v)) continue;
+        int block = shared_block(p_.instructions[k], k, v);
+        if (block < 0) {
+          block = static_cast<int>(blocks_.size());
+          blocks_.push_back({plan_.types[v].bytes(), k, last_[v]});
+        } else {
+          blocks_[block].last = last_[v];
+          ++plan_.in_place_count;
+        }
+        block_of_[v] = block;
+        plan_.naive_bytes += plan_.types[v].bytes();
+      }
+    }
+  }
+
+  int shared_block(const Instruction& ins, int k, int out) const {
+    for (const auto& fact : ins.op->in_place) {
+      if (fact.input >= static_cast<int>(ins.inputs.size()) || ins.inputs[fact.input] == kAbsent) continue;
+      int r = plan_.root[ins.inputs[fact.input]];
+      if (block_of_[r] >= 0 && last_[r] == k && blocks_[block_of_[r]].last == k && may_share(ins, r, out))
+        return block_of_[r];
+    }
+    return -1;
+  }
+
+  void place_temporaries() {
+    plan_.arena_bytes = place_blocks(blocks_);
+    plan_.lower_bound = lower_bound_bytes(blocks_);
+    for (int v = p_.first_temporary(); v < p_.value_count; ++v)
+      if (block_of_[v] >= 0) plan_.places[v] = {Place::kArena, 0, blocks_[block_of_[v]].offset};
+    for (int v = p_.first_temporary(); v < p_.value_count; ++v) plan_.places[v] = plan_.places[plan_.root[v]];
+  }
+
+  const ProgramDesc& p_;
+  Plan plan_;
+  std::vector<int> first_, last_, block_of_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace
+
+Plan make_plan(const ProgramDesc& program, std::vector<TensorType> input_types) {
+  return Planner(program, std::move(input_types)).build();
+}
+
+}  // namespace paddock
