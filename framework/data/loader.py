@@ -178,9 +178,7 @@ class DataLoader:
             yield batch
             del batch  # or its memory could not be used again before the next one is there
             if self._iteration != mine or self._position != number + 1:
-                raise RuntimeError(
-                    "DataLoader: this iterator has ended: the loader was moved or iterated anew"
-                )
+                raise RuntimeError("DataLoader: this iterator has ended: the loader was moved or iterated anew")
 
     def _task(self, number: int) -> Task:
         epoch, batch = divmod(number, len(self))

@@ -137,13 +137,10 @@ class WorkerPool:
         member.process.join(_GRACE)
         code = member.process.exitcode
         self.close()
-        cause = (
-            f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
-        )
+        cause = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
         hint = "; if it was the system's out-of-memory killer, use fewer workers or a smaller batch"
         raise WorkerError(
-            f"DataLoader: worker process {member.process.pid} {cause} while it made batches"
-            f"{hint if code == -9 else ''}"
+            f"DataLoader: worker process {member.process.pid} {cause} while it made batches{hint if code == -9 else ''}"
         )
 
 

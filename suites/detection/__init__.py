@@ -1,0 +1,1 @@
+"""Object detection: data sets, augmentation, models, losses and metrics."""

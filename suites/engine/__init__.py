@@ -1,0 +1,1 @@
+"""How any task is run: config, registry, trainer, hooks, checkpoints, logging."""

@@ -1,0 +1,1 @@
+"""What the image and video suites share: backbones, image reading, augmentation."""

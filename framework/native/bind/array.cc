@@ -99,22 +99,21 @@ void bind_array(nb::module_& m) {
       .def_prop_ro("nbytes", &Tensor::bytes)
       .def_prop_ro("address", [](const Tensor& t) { return reinterpret_cast<uintptr_t>(t.raw()); })
       .def(
-          "numpy", [](const Tensor& t) { return share<nb::numpy>(t, true); },
-          "A NumPy array on the same memory.")
+          "numpy", [](const Tensor& t) { return share<nb::numpy>(t, true); }, "A NumPy array on the same memory.")
       .def(
           "dlpack", [](const Tensor& t) { return share<nb::array_api>(t, false); },
           "An object with __dlpack__ on the same memory.")
       .def("item", &item)
       .def("copy_from", [](Tensor& t, const Tensor& from) {
         if (!(t.type() == from.type()))
-          fail(ErrorKind::kShape, "copy_from: cannot copy ", from.dtype(), " ", from.shape(), " to ",
-               t.dtype(), " ", t.shape());
+          fail(ErrorKind::kShape, "copy_from: cannot copy ", from.dtype(), " ", from.shape(), " to ", t.dtype(), " ",
+               t.shape());
         std::memmove(t.raw(), from.raw(), t.bytes());
       });
   m.def("wrap", &wrap, nb::arg("array").noconvert(), "Shares a C-contiguous NumPy or DLPack array's memory.");
   m.def("copy_of", &copy_of, nb::arg("array").noconvert(), "Copies a C-contiguous NumPy or DLPack array.");
   m.def("empty", [](nb::handle shape, const std::string& dtype) {
-    return Tensor(TensorType{shape_from_python(shape), dtype_from_name(dtype)});
+    return Tensor(TensorType{shape_from_python(shape), dtype_from_name(dtype, "empty")});
   });
 }
 

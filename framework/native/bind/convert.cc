@@ -1,6 +1,8 @@
 // Python numbers, strings and sequences to shapes and attributes, with errors that name the attribute.
 #include "bind/convert.h"
 
+#include <nanobind/stl/string.h>
+
 namespace paddock {
 namespace {
 
@@ -8,8 +10,8 @@ constexpr const char* kTypeNames[] = {"a bool",   "an int",         "a number",
                                       "a string", "an int or ints", "a number or numbers"};
 
 [[noreturn]] void bad_type(const std::string& who, const AttrSpec& spec, nb::handle value) {
-  fail(ErrorKind::kAttribute, who, ": ", spec.name, " takes ", kTypeNames[static_cast<int>(spec.type)],
-       ", not ", nb::repr(value).c_str());
+  fail(ErrorKind::kAttribute, who, ": ", spec.name, " takes ", kTypeNames[static_cast<int>(spec.type)], ", not ",
+       nb::repr(value).c_str());
 }
 
 bool is_int(nb::handle h) { return !PyBool_Check(h.ptr()) && PyIndex_Check(h.ptr()); }
@@ -95,12 +97,10 @@ nb::object attr_to_python(const AttrValue& value) {
 
 std::vector<AttrValue> attrs_from_python(const OpDef& op, nb::tuple values) {
   if (values.size() != op.attrs.size())
-    fail(ErrorKind::kInternal, op.name, ": got ", values.size(), " attributes, its signature has ",
-         op.attrs.size());
+    fail(ErrorKind::kInternal, op.name, ": got ", values.size(), " attributes, its signature has ", op.attrs.size());
   std::vector<AttrValue> attrs;
   attrs.reserve(op.attrs.size());
-  for (size_t i = 0; i < op.attrs.size(); ++i)
-    attrs.push_back(attr_from_python(values[i], op.attrs[i], op.name));
+  for (size_t i = 0; i < op.attrs.size(); ++i) attrs.push_back(attr_from_python(values[i], op.attrs[i], op.name));
   return attrs;
 }
 

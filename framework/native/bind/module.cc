@@ -52,8 +52,7 @@ NB_MODULE(_core, m) {
   m.def(
       "philox4x32",
       [](std::vector<uint32_t> key, std::vector<uint32_t> counter) {
-        auto r =
-            philox4x32({key.at(0), key.at(1)}, {counter.at(0), counter.at(1), counter.at(2), counter.at(3)});
+        auto r = philox4x32({key.at(0), key.at(1)}, {counter.at(0), counter.at(1), counter.at(2), counter.at(3)});
         return std::vector<uint32_t>(r.begin(), r.end());
       },
       "One block of the generator, for its known-answer test.");

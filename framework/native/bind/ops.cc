@@ -65,12 +65,12 @@ nb::list infer(const OpDef& op, nb::list shapes, nb::list dtypes, nb::tuple attr
   std::vector<const TensorType*> pointers(shapes.size(), nullptr);
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (shapes[i].is_none()) continue;
-    types[i] = {shape_from_python(shapes[i]), dtype_from_name(nb::cast<std::string>(dtypes[i]))};
+    types[i] = {shape_from_python(shapes[i]), dtype_from_name(nb::cast<std::string>(dtypes[i]), op.name)};
     pointers[i] = &types[i];
   }
   nb::list result;
-  for (const auto& t : infer_types(op, pointers.data(), static_cast<int>(pointers.size()),
-                                   attrs_from_python(op, attr_values)))
+  for (const auto& t :
+       infer_types(op, pointers.data(), static_cast<int>(pointers.size()), attrs_from_python(op, attr_values)))
     result.append(nb::make_tuple(shape_to_python(t.shape), dtype_name(t.dtype)));
   return result;
 }
@@ -96,8 +96,7 @@ void bind_ops(nb::module_& m) {
       .def_prop_ro("has_shape_rule", [](const OpDef& op) { return op.infer_fn != nullptr; })
       .def_prop_ro("has_cpu_kernel", [](const OpDef& op) { return op.is_view || op.kernels[0] != nullptr; });
   m.def("ops", [] { return all_ops(); }, nb::rv_policy::reference, "All operators.");
-  m.def("call", &call,
-        "Runs an operator at once: (op, inputs, attributes in signature order) -> Array or tuple.");
+  m.def("call", &call, "Runs an operator at once: (op, inputs, attributes in signature order) -> Array or tuple.");
   m.def("infer", &infer, "The (shape, dtype) of each output.");
 }
 

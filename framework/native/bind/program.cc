@@ -58,8 +58,7 @@ void bind_program(nb::module_& m) {
       .def("__init__",
            [](Executable* self, int inputs, int states, int values, const std::vector<Tensor>& constants,
               nb::list instructions, const std::vector<int>& results, nb::list updates) {
-             new (self)
-                 Executable(make_program(inputs, states, values, constants, instructions, results, updates));
+             new (self) Executable(make_program(inputs, states, values, constants, instructions, results, updates));
            })
       .def("run",
            [](Executable& e, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {

@@ -26,10 +26,11 @@ constexpr const char* dtype_name(DType t) {
 constexpr bool is_floating(DType t) { return t <= DType::kBF16; }
 constexpr bool is_integral(DType t) { return t >= DType::kI8 && t <= DType::kI64; }
 
-inline DType dtype_from_name(const std::string& name) {
+// `who` asks: an operator or function, named in the error.
+inline DType dtype_from_name(const std::string& name, const std::string& who) {
   for (int i = 0; i < kDTypeCount; ++i)
     if (name == dtype_name(static_cast<DType>(i))) return static_cast<DType>(i);
-  fail(ErrorKind::kDType, "dtype: '", name,
+  fail(ErrorKind::kDType, who, ": '", name,
        "' is not a type of the core; it has float32, float64, float16, bfloat16, int8, uint8, int32, int64, "
        "bool");
 }
@@ -68,8 +69,7 @@ struct Float16 {
     }
   }
   explicit operator float() const {
-    uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exp = (bits >> 10) & 0x1fu,
-             frac = bits & 0x3ffu;
+    uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exp = (bits >> 10) & 0x1fu, frac = bits & 0x3ffu;
     if (exp == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (frac << 13));
     if (exp == 0) {
       float magnitude = static_cast<float>(frac) * 5.9604644775390625e-8f;  // 2^-24

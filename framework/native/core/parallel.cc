@@ -73,8 +73,7 @@ class Pool {
 
   void run(int64_t n, int64_t grain, const FunctionRef<void(int64_t, int64_t)>& body) {
     std::unique_lock use(use_mutex_, std::try_to_lock);
-    if (!use)
-      return run_inline(n, grain, body);  // another Python thread computes: work alone rather than wait
+    if (!use) return run_inline(n, grain, body);  // another Python thread computes: work alone rather than wait
     start_workers();
     Job job{n, grain, body};
     publish(&job);

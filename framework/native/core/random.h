@@ -23,8 +23,8 @@ inline std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 2> key, std::arra
 inline std::array<uint32_t, 4> random_block(const int64_t* key, uint64_t index) {
   auto seed = static_cast<uint64_t>(key[0]), call = static_cast<uint64_t>(key[1]);
   return philox4x32({static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)},
-                    {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),
-                     static_cast<uint32_t>(call), static_cast<uint32_t>(call >> 32)});
+                    {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), static_cast<uint32_t>(call),
+                     static_cast<uint32_t>(call >> 32)});
 }
 
 // Uniform in [0, 1) with 24 random bits.

@@ -26,9 +26,7 @@ class Shape {
   int rank() const { return rank_; }
   int64_t operator[](int i) const { return dims_[i]; }
   int64_t& operator[](int i) { return dims_[i]; }
-  int64_t dim(int axis) const {
-    return dims_[axis < 0 ? axis + rank_ : axis];
-  }  // negative counts from the end
+  int64_t dim(int axis) const { return dims_[axis < 0 ? axis + rank_ : axis]; }  // negative counts from the end
   int64_t back() const { return dims_[rank_ - 1]; }
   const int64_t* begin() const { return dims_.data(); }
   const int64_t* end() const { return dims_.data() + rank_; }

@@ -24,8 +24,6 @@ struct KernelRegistrar {
 inline constexpr int64_t kGrain = 16384;
 
 // Rows a thread takes at a time when one row costs `row_size` elements.
-inline int64_t row_grain(int64_t row_size) {
-  return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_size));
-}
+inline int64_t row_grain(int64_t row_size) { return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_size)); }
 
 }  // namespace paddock::cpu

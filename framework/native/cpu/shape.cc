@@ -15,8 +15,7 @@ void fill(const Tensor& y, double value) {
     else
       v = static_cast<T>(value);
     T* out = y.data<T>();
-    parallel_for(y.numel(), kGrain,
-                 [&](int64_t begin, int64_t end) { std::fill(out + begin, out + end, v); });
+    parallel_for(y.numel(), kGrain, [&](int64_t begin, int64_t end) { std::fill(out + begin, out + end, v); });
   });
 }
 

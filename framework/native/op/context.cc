@@ -8,15 +8,14 @@ std::array<int64_t, 2> to_pair(const OpDef& op, const std::vector<AttrValue>& at
   const auto& v = std::get<Ints>(attrs[op.attr_index(name)]);
   if (v.size() == 1) return {v[0], v[0]};
   if (v.size() == 2) return {v[0], v[1]};
-  fail(ErrorKind::kAttribute, op.name, ": ", name, " has ", v.size(),
-       " numbers; takes one, or two (height, width)");
+  fail(ErrorKind::kAttribute, op.name, ": ", name, " has ", v.size(), " numbers; takes one, or two (height, width)");
 }
 
 int to_axis(const OpDef& op, std::string_view name, int64_t axis, int rank) {
   int64_t a = axis < 0 ? axis + rank : axis;
   if (a < 0 || a >= rank)
-    fail(ErrorKind::kAttribute, op.name, ": ", name, " is ", axis, " but must lie in [", -rank, ", ",
-         rank - 1, "] for ", rank, " axes");
+    fail(ErrorKind::kAttribute, op.name, ": ", name, " is ", axis, " but must lie in [", -rank, ", ", rank - 1,
+         "] for ", rank, " axes");
   return static_cast<int>(a);
 }
 
@@ -45,15 +44,9 @@ std::array<int64_t, 2> KernelContext::pair(std::string_view name) const { return
 int InferContext::axis(std::string_view name, int rank, bool allow_end) const {
   return to_axis(op_, name, attr<int64_t>(name), rank + allow_end);
 }
-int KernelContext::axis(std::string_view name, int rank) const {
-  return to_axis(op_, name, attr<int64_t>(name), rank);
-}
-uint32_t InferContext::axes_mask(std::string_view name, int rank) const {
-  return to_mask(op_, attrs_, name, rank);
-}
-uint32_t KernelContext::axes_mask(std::string_view name, int rank) const {
-  return to_mask(op_, attrs_, name, rank);
-}
+int KernelContext::axis(std::string_view name, int rank) const { return to_axis(op_, name, attr<int64_t>(name), rank); }
+uint32_t InferContext::axes_mask(std::string_view name, int rank) const { return to_mask(op_, attrs_, name, rank); }
+uint32_t KernelContext::axes_mask(std::string_view name, int rank) const { return to_mask(op_, attrs_, name, rank); }
 
 void InferContext::out(int i, const Shape& shape, DType dtype) {
   if (static_cast<int>(outputs_.size()) <= i) outputs_.resize(i + 1);
@@ -67,8 +60,7 @@ void InferContext::expect_rank(std::string_view name, int rank) const {
 
 void InferContext::expect_rank_at_least(std::string_view name, int rank) const {
   if (shape(name).rank() < rank)
-    shape_error(name, " has ", shape(name).rank(), " axes (shape ", shape(name), ") but needs at least ",
-                rank);
+    shape_error(name, " has ", shape(name).rank(), " axes (shape ", shape(name), ") but needs at least ", rank);
 }
 
 void InferContext::expect_shape(std::string_view name, const Shape& expected) const {
@@ -81,14 +73,12 @@ void InferContext::expect_dtype(std::string_view name, DType expected) const {
 
 void InferContext::expect_floating(std::string_view name) const {
   DType t = in(name).dtype;
-  if (t != DType::kF32 && t != DType::kF64)
-    dtype_error(name, " is ", t, " but must be float32 or float64; use cast");
+  if (t != DType::kF32 && t != DType::kF64) dtype_error(name, " is ", t, " but must be float32 or float64; use cast");
 }
 
 void InferContext::expect_index(std::string_view name) const {
   DType t = in(name).dtype;
-  if (t != DType::kI32 && t != DType::kI64)
-    dtype_error(name, " is ", t, " but must be int32 or int64; use cast");
+  if (t != DType::kI32 && t != DType::kI64) dtype_error(name, " is ", t, " but must be int32 or int64; use cast");
 }
 
 void InferContext::expect_same_dtype() const {

@@ -15,7 +15,7 @@ T attr_as(const OpDef& op, const std::vector<AttrValue>& values, std::string_vie
   int i = op.attr_index(name);
   if (i < 0) bad_attr(op, name);
   if constexpr (std::is_same_v<T, DType>) {
-    return dtype_from_name(std::get<std::string>(values[i]));
+    return dtype_from_name(std::get<std::string>(values[i]), op.name);
   } else if constexpr (std::is_same_v<T, bool>) {
     return std::get<bool>(values[i]);
   } else if constexpr (std::is_integral_v<T>) {
@@ -32,8 +32,8 @@ using Ints = std::vector<int64_t>;
 
 class PADDOCK_API InferContext {
  public:
-  InferContext(const OpDef& op, const TensorType* const* inputs, int input_count,
-               const std::vector<AttrValue>& attrs, std::vector<TensorType>& outputs)
+  InferContext(const OpDef& op, const TensorType* const* inputs, int input_count, const std::vector<AttrValue>& attrs,
+               std::vector<TensorType>& outputs)
       : op_(op), inputs_(inputs), input_count_(input_count), attrs_(attrs), outputs_(outputs) {}
 
   const OpDef& op() const { return op_; }
@@ -58,9 +58,7 @@ class PADDOCK_API InferContext {
   uint32_t axes_mask(std::string_view name, int rank) const;
 
   void out(int i, const Shape& shape, DType dtype);
-  void out(std::string_view name, const Shape& shape, DType dtype) {
-    out(op_.output_index(name), shape, dtype);
-  }
+  void out(std::string_view name, const Shape& shape, DType dtype) { out(op_.output_index(name), shape, dtype); }
 
   // Errors, all as "op: ...".
   template <class... Args>
@@ -95,8 +93,8 @@ class PADDOCK_API InferContext {
 
 class PADDOCK_API KernelContext {
  public:
-  KernelContext(const OpDef& op, const Tensor* const* inputs, int input_count, Tensor* outputs,
-                int output_count, const std::vector<AttrValue>& attrs)
+  KernelContext(const OpDef& op, const Tensor* const* inputs, int input_count, Tensor* outputs, int output_count,
+                const std::vector<AttrValue>& attrs)
       : op_(op),
         inputs_(inputs),
         input_count_(input_count),

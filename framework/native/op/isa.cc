@@ -28,8 +28,7 @@ bool cpu_has(const std::string& isa) {
 
 std::filesystem::path library_path(const std::string& isa) {
   Dl_info info;
-  if (!dladdr(reinterpret_cast<void*>(&library_path), &info))
-    fail(ErrorKind::kInternal, "cannot locate libpaddock");
+  if (!dladdr(reinterpret_cast<void*>(&library_path), &info)) fail(ErrorKind::kInternal, "cannot locate libpaddock");
   return std::filesystem::path(info.dli_fname).parent_path() / ("libpaddock_cpu_" + isa + ".so");
 }
 
@@ -52,8 +51,7 @@ void use_isa(const std::string& isa) {
     fail(ErrorKind::kAttribute, "use_isa: '", isa, "' is not available here; this machine has ", list);
   }
   void* library = dlopen(library_path(isa).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library)
-    fail(ErrorKind::kInternal, "use_isa: cannot load ", library_path(isa).string(), ": ", dlerror());
+  if (!library) fail(ErrorKind::kInternal, "use_isa: cannot load ", library_path(isa).string(), ": ", dlerror());
   using TableFn = const std::vector<KernelEntry>& (*)();
   auto table = reinterpret_cast<TableFn>(dlsym(library, "paddock_kernel_table"));
   if (!table) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no kernels");

@@ -140,8 +140,7 @@ std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* in
   return outputs;
 }
 
-std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs,
-                           const std::vector<AttrValue>& attrs) {
+std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs, const std::vector<AttrValue>& attrs) {
   const int n = static_cast<int>(inputs.size());
   std::vector<const TensorType*> types(n);
   std::vector<const Tensor*> pointers(n);

@@ -80,8 +80,8 @@ struct KernelEntry {
 PADDOCK_API void register_kernels(const std::vector<KernelEntry>& entries);
 
 // Runs the shape rule; out types in signature order (as many as the rule set, for a variadic output).
-PADDOCK_API std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* inputs,
-                                                int input_count, const std::vector<AttrValue>& attrs);
+PADDOCK_API std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* inputs, int input_count,
+                                                const std::vector<AttrValue>& attrs);
 // Infers, allocates and computes at once: eager execution. Absent optional inputs are empty tensors.
 PADDOCK_API std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs,
                                        const std::vector<AttrValue>& attrs);

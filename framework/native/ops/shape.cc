@@ -12,8 +12,7 @@ Shape resolve_shape(const InferContext& c, const Shape& from, const Ints& wanted
     int64_t d = wanted[i];
     if (d == 0) {
       if (static_cast<int>(i) >= from.rank())
-        c.attr_error("shape ", Shape(wanted), " copies axis ", i, " (a 0) but x of shape ", from,
-                     " has no such axis");
+        c.attr_error("shape ", Shape(wanted), " copies axis ", i, " (a 0) but x of shape ", from, " has no such axis");
       d = from[static_cast<int>(i)];
     } else if (d == -1) {
       if (free_axis >= 0) c.attr_error("shape has more than one -1");
@@ -36,9 +35,7 @@ PADDOCK_OP(reshape, "x -> y")
     .attr("shape", AttrType::kInts,
           "Extents of y. 0 keeps x's extent on that axis, one -1 takes the rest, so that the batch may vary.")
     .view()
-    .infer([](InferContext& c) {
-      c.out(0, resolve_shape(c, c.shape(0), c.attr<Ints>("shape")), c.in(0).dtype);
-    });
+    .infer([](InferContext& c) { c.out(0, resolve_shape(c, c.shape(0), c.attr<Ints>("shape")), c.in(0).dtype); });
 
 PADDOCK_OP(reshape_like, "x, like -> y")
     .doc("The elements of `x` under the shape of `like`, which must have as many.")

@@ -26,8 +26,8 @@ Executable::Executable(ProgramDesc program) : program_(std::move(program)), valu
 const Plan& Executable::find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
   if (static_cast<int>(inputs.size()) != program_.input_count ||
       static_cast<int>(states.size()) != program_.state_count)
-    fail(ErrorKind::kShape, "program: got ", inputs.size(), " inputs and ", states.size(),
-         " states; it takes ", program_.input_count, " and ", program_.state_count);
+    fail(ErrorKind::kShape, "program: got ", inputs.size(), " inputs and ", states.size(), " states; it takes ",
+         program_.input_count, " and ", program_.state_count);
   auto key = types_of(inputs, states);
   auto it = std::find_if(plans_.begin(), plans_.end(), [&](const Plan& p) { return p.input_types == key; });
   if (it != plans_.end()) {
@@ -94,15 +94,13 @@ void Executable::execute() {
     out.clear();
     for (int v : ins.inputs) in.push_back(v == kAbsent ? &absent : &values_[v]);
     for (int v : ins.outputs) out.push_back(values_[v]);
-    run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()),
-                ins.attrs});
+    run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()), ins.attrs});
   }
 }
 
 void Executable::finish(const Plan& plan, const std::vector<Tensor>& states, std::vector<Tensor>& results) {
   for (size_t i = 0; i < results.size(); ++i)
-    if (plan.result_copied[i])
-      std::memcpy(results[i].raw(), values_[program_.results[i]].raw(), results[i].bytes());
+    if (plan.result_copied[i]) std::memcpy(results[i].raw(), values_[program_.results[i]].raw(), results[i].bytes());
   // States may swap values, so all copies are taken before the first is written.
   std::vector<std::pair<void*, Tensor>> pending;
   for (size_t i = 0; i < program_.updates.size(); ++i) {

@@ -32,8 +32,7 @@ int64_t best_gap(const std::vector<const Block*>& busy, int64_t need) {
 int64_t place_blocks(std::vector<Block>& blocks) {
   std::vector<int> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return blocks[a].bytes > blocks[b].bytes; });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return blocks[a].bytes > blocks[b].bytes; });
   std::vector<const Block*> placed, busy;  // `placed` stays sorted by offset
   placed.reserve(blocks.size());
   int64_t arena = 0;

@@ -85,8 +85,7 @@ class Planner {
 
   bool may_share(const Instruction& ins, int in_root, int out) const {
     for (const auto& fact : ins.op->in_place) {
-      if (fact.input >= static_cast<int>(ins.inputs.size()) ||
-          fact.output >= static_cast<int>(ins.outputs.size()))
+      if (fact.input >= static_cast<int>(ins.inputs.size()) || fact.output >= static_cast<int>(ins.outputs.size()))
         continue;
       int v = ins.inputs[fact.input];
       if (v == kAbsent || ins.outputs[fact.output] != out || plan_.root[v] != in_root) continue;
@@ -107,8 +106,8 @@ class Planner {
       if (plan_.root[value] != value || !temporary(value)) continue;
       if (plan_.types[value].bytes() != plan_.types[state_value].bytes()) continue;
       int old_read = last_[state_value];
-      bool free = old_read < first_[value] || (old_read == first_[value] &&
-                                               may_share(p_.instructions[first_[value]], state_value, value));
+      bool free = old_read < first_[value] ||
+                  (old_read == first_[value] && may_share(p_.instructions[first_[value]], state_value, value));
       if (!free) continue;
       plan_.places[value] = {Place::kState, state};
       plan_.update_copied[i] = false;

@@ -323,9 +323,7 @@ SCRIPT = """
 
 def run_script(tmp_path, action):
     path = tmp_path / "script.py"
-    path.write_text(
-        textwrap.dedent(SCRIPT).format(root=str(ROOT), here=str(Path(__file__).parent), action=action)
-    )
+    path.write_text(textwrap.dedent(SCRIPT).format(root=str(ROOT), here=str(Path(__file__).parent), action=action))
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=30)
     return done, [int(pid) for pid in done.stdout.split()]
 
@@ -365,12 +363,8 @@ def test_workers_end_with_their_parent_and_nothing_is_said(tmp_path, action, cod
 def test_ctrl_c_reaches_the_parent_only(tmp_path):
     action = "os.killpg(0, signal.SIGINT); [0 for b in batches]"
     path = tmp_path / "script.py"
-    path.write_text(
-        textwrap.dedent(SCRIPT).format(root=str(ROOT), here=str(Path(__file__).parent), action=action)
-    )
-    done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, timeout=30, start_new_session=True
-    )
+    path.write_text(textwrap.dedent(SCRIPT).format(root=str(ROOT), here=str(Path(__file__).parent), action=action))
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=30, start_new_session=True)
     assert done.returncode == -signal.SIGINT
     assert done.stderr.count("Traceback") == 1 and "KeyboardInterrupt" in done.stderr
     assert_gone([int(pid) for pid in done.stdout.split()])

@@ -1,0 +1,1 @@
+"""Reverse-mode differentiation: the tape, the gradient rules and their numerical check."""

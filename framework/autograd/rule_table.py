@@ -1,0 +1,116 @@
+"""The table of gradient rules, and how a rule is called.
+
+A rule is one line of `framework/autograd/rules/`: `rule("exp", x=lambda dy, y: dy * y)`. The names of a lambda's
+parameters say what it needs: `d` + an output's name is that output's gradient, an input's, output's or attribute's
+name is that. What no lambda of a rule names is not kept in memory until the backward pass.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from framework.errors import GradientError
+
+if TYPE_CHECKING:
+    from framework.autograd.tape import Node
+    from framework.ops.dispatch import OpInfo
+    from framework.tensor import Tensor
+
+Formula = Callable[..., Any]
+
+
+class _Rule:
+    """Formulas of one operator: which inputs each yields, and which names it reads."""
+
+    def __init__(self) -> None:
+        self.formulas: list[tuple[tuple[str, ...], Formula, tuple[str, ...]]] = []
+        self.names: set[str] = set()
+
+    def add(self, inputs: tuple[str, ...], formula: Formula) -> None:
+        needs = tuple(inspect.signature(formula).parameters)
+        self.formulas.append((inputs, formula, needs))
+        self.names.update(needs)
+
+
+class RuleTable:
+    """All gradient rules by operator name."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, _Rule] = {}
+        self.without_gradient: dict[str, str] = {}  # operator -> why
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.rules
+
+    def saves(self, info: OpInfo) -> set[str]:
+        """Names of inputs and outputs that the operator's rule reads."""
+        found = self.rules.get(info.name)
+        return found.names if found else set()
+
+    def run(self, node: Node, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
+        """Gradients of a node's inputs, None where none is wanted or the rule gives none."""
+        info = node.info
+        found = self.rules.get(info.name)
+        if found is None:
+            raise GradientError(f"{info.name}: it has no gradient rule; detach() its input, or add a rule")
+        grads: list[Tensor | None] = [None] * len(node.edges)
+        for inputs, formula, needs in found.formulas:
+            slots = [[i for i, s in enumerate(node.input_slots) if info.inputs[s]["name"] == name] for name in inputs]
+            if all(node.edges[i] is None for group in slots for i in group):
+                continue
+            result = formula(*[_argument(name, node, dys) for name in needs])
+            results = result if len(inputs) > 1 else (result,)
+            for group, value in zip(slots, results, strict=True):
+                values = value if isinstance(value, (list, tuple)) else [value]
+                for i, g in zip(group, values, strict=True):
+                    grads[i] = g if node.edges[i] is not None else None
+        return grads
+
+
+def _argument(name: str, node: Node, dys: Sequence[Tensor | None]) -> Any:
+    """What a formula's parameter stands for."""
+    info = node.info
+    for i, arg in enumerate(info.inputs):
+        if arg["name"] == name:
+            values = [x for x, s in zip(node.saved, node.input_slots, strict=True) if s == i]
+            return values if arg["variadic"] else (values[0] if values else None)
+    for i, out in enumerate(info.outputs):
+        if out["name"] == name:
+            return [node.output(k) for k in range(i, len(node.outputs))] if out["variadic"] else node.output(i)
+        if "d" + out["name"] == name:
+            if out["variadic"]:
+                return [_or_zeros(dys[k], node, k) for k in range(i, len(dys))]
+            return _or_zeros(dys[i], node, i)
+    for value, attr in zip(node.attrs, info.attrs, strict=True):
+        if attr["name"] == name:
+            return value
+    raise GradientError(f"{info.name}: its rule asks for '{name}', which is no input, output, attribute or d<output>")
+
+
+def _or_zeros(dy: Tensor | None, node: Node, i: int) -> Tensor:
+    from framework import ops
+
+    return dy if dy is not None else ops.full_like(node.output(i).detach(), value=0.0)
+
+
+RULES = RuleTable()
+
+
+def rule(name: str, **formulas: Formula) -> None:
+    """Declares the gradient of operator `name`: one formula for each input that has one."""
+    entry = RULES.rules.setdefault(name, _Rule())
+    for input_name, formula in formulas.items():
+        entry.add((input_name,), formula)
+
+
+def joint_rule(name: str, inputs: str, formula: Formula) -> None:
+    """Declares one formula that gives the gradients of several inputs (`inputs`, separated by spaces) at once."""
+    RULES.rules.setdefault(name, _Rule()).add(tuple(inputs.split()), formula)
+
+
+def no_gradient(reason: str, *names: str) -> None:
+    """Declares that operators have no gradient, and why."""
+    for name in names:
+        RULES.without_gradient[name] = reason

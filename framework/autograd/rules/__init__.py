@@ -1,0 +1,3 @@
+"""Gradient rules, one line an operator, one file a family (as in framework/native/ops/)."""
+
+from framework.autograd.rules import shape as shape

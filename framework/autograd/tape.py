@@ -1,0 +1,190 @@
+"""The tape: remembers operators as nodes of a graph and walks it backwards, calling one rule for each.
+
+Rules are made of public operators, so a gradient can itself be differentiated (`create_graph=True`), and tracing a
+function that calls `backward()` puts the gradient into the same Program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from framework.errors import GradientError
+
+if TYPE_CHECKING:
+    from framework.ops.dispatch import OpInfo
+    from framework.tensor import Tensor
+
+
+class _State(threading.local):
+    enabled = True
+
+
+state = _State()
+_sequence = itertools.count()
+
+
+@contextlib.contextmanager
+def no_grad() -> Iterator[None]:
+    """Inside, operators are not remembered: for evaluation and for updates of parameters."""
+    with _recording(False):
+        yield
+
+
+@contextlib.contextmanager
+def _recording(enabled: bool) -> Iterator[None]:
+    before, state.enabled = state.enabled, enabled
+    try:
+        yield
+    finally:
+        state.enabled = before
+
+
+class Node:
+    """One remembered operator: what its rule needs of inputs and outputs, and where each input came from."""
+
+    __slots__ = ("attrs", "edges", "freed", "info", "input_slots", "order", "outputs", "saved")
+
+    def __init__(self, info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], outputs: Sequence[Tensor]) -> None:
+        self.info = info
+        self.attrs = attrs
+        self.order = next(_sequence)
+        self.freed = False
+        # Which entries of `inputs` belong to which input of the signature (a variadic input has several).
+        self.input_slots = [min(i, len(info.inputs) - 1) for i in range(len(inputs))]
+        needed = RULES.saves(info)
+        # An edge is the input's node and output number, the leaf tensor itself, or None where no gradient goes.
+        self.edges: list[Any] = [_edge(x) for x in inputs]
+        self.saved = [
+            x if info.inputs[s]["name"] in needed else None for x, s in zip(inputs, self.input_slots, strict=True)
+        ]
+        # Outputs are saved as bare data: holding the tensors would make a reference cycle through `node`.
+        keep = len(outputs) > 1 or any(o["name"] in needed for o in info.outputs)
+        self.outputs = [(o._data, o._value) if keep else None for o in outputs]
+
+    def output(self, i: int) -> Tensor:
+        """The i-th output again, as a tensor with this node as its history."""
+        saved = self.outputs[i]
+        assert saved is not None
+        t = Tensor(saved[0], requires_grad=True)
+        t._value = saved[1]
+        t.node = (self, i)  # type: ignore[assignment]
+        return t
+
+    def free(self) -> None:
+        """Lets go of saved tensors after they have been used."""
+        self.freed = True
+        self.saved = []
+        self.outputs = []
+
+
+def _edge(x: Any) -> Any:
+    if x is None or not x.requires_grad:
+        return None
+    return x.node if x.node is not None else x
+
+
+def remember(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], out: Any) -> None:
+    """Adds an operator that was just run or traced."""
+    if info.name in RULES.without_gradient:
+        return
+    outputs = out if isinstance(out, tuple) else (out,)
+    node = Node(info, inputs, attrs, outputs)
+    for i, t in enumerate(outputs):
+        if t.dtype.startswith(("float", "bfloat")):
+            t.requires_grad = True
+            t.node = (node, i)
+
+
+def backward(root: Tensor, grad: Tensor | None = None, *, create_graph: bool = False) -> None:
+    """Adds the gradient of `root` to `grad` of every leaf it depends on that requires one.
+
+    Args:
+        root: a scalar, unless `grad` is given.
+        grad: d(objective)/d(root), of root's shape; 1 when absent.
+        create_graph: remember the gradient's own operators too, so that it can be differentiated again.
+
+    Raises:
+        GradientError: `root` has no history, is not a scalar, or its history was freed by an earlier call.
+    """
+    leaves = _walk([root], [grad], create_graph)
+    for leaf, g in leaves.values():
+        leaf.grad = g if leaf.grad is None else leaf.grad + g
+        if g.is_traced:
+            g._value.block.program.trace.hold_grad(leaf)
+
+
+def gradients(
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    grads: Sequence[Tensor | None] | None = None,
+    *,
+    create_graph: bool = False,
+) -> list[Tensor | None]:
+    """d(sum of outputs . grads)/d(each input), without touching anybody's `grad`; None where there is no path.
+
+    `inputs` must be leaves (tensors made with requires_grad, such as parameters).
+    """
+    leaves = _walk(outputs, grads or [None] * len(outputs), create_graph)
+    return [leaves[id(x)][1] if id(x) in leaves else None for x in inputs]
+
+
+def _walk(
+    roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph: bool
+) -> dict[int, tuple[Tensor, Tensor]]:
+    """Visits nodes from the latest to the earliest; returns the gradient of every leaf by its id."""
+    leaves: dict[int, tuple[Tensor, Tensor]] = {}
+    pending: dict[int, list[Tensor | None]] = {}  # gradients of a node's outputs, by its order
+    heap: list[tuple[int, Node]] = []
+
+    def send(edge: Any, g: Tensor) -> None:
+        if isinstance(edge, Tensor):
+            have = leaves.get(id(edge))
+            leaves[id(edge)] = (edge, g if have is None else have[1] + g)
+            return
+        node, i = edge
+        if node.order not in pending:
+            pending[node.order] = [None] * len(node.outputs)
+            if node.freed:
+                raise GradientError(
+                    f"backward: the history of '{node.info.name}' was freed by an earlier backward(); "
+                    "run the forward pass again, or pass create_graph=True the first time"
+                )
+            heapq.heappush(heap, (-node.order, node))
+        have_g = pending[node.order][i]
+        pending[node.order][i] = g if have_g is None else have_g + g
+
+    with _recording(create_graph):
+        for root, grad in zip(roots, grads, strict=True):
+            edge = _edge(root)
+            if edge is None:
+                raise GradientError("backward: this tensor does not depend on anything that requires a gradient")
+            send(edge, _seed(root, grad))
+        while heap:
+            _, node = heapq.heappop(heap)
+            for edge, g in zip(node.edges, RULES.run(node, pending.pop(node.order)), strict=True):
+                if edge is not None and g is not None:
+                    send(edge, g)
+            if not create_graph:
+                node.free()
+    return leaves
+
+
+def _seed(root: Tensor, grad: Tensor | None) -> Tensor:
+    from framework import ops
+
+    if grad is not None:
+        return grad
+    if root.ndim != 0 and root.size != 1:
+        raise GradientError(
+            f"backward: the tensor has shape {list(root.shape)}; only a scalar has a gradient without `grad`"
+        )
+    return ops.full_like(root, value=1.0)
+
+
+from framework.autograd.rule_table import RULES  # noqa: E402
+from framework.tensor import Tensor  # noqa: E402

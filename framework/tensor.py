@@ -1,0 +1,343 @@
+"""The tensor: a contiguous native array while running eagerly, a value of a Program while tracing.
+
+Both kinds are the same class, so that a model's code is written once. `requires_grad` marks what gradients are wanted
+for; `grad` holds them after `backward()`. Methods and operators are short names for `framework.ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from framework import _core
+from framework.errors import (
+    AttributeValueError,
+    DTypeError,
+    GradientError,
+    PaddockError,
+    ShapeError,
+    TraceError,
+)
+
+if TYPE_CHECKING:
+    from framework.autograd.tape import Node
+    from framework.program.ir import Value
+
+Scalar: TypeAlias = int | float | bool
+TensorLike: TypeAlias = "Tensor | Scalar"
+
+DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
+
+
+class Tensor:
+    """N-dimensional array with contiguous row-major elements.
+
+    Make one with `tensor`, `from_numpy` or `from_dlpack`; operators of `framework.ops` make the rest.
+    While a Program is traced, `_value` stands for the data that does not exist yet.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_value", "grad", "name", "node", "persistable", "requires_grad")
+    __array_priority__ = 100  # so that numpy_scalar * tensor calls Tensor.__rmul__
+
+    def __init__(self, data: Any, *, requires_grad: bool = False) -> None:
+        self._data: Any = data  # _core.Array, or None for a traced value
+        self._value: Value | None = None
+        self.requires_grad = requires_grad
+        self.grad: Tensor | None = None
+        self.node: Node | None = None
+        self.persistable = False  # parameters, buffers and optimizer slots: what a Program reads and updates
+        self.name: str | None = None
+
+    # -- what it is
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents. Reading a traced value's extents ties the Program to the shapes it was traced with."""
+        if self._value is not None:
+            return self._value.read_shape()
+        return self._data.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes; unlike `shape`, safe to read while tracing."""
+        return len(self._value.shape) if self._value is not None else self._data.ndim
+
+    @property
+    def dtype(self) -> str:
+        """Element type by name, one of `DTYPES`."""
+        return self._value.dtype if self._value is not None else self._data.dtype
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) if self._value is not None else self._data.size
+
+    @property
+    def is_traced(self) -> bool:
+        """True for a value of a Program that is being traced: it has no data yet."""
+        return self._value is not None
+
+    # -- to and from other libraries
+    def array(self) -> Any:
+        """The native array; TraceError while tracing."""
+        if self._data is None:
+            raise TraceError(
+                "tensor: its data was asked for while a Program is traced, when only shapes are known; "
+                "move this out of the traced function or use operators such as ops.where"
+            )
+        return self._data
+
+    def numpy(self) -> np.ndarray:
+        """A NumPy array on the same memory (bfloat16 as its uint16 bits)."""
+        return self.array().numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        view = self.numpy()
+        return np.array(view, dtype=dtype, copy=True) if copy or (dtype and view.dtype != dtype) else view
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.array().dlpack().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python number."""
+        return self.array().item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise ShapeError("len: a tensor without axes has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        if self._value is not None:
+            return f"Tensor({self._value}: {self.dtype}{list(self._value.shape)}, traced)"
+        grad = ", requires_grad=True" if self.requires_grad else ""
+        return (
+            f"Tensor({np.array2string(np.asarray(self.numpy()), precision=4, threshold=20)}, dtype={self.dtype}{grad})"
+        )
+
+    # -- gradients
+    def backward(self, grad: Tensor | None = None, *, create_graph: bool = False) -> None:
+        """Adds d(self)/d(leaf) to `grad` of every leaf that requires it; see `framework.autograd.backward`."""
+        from framework.autograd.tape import backward
+
+        backward(self, grad, create_graph=create_graph)
+
+    def detach(self) -> Tensor:
+        """The same data without its history."""
+        t = Tensor(self._data)
+        t._value = self._value
+        return t
+
+    def set(self, value: Tensor) -> None:
+        """Replaces the value, as an optimizer does a parameter's; inside a trace the Program does it at each run.
+
+        Raises:
+            ShapeError: `value` has another shape or type.
+        """
+        same = (value.dtype, value.ndim) == (self.dtype, self.ndim)
+        if not same or (self._value is None and value._value is None and value.shape != self.shape):
+            raise ShapeError(f"set: a {value.dtype} tensor of {value.ndim} axes cannot replace {self!r}")
+        if value._value is not None:
+            value._value.block.program.trace.update(self, value._value)
+        else:
+            self._data = value._data
+
+    # -- operators
+    def __neg__(self) -> Tensor:
+        return ops.neg(self)
+
+    def __abs__(self) -> Tensor:
+        return ops.abs(self)
+
+    def __add__(self, other: TensorLike) -> Tensor:
+        return ops.add(self, other)
+
+    def __radd__(self, other: Scalar) -> Tensor:
+        return ops.add(other, self)
+
+    def __sub__(self, other: TensorLike) -> Tensor:
+        return ops.sub(self, other)
+
+    def __rsub__(self, other: Scalar) -> Tensor:
+        return ops.sub(other, self)
+
+    def __mul__(self, other: TensorLike) -> Tensor:
+        return ops.mul(self, other)
+
+    def __rmul__(self, other: Scalar) -> Tensor:
+        return ops.mul(other, self)
+
+    def __truediv__(self, other: TensorLike) -> Tensor:
+        return ops.div(self, other)
+
+    def __rtruediv__(self, other: Scalar) -> Tensor:
+        return ops.div(other, self)
+
+    def __pow__(self, other: TensorLike) -> Tensor:
+        return ops.pow(self, other)
+
+    def __rpow__(self, other: Scalar) -> Tensor:
+        return ops.pow(other, self)
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        return ops.matmul(self, other)
+
+    def __eq__(self, other: Any) -> Any:
+        return ops.equal(self, other) if isinstance(other, (Tensor, int, float, bool)) else NotImplemented
+
+    def __ne__(self, other: Any) -> Any:
+        return ops.not_equal(self, other) if isinstance(other, (Tensor, int, float, bool)) else NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __lt__(self, other: TensorLike) -> Tensor:
+        return ops.less(self, other)
+
+    def __le__(self, other: TensorLike) -> Tensor:
+        return ops.less_equal(self, other)
+
+    def __gt__(self, other: TensorLike) -> Tensor:
+        return ops.greater(self, other)
+
+    def __ge__(self, other: TensorLike) -> Tensor:
+        return ops.greater_equal(self, other)
+
+    def __and__(self, other: TensorLike) -> Tensor:
+        return ops.logical_and(self, other)
+
+    def __or__(self, other: TensorLike) -> Tensor:
+        return ops.logical_or(self, other)
+
+    def __invert__(self) -> Tensor:
+        return ops.logical_not(self)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        from framework.ops.indexing import getitem
+
+        return getitem(self, index)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """See `ops.reshape`; takes the extents one by one or as one sequence."""
+        return ops.reshape(self, shape=shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+
+    def transpose(self, *perm: int) -> Tensor:
+        """See `ops.transpose`."""
+        return ops.transpose(self, perm=perm)
+
+    def sum(self, axes: Any = (), keepdims: bool = False) -> Tensor:
+        """See `ops.sum`."""
+        return ops.sum(self, axes=axes, keepdims=keepdims)
+
+    def mean(self, axes: Any = (), keepdims: bool = False) -> Tensor:
+        """See `ops.mean`."""
+        return ops.mean(self, axes=axes, keepdims=keepdims)
+
+    def max(self, axes: Any = (), keepdims: bool = False) -> Tensor:
+        """See `ops.max`."""
+        return ops.max(self, axes=axes, keepdims=keepdims)
+
+    def astype(self, dtype: str) -> Tensor:
+        """See `ops.cast`."""
+        return ops.cast(self, dtype=dtype)
+
+
+def tensor(data: Any, dtype: str | None = None, *, requires_grad: bool = False) -> Tensor:
+    """A tensor with a copy of `data` (numbers, nested sequences or an array).
+
+    Python floats and float64 NumPy scalars made from them become float32 unless `dtype` says otherwise; NumPy arrays
+    keep their type; Python ints become int64.
+    """
+    if isinstance(data, Tensor):
+        data = data.numpy()
+    array = np.asarray(data)
+    if dtype is None and array.dtype == np.float64 and not isinstance(data, (np.ndarray, np.generic)):
+        dtype = "float32"
+    if dtype is not None and dtype not in DTYPES:
+        raise DTypeError(f"tensor: '{dtype}' is not a type of the core; it has {', '.join(DTYPES)}")
+    if dtype == "bfloat16":
+        return ops.cast(tensor(array.astype(np.float32)), dtype="bfloat16")
+    array = np.ascontiguousarray(array, dtype=dtype).reshape(array.shape)
+    return Tensor(_core.copy_of(_native(array)), requires_grad=requires_grad)
+
+
+def _native(array: np.ndarray) -> np.ndarray:
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.kind not in "fiub":
+        raise DTypeError(f"tensor: NumPy type {array.dtype} is not a type of the core; it has {', '.join(DTYPES)}")
+    return array
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor on the memory of a C-contiguous, writable array; anything else is copied."""
+    array = _native(array)
+    if not (array.flags.c_contiguous and array.flags.writeable):
+        return Tensor(_core.copy_of(np.array(array, order="C")))
+    return Tensor(_core.wrap(array))
+
+
+def from_dlpack(array: Any) -> Tensor:
+    """A tensor on the memory of a C-contiguous CPU array of any library with `__dlpack__`."""
+    return Tensor(_core.wrap(array))
+
+
+def scalar_like(value: Scalar, like: Tensor) -> Tensor:
+    """A 0-d tensor of `like`'s type: how a Python number takes part in an operator without changing its type."""
+    if isinstance(value, float) and not like.dtype.startswith(("float", "bfloat")):
+        raise DTypeError(
+            f"a Python float ({value}) does not fit a tensor of {like.dtype}; cast the tensor, or pass an int"
+        )
+    return Tensor(_scalar(float(value), like.dtype))
+
+
+_scalars: dict[tuple[float, str, float], Any] = {}
+
+
+def _scalar(value: float, dtype: str) -> Any:
+    """Small cache: training loops use the same few numbers again and again. 0.0 and -0.0 are kept apart."""
+    key = (value, dtype, np.copysign(1.0, value) if value == 0 else 0.0)
+    array = _scalars.get(key)
+    if array is None:
+        array = _core.call(_full, (), ((), value, dtype))
+        if len(_scalars) < 1024:
+            _scalars[key] = array
+    return array
+
+
+_full = next(op for op in _core.ops() if op.name == "full")
+
+from framework import ops  # noqa: E402  (operators are methods of Tensor, and Tensors are what operators take)
+
+__all__ = [
+    "DTYPES",
+    "AttributeValueError",
+    "GradientError",
+    "PaddockError",
+    "Scalar",
+    "Tensor",
+    "TensorLike",
+    "from_dlpack",
+    "from_numpy",
+    "scalar_like",
+    "tensor",
+]

@@ -1,0 +1,7 @@
+"""Test objects of all operators; importing this fills `harness.SPECS`."""
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

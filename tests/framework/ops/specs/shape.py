@@ -1,0 +1,109 @@
+"""framework/native/ops/shape.cc"""
+
+import numpy as np
+
+from framework.errors import AttributeValueError, DTypeError, ShapeError
+from tests.framework.ops.harness import Bad, Sample, integers, normal, spec
+
+
+def _reshape(x, shape):
+    return x.reshape([x.shape[i] if d == 0 else d for i, d in enumerate(shape)])
+
+
+def _flatten(x, start=1, end=-1):
+    start, end = start % x.ndim, end % x.ndim
+    return x.reshape((*x.shape[:start], -1, *x.shape[end + 1 :]))
+
+
+spec(
+    "reshape",
+    reference=_reshape,
+    exact=True,
+    samples=[
+        Sample([normal(2, 3, 4)], {"shape": (0, -1)}),
+        Sample([normal(6)], {"shape": (2, 1, 3)}),
+        Sample([normal(0, 3)], {"shape": (0, 3, 1)}),
+        Sample([integers(0, 9, 4, 2)], {"shape": (-1,)}),
+    ],
+    errors=[
+        Bad([normal(6)], ShapeError, r"6 elements \(shape \[6\]\)", {"shape": (4, -1)}),
+        Bad([normal(6)], AttributeValueError, "more than one -1", {"shape": (-1, -1)}),
+        Bad([normal(6)], AttributeValueError, "no such axis", {"shape": (6, 0)}),
+        Bad([normal(6)], AttributeValueError, "shape takes an int or ints, not 'six'", {"shape": "six"}),
+    ],
+)
+spec(
+    "reshape_like",
+    reference=lambda x, like: x.reshape(like.shape),
+    exact=True,
+    differentiable=[0],
+    samples=[
+        Sample([normal(2, 3), normal(6)]),
+        Sample([normal(4), normal(2, 2, 1)]),
+        Sample([normal(1), integers(0, 2, 1, 1)]),
+    ],
+    errors=[Bad([normal(2, 3), normal(5)], ShapeError, r"x of shape \[2, 3\] and like of shape \[5\]")],
+)
+spec(
+    "flatten",
+    reference=_flatten,
+    exact=True,
+    samples=[
+        Sample([normal(2, 3, 4)]),
+        Sample([normal(2, 3, 4)], {"start": 0}),
+        Sample([normal(2, 3, 4, 2)], {"start": 1, "end": -2}),
+    ],
+    errors=[Bad([normal(2, 3)], AttributeValueError, "start 1 lies after end 0", {"start": 1, "end": 0})],
+)
+spec(
+    "expand_dims",
+    reference=lambda x, axis: np.expand_dims(x, axis),
+    exact=True,
+    samples=[Sample([normal(2, 3)], {"axis": a}) for a in (0, 1, -1)],
+    errors=[Bad([normal(2, 3)], AttributeValueError, r"axis is 4 but must lie in \[-3, 2\]", {"axis": 4})],
+)
+spec(
+    "squeeze",
+    reference=lambda x, axis: np.squeeze(x, axis),
+    exact=True,
+    samples=[
+        Sample([normal(1, 3)], {"axis": 0}),
+        Sample([normal(2, 1, 3)], {"axis": -2}),
+        Sample([normal(1)], {"axis": 0}),
+    ],
+    errors=[Bad([normal(2, 3)], ShapeError, "extent 3 on axis 1", {"axis": -1})],
+)
+spec(
+    "full",
+    reference=lambda shape, value, dtype="float32": np.full(shape, value, dtype),
+    exact=True,
+    gradient=False,
+    samples=[
+        Sample([], {"shape": (2, 3), "value": 1.5}),
+        Sample([], {"shape": (), "value": 3, "dtype": "int64"}),
+        Sample([], {"shape": (0, 2), "value": 0}),
+    ],
+    errors=[
+        Bad([], AttributeValueError, "negative extent", {"shape": (-1,), "value": 0}),
+        Bad([], DTypeError, "'float12' is not a type", {"shape": (1,), "value": 0, "dtype": "float12"}),
+    ],
+)
+spec(
+    "full_like",
+    reference=lambda like, value: np.full_like(like, value),
+    exact=True,
+    gradient=False,
+    samples=[
+        Sample([normal(2, 3)], {"value": 2.0}),
+        Sample([integers(0, 3, 4)], {"value": -1}),
+        Sample([normal()], {"value": 0.5}),
+    ],
+    errors=[Bad([normal(2)], AttributeValueError, "attribute 'value' is missing")],
+)
+spec(
+    "copy",
+    reference=lambda x: x,
+    exact=True,
+    samples=[Sample([normal(3, 5)]), Sample([integers(0, 5, 70000)]), Sample([normal(0)])],
+    errors=[Bad([normal(2)], AttributeValueError, "takes no attribute 'deep'", {"deep": 1})],
+)

@@ -1,0 +1,128 @@
+"""Every operator against its reference, numerically differentiated, in all the ways it can run; see harness.py."""
+
+import numpy as np
+import pytest
+
+import framework
+from framework import _core
+from framework.autograd.check import check_gradients
+from framework.autograd.rule_table import RULES
+from framework.ops import dispatch
+from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
+from tests.framework.ops.harness import SPECS, Sample, Spec, outputs_of
+
+CASES = [pytest.param(s, i, id=f"{s.name}-{i}") for s in SPECS.values() for i in range(len(s.samples))]
+ERRORS = [pytest.param(s, bad, id=f"{s.name}-{i}") for s in SPECS.values() for i, bad in enumerate(s.errors)]
+DIFFERENTIABLE = [p for p in CASES if p.values[0].gradient]
+
+
+def reference_outputs(spec: Spec, sample: Sample) -> list[np.ndarray]:
+    out = spec.reference(*sample.inputs, **sample.attrs)
+    return [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
+
+
+def _magnitude(arrays: list[np.ndarray | None]) -> float:
+    """Largest finite magnitude of what takes part in a computation, at least 1."""
+    floats = [np.abs(x[np.isfinite(x)]) for x in arrays if x is not None and x.dtype.kind == "f"]
+    return max([1.0, *(float(x.max()) for x in floats if x.size)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("spec", "i"), CASES)
+def test_forward_equals_the_reference(spec, i, dtype):
+    if dtype not in spec.dtypes:
+        pytest.skip(f"{spec.name} has no {dtype} kernel")
+    sample = spec.samples[i]
+    inputs = [None if x is None else t.numpy() for x, t in zip(sample.inputs, sample.tensors(dtype), strict=True)]
+    # The reference sees the inputs as rounded to the type under test.
+    rounded = Sample([x if x is None or x.dtype.kind != "f" else x.astype(np.float64) for x in inputs], sample.attrs)
+    got, expected = sample.run(spec.name, dtype), reference_outputs(spec, rounded)
+    assert len(got) == len(expected)
+    magnitude = _magnitude([*rounded.inputs, *expected])
+    for g, e in zip(got, expected, strict=True):
+        assert g.shape == e.shape
+        if spec.exact or g.dtype.kind != "f":
+            np.testing.assert_array_equal(g, e.astype(g.dtype))
+        else:
+            eps = float(np.finfo(dtype).eps)
+            np.testing.assert_allclose(g, e, rtol=spec.roundings * eps, atol=spec.roundings * eps * magnitude)
+
+
+def _float_inputs(sample: Sample) -> list[int]:
+    return [k for k, x in enumerate(sample.inputs) if x is not None and x.dtype == np.float64]
+
+
+@pytest.mark.parametrize(("spec", "i"), DIFFERENTIABLE)
+def test_gradient_equals_central_differences(spec, i):
+    sample = spec.samples[i]
+    chosen = [k for k in _float_inputs(sample) if spec.differentiable is None or k in spec.differentiable]
+    if not chosen or any(sample.inputs[k].size == 0 for k in chosen):
+        pytest.skip("no float input with elements to differentiate by")
+    fixed = sample.tensors("float64")
+
+    def function(*xs):
+        inputs = list(fixed)
+        for k, x in zip(chosen, xs, strict=True):
+            inputs[k] = x
+        return dispatch.call_by_name(spec.name, inputs, **sample.attrs)
+
+    check_gradients(function, [sample.inputs[k] for k in chosen], order=spec.order)
+
+
+@pytest.mark.parametrize(("spec", "i"), CASES)
+def test_one_and_two_threads_and_repeated_runs_give_the_same_bits(spec, i):
+    before = framework.num_threads()
+    try:
+        results = []
+        for threads in (1, 2, 2):
+            framework.set_num_threads(threads)
+            results.append(spec.samples[i].run(spec.name, spec.dtypes[0]))
+    finally:
+        framework.set_num_threads(before)
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("isa", _core.supported_isas()[:-1])
+@pytest.mark.parametrize("spec", SPECS.values(), ids=lambda s: s.name)
+def test_slower_instruction_sets_agree_with_the_reference(spec, isa):
+    best = _core.active_isa()
+    _core.use_isa(isa)
+    try:
+        for i in range(len(spec.samples)):
+            test_forward_equals_the_reference(spec, i, spec.dtypes[0])
+    finally:
+        _core.use_isa(best)
+
+
+@pytest.mark.parametrize(("spec", "i"), CASES)
+def test_inputs_are_left_as_they_were(spec, i):
+    tensors = spec.samples[i].tensors(spec.dtypes[0])
+    before = [None if t is None else t.numpy().copy() for t in tensors]
+    outputs_of(dispatch.call_by_name(spec.name, tensors, **spec.samples[i].attrs))
+    for t, b in zip(tensors, before, strict=True):
+        assert t is None or t.numpy().tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize(("spec", "bad"), ERRORS)
+def test_bad_input_is_refused_with_a_clear_message(spec, bad):
+    with pytest.raises(bad.error, match=bad.match) as caught:
+        dispatch.call_by_name(spec.name, Sample(bad.inputs).tensors("float32"), **bad.attrs)
+    assert str(caught.value).startswith(spec.name + ":")
+
+
+@pytest.mark.parametrize("info", dispatch.OPS.values(), ids=lambda i: i.name)
+def test_every_operator_is_complete(info):
+    assert info.doc, "no documentation"
+    assert all(a["doc"] for a in info.attrs), "an attribute without documentation"
+    assert info.native.has_shape_rule and info.native.has_cpu_kernel
+    assert info.name in SPECS, "no test object in tests/framework/ops/specs/"
+    spec = SPECS[info.name]
+    assert len(spec.samples) >= 3 and len(spec.errors) >= 1
+    assert (info.name in RULES) != (info.name in RULES.without_gradient), "needs a gradient rule or no_gradient(reason)"
+    assert spec.gradient == (info.name in RULES)
+
+
+def test_every_spec_names_an_operator():
+    assert set(SPECS) <= set(dispatch.OPS)
