@@ -55,8 +55,8 @@ def pack(value: Any) -> Packed:
 
 def unpack(memory: np.ndarray, extents: list[tuple[int, int]]) -> Any:
     """Rebuild a packed object; its arrays are views that keep `memory` (uint8 [bytes]) alive."""
-    head, *buffers = [memory[offset : offset + size] for offset, size in extents]
-    return pickle.loads(memoryview(head), buffers=buffers)
+    head, *buffers = [memory.data[offset : offset + size] for offset, size in extents]
+    return pickle.loads(head, buffers=buffers)
 
 
 def create(size: int) -> tuple[int, mmap.mmap]:

@@ -1,0 +1,120 @@
+"""Task: what the engine asks of a suite, and nothing more.
+
+The engine owns the loop, the files and the schedule. A suite derives one class from `Task`, registers it as
+`@register("task", "<suite>")`, and derives one from `Processor` for what stands around the network when it
+predicts, which an exported model carries along.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from framework.data import DataLoader
+
+if TYPE_CHECKING:
+    from framework import Tensor
+    from framework.nn import Layer
+
+Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
+
+
+class Metric(ABC):
+    """Gathers predictions of a whole evaluation set, then gives the field's figures."""
+
+    @abstractmethod
+    def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Take in the outputs of `eval_step` for one batch; the arrays must be copied to be kept."""
+
+    @abstractmethod
+    def result(self) -> dict[str, float]:
+        """Return flat names to numbers, such as {"AP": 0.41, "AP50": 0.67}."""
+
+
+class Processor(ABC):
+    """Preprocessing and presentation of predictions; made from plain data alone, without data set or model."""
+
+    @abstractmethod
+    def metadata(self) -> dict[str, Any]:
+        """Return all that makes this processor, fit for JSON: transforms, class names, thresholds."""
+
+    @classmethod
+    @abstractmethod
+    def from_metadata(cls, metadata: dict[str, Any]) -> Processor:
+        """Make the processor that `metadata` describes."""
+
+    @abstractmethod
+    def read(self, path: Path) -> Any:
+        """Read one input, e.g. an image as uint8 [H, W, 3] RGB; raise DataError for a damaged or missing file."""
+
+    @abstractmethod
+    def prepare(self, items: Sequence[Any]) -> Batch:
+        """Make a batch with the arrays that `eval_step` takes, exactly as in evaluation."""
+
+    @abstractmethod
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
+        """Return what is predicted for each item, fit for JSON and in the item's own coordinates."""
+
+    @abstractmethod
+    def draw(self, item: Any, result: Any) -> np.ndarray:
+        """Return a picture of the prediction, uint8 [H, W, 3] RGB."""
+
+
+class Task(ABC):
+    """Model, data and metric of one run.
+
+    Built as `Task(config)` from a resolved config. The engine makes optimizer, schedule and everything else.
+
+    Attributes:
+        model: the network; its parameters are what is trained and saved.
+        train_inputs: names of the batch arrays that `train_step` takes.
+        eval_inputs: names of the batch arrays that `eval_step` takes, also of the exported program.
+        main_metric: the figure that decides which weights are best; higher is better.
+        processor_class: the suite's `Processor`.
+    """
+
+    model: Layer
+    train_inputs: ClassVar[tuple[str, ...]]
+    eval_inputs: ClassVar[tuple[str, ...]]
+    main_metric: str
+    processor_class: ClassVar[type[Processor]]
+
+    @abstractmethod
+    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
+        """Return the loader of training batches, shuffled; its length is what an epoch means."""
+
+    @abstractmethod
+    def eval_loader(self, *, workers: int) -> DataLoader:
+        """Return the loader of evaluation batches, in order and without random transforms."""
+
+    @abstractmethod
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the loss terms by name, each a scalar; their sum is minimised.
+
+        Runs the model in training mode. It is traced into a Program, so it uses operators only and never looks
+        at numbers; `inputs` holds the arrays named by `train_inputs`.
+        """
+
+    @abstractmethod
+    def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the predictions as arrays by name; traced and exported, so the same rules hold."""
+
+    @abstractmethod
+    def metric(self) -> Metric:
+        """Return a new, empty metric for the evaluation set."""
+
+    @abstractmethod
+    def processor(self) -> Processor:
+        """Return what stands around the network when it predicts."""
+
+    @abstractmethod
+    def examples(self, count: int) -> list[tuple[str, Any]]:
+        """Return up to `count` (name, item) pairs of the evaluation set, to draw predictions on."""
+
+    def names(self, batch: Batch) -> list[str]:
+        """Return what messages call the samples of a batch; by default its list `name`."""
+        return [str(name) for name in batch.get("name", ())]
