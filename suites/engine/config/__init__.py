@@ -1,0 +1,22 @@
+"""The config system: YAML files that assemble components from the registry, checked against their signatures.
+
+See docs/config.md for the grammar and for how to add a component.
+"""
+
+from suites.engine.config.config import Config, build_value, load_config
+from suites.engine.config.factory import Factory, OfRole, Supplied
+from suites.engine.config.nodes import Problem
+from suites.engine.config.rules import RULES, Rules, rule
+
+__all__ = [
+    "RULES",
+    "Config",
+    "Factory",
+    "OfRole",
+    "Problem",
+    "Rules",
+    "Supplied",
+    "build_value",
+    "load_config",
+    "rule",
+]

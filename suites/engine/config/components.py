@@ -1,0 +1,270 @@
+"""Slots for components: a mapping whose `type` names a registered class, or the plain section of a dataclass.
+
+The arguments are checked against the signature of the class; unknown, missing and ill-typed ones are
+problems.
+"""
+
+# ruff: noqa: D102 (Slot documents the methods that its kinds define)
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from suites.engine.config.factory import Factory, construct
+from suites.engine.config.nodes import Node, Origin, Problem, describe_value, from_plain
+from suites.engine.config.paths import Item, Path, Step, format_path
+from suites.engine.config.signatures import Parameter, signature_of
+from suites.engine.config.slots import Anything, Slot
+from suites.engine.names import did_you_mean, listing
+from suites.engine.registry import Registry
+
+
+class Arguments:
+    """The arguments of one class or function, as slots."""
+
+    def __init__(self, target: Callable[..., Any], registry: Registry, offered: tuple[str, ...] = ()) -> None:
+        """Args: the component, where types are looked up, and the arguments that code will supply."""
+        self.parameters: dict[str, Parameter] = {
+            name: p for name, p in signature_of(target).parameters.items() if name not in offered
+        }
+        self._supplied = [name for name in signature_of(target).parameters if name in offered]
+        self._registry = registry
+
+    def slot(self, name: str) -> Slot:
+        """What the named argument takes; null too where null is its default."""
+        from suites.engine.config.typehints import optional, slot_of
+
+        parameter = self.parameters[name]
+        slot = slot_of(parameter.hint, self._registry)
+        return optional(slot) if parameter.default is None else slot
+
+    def problems(self, given: dict[str, Node], owner: Node, path: Path, who: str) -> Iterator[Problem]:
+        """What is wrong with the arguments `given` in the mapping `owner` of the component `who`."""
+        for key, child in given.items():
+            if key in self.parameters:
+                yield from self.slot(key).problems(child, (*path, key))
+            elif key in self._supplied:
+                text = f"'{key}' of {who} is supplied by the code that builds it; remove it"
+                yield Problem(child.origin, (*path, key), text)
+            else:
+                yield Problem(child.origin, (*path, key), self._unknown(key, who))
+        for parameter in self.parameters.values():
+            if parameter.required and parameter.name not in given:
+                yield Problem(owner.origin, path, self._missing(parameter, who, owner))
+
+    def build(self, given: dict[str, Node], path: Path) -> dict[str, Any]:
+        """The arguments as Python values, by name."""
+        return {key: self.slot(key).build(child, (*path, key)) for key, child in given.items()}
+
+    def filled(self, given: dict[str, Node], who: str) -> dict[str, Node]:
+        """`given` with its own defaults filled in, then the defaults of arguments left out."""
+        nodes = {key: self.slot(key).filled(child) for key, child in given.items()}
+        for name, parameter in self.parameters.items():
+            if name not in nodes and not parameter.required:
+                default = _default_node(parameter.default, Origin(f"default of {who}"))
+                if default is not None:
+                    nodes[name] = default
+        return nodes
+
+    def _unknown(self, key: str, who: str) -> str:
+        names = list(self.parameters)
+        return f"{who} takes no '{key}'{did_you_mean(key, names) or '.'} It takes: {listing(names)}"
+
+    def _missing(self, parameter: Parameter, who: str, owner: Node) -> str:
+        note = f" ({owner.note})" if owner.note and f" {parameter.name}" in owner.note else ""
+        kind = self.slot(parameter.name).describe()
+        return f"{who} needs '{parameter.name}' ({kind}), which is missing{note}"
+
+
+class Section(Slot):
+    """A mapping without `type`, whose keys are the fields of a dataclass."""
+
+    def __init__(self, cls: type, registry: Registry) -> None:
+        self.target = cls
+        self._registry = registry
+
+    @property
+    def arguments(self) -> Arguments:
+        """The fields as slots."""
+        return Arguments(self.target, self._registry)
+
+    def describe(self) -> str:
+        return f"a mapping ({self.target.__name__})"
+
+    def problems(self, node: Node, path: Path) -> Iterator[Problem]:
+        if not isinstance(node.value, dict):
+            hint = f" with the keys: {listing(self.arguments.parameters)}"
+            yield self.mismatch(node, path, hint)
+            return
+        yield from self.arguments.problems(_given(node, path), node, path, self.target.__name__)
+
+    def build(self, node: Node, path: Path) -> Any:
+        where = f"{node.origin}: {format_path(path)}"
+        return construct(self.target, self.arguments.build(_given(node, path), path), {}, where)
+
+    def child(self, node: Node, step: Step) -> Slot:
+        return _child_slot(self.arguments, step)
+
+    def filled(self, node: Node) -> Node:
+        assert isinstance(node.value, dict)
+        return replace(node, value=self.arguments.filled(node.value, self.target.__name__))
+
+
+@dataclass(frozen=True)
+class Component(Slot):
+    """A mapping whose `type` names a class or function registered for a role.
+
+    Attributes:
+        role: The role.
+        registry: Where its types are looked up.
+        within: The class that the component must derive from, if the annotation names one narrower than the
+            role.
+        deferred: Whether code builds it later, through a `Factory`.
+        offered: Arguments that code will then supply.
+        key: The key that names the type; `suite` at the top of a config.
+    """
+
+    role: str
+    registry: Registry
+    within: type | None = None
+    deferred: bool = False
+    offered: tuple[str, ...] = ()
+    key: str = "type"
+
+    @property
+    def default(self) -> type | None:
+        """The class used where `type` is left out: the annotated class itself, if it can be named."""
+        return self.within if self.within and self.registry.is_registered(self.role, self.within) else None
+
+    def names(self) -> list[str]:
+        """Type names that fit."""
+        return [n for n in self.registry.names(self.role) if self._fits(self.registry.get(self.role, n))]
+
+    def describe(self) -> str:
+        return f"a {self.role} ({{{self.key}: ...}})"
+
+    def problems(self, node: Node, path: Path) -> Iterator[Problem]:
+        wrong = self._type_problem(node, path)
+        if wrong is not None:
+            yield wrong
+            return
+        arguments = self.arguments(node)
+        yield from arguments.problems(self._given(node, path), node, path, self.who(node))
+
+    def build(self, node: Node, path: Path) -> Any:
+        return self.factory(node, path) if self.deferred else self.construct(node, path)
+
+    def factory(self, node: Node, path: Path) -> Factory[Any]:
+        """The unbuilt component; each call of it builds the file's arguments afresh."""
+        where = f"{node.origin}: {format_path(path)}"
+        arguments, given = self.arguments(node), self._given(node, path)
+        return Factory(self.target(node), lambda: arguments.build(given, path), self.offered, where)
+
+    def construct(self, node: Node, path: Path, **supplied: Any) -> Any:
+        """The built component."""
+        where = f"{node.origin}: {format_path(path)}"
+        return construct(
+            self.target(node), self.arguments(node).build(self._given(node, path), path), supplied, where
+        )
+
+    def child(self, node: Node, step: Step) -> Slot:
+        return Anything() if step == self.key else _child_slot(self.arguments(node), step)
+
+    def filled(self, node: Node) -> Node:
+        given = self._given(node, (Item(0),))
+        kept = {key: child for key, child in _mapping(node).items() if key not in given}
+        return replace(node, value={**kept, **self.arguments(node).filled(given, self.who(node))})
+
+    def target(self, node: Node) -> Callable[..., Any]:
+        """The class or function that the node's `type` names."""
+        named = _mapping(node).get(self.key)
+        if named is None:
+            assert self.default is not None
+            return self.default
+        return self.registry.get(self.role, str(named.value))
+
+    def arguments(self, node: Node) -> Arguments:
+        """The arguments of that class or function, less those that code supplies."""
+        return Arguments(self.target(node), self.registry, self.offered)
+
+    def who(self, node: Node) -> str:
+        """The component's name in messages."""
+        named = _mapping(node).get(self.key)
+        name = str(named.value) if named is not None else self.target(node).__name__
+        return f"a {name} config" if self.key == "suite" else name
+
+    def _given(self, node: Node, path: Path) -> dict[str, Node]:
+        has_id = "id" in signature_of(self.target(node)).parameters
+        return {
+            key: child
+            for key, child in _given(node, path, drop_id=not has_id).items()
+            if key != self.key or key in signature_of(self.target(node)).parameters
+        }
+
+    def _fits(self, target: Callable[..., Any]) -> bool:
+        if self.within is None or self.within is self.registry.role(self.role).base:
+            return True
+        return inspect.isclass(target) and issubclass(target, self.within)
+
+    def _type_problem(self, node: Node, path: Path) -> Problem | None:
+        """What is wrong with the shape of the node or with its `type`, if anything."""
+        if not isinstance(node.value, dict):
+            known = isinstance(node.value, str) and node.value in self.names()
+            hint = f"; write {{{self.key}: {node.value}}}" if known else ""
+            return Problem(
+                node.origin, path, f"expects {self.describe()}, found {describe_value(node)}{hint}"
+            )
+        named = node.value.get(self.key)
+        if named is None:
+            if self.default is not None:
+                return None
+            text = f"needs '{self.key}', which names the {self.role}; one of: {listing(self.names())}"
+            return Problem(node.origin, path, text)
+        if not isinstance(named.value, str):
+            text = f"expects the name of a {self.role}, found {describe_value(named)}"
+            return Problem(named.origin, (*path, self.key), text)
+        if named.value not in self.registry.names(self.role):
+            return Problem(named.origin, (*path, self.key), self.registry.missing(self.role, named.value))
+        if named.value not in self.names():
+            assert self.within is not None
+            names = listing(self.names())
+            text = f"{named.value} is a {self.role} but no {self.within.__name__}; one of: {names}"
+            return Problem(named.origin, (*path, self.key), text)
+        return None
+
+
+def _mapping(node: Node) -> dict[str, Node]:
+    assert isinstance(node.value, dict)
+    return node.value
+
+
+def _given(node: Node, path: Path, drop_id: bool = True) -> dict[str, Node]:
+    """The arguments that a mapping gives: its keys, less the `id` that only names a list item."""
+    is_item = bool(path) and isinstance(path[-1], Item)
+    return {key: child for key, child in _mapping(node).items() if not (key == "id" and is_item and drop_id)}
+
+
+def _child_slot(arguments: Arguments, step: Step) -> Slot:
+    return arguments.slot(step) if isinstance(step, str) and step in arguments.parameters else Anything()
+
+
+def _default_node(default: Any, origin: Origin) -> Node | None:
+    """A default as a node, or None where it is no plain value."""
+    if isinstance(default, enum.Enum):
+        default = default.value if isinstance(default.value, str) else default.name
+    if dataclasses.is_dataclass(default) and not isinstance(default, type):
+        default = dataclasses.asdict(default)
+    return from_plain(default, origin) if _is_plain(default) else None
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(child) for key, child in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(_is_plain(child) for child in value)
+    return value is None or type(value) in (bool, int, float, str)

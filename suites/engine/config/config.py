@@ -1,0 +1,285 @@
+"""A resolved config: look into it, check it against the registered classes, build from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+from framework.errors import ConfigError
+from suites.engine.config.components import Arguments, Component, Section
+from suites.engine.config.files import display_name, read_merged
+from suites.engine.config.merge import merge
+from suites.engine.config.nodes import Node, Origin, Problem, from_plain
+from suites.engine.config.overrides import apply_overrides
+from suites.engine.config.paths import Path, format_path, lookup, parse_path, step_into
+from suites.engine.config.references import resolve
+from suites.engine.config.rules import RULES, Rules
+from suites.engine.config.signatures import REQUIRED
+from suites.engine.config.slots import Slot, UnionOf
+from suites.engine.config.typehints import slot_of
+from suites.engine.config.yaml_text import dump_text
+from suites.engine.names import did_you_mean, listing
+from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
+
+_MISSING = object()
+
+
+class Config:
+    """A config with bases, overrides and references resolved; from `load_config` or `Config.from_dict`.
+
+    Attributes:
+        root: The tree of values, each with its file and line.
+        source: The file it was read from, for messages.
+    """
+
+    def __init__(self, root: Node, source: str, registry: Registry = REGISTRY, rules: Rules = RULES) -> None:
+        """Args: a resolved tree, its name, where types are looked up, and the rules that it must satisfy."""
+        self.root = root
+        self.source = source
+        self._registry = registry
+        self._rules = rules
+        self._filled: Node | None = None
+
+    @classmethod
+    def from_dict(
+        cls, values: Mapping[str, Any], registry: Registry = REGISTRY, rules: Rules = RULES
+    ) -> Config:
+        """A config given by code: plain dicts, lists and scalars, with ``${path}`` references."""
+        tree = merge(None, from_plain(dict(values), Origin("config from code")))
+        return cls(resolve(tree), "config from code", registry, rules)
+
+    # Looking into it.
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """The plain value at a key path: as written, else the default of the argument, else `default`."""
+        try:
+            return lookup(self._with_defaults(), path)[1].plain()
+        except ConfigError:
+            return default
+
+    def __getitem__(self, path: str) -> Any:
+        """The plain value at a key path, written or default.
+
+        Raises:
+            ConfigError: There is none; the message names the nearest key.
+        """
+        try:
+            return lookup(self._with_defaults(), path)[1].plain()
+        except ConfigError as error:
+            raise ConfigError(f"{self.source}: {error}") from None
+
+    def has(self, path: str) -> bool:
+        """Whether there is a value at a key path, written or default."""
+        return self.get(path, _MISSING) is not _MISSING
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that is written, as plain dicts, lists and scalars."""
+        values = self.root.plain()
+        assert isinstance(values, dict)
+        return values
+
+    def with_defaults(self) -> Node:
+        """The tree with the defaults of all arguments that the files leave out.
+
+        Raises:
+            ConfigError: The config is wrong.
+        """
+        self.check()
+        return self._with_defaults()
+
+    def dump(self) -> str:
+        """The resolved config as YAML text; loading it gives an equal config with the same digest."""
+        return dump_text(self.as_dict())
+
+    def digest(self) -> str:
+        """SHA-256 (64 hex digits) of the values, whatever the order of keys or the files they came from."""
+        text = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    # Checking it.
+
+    def check(self) -> None:
+        """Check every value against the registered classes, then the rules across fields.
+
+        Raises:
+            ConfigError: One line a problem, each with file, line and key path.
+        """
+        problems = self.problems()
+        if problems:
+            raise ConfigError("\n".join(str(problem) for problem in problems))
+
+    def problems(self) -> list[Problem]:
+        """All that is wrong with the config; the rules are asked only if every single value is right."""
+        found = self._suite_problems() or list(self._root_slot().problems(self.root, ()))
+        return found or list(self._rules.problems(self))
+
+    def problem(self, path: str, text: str) -> Problem:
+        """A problem at a key path, with the line of the value there or of the nearest one above it."""
+        node = self._with_defaults()
+        at: Path = ()
+        try:
+            for step in parse_path(path):
+                exact, node = step_into(node, step, at)
+                at = (*at, exact)
+        except ConfigError:
+            text = f"{path}: {text}" if format_path(at) != path else text
+        return Problem(node.origin, at, text)
+
+    # Building from it.
+
+    def build(self, path: str, **supplied: Any) -> Any:
+        """Build what stands at a key path, as in ``config.build("optimizer", parameters=p)``.
+
+        An argument left out of the file gives its default. A slot declared as `Factory` is built here too.
+
+        Args:
+            path: Key path of a component, a section or a plain value.
+            supplied: Arguments that code gives to the component there.
+
+        Raises:
+            ConfigError: The value is wrong, nothing stands there, or arguments are missing.
+        """
+        slot, node, at = self._locate(path)
+        if node is None:
+            if isinstance(slot, _Default):
+                return slot.value
+            raise ConfigError(f"{self.source}: there is no {path} in this config")
+        return build_node(slot, node, at, **supplied)
+
+    def slot(self, path: str) -> Slot:
+        """The slot at a key path, which says what may stand there."""
+        return self._locate(path)[0]
+
+    def _locate(self, path: str) -> tuple[Slot, Node | None, Path]:
+        suite_problems = self._suite_problems()
+        if suite_problems:
+            raise ConfigError("\n".join(map(str, suite_problems)))
+        slot: Slot = self._root_slot()
+        node = self.root
+        at: Path = ()
+        for written in parse_path(path):
+            arguments = arguments_of(slot, node)
+            absent = isinstance(node.value, dict) and isinstance(written, str) and written not in node.value
+            if absent and arguments is not None and written in arguments.parameters:
+                default = arguments.parameters[str(written)].default
+                if default is not REQUIRED:
+                    return _Default(default), None, at
+            try:
+                exact, below = step_into(node, written, at)
+            except ConfigError as error:
+                raise ConfigError(f"{self.source}: {error}") from None
+            slot, node, at = slot.child(node, exact), below, (*at, exact)
+        return slot, node, at
+
+    def _root_slot(self) -> Component:
+        return Component("config", self._registry, key="suite")
+
+    def _suite_problems(self) -> list[Problem]:
+        """What is wrong with the `suite` key, after loading the parts of the suite that it names."""
+        assert isinstance(self.root.value, dict)
+        node = self.root.value.get("suite")
+        known = sorted({*self._registry.names("config"), *suite_names()})
+        if node is None:
+            text = f"needs 'suite', which says whose parts it uses; one of: {listing(known)}"
+            return [Problem(Origin(self.source), (), text)]
+        if node.value in self._registry.names("config"):
+            return []
+        if not isinstance(node.value, str) or node.value not in known:
+            near = did_you_mean(str(node.value), known) or "."
+            text = f"no suite is called {node.value!r}{near} Suites: {listing(known)}"
+            return [Problem(node.origin, ("suite",), text)]
+        load_suites([node.value])
+        if node.value not in self._registry.names("config"):
+            text = f"suite '{node.value}' registers no config class (role 'config') to check this file with"
+            return [Problem(node.origin, ("suite",), text)]
+        return []
+
+    def _with_defaults(self) -> Node:
+        """The tree with defaults if its values are right, as written otherwise."""
+        if self._filled is None:
+            wrong = self._suite_problems() or list(self._root_slot().problems(self.root, ()))
+            self._filled = self.root if wrong else self._root_slot().filled(self.root)
+        return self._filled
+
+
+class _Default(Slot):
+    """Stands where a file leaves an argument out that has a default."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def describe(self) -> str:
+        return f"nothing; the default is {self.value!r}"
+
+    def problems(self, node: Node, path: Path) -> Any:
+        return iter(())
+
+
+def load_config(
+    path: str | os.PathLike[str],
+    overrides: Iterable[str] = (),
+    *,
+    check: bool = True,
+    registry: Registry = REGISTRY,
+    rules: Rules = RULES,
+) -> Config:
+    """Read a config file with all that it extends, apply overrides, resolve references and check it.
+
+    Args:
+        path: The YAML file.
+        overrides: Texts ``path=value`` of the command line's ``-o``, applied in order.
+        check: Whether to check it against the registered classes and rules; the suite's parts are imported
+            for that.
+        registry: Where types are looked up.
+        rules: Rules across fields.
+
+    Raises:
+        ConfigError: Anything wrong; each line names file, line and key path.
+    """
+    tree = apply_overrides(read_merged(path), overrides)
+    config = Config(resolve(tree), display_name(FilePath(path).resolve()), registry, rules)
+    if check:
+        config.check()
+    return config
+
+
+def build_value(value: Any, hint: Any, *, registry: Registry = REGISTRY, **supplied: Any) -> Any:
+    """Build plain data as an argument with this type hint: ``build_value({"type": "Resize"}, Transform)``.
+
+    Raises:
+        ConfigError: The data does not fit.
+    """
+    return build_node(slot_of(hint, registry), from_plain(value, Origin("value from code")), (), **supplied)
+
+
+def build_node(slot: Slot, node: Node, path: Path, **supplied: Any) -> Any:
+    """Check one value and build it, with what code supplies.
+
+    Raises:
+        ConfigError: The value does not fit, or it is no component and yet something is supplied.
+    """
+    if isinstance(slot, UnionOf):
+        slot = slot.option_for(node) or slot
+    problems = list(slot.problems(node, path))
+    if problems:
+        raise ConfigError("\n".join(str(problem) for problem in problems))
+    if isinstance(slot, Component):
+        return (
+            slot.factory(node, path)(**supplied) if slot.deferred else slot.construct(node, path, **supplied)
+        )
+    if supplied:
+        raise ConfigError(f"{format_path(path)} is no component, so it takes no {listing(supplied)}")
+    return slot.build(node, path)
+
+
+def arguments_of(slot: Slot, node: Node) -> Arguments | None:
+    """The arguments that the component or section at `node` takes; None for plain values."""
+    if isinstance(slot, UnionOf):
+        slot = slot.option_for(node) or slot
+    if isinstance(slot, Component) and next(slot.problems(node, ()), None) is None:
+        return slot.arguments(node)
+    return slot.arguments if isinstance(slot, Section) else None

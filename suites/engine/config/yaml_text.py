@@ -1,0 +1,193 @@
+"""YAML text to nodes and back: safe, YAML 1.2 scalars, line numbers kept.
+
+Tags, anchors, aliases, merge keys and duplicate keys are refused. `5e-4` is a number; `yes`, `no`, `on`,
+`off` are text.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path as FilePath
+from typing import Any
+
+import yaml
+
+from framework.errors import ConfigError
+from suites.engine.config.nodes import Node, Origin, Scalar
+
+# The core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/, section 10.3.2).
+_SCALARS = {
+    "null": (r"null|Null|NULL|~|", ["n", "N", "~", ""]),
+    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+.0123456789"),
+    ),
+}
+EDITS = ("$patch", "$append", "$before", "$after")
+
+
+class _Refused(Exception):
+    """Something that YAML allows and a config does not."""
+
+    def __init__(self, line: int, text: str):
+        super().__init__(text)
+        self.line = line
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes plain nodes with YAML 1.2 scalars; builds no objects."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 (a class-level table in PyYAML too)
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
+            sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
+            raise _Refused(
+                line, f"{sign}{event.anchor}: YAML anchors are not used here; share a value with ${{path}}"
+            )
+        if event.tag is not None:
+            raise _Refused(line, f"tag {event.tag}: tags are not allowed; a config is plain data")
+        return super().compose_node(parent, index)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text that YAML 1.1 and 1.2 readers read alike; never writes aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+for _name, (_pattern, _first) in _SCALARS.items():
+    for _class in (_Loader, _Dumper):
+        _class.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), _first)
+
+
+def parse_text(text: str, source: str) -> Node:
+    """Read YAML text; `source` is the file name for origins and errors.
+
+    Raises:
+        ConfigError: Not valid YAML, or YAML that a config may not use; the message names the line.
+    """
+    loader = _Loader(text) if _printable(text, source) else None
+    try:
+        tree = loader.get_single_node() if loader else None
+        return Node(None, Origin(source, 1)) if tree is None else _convert(tree, source)
+    except _Refused as error:
+        raise ConfigError(f"{source}:{error.line}: {error}") from None
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(_syntax_message(error, text, source)) from None
+    except RecursionError:
+        raise ConfigError(f"{source}: nested too deeply to read") from None
+
+
+def read_file(path: FilePath, source: str) -> Node:
+    """Read one YAML file as a mapping.
+
+    Raises:
+        ConfigError: It cannot be read, is not UTF-8, is not valid YAML or holds no mapping.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{source}: cannot read this config ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{source}: is not UTF-8 text (byte {error.start})") from None
+    node = parse_text(text, source)
+    if not isinstance(node.value, dict):
+        found = "is empty" if node.value is None else "is a list or a single value"
+        raise ConfigError(
+            f"{source}:{node.origin.line}: {found}; a config is a mapping such as 'model: {{...}}'"
+        )
+    return node
+
+
+def dump_text(value: Any) -> str:
+    """YAML text of plain dicts, lists and scalars; `parse_text` reads back exactly the same."""
+    return yaml.dump(
+        _escaped(value),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=110,
+        default_flow_style=None,
+    )
+
+
+def _printable(text: str, source: str) -> bool:
+    bad = yaml.SafeLoader.NON_PRINTABLE.search(text)
+    if bad:
+        line = text.count("\n", 0, bad.start()) + 1
+        raise ConfigError(f"{source}:{line}: holds the control character {bad.group()!r}; is it a text file?")
+    return True
+
+
+def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
+    mark = error.problem_mark or error.context_mark
+    line = mark.line + 1 if mark else 1
+    lines = text.splitlines()
+    hint = ""
+    if line <= len(lines) and re.search(r"""[\[{,:].*(?<!["'])\$\{""", lines[line - 1]):
+        hint = '; inside { } or [ ] quote references: "${path}"'
+    elif line <= len(lines) and "\t" in lines[line - 1]:
+        hint = "; indent with spaces, not tabs"
+    return f"{source}:{line}: not valid YAML: {error.problem or error.context}{hint}"
+
+
+def _convert(node: yaml.Node, source: str, line: int | None = None) -> Node:
+    """A YAML node as ours; `line` (0-based) overrides its own, for values that stand under a key."""
+    origin = Origin(source, (node.start_mark.line if line is None else line) + 1)
+    if isinstance(node, yaml.MappingNode):
+        return Node(_convert_mapping(node, source), origin)
+    if isinstance(node, yaml.SequenceNode):
+        return Node([_convert(item, source) for item in node.value], origin)
+    assert isinstance(node, yaml.ScalarNode)
+    return Node(_scalar(node, origin), origin)
+
+
+def _convert_mapping(node: yaml.MappingNode, source: str) -> dict[str, Node]:
+    children: dict[str, Node] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise _Refused(line + 1, "a key must be a plain name, not a list or mapping")
+        key = key_node.value
+        if key in children:
+            raise _Refused(
+                line + 1, f"key '{key}' is written twice, first in line {children[key].origin.line}; keep one"
+            )
+        if key == "<<":
+            raise _Refused(line + 1, "'<<' merge keys are not used here; use 'extends:' or ${path}")
+        if key.startswith("$") and key not in EDITS:
+            raise _Refused(line + 1, f"'{key}' is not an edit; there are: {', '.join(EDITS)}")
+        children[key] = _convert(value_node, source, line)
+    return children
+
+
+def _scalar(node: yaml.ScalarNode, origin: Origin) -> Scalar:
+    kind = node.tag.rpartition(":")[2]
+    text = node.value
+    if kind == "null":
+        return None
+    if kind == "bool":
+        return text.lower() == "true"
+    try:
+        if kind == "int":
+            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+        if kind == "float":
+            return float(text.replace(".inf", "inf").replace(".nan", "nan") if text[-1].isalpha() else text)
+    except ValueError:
+        raise _Refused(origin.line, f"the number {text[:20]}... is too long") from None
+    return str(text)
+
+
+def _escaped(value: Any) -> Any:
+    """Protect text that would read as a reference."""
+    if isinstance(value, dict):
+        return {key: _escaped(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_escaped(child) for child in value]
+    return value.replace("${", "$${") if isinstance(value, str) else value

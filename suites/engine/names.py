@@ -1,0 +1,24 @@
+"""Words for error messages about names: the nearest known name and a list of what there is."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like `name`, ignoring case, or None if nothing is close."""
+    by_lower = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``; did you mean 'x'?`` or the empty string, to follow a sentence that names the unknown."""
+    close = nearest(name, known)
+    return f"; did you mean '{close}'?" if close else ""
+
+
+def listing(names: Iterable[str], none: str = "nothing") -> str:
+    """Names joined by commas, in the order given; `none` if there are none."""
+    return ", ".join(names) or none
