@@ -192,9 +192,7 @@ def load_suites(names: Iterable[str]) -> None:
     wanted = list(names)
     for name in wanted:
         if name not in known:
-            raise ConfigError(
-                f"no suite is called '{name}'{did_you_mean(name, known) or '.'} Suites: {listing(known)}"
-            )
+            raise ConfigError(f"no suite is called '{name}'{did_you_mean(name, known) or '.'} Suites: {listing(known)}")
     for name in (*_SHARED_PACKAGES, *wanted):
         importlib.import_module(f"suites.{name}")
         if importlib.util.find_spec(f"suites.{name}.parts") is not None:

@@ -168,9 +168,7 @@ class Component(Slot):
     def construct(self, node: Node, path: Path, **supplied: Any) -> Any:
         """The built component."""
         where = f"{node.origin}: {format_path(path)}"
-        return construct(
-            self.target(node), self.arguments(node).build(self._given(node, path), path), supplied, where
-        )
+        return construct(self.target(node), self.arguments(node).build(self._given(node, path), path), supplied, where)
 
     def child(self, node: Node, step: Step) -> Slot:
         return Anything() if step == self.key else _child_slot(self.arguments(node), step)
@@ -216,9 +214,7 @@ class Component(Slot):
         if not isinstance(node.value, dict):
             known = isinstance(node.value, str) and node.value in self.names()
             hint = f"; write {{{self.key}: {node.value}}}" if known else ""
-            return Problem(
-                node.origin, path, f"expects {self.describe()}, found {describe_value(node)}{hint}"
-            )
+            return Problem(node.origin, path, f"expects {self.describe()}, found {describe_value(node)}{hint}")
         named = node.value.get(self.key)
         if named is None:
             if self.default is not None:

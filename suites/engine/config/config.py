@@ -45,9 +45,7 @@ class Config:
         self._filled: Node | None = None
 
     @classmethod
-    def from_dict(
-        cls, values: Mapping[str, Any], registry: Registry = REGISTRY, rules: Rules = RULES
-    ) -> Config:
+    def from_dict(cls, values: Mapping[str, Any], registry: Registry = REGISTRY, rules: Rules = RULES) -> Config:
         """A config given by code: plain dicts, lists and scalars, with ``${path}`` references."""
         tree = merge(None, from_plain(dict(values), Origin("config from code")))
         return cls(resolve(tree), "config from code", registry, rules)
@@ -268,9 +266,7 @@ def build_node(slot: Slot, node: Node, path: Path, **supplied: Any) -> Any:
     if problems:
         raise ConfigError("\n".join(str(problem) for problem in problems))
     if isinstance(slot, Component):
-        return (
-            slot.factory(node, path)(**supplied) if slot.deferred else slot.construct(node, path, **supplied)
-        )
+        return slot.factory(node, path)(**supplied) if slot.deferred else slot.construct(node, path, **supplied)
     if supplied:
         raise ConfigError(f"{format_path(path)} is no component, so it takes no {listing(supplied)}")
     return slot.build(node, path)

@@ -88,19 +88,13 @@ def construct(target: Callable[..., T], arguments: dict[str, Any], supplied: dic
     parameters = signature_of(target).parameters
     for name in supplied:
         if name in arguments:
-            raise ConfigError(
-                f"{where}: '{name}' is supplied by code, so it cannot be set here too; remove it"
-            )
+            raise ConfigError(f"{where}: '{name}' is supplied by code, so it cannot be set here too; remove it")
         if name not in parameters:
-            raise ConfigError(
-                f"{where}: {target.__name__} takes no '{name}'. It takes: {listing(parameters)}"
-            )
+            raise ConfigError(f"{where}: {target.__name__} takes no '{name}'. It takes: {listing(parameters)}")
     given = {**arguments, **supplied}
     missing = [p.name for p in parameters.values() if p.required and p.name not in given]
     if missing:
-        raise ConfigError(
-            f"{where}: {target.__name__} needs {listing(missing)}, which neither file nor code gives"
-        )
+        raise ConfigError(f"{where}: {target.__name__} needs {listing(missing)}, which neither file nor code gives")
     try:
         return target(**given)
     except AttributeValueError as error:

@@ -38,14 +38,10 @@ def display_name(path: FilePath) -> str:
         return path.as_posix()
 
 
-def _collect(
-    path: FilePath, chain: tuple[tuple[FilePath, Origin], ...], ordered: dict[FilePath, Node]
-) -> None:
+def _collect(path: FilePath, chain: tuple[tuple[FilePath, Origin], ...], ordered: dict[FilePath, Node]) -> None:
     """Add `path` after the files it extends; `chain` holds the files on the way, each with its line."""
     if path in (parent for parent, _ in chain):
-        raise ConfigError(
-            f"{chain[-1][1]}: extends: these files extend each other: {_chain_text(chain, path)}"
-        )
+        raise ConfigError(f"{chain[-1][1]}: extends: these files extend each other: {_chain_text(chain, path)}")
     if path in ordered:
         return
     if not path.is_file():
@@ -66,9 +62,7 @@ def _extended(tree: Node) -> list[tuple[str, Origin]]:
     names = []
     for entry in entries:
         if not isinstance(entry.value, str):
-            raise ConfigError(
-                f"{entry.origin}: extends: expects a file or a list of files, relative to this one"
-            )
+            raise ConfigError(f"{entry.origin}: extends: expects a file or a list of files, relative to this one")
         names.append((entry.value, entry.origin))
     return names
 
@@ -78,11 +72,7 @@ def _chain_text(chain: tuple[tuple[FilePath, Origin], ...], last: FilePath) -> s
 
 
 def _missing_message(path: FilePath, chain: tuple[tuple[FilePath, Origin], ...]) -> str:
-    beside = (
-        [p.name for p in path.parent.iterdir() if p.suffix in (".yml", ".yaml")]
-        if path.parent.is_dir()
-        else []
-    )
+    beside = [p.name for p in path.parent.iterdir() if p.suffix in (".yml", ".yaml")] if path.parent.is_dir() else []
     hint = did_you_mean(path.name, beside)
     if not chain:
         what = "is a folder, not a config file" if path.is_dir() else "there is no such config file"

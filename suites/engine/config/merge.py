@@ -126,9 +126,7 @@ def _position(items: list[Node], name: str, at: Node, path: Path) -> int:
     if name in ids:
         return ids.index(name)
     known = [i for i in ids if i is not None]
-    text = (
-        f"no inherited item has id '{name}'{did_you_mean(name, known) or '.'} Ids: {listing(known, 'none')}"
-    )
+    text = f"no inherited item has id '{name}'{did_you_mean(name, known) or '.'} Ids: {listing(known, 'none')}"
     raise _error(at.origin, path, text)
 
 

@@ -46,9 +46,7 @@ def _with_origin(node: Node, origin: Origin) -> Node:
     return Node(node.value, origin)
 
 
-def _set(
-    node: Node | None, path: Path, steps: tuple[str | Selector, ...], value: Node, origin: Origin
-) -> Node:
+def _set(node: Node | None, path: Path, steps: tuple[str | Selector, ...], value: Node, origin: Origin) -> Node:
     """`node` (None: nothing there yet) with `value` merged in at the remaining `steps`."""
     if not steps:
         return merge(node, value, path)

@@ -93,9 +93,7 @@ def select_item(items: list[Node], selector: str) -> int:
         raise ConfigError(f"has {len(items)} items, so there is no [{selector}]")
     known = [name for name in ids if name is not None]
     if not known:
-        raise ConfigError(
-            f"has no items with an id, so there is no [{selector}]; select by position, as in [0]"
-        )
+        raise ConfigError(f"has no items with an id, so there is no [{selector}]; select by position, as in [0]")
     raise ConfigError(
         f"has no item with id '{selector}'{did_you_mean(selector, known) or '.'} It has: {listing(known)}"
     )
@@ -122,9 +120,7 @@ def step_into(node: Node, step: str | Selector, path: Path) -> tuple[Step, Node]
         raise ConfigError(f"{where}is a single value, so it has no '{step}'")
     if step not in node.value:
         known = list(node.value)
-        raise ConfigError(
-            f"{where}has no '{step}'{did_you_mean(step, known) or '.'} It has: {listing(known)}"
-        )
+        raise ConfigError(f"{where}has no '{step}'{did_you_mean(step, known) or '.'} It has: {listing(known)}")
     return step, node.value[step]
 
 

@@ -60,12 +60,8 @@ class _Resolver:
         finally:
             self._open.pop()
         if "${" in filled.replace("$${", ""):
-            raise _error(
-                node.origin, path, f"{text!r} has an unfinished reference; write ${{path}}, or $${{ for ${{"
-            )
-        return replace(
-            node, value=filled.replace("$${", "${"), reference=text if _REFERENCE.search(text) else ""
-        )
+            raise _error(node.origin, path, f"{text!r} has an unfinished reference; write ${{path}}, or $${{ for ${{")
+        return replace(node, value=filled.replace("$${", "${"), reference=text if _REFERENCE.search(text) else "")
 
     def _follow(self, written: str, origin: Origin, path: Path) -> Node:
         """The resolved node at `written`; references met on the way are followed too."""
@@ -87,9 +83,7 @@ class _Resolver:
         value = self._follow(written, origin, path).value
         if isinstance(value, (dict, list)):
             kind = "mapping" if isinstance(value, dict) else "list"
-            raise _error(
-                origin, path, f"${{{written}}} is a {kind}; only a single value can stand inside text"
-            )
+            raise _error(origin, path, f"${{{written}}} is a {kind}; only a single value can stand inside text")
         if value is None or isinstance(value, bool):
             return {None: "null", True: "true", False: "false"}[value]
         return str(value).replace("${", "$${")

@@ -97,9 +97,7 @@ def _field_defaults(target: Callable[..., Any]) -> dict[str, Any]:
     if not dataclasses.is_dataclass(target):
         return {}
     return {
-        f.name: f.default_factory()
-        for f in dataclasses.fields(target)
-        if f.default_factory is not dataclasses.MISSING
+        f.name: f.default_factory() for f in dataclasses.fields(target) if f.default_factory is not dataclasses.MISSING
     }
 
 

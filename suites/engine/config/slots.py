@@ -68,9 +68,7 @@ class Unsettable(Slot):
         return f"{self._name} (from code only)"
 
     def problems(self, node: Node, path: Path) -> Iterator[Problem]:
-        yield Problem(
-            node.origin, path, f"cannot be set from a file, because it takes {self._name}; remove it"
-        )
+        yield Problem(node.origin, path, f"cannot be set from a file, because it takes {self._name}; remove it")
 
 
 class ScalarOf(Slot):
@@ -124,9 +122,7 @@ class Choice(Slot):
     def problems(self, node: Node, path: Path) -> Iterator[Problem]:
         if not any(type(node.value) is type(v) and node.value == v for v in self._values):
             texts = [v for v in self._values if isinstance(v, str)]
-            yield self.mismatch(
-                node, path, did_you_mean(node.value, texts) if isinstance(node.value, str) else ""
-            )
+            yield self.mismatch(node, path, did_you_mean(node.value, texts) if isinstance(node.value, str) else "")
 
     def build(self, node: Node, path: Path) -> Any:
         return self._values[node.value]

@@ -46,9 +46,7 @@ class _Loader(yaml.SafeLoader):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
-            raise _Refused(
-                line, f"{sign}{event.anchor}: YAML anchors are not used here; share a value with ${{path}}"
-            )
+            raise _Refused(line, f"{sign}{event.anchor}: YAML anchors are not used here; share a value with ${{path}}")
         if event.tag is not None:
             raise _Refused(line, f"tag {event.tag}: tags are not allowed; a config is plain data")
         return super().compose_node(parent, index)
@@ -99,9 +97,7 @@ def read_file(path: FilePath, source: str) -> Node:
     node = parse_text(text, source)
     if not isinstance(node.value, dict):
         found = "is empty" if node.value is None else "is a list or a single value"
-        raise ConfigError(
-            f"{source}:{node.origin.line}: {found}; a config is a mapping such as 'model: {{...}}'"
-        )
+        raise ConfigError(f"{source}:{node.origin.line}: {found}; a config is a mapping such as 'model: {{...}}'")
     return node
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from framework.errors import ConfigError
 from suites.engine.config import Config, Factory, build_value
-from tests.suites.engine.config import conftest as world
-from tests.suites.engine.config.conftest import GOOD
+from tests.suites.engine.config import world
+from tests.suites.engine.config.world import GOOD
 
 
 def test_nested_components_are_built(load):
@@ -69,13 +69,16 @@ def test_an_int_becomes_the_float_that_is_asked_for(load):
 
 
 def test_a_value_that_the_class_refuses_is_reported_with_its_place(load):
-    with pytest.raises(ConfigError, match=r"-o .*: YoloLoss: ignore_iou is 2.0, allowed is 0 to 1"):
+    with pytest.raises(
+        ConfigError, match=r"x\.yml:9: model\.head\.loss: YoloLoss: ignore_iou is 2.0, allowed is 0 to 1"
+    ):
         load(GOOD, "model.head.loss={ignore_iou: 2}").build("model")
 
 
 def test_the_annotated_class_is_built_where_type_is_left_out_and_may_be_narrowed(load):
     assert type(load(GOOD).build("model").head.loss) is world.YoloLoss
-    focal = load(GOOD, "model.head.loss={type: FocalYoloLoss, gamma: 2}").build("model").head.loss
+    overrides = ("model.head.loss.ignore_iou=$delete", "model.head.loss={type: FocalYoloLoss, gamma: 2}")
+    focal = load(GOOD, *overrides).build("model").head.loss
     assert type(focal) is world.FocalYoloLoss and focal.gamma == 2.0
 
 
