@@ -23,7 +23,7 @@ from framework.errors import (
 
 if TYPE_CHECKING:
     from framework.autograd.tape import Node
-    from framework.program.ir import Value
+    from framework.graph.ir import Value
 
 Scalar: TypeAlias = int | float | bool
 TensorLike: TypeAlias = "Tensor | Scalar"
@@ -157,10 +157,11 @@ class Tensor:
         same = (value.dtype, value.ndim) == (self.dtype, self.ndim)
         if not same or (self._value is None and value._value is None and value.shape != self.shape):
             raise ShapeError(f"set: a {value.dtype} tensor of {value.ndim} axes cannot replace {self!r}")
-        if value._value is not None:
-            value._value.block.program.trace.update(self, value._value)
-        else:
-            self._data = value._data
+        trace = dispatch.state.trace
+        if trace is not None:
+            trace.update(self, value)
+        else:  # a copy: a Program overwrites its states in place, and nobody else's data
+            self._data = _core.call(dispatch.OPS["copy"].native, (value.array(),), ())
 
     # -- operators
     def __neg__(self) -> Tensor:
@@ -327,6 +328,7 @@ def _scalar(value: float, dtype: str) -> Any:
 _full = next(op for op in _core.ops() if op.name == "full")
 
 from framework import ops  # noqa: E402  (operators are methods of Tensor, and Tensors are what operators take)
+from framework.ops import dispatch  # noqa: E402
 
 __all__ = [
     "DTYPES",

@@ -115,7 +115,7 @@ def backward(root: Tensor, grad: Tensor | None = None, *, create_graph: bool = F
     for leaf, g in leaves.values():
         leaf.grad = g if leaf.grad is None else leaf.grad + g
         if g.is_traced:
-            g._value.block.program.trace.hold_grad(leaf)
+            g._value.program.trace.hold_grad(leaf)
 
 
 def gradients(

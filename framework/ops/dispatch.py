@@ -18,7 +18,7 @@ from framework.autograd import tape
 from framework.errors import AttributeValueError
 
 if TYPE_CHECKING:
-    from framework.program.trace import Trace
+    from framework.graph.trace import Trace
     from framework.tensor import Tensor
 
 

@@ -48,15 +48,26 @@ class Planner {
 
   void infer() {
     std::vector<const TensorType*> in;
-    for (const auto& ins : p_.instructions) {
+    for (size_t k = 0; k < p_.instructions.size(); ++k) {
+      const auto& ins = p_.instructions[k];
       in.clear();
       for (int v : ins.inputs) in.push_back(v == kAbsent ? nullptr : &plan_.types[v]);
-      auto out = infer_types(*ins.op, in.data(), static_cast<int>(in.size()), ins.attrs);
+      auto out = infer_at(k, in);
       for (size_t i = 0; i < ins.outputs.size(); ++i) {
         plan_.types[ins.outputs[i]] = out[i];
         plan_.root[ins.outputs[i]] = ins.outputs[i];
       }
       if (ins.op->is_view) plan_.root[ins.outputs[0]] = plan_.root[ins.inputs[0]];
+    }
+  }
+
+  // An error says at which instruction, so that Python can add the user's line.
+  std::vector<TensorType> infer_at(size_t k, const std::vector<const TensorType*>& in) const {
+    const auto& ins = p_.instructions[k];
+    try {
+      return infer_types(*ins.op, in.data(), static_cast<int>(in.size()), ins.attrs);
+    } catch (const Error& e) {
+      fail(e.kind(), e.what(), " [operation ", k, "]");
     }
   }
 

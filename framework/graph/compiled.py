@@ -1,0 +1,240 @@
+"""From a Program to its native Executable, and the function that traces itself: `program`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from framework import _core
+from framework.autograd import tape
+from framework.errors import PaddockError, TraceError
+from framework.graph import passes
+from framework.graph.ir import Program, Value
+from framework.graph.trace import Trace
+from framework.tensor import Tensor, from_numpy
+
+TRAINING_PASSES = ("fold_constants", "merge_equal_operations", "drop_dead_code", "fuse_activation")
+
+
+class CompiledProgram:
+    """A Program ready to run: plans and memory are native, made anew for new shapes and kept."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._numbers = _number_values(program)
+        self._executable = _build(program, self._numbers)
+        self._states = list(program.states.values())
+
+    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Runs once and returns the results; states are updated in place.
+
+        Raises:
+            ShapeError, DTypeError: the inputs do not fit; the message names the operator and the user's line.
+        """
+        try:
+            out = self._executable.run([t._data for t in inputs], [t._data for t in self._states])
+        except PaddockError as e:
+            raise self._with_line(e) from None
+        return [Tensor(a) for a in out]
+
+    def memory_report(self, inputs: Sequence[Tensor]) -> MemoryReport:
+        """Where the memory of a run with these inputs goes."""
+        plan = self._executable.plan([t._data for t in inputs], [t._data for t in self._states])
+        return MemoryReport(self.program, self._numbers, plan)
+
+    @property
+    def plans_made(self) -> int:
+        """How often shapes were inferred and memory was planned since the start."""
+        return self._executable.plans_made
+
+    def forget_plans(self) -> None:
+        """Drops all plans, so that the next run plans anew."""
+        self._executable.forget_plans()
+
+    def _with_line(self, e: PaddockError) -> PaddockError:
+        found = re.search(r" \[operation (\d+)\]$", str(e))
+        if not found:
+            return e
+        op = self.program.block.ops[int(found.group(1))]
+        return type(e)(f"{str(e)[: found.start()]}" + (f" (traced at {op.where})" if op.where else ""))
+
+
+class MemoryReport:
+    """Bytes of a plan: in all, and by value."""
+
+    def __init__(self, program: Program, numbers: dict[Value, int], plan: dict[str, Any]) -> None:
+        self.arena_bytes: int = plan["arena_bytes"]
+        self.lower_bound_bytes: int = plan["lower_bound_bytes"]
+        self.naive_bytes: int = plan["naive_bytes"]
+        self.in_place_count: int = plan["in_place_count"]
+        self.state_bytes = sum(t.array().nbytes for t in program.states.values())
+        self.rows: list[tuple[str, str, str, int]] = []  # operator, value, place, bytes; largest first
+        for op in program.block:
+            for v in op.outputs:
+                shape, dtype, place, *_ = plan["values"][numbers[v]]
+                size = int(np.prod(shape, dtype=np.int64)) * _ITEM_SIZE[dtype]
+                self.rows.append((op.name, f"{v}: {dtype}{list(shape)}", place, size))
+        self.rows.sort(key=lambda row: -row[3])
+
+    def __str__(self) -> str:
+        mb = 1 / 2**20
+        lines = [
+            f"{self.naive_bytes * mb:.1f} MB of values -> {self.arena_bytes * mb:.1f} MB planned "
+            f"(no plan can need less than {self.lower_bound_bytes * mb:.1f} MB), "
+            f"{self.in_place_count} values in place, {self.state_bytes * mb:.1f} MB of states"
+        ]
+        lines += [f"{size * mb:10.2f} MB  {place:8}  {op:24} {value}" for op, value, place, size in self.rows[:20]]
+        return "\n".join(lines)
+
+
+_ITEM_SIZE = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2} | dict.fromkeys(
+    ("int8", "uint8", "bool"), 1
+)
+
+
+def _number_values(program: Program) -> dict[Value, int]:
+    """The numbering of the native side: inputs, states, constants, then results of operations."""
+    ordered = [*program.inputs, *program.states, *program.constants]
+    ordered += [v for op in program.block for v in op.outputs]
+    return {v: i for i, v in enumerate(ordered)}
+
+
+def _build(program: Program, numbers: dict[Value, int]) -> Any:
+    rows = [
+        (
+            op.info.native,
+            [-1 if v is None else numbers[v] for v in op.inputs],
+            [numbers[v] for v in op.outputs],
+            op.attrs,
+        )
+        for op in program.block
+    ]
+    first_state = len(program.inputs)
+    updates = [(numbers[s] - first_state, numbers[v]) for s, v in program.updates.items()]
+    return _core.Executable(
+        len(program.inputs),
+        len(program.states),
+        len(numbers),
+        list(program.constants.values()),
+        rows,
+        [numbers[v] for v in program.results],
+        updates,
+    )
+
+
+class TracedFunction:
+    """A function that runs as a Program; see `program`."""
+
+    def __init__(self, function: Callable[..., Any], pass_names: Sequence[str]) -> None:
+        self._function = function
+        self._pass_names = pass_names
+        self._entries: dict[Any, list[_Entry]] = {}
+        self.traces_made = 0
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", "program")
+
+    def __call__(self, *args: Any) -> Any:
+        """Runs the Program that fits the arguments, tracing it first when there is none."""
+        entry, leaves = self._entry(args)
+        results = entry.compiled.run(leaves)
+        return _unflatten(entry.out_structure, iter(results))
+
+    def program_for(self, *args: Any) -> CompiledProgram:
+        """The compiled Program for these arguments, for printing, reports and export; does not run it."""
+        return self._entry(args)[0].compiled
+
+    def _entry(self, args: Sequence[Any]) -> tuple[_Entry, list[Tensor]]:
+        leaves: list[Tensor] = []
+        structure = _flatten(list(args), leaves)
+        key = (structure, tuple((t.dtype, t.ndim, t.requires_grad) for t in leaves), tape.state.enabled)
+        shapes = [t.shape for t in leaves]
+        for entry in self._entries.get(key, ()):
+            if entry.fits(shapes):
+                return entry, leaves
+        entry = self._trace(structure, leaves)
+        self._entries.setdefault(key, []).append(entry)
+        return entry, leaves
+
+    def _trace(self, structure: Any, leaves: list[Tensor]) -> _Entry:
+        self.traces_made += 1
+        trace = Trace()
+        out_leaves: list[Tensor] = []
+        out_structure: Any = None
+
+        def call(*stand_ins: Tensor) -> None:
+            nonlocal out_structure
+            out_structure = _flatten(self._function(*_unflatten(structure, iter(stand_ins))), out_leaves)
+            trace.program.results = [trace.value_of(t) for t in out_leaves]
+
+        trace.run(call, leaves)
+        passes.run(trace.program, self._pass_names)
+        return _Entry(CompiledProgram(trace.program), trace.modes, [t.shape for t in leaves], out_structure)
+
+
+class _Entry:
+    """One traced Program and when it may be used."""
+
+    def __init__(
+        self, compiled: CompiledProgram, modes: dict[Any, bool], shapes: list[tuple[int, ...]], out: Any
+    ) -> None:
+        self.compiled = compiled
+        self.modes = list(modes.items())
+        self.shapes = shapes if compiled.program.shape_reads else None
+        self.out_structure = out
+
+    def fits(self, shapes: list[tuple[int, ...]]) -> bool:
+        if self.shapes is not None and self.shapes != shapes:
+            return False
+        return all(layer.mode_now() == training for layer, training in self.modes)
+
+
+def program(function: Callable[..., Any] | None = None, *, pass_names: Sequence[str] = TRAINING_PASSES) -> Any:
+    """Makes a function run as a Program: traced at the first call, planned again when input shapes change.
+
+    Arguments and results may be Tensors or NumPy arrays in lists, tuples and dicts; other arguments are part of the
+    Program and a new value means a new trace. Use it as a decorator or as `program(f)`.
+
+    >>> step = program(lambda x: ops.relu(x) * 2.0)
+    """
+    if function is None:
+        return lambda f: TracedFunction(f, pass_names)
+    return TracedFunction(function, pass_names)
+
+
+def _flatten(tree: Any, leaves: list[Tensor]) -> Any:
+    """Moves the tensors of a tree to `leaves`; returns a hashable structure with markers in their places."""
+    if isinstance(tree, np.ndarray):
+        tree = from_numpy(tree)
+    if isinstance(tree, Tensor):
+        leaves.append(tree)
+        return _LEAF
+    if isinstance(tree, dict):
+        return ("dict", tuple((k, _flatten(v, leaves)) for k, v in tree.items()))
+    if isinstance(tree, (list, tuple)):
+        return ("list" if isinstance(tree, list) else "tuple", tuple(_flatten(v, leaves) for v in tree))
+    try:
+        hash(tree)
+    except TypeError:
+        raise TraceError(
+            f"program: an argument of type {type(tree).__name__} cannot be passed; pass tensors, arrays, numbers, "
+            "strings, and lists, tuples or dicts of them"
+        ) from None
+    return ("static", (type(tree), tree))  # the type too: 1, 1.0 and True are equal
+
+
+def _unflatten(structure: Any, leaves: Any) -> Any:
+    if structure is _LEAF:
+        return next(leaves)
+    kind, content = structure
+    if kind == "dict":
+        return {k: _unflatten(v, leaves) for k, v in content}
+    if kind in ("list", "tuple"):
+        items = [_unflatten(v, leaves) for v in content]
+        return tuple(items) if kind == "tuple" else items
+    return content[1]
+
+
+_LEAF = ("leaf", None)

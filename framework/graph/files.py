@@ -1,0 +1,177 @@
+"""Programs as files: `program.json` (operations) beside `weights.safetensors` (constants and states).
+
+Nothing in them can run code. A file that is cut, edited or made by somebody hostile is refused with a clear error:
+every number is checked before the native side sees it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from framework.errors import CheckpointError, PaddockError
+from framework.graph.ir import Operation, Program, Value
+from framework.io import load_tensors, save_tensors, write_text
+from framework.ops import dispatch
+from framework.tensor import DTYPES, Tensor
+
+FORMAT = 1
+MAX_ELEMENTS = 1 << 40  # a shape with more is a damaged file, not a model
+
+
+def save_program(program: Program, folder: Path | str, *, extra: dict[str, Any] | None = None) -> None:
+    """Writes a Program to `folder` (made when missing); `extra` is kept as it is, for preprocessing and class names."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {_tensor_name(v): t for v, t in program.states.items()}
+    tensors |= {_tensor_name(v): Tensor(a) for v, a in program.constants.items()}
+    save_tensors(folder / "weights.safetensors", tensors)
+    write_text(folder / "program.json", json.dumps(to_json(program) | {"extra": extra or {}}, indent=1))
+
+
+def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
+    """Reads what `save_program` wrote: the Program, and `extra`.
+
+    Raises:
+        CheckpointError: a file is missing or damaged; the message names it and says what is wrong.
+    """
+    path = Path(folder) / "program.json"
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: there is no such file; export a model first") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as e:
+        raise CheckpointError(f"{path}: not valid JSON ({e}); export the model again") from None
+    tensors = load_tensors(Path(folder) / "weights.safetensors")
+    try:
+        return from_json(data, tensors), data.get("extra", {})
+    except PaddockError as e:
+        raise CheckpointError(f"{path}: {e}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+        raise CheckpointError(f"{path}: malformed ({type(e).__name__}: {e}); export the model again") from None
+
+
+def _tensor_name(v: Value) -> str:
+    return v.name or f"value.{v.id}"
+
+
+def to_json(program: Program) -> dict[str, Any]:
+    """The Program as plain data; values are numbered in order of definition."""
+    numbers: dict[Value, int] = {}
+
+    def declare(v: Value) -> dict[str, Any]:
+        numbers[v] = len(numbers)
+        return {"id": numbers[v], "shape": list(v.shape), "dtype": v.dtype, "name": v.name}
+
+    return {
+        "format": FORMAT,
+        "inputs": [declare(v) for v in program.inputs],
+        "states": [declare(v) | {"tensor": _tensor_name(v)} for v in program.states],
+        "constants": [declare(v) | {"tensor": _tensor_name(v)} for v in program.constants],
+        "operations": [
+            {
+                "op": op.name,
+                "inputs": [None if v is None else numbers[v] for v in op.inputs],
+                "outputs": [declare(v)["id"] for v in op.outputs],
+                "attrs": {a["name"]: value for a, value in zip(op.info.attrs, op.attrs, strict=True)},
+                "where": op.where,
+            }
+            for op in program.block
+        ],
+        "results": [numbers[v] for v in program.results],
+        "updates": [[numbers[s], numbers[v]] for s, v in program.updates.items()],
+        "shape_reads": program.shape_reads,
+    }
+
+
+def from_json(data: dict[str, Any], tensors: dict[str, Tensor]) -> Program:
+    """The Program that `to_json` described, with its states' and constants' data.
+
+    Raises:
+        CheckpointError: an operator, a value or a tensor is unknown, or types do not fit.
+    """
+    if data.get("format") != FORMAT:
+        raise CheckpointError(f"format {data.get('format')!r} is not {FORMAT}; export the model again with this version")
+    program = Program()
+    values: dict[int, Value] = {}
+    for d in data["inputs"]:
+        shape = tuple(int(n) for n in d["shape"])
+        _check_type(shape, d["dtype"])
+        _define(values, d["id"], program.add_input(shape, d["dtype"], d["name"]))
+    for d in data["states"]:
+        t = _tensor(tensors, d)
+        t.persistable, t.name = True, d["name"]
+        _define(values, d["id"], program.add_state(t))
+    for d in data["constants"]:
+        value = program.add_constant(_tensor(tensors, d).array())
+        value.name = d["name"]
+        _define(values, d["id"], value)
+    for d in data["operations"]:
+        _add_operation(program, values, d)
+    program.results = [_value(values, n) for n in data["results"]]
+    program.updates = {_value(values, s): _value(values, v) for s, v in data["updates"]}
+    for s in program.updates:
+        if s not in program.states:
+            raise CheckpointError(f"update of {s}, which is not a state")
+    program.shape_reads = [str(line) for line in data["shape_reads"]]
+    return program
+
+
+def _add_operation(program: Program, values: dict[int, Value], d: dict[str, Any]) -> Operation:
+    if d["op"] not in dispatch.OPS:
+        raise CheckpointError(f"operator {d['op']!r} does not exist in this version")
+    info = dispatch.OPS[d["op"]]
+    inputs = [None if n is None else _value(values, n) for n in d["inputs"]]
+    check_arguments(info, inputs)
+    op = program.add_operation(info, inputs, info.attr_values(d["attrs"]), str(d.get("where", "")))
+    if len(op.outputs) != len(d["outputs"]):
+        raise CheckpointError(f"{op.name} has {len(op.outputs)} outputs, the file lists {len(d['outputs'])}")
+    for n, v in zip(d["outputs"], op.outputs, strict=True):
+        _define(values, n, v)
+    return op
+
+
+def check_arguments(info: dispatch.OpInfo, inputs: list[Value | None]) -> None:
+    """Refuses a number of inputs, or an absent one, that the operator's signature does not allow."""
+    variadic = any(a["variadic"] for a in info.inputs)
+    least = sum(not a["optional"] for a in info.inputs)
+    if not least <= len(inputs) or (len(inputs) > len(info.inputs) and not variadic):
+        raise CheckpointError(f"{info.name} cannot take {len(inputs)} inputs")
+    for i, v in enumerate(inputs):
+        if v is None and not info.inputs[min(i, len(info.inputs) - 1)]["optional"]:
+            raise CheckpointError(f"{info.name}: its input number {i} is absent")
+
+
+def _check_type(shape: tuple[int, ...], dtype: str) -> None:
+    size = 1
+    for n in shape:
+        size *= n
+        if n < 0 or size > MAX_ELEMENTS:
+            raise CheckpointError(f"impossible shape {list(shape)}")
+    if dtype not in DTYPES:
+        raise CheckpointError(f"unknown type {dtype!r}")
+
+
+def _define(values: dict[int, Value], number: int, value: Value) -> None:
+    if number in values:
+        raise CheckpointError(f"value {number} is defined twice")
+    values[number] = value
+
+
+def _value(values: dict[int, Value], number: int) -> Value:
+    if number not in values:
+        raise CheckpointError(f"value {number} is used but not defined before")
+    return values[number]
+
+
+def _tensor(tensors: dict[str, Tensor], d: dict[str, Any]) -> Tensor:
+    name = d["tensor"]
+    if name not in tensors:
+        raise CheckpointError(f"the weights lack {name!r}")
+    t = tensors[name]
+    if list(t.shape) != list(d["shape"]) or t.dtype != d["dtype"]:
+        raise CheckpointError(
+            f"{name!r} is {t.dtype}{list(t.shape)} in the weights but {d['dtype']}{d['shape']} in the program"
+        )
+    return t

@@ -1,0 +1,227 @@
+"""The intermediate representation: a Program is one Block of operations over typed values in single assignment.
+
+A value carries the shape it had while tracing; the native plan infers shapes anew for every set of input shapes. What
+a Program reads and updates from call to call are its states (parameters, optimizer slots, running statistics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from framework import _core
+
+if TYPE_CHECKING:
+    from framework.ops.dispatch import OpInfo
+    from framework.graph.trace import Trace
+    from framework.tensor import Tensor
+
+Kind = Literal["input", "state", "constant", "temporary"]
+
+
+class Value:
+    """One value: defined once, by the Program's border (input, state, constant) or by an operation.
+
+    `static` says that its shape cannot vary from call to call, as with a parameter's.
+    """
+
+    __slots__ = ("dtype", "id", "kind", "name", "program", "shape", "static")
+
+    def __init__(
+        self, program: Program, kind: Kind, shape: tuple[int, ...], dtype: str, name: str | None = None
+    ) -> None:
+        self.program = program
+        self.id = program.next_id()
+        self.kind: Kind = kind
+        self.shape = tuple(shape)
+        self.dtype = dtype
+        self.name = name
+        self.static = kind in ("state", "constant")
+
+    def read_shape(self) -> tuple[int, ...]:
+        """The shape, for code that runs while tracing; ties the Program to its input shapes unless it is static."""
+        if not self.static and self.program.trace is not None:
+            self.program.trace.note_shape_read(self)
+        return self.shape
+
+    @property
+    def type_text(self) -> str:
+        """Such as `float32[8, 20, 20, 64]`."""
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    def __repr__(self) -> str:
+        prefix = {"input": "%in", "state": "%s", "constant": "%c", "temporary": "%"}[self.kind]
+        return f"{prefix}{self.id}"
+
+
+@dataclass(eq=False)
+class Operation:
+    """One application of an operator; `attrs` in signature order, `where` the user's line that caused it."""
+
+    info: OpInfo
+    inputs: list[Value | None]
+    outputs: list[Value]
+    attrs: tuple[Any, ...]
+    where: str = ""
+    blocks: list[Block] = field(default_factory=list)  # bodies of control flow; empty for ordinary operators
+
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        return self.info.name
+
+    def attr(self, name: str) -> Any:
+        """One attribute by name."""
+        return self.attrs[[a["name"] for a in self.info.attrs].index(name)]
+
+    def with_attrs(self, **changes: Any) -> tuple[Any, ...]:
+        """The attributes with some replaced."""
+        pairs = zip(self.info.attrs, self.attrs, strict=True)
+        return tuple(changes.get(spec["name"], value) for spec, value in pairs)
+
+    def input(self, name: str) -> Value | None:
+        """One input by its name in the signature; None when it is absent."""
+        i = [a["name"] for a in self.info.inputs].index(name)
+        return self.inputs[i] if i < len(self.inputs) else None
+
+    def __str__(self) -> str:
+        left = ", ".join(f"{v}: {v.type_text}" for v in self.outputs)
+        inputs = ["-" if v is None else str(v) for v in self.inputs]
+        shown = [
+            f"{spec['name']}={_plain(value)!r}"
+            for spec, value in zip(self.info.attrs, self.attrs, strict=True)
+            if spec["required"] or _plain(value) != _plain(spec["default"])
+        ]
+        return f"{left} = {self.name}({', '.join(inputs + shown)})"
+
+
+def _plain(value: Any) -> Any:
+    """Sequences as lists, so that (2, 2) and [2, 2] print and compare alike."""
+    return list(value) if isinstance(value, (tuple, list)) else value
+
+
+def _declaration(v: Value) -> str:
+    return f"{v}: {v.type_text}" + (f" {v.name!r}" if v.name else "")
+
+
+@dataclass
+class Block:
+    """A straight line of operations."""
+
+    ops: list[Operation] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self.ops)
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+
+class Program:
+    """Inputs, states and constants; one block of operations; results; and the states' new values.
+
+    Attributes:
+        states: each state's value and the Tensor that holds its data between runs.
+        constants: each constant's value and its data.
+        updates: new value of a state after a run, by the state's value.
+        shape_reads: where Python read an input-dependent shape while tracing; when not empty, the Program is only
+            right for the input shapes it was traced with.
+    """
+
+    def __init__(self) -> None:
+        self._ids = 0
+        self.inputs: list[Value] = []
+        self.states: dict[Value, Tensor] = {}
+        self.constants: dict[Value, Any] = {}
+        self.block = Block()
+        self.results: list[Value] = []
+        self.updates: dict[Value, Value] = {}
+        self.shape_reads: list[str] = []
+        self.trace: Trace | None = None
+
+    def next_id(self) -> int:
+        """A number that no value of this Program has yet."""
+        self._ids += 1
+        return self._ids - 1
+
+    def add_input(self, shape: tuple[int, ...], dtype: str, name: str | None = None) -> Value:
+        """Declares the next input."""
+        value = Value(self, "input", shape, dtype, name)
+        self.inputs.append(value)
+        return value
+
+    def add_state(self, tensor: Tensor) -> Value:
+        """Declares a tensor whose data lives on between runs."""
+        array = tensor.array()
+        value = Value(self, "state", array.shape, array.dtype, tensor.name)
+        self.states[value] = tensor
+        return value
+
+    def add_constant(self, array: Any) -> Value:
+        """Declares fixed data (a native Array)."""
+        value = Value(self, "constant", array.shape, array.dtype)
+        self.constants[value] = array
+        return value
+
+    def add_operation(
+        self, info: OpInfo, inputs: Iterable[Value | None], attrs: tuple[Any, ...], where: str = ""
+    ) -> Operation:
+        """Appends an operation, its outputs typed by the operator's shape rule."""
+        op = self.make_operation(info, inputs, attrs, where)
+        self.block.ops.append(op)
+        return op
+
+    def make_operation(
+        self, info: OpInfo, inputs: Iterable[Value | None], attrs: tuple[Any, ...], where: str = ""
+    ) -> Operation:
+        """An operation with typed outputs that stands in no block yet, for passes.
+
+        Raises:
+            ShapeError, DTypeError, AttributeValueError: the operator's shape rule refuses the inputs.
+        """
+        values = list(inputs)
+        types = _core.infer(
+            info.native,
+            [None if v is None else v.shape for v in values],
+            [None if v is None else v.dtype for v in values],
+            attrs,
+        )
+        outputs = [Value(self, "temporary", shape, dtype) for shape, dtype in types]
+        for out in outputs:
+            out.static = all(v is None or v.static for v in values)
+        return Operation(info, values, outputs, attrs, where)
+
+    def users(self) -> dict[Value, list[Operation]]:
+        """Operations that read each value, in program order."""
+        found: dict[Value, list[Operation]] = {}
+        for op in self.block:
+            for v in op.inputs:
+                if v is not None:
+                    found.setdefault(v, []).append(op)
+        return found
+
+    def producers(self) -> dict[Value, Operation]:
+        """The operation that defines each temporary."""
+        return {v: op for op in self.block for v in op.outputs}
+
+    def kept(self) -> set[Value]:
+        """Values that leave the Program: results and states' new values."""
+        return {*self.results, *self.updates.values()}
+
+    def replace(self, old: Value, new: Value) -> None:
+        """Makes every reader of `old`, the results and the updates read `new` instead."""
+        for op in self.block:
+            op.inputs = [new if v is old else v for v in op.inputs]
+        self.results = [new if v is old else v for v in self.results]
+        self.updates = {s: new if v is old else v for s, v in self.updates.items()}
+
+    def __str__(self) -> str:
+        inputs = ", ".join(_declaration(v) for v in self.inputs)
+        lines = [f"program({inputs}) {{"]
+        lines += [f"  state {_declaration(v)}" for v in self.states]
+        lines += [f"  constant {v}: {v.type_text}" for v in self.constants]
+        lines += [f"  {op}" for op in self.block]
+        lines += [f"  update {s} = {v}" for s, v in self.updates.items()]
+        lines += [f"  return {', '.join(map(str, self.results))}", "}"]
+        return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""Passes that remove work: constants computed once, equal operations merged, unused ones dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framework import _core
+from framework.graph.ir import Operation, Program, Value
+
+# Folding must not make a Program larger than the operations it saves: a `full` of a whole image stays an operation.
+MAX_FOLDED_BYTES = 64 << 20
+
+
+def fold_constants(program: Program) -> list[str]:
+    """Computes operations whose inputs are all constants, once and for all."""
+    lines, kept = [], []
+    for op in program.block:
+        if not all(v is None or v in program.constants for v in op.inputs):
+            kept.append(op)
+            continue
+        inputs = tuple(None if v is None else program.constants[v] for v in op.inputs)
+        out = _core.call(op.info.native, inputs, op.attrs)
+        arrays = list(out) if op.info.many_outputs else [out]
+        if sum(a.nbytes for a in arrays) > MAX_FOLDED_BYTES:
+            kept.append(op)
+            continue
+        for value, array in zip(op.outputs, arrays, strict=True):
+            value.kind = "constant"
+            value.static = True
+            program.constants[value] = array
+        lines.append(f"{op} folded")
+    program.block.ops = kept
+    return lines
+
+
+def merge_equal_operations(program: Program) -> list[str]:
+    """Keeps the first of operations with the same operator, inputs and attributes (they are all pure)."""
+    lines: list[str] = []
+    seen: dict[Any, Operation] = {}
+    kept = []
+    renamed: dict[Value, Value] = {}
+    for op in program.block:
+        op.inputs = [renamed.get(v, v) if v is not None else None for v in op.inputs]
+        key = (op.name, tuple(op.inputs), repr(op.attrs))
+        first = seen.setdefault(key, op)
+        if first is op:
+            kept.append(op)
+            continue
+        renamed.update(zip(op.outputs, first.outputs, strict=True))
+        lines.append(f"{op} equals {first}")
+    program.block.ops = kept
+    program.results = [renamed.get(v, v) for v in program.results]
+    program.updates = {s: renamed.get(v, v) for s, v in program.updates.items()}
+    return lines
+
+
+def drop_dead_code(program: Program) -> list[str]:
+    """Drops operations that neither a result nor an update depends on, and states and constants nobody reads."""
+    alive: set[Value] = program.kept()
+    kept: list[Operation] = []
+    lines = []
+    for op in reversed(program.block.ops):
+        if alive.isdisjoint(op.outputs):
+            lines.append(f"{op} is not used")
+            continue
+        alive.update(v for v in op.inputs if v is not None)
+        kept.append(op)
+    program.block.ops = kept[::-1]
+    alive.update(program.updates)
+    program.states = {v: t for v, t in program.states.items() if v in alive}
+    program.constants = {v: a for v, a in program.constants.items() if v in alive}
+    return lines

@@ -1,0 +1,121 @@
+"""Tracing: runs a Python function once with values that have shapes but no data, and collects its operations.
+
+Forward pass, `backward()` and the optimizer's `step()` inside the function all land in one Program. Persistable tensors
+(parameters, buffers, optimizer slots) that the function reads become states; `Tensor.set` becomes a state's update.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from framework import mode
+from framework.errors import PaddockError, TraceError
+from framework.ops import dispatch
+from framework.graph.ir import Program, Value
+from framework.tensor import Tensor
+
+if TYPE_CHECKING:
+    from framework.ops.dispatch import OpInfo
+
+_FRAMEWORK = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Trace:
+    """Collects one Program while active; `dispatch.apply` and `Tensor.set` call it."""
+
+    def __init__(self) -> None:
+        self.program = Program()
+        self.program.trace = self
+        self._captured: dict[int, tuple[Tensor, Value]] = {}  # tensors from outside the function, kept alive
+        self._states: list[Tensor] = []
+        self._with_grad: list[Tensor] = []
+        self.modes: dict[Any, bool] = {}  # layers whose train/eval mode was read, with what was found
+
+    def run(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> Any:
+        """Calls `function` on traced stand-ins of `inputs` and returns its (traced) result."""
+        if dispatch.state.trace is not None:
+            raise TraceError("program: a traced function was called while another Program is traced; call it outside")
+        stand_ins = [self._stand_in(t) for t in inputs]
+        dispatch.state.trace = self
+        try:
+            with mode.watch(self.modes):
+                return function(*stand_ins)
+        finally:
+            dispatch.state.trace = None
+            self.program.trace = None
+            self._restore()
+
+    def _stand_in(self, t: Tensor) -> Tensor:
+        return traced(self.program.add_input(t.array().shape, t.dtype, t.name), requires_grad=t.requires_grad)
+
+    def _restore(self) -> None:
+        """Tensors from outside forget what they stood for in the Program."""
+        for t in self._states:
+            t._value = None
+        for t in self._with_grad:
+            t.grad = None
+
+    # -- called while the function runs
+    def record(self, info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
+        """Adds an operation; returns Tensors that stand for its outputs."""
+        values = [None if x is None else self.value_of(x) for x in inputs]
+        where = user_line()
+        try:
+            op = self.program.add_operation(info, values, attrs, where)
+        except PaddockError as e:
+            raise type(e)(f"{e} (traced at {where})") from None
+        outs = tuple([traced(v) for v in op.outputs])
+        return outs if info.many_outputs else outs[0]
+
+    def value_of(self, t: Tensor) -> Value:
+        """The value that a tensor stands for; tensors from outside become states or constants."""
+        if t._value is not None:
+            if t._value.program is not self.program:
+                raise TraceError(f"a value of another, finished trace is used at {user_line()}; return it instead")
+            return t._value
+        if id(t) not in self._captured:
+            value = self.program.add_state(t) if t.persistable else self.program.add_constant(t.array())
+            self._captured[id(t)] = (t, value)
+            if t.persistable:
+                t._value = value
+                self._states.append(t)
+        return self._captured[id(t)][1]
+
+    def update(self, t: Tensor, new: Tensor) -> None:
+        """`t.set(new)`: from here on `t` stands for the new value, and the Program stores it after each run."""
+        if not t.persistable:
+            raise TraceError(f"set: only parameters and buffers can be set while tracing, at {user_line()}")
+        self.value_of(t)
+        state = self._captured[id(t)][1]
+        value = self.value_of(new)
+        value.static = True  # a state keeps its shape
+        self.program.updates[state] = value
+        t._value = value
+
+    def hold_grad(self, leaf: Tensor) -> None:
+        """Notes a leaf whose `grad` is a traced value, to be dropped at the end."""
+        self._with_grad.append(leaf)
+
+    def note_shape_read(self, value: Value) -> None:
+        """Python looked at an input-dependent shape: the Program is right for these input shapes only."""
+        self.program.shape_reads.append(f"{user_line()} read the shape {list(value.shape)} of {value}")
+
+
+def traced(value: Value, *, requires_grad: bool = False) -> Tensor:
+    """A Tensor that stands for a value of a Program."""
+    t = Tensor(None, requires_grad=requires_grad)
+    t._value = value
+    return t
+
+
+def user_line() -> str:
+    """`file:line` of the innermost caller outside of the framework."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith((_FRAMEWORK, "<")) and "/tests/" not in frame.f_code.co_filename
+    ):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
