@@ -10,9 +10,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from framework.atomic import write_text
 from framework.errors import CheckpointError, PaddockError
 from framework.graph.ir import Operation, Program, Value
-from framework.io import load_tensors, save_tensors, write_text
+from framework.io import load_tensors, save_tensors
 from framework.ops import dispatch
 from framework.tensor import DTYPES, Tensor
 
@@ -92,7 +93,9 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor]) -> Program:
         CheckpointError: an operator, a value or a tensor is unknown, or types do not fit.
     """
     if data.get("format") != FORMAT:
-        raise CheckpointError(f"format {data.get('format')!r} is not {FORMAT}; export the model again with this version")
+        raise CheckpointError(
+            f"format {data.get('format')!r} is not {FORMAT}; export the model again with this version"
+        )
     program = Program()
     values: dict[int, Value] = {}
     for d in data["inputs"]:

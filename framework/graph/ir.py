@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from framework import _core
 
 if TYPE_CHECKING:
-    from framework.ops.dispatch import OpInfo
     from framework.graph.trace import Trace
+    from framework.ops.dispatch import OpInfo
     from framework.tensor import Tensor
 
 Kind = Literal["input", "state", "constant", "temporary"]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from framework import mode
 from framework.errors import PaddockError, TraceError
-from framework.ops import dispatch
 from framework.graph.ir import Program, Value
+from framework.ops import dispatch
 from framework.tensor import Tensor
 
 if TYPE_CHECKING:

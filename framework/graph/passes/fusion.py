@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from framework.ops import dispatch
 from framework.graph.ir import Operation, Program, Value
+from framework.ops import dispatch
 
 EPILOGUE_OPERATORS = ("conv2d", "matmul")
 ACTIVATIONS = ("relu", "relu6", "leaky_relu")

@@ -1,0 +1,56 @@
+"""Tensors as safetensors files, written whole or not at all, read without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from framework.atomic import atomic_file
+from framework.errors import CheckpointError
+from framework.tensor import Tensor, from_numpy
+from framework.tensor import tensor as make_tensor
+
+_BFLOAT16 = "paddock.bfloat16"  # metadata key: names stored as uint16 bits, since NumPy has no bfloat16
+
+
+def save_tensors(path: Path | str, tensors: Mapping[str, Tensor]) -> None:
+    """Writes named tensors to a safetensors file; an existing file is replaced only when the new one is complete.
+
+    Raises:
+        CheckpointError: the file cannot be written (a full disk, no permission); what was there before is untouched.
+    """
+    path = Path(path)
+    arrays = {name: np.ascontiguousarray(t.numpy()) for name, t in tensors.items()}
+    metadata = {_BFLOAT16: ",".join(name for name, t in tensors.items() if t.dtype == "bfloat16")}
+    try:
+        with atomic_file(path) as part:
+            part.write_bytes(safetensors.numpy.save(arrays, metadata if metadata[_BFLOAT16] else None))
+    except OSError as e:
+        raise CheckpointError(f"{path}: cannot be written ({e.strerror or e}); nothing saved before is lost") from e
+
+
+def load_tensors(path: Path | str) -> dict[str, Tensor]:
+    """Reads all tensors of a safetensors file.
+
+    Raises:
+        CheckpointError: the file is missing, cut or not a safetensors file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise CheckpointError(f"{path}: there is no such weight file")
+    try:
+        with safetensors.safe_open(str(path), framework="numpy") as file:
+            bfloat16 = set(((file.metadata() or {}).get(_BFLOAT16) or "").split(","))
+            return {name: _tensor(file.get_tensor(name), name in bfloat16) for name in file.keys()}  # noqa: SIM118
+    except (safetensors.SafetensorError, OSError, ValueError, TypeError) as e:
+        raise CheckpointError(f"{path}: damaged or not a safetensors file ({e}); copy or save it again") from None
+
+
+def _tensor(array: np.ndarray, bfloat16: bool) -> Tensor:
+    if bfloat16:  # widen the bits exactly, then let cast narrow them again
+        return make_tensor((array.astype(np.uint32) << 16).view(np.float32), "bfloat16")
+    return from_numpy(array)

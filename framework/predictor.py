@@ -1,0 +1,61 @@
+"""The Predictor: runs an exported model (`program.json` + `weights.safetensors`) natively, shape by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework.errors import AttributeValueError, ShapeError
+from framework.graph.compiled import CompiledProgram
+from framework.graph.files import load_program
+from framework.tensor import Tensor, from_numpy
+
+
+class Predictor:
+    """An exported model, ready to run.
+
+    Attributes:
+        input_names: names of the inputs, in order.
+        extra: what the exporter stored beside the Program, such as preprocessing and class names.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        """Loads and checks the model.
+
+        Raises:
+            CheckpointError: a file is missing or damaged.
+        """
+        program, self.extra = load_program(folder)
+        self.input_names = [v.name or f"input{i}" for i, v in enumerate(program.inputs)]
+        self._types = [(v.dtype, v.shape) for v in program.inputs]
+        self._fixed_shapes = bool(program.shape_reads)
+        self._compiled = CompiledProgram(program)
+
+    def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[np.ndarray]:
+        """Runs once on arrays or Tensors, given in order or by name; returns arrays.
+
+        Raises:
+            AttributeValueError: an input is missing or has no such name.
+            ShapeError, DTypeError: an input does not fit the model.
+        """
+        tensors = [x if isinstance(x, Tensor) else from_numpy(np.asarray(x)) for x in self._ordered(inputs)]
+        for name, t, (dtype, shape) in zip(self.input_names, tensors, self._types, strict=True):
+            if t.dtype != dtype or t.ndim != len(shape):
+                raise ShapeError(f"predictor: {name} is {t.dtype}{list(t.shape)}; the model takes {dtype}{list(shape)}")
+            if self._fixed_shapes and t.shape != shape:
+                raise ShapeError(
+                    f"predictor: {name} has shape {list(t.shape)}; this model was exported for {list(shape)}"
+                )
+        return [t.numpy() for t in self._compiled.run(tensors)]
+
+    def _ordered(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
+        if isinstance(inputs, Mapping):
+            if set(inputs) != set(self.input_names):
+                raise AttributeValueError(f"predictor: got inputs {sorted(inputs)}; it takes {self.input_names}")
+            return [inputs[name] for name in self.input_names]
+        if len(inputs) != len(self.input_names):
+            raise AttributeValueError(f"predictor: got {len(inputs)} inputs; it takes {self.input_names}")
+        return list(inputs)
