@@ -1,0 +1,32 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Each target calls a script.
+PYTHON ?= python3
+NATIVE := $(shell find framework/native -type f) CMakeLists.txt pyproject.toml
+
+.PHONY: demo test test-slow lint types bench docs clean
+
+demo: .venv/paddock-setup
+	scripts/demo
+
+test: .venv/paddock-setup
+	.venv/bin/python -m pytest -m "not slow"
+
+test-slow: .venv/paddock-setup
+	.venv/bin/python -m pytest -m slow
+
+lint: .venv/paddock-setup
+	scripts/lint
+
+types: .venv/paddock-setup
+	.venv/bin/python -m mypy
+
+bench: .venv/paddock-setup
+	scripts/bench
+
+docs: .venv/paddock-setup
+	.venv/bin/python tools/op_docs.py
+
+.venv/paddock-setup: $(NATIVE) scripts/setup
+	PYTHON=$(PYTHON) scripts/setup
+
+clean:
+	rm -rf .venv build runs
