@@ -34,16 +34,7 @@ def _apply(root: Node, text: str) -> Node:
         steps = parse_path(written_path.strip())
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}") from None
-    value = _with_origin(parse_text(written_value, str(origin)), origin)
-    return _set(root, (), steps, value, origin)
-
-
-def _with_origin(node: Node, origin: Origin) -> Node:
-    if isinstance(node.value, dict):
-        return Node({key: _with_origin(child, origin) for key, child in node.value.items()}, origin)
-    if isinstance(node.value, list):
-        return Node([_with_origin(child, origin) for child in node.value], origin)
-    return Node(node.value, origin)
+    return _set(root, (), steps, parse_text(written_value, origin.source, numbered=False), origin)
 
 
 def _set(node: Node | None, path: Path, steps: tuple[str | Selector, ...], value: Node, origin: Origin) -> Node:

@@ -28,7 +28,7 @@ class Item:
 Step = str | Item
 Path = tuple[Step, ...]
 
-_PLAIN_KEY = re.compile(r"[^\s.\[\]\"'${}=]+")
+_PLAIN_KEY = re.compile(r"[^\s.\[\]\"'{}=]+")
 _STEP = re.compile(
     r"""(?:^|\.)(?P<key>[^\s.\[\]"'${}=]+)   # name, or .name
       | \["(?P<quoted>[^"]*)"\]              # ["any.key"]

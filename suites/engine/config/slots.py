@@ -132,11 +132,11 @@ class ListOf(Slot):
     """Any number of values of one kind, built as a list or tuple."""
 
     def __init__(self, item: Slot, make: Callable[[list[Any]], Any] = list) -> None:
-        self._item = item
+        self.item = item
         self._make = make
 
     def describe(self) -> str:
-        return "a list" if isinstance(self._item, Anything) else f"a list of {self._item.describe()}"
+        return "a list" if isinstance(self.item, Anything) else f"a list of {self.item.describe()}"
 
     def problems(self, node: Node, path: Path) -> Iterator[Problem]:
         if not isinstance(node.value, list):
@@ -144,17 +144,17 @@ class ListOf(Slot):
             yield self.mismatch(node, path, hint if isinstance(node.value, dict) else "")
             return
         for child_path, child in node.children(path):
-            yield from self._item.problems(child, child_path)
+            yield from self.item.problems(child, child_path)
 
     def build(self, node: Node, path: Path) -> Any:
-        return self._make([self._item.build(child, child_path) for child_path, child in node.children(path)])
+        return self._make([self.item.build(child, child_path) for child_path, child in node.children(path)])
 
     def child(self, node: Node, step: Step) -> Slot:
-        return self._item
+        return self.item
 
     def filled(self, node: Node) -> Node:
         assert isinstance(node.value, list)
-        return replace(node, value=[self._item.filled(child) for child in node.value])
+        return replace(node, value=[self.item.filled(child) for child in node.value])
 
 
 class TupleOf(Slot):
@@ -191,11 +191,11 @@ class DictOf(Slot):
 
     def __init__(self, key: type, item: Slot) -> None:
         self._key = key
-        self._item = item
+        self.item = item
 
     def describe(self) -> str:
         key = "whole numbers" if self._key is int else "names"
-        return f"a mapping from {key} to {self._item.describe()}"
+        return f"a mapping from {key} to {self.item.describe()}"
 
     def problems(self, node: Node, path: Path) -> Iterator[Problem]:
         if not isinstance(node.value, dict):
@@ -204,33 +204,33 @@ class DictOf(Slot):
         for key, child in node.value.items():
             if self._key is int and not key.lstrip("-").isdecimal():
                 yield Problem(child.origin, (*path, key), f"expects a whole number as key, found '{key}'")
-            yield from self._item.problems(child, (*path, key))
+            yield from self.item.problems(child, (*path, key))
 
     def build(self, node: Node, path: Path) -> Any:
         assert isinstance(node.value, dict)
-        return {self._key(key): self._item.build(c, (*path, key)) for key, c in node.value.items()}
+        return {self._key(key): self.item.build(c, (*path, key)) for key, c in node.value.items()}
 
     def child(self, node: Node, step: Step) -> Slot:
-        return self._item
+        return self.item
 
     def filled(self, node: Node) -> Node:
         assert isinstance(node.value, dict)
-        return replace(node, value={key: self._item.filled(child) for key, child in node.value.items()})
+        return replace(node, value={key: self.item.filled(child) for key, child in node.value.items()})
 
 
 class UnionOf(Slot):
     """Any of several kinds; the first that fits, a number's own kind before conversion to float."""
 
     def __init__(self, options: Sequence[Slot]) -> None:
-        self._options = tuple(options)
+        self.options = tuple(options)
 
     def describe(self) -> str:
-        return " or ".join(option.describe() for option in self._options)
+        return " or ".join(option.describe() for option in self.options)
 
     def problems(self, node: Node, path: Path) -> Iterator[Problem]:
         if self._fitting(node) is not None:
             return
-        alike = [option for option in self._options if _same_shape(option, node)]
+        alike = [option for option in self.options if _same_shape(option, node)]
         if len(alike) == 1:
             yield from alike[0].problems(node, path)
         else:
@@ -250,15 +250,15 @@ class UnionOf(Slot):
         fitting = self._fitting(node)
         if fitting is not None:
             return fitting
-        alike = [option for option in self._options if _same_shape(option, node)]
+        alike = [option for option in self.options if _same_shape(option, node)]
         return alike[0] if len(alike) == 1 else None
 
     def _chosen(self, node: Node) -> Slot:
         return self.option_for(node) or Anything()
 
     def _fitting(self, node: Node) -> Slot | None:
-        own_kind = (o for o in self._options if isinstance(o, ScalarOf) and o.kind is type(node.value))
-        for option in (*own_kind, *self._options):
+        own_kind = (o for o in self.options if isinstance(o, ScalarOf) and o.kind is type(node.value))
+        for option in (*own_kind, *self.options):
             if next(option.problems(node, ()), None) is None:
                 return option
         return None

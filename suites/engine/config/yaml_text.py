@@ -7,6 +7,7 @@ Tags, anchors, aliases, merge keys and duplicate keys are refused. `5e-4` is a n
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -64,20 +65,30 @@ for _name, (_pattern, _first) in _SCALARS.items():
         _class.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), _first)
 
 
-def parse_text(text: str, source: str) -> Node:
-    """Read YAML text; `source` is the file name for origins and errors.
+def parse_text(text: str, source: str, numbered: bool = True) -> Node:
+    """Read YAML text; `source` is the file name for origins and errors, `numbered` whether its lines are counted.
 
     Raises:
         ConfigError: Not valid YAML, or YAML that a config may not use; the message names the line.
     """
-    loader = _Loader(text) if _printable(text, source) else None
+
+    def place(line: int) -> Origin:
+        return Origin(source, line if numbered else 0)
+
+    bad = yaml.SafeLoader.NON_PRINTABLE.search(text)
+    if bad:
+        line = text.count("\n", 0, bad.start()) + 1
+        raise ConfigError(f"{place(line)}: holds the control character {bad.group()!r}; is it a text file?")
     try:
-        tree = loader.get_single_node() if loader else None
-        return Node(None, Origin(source, 1)) if tree is None else _convert(tree, source)
+        tree = _Loader(text).get_single_node()
+        return Node(None, place(1)) if tree is None else _convert(tree, place)
     except _Refused as error:
-        raise ConfigError(f"{source}:{error.line}: {error}") from None
+        raise ConfigError(f"{place(error.line)}: {error}") from None
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(_syntax_message(error, text, source)) from None
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        what = f"not valid YAML: {error.problem or error.context}{_hint(text, line)}"
+        raise ConfigError(f"{place(line)}: {what}") from None
     except RecursionError:
         raise ConfigError(f"{source}: nested too deeply to read") from None
 
@@ -113,71 +124,59 @@ def dump_text(value: Any) -> str:
     )
 
 
-def _printable(text: str, source: str) -> bool:
-    bad = yaml.SafeLoader.NON_PRINTABLE.search(text)
-    if bad:
-        line = text.count("\n", 0, bad.start()) + 1
-        raise ConfigError(f"{source}:{line}: holds the control character {bad.group()!r}; is it a text file?")
-    return True
-
-
-def _syntax_message(error: yaml.MarkedYAMLError, text: str, source: str) -> str:
-    mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark else 1
+def _hint(text: str, line: int) -> str:
+    """What usually causes a syntax error in such a line, if anything is known."""
     lines = text.splitlines()
-    hint = ""
-    if line <= len(lines) and re.search(r"""[\[{,:].*(?<!["'])\$\{""", lines[line - 1]):
-        hint = '; inside { } or [ ] quote references: "${path}"'
-    elif line <= len(lines) and "\t" in lines[line - 1]:
-        hint = "; indent with spaces, not tabs"
-    return f"{source}:{line}: not valid YAML: {error.problem or error.context}{hint}"
+    wrong = lines[line - 1] if line <= len(lines) else ""
+    if re.search(r"""[\[{,:].*(?<!["'])\$\{""", wrong):
+        return '; inside { } or [ ] quote references: "${path}"'
+    return "; indent with spaces, not tabs" if "\t" in wrong else ""
 
 
-def _convert(node: yaml.Node, source: str, line: int | None = None) -> Node:
-    """A YAML node as ours; `line` (0-based) overrides its own, for values that stand under a key."""
-    origin = Origin(source, (node.start_mark.line if line is None else line) + 1)
+def _convert(node: yaml.Node, place: Callable[[int], Origin], line: int | None = None) -> Node:
+    """A YAML node as ours; `line` (from 1) overrides its own, for values that stand under a key."""
+    origin = place(node.start_mark.line + 1 if line is None else line)
     if isinstance(node, yaml.MappingNode):
-        return Node(_convert_mapping(node, source), origin)
+        return Node(_convert_mapping(node, place), origin)
     if isinstance(node, yaml.SequenceNode):
-        return Node([_convert(item, source) for item in node.value], origin)
+        return Node([_convert(item, place) for item in node.value], origin)
     assert isinstance(node, yaml.ScalarNode)
-    return Node(_scalar(node, origin), origin)
+    return Node(_scalar(node), origin)
 
 
-def _convert_mapping(node: yaml.MappingNode, source: str) -> dict[str, Node]:
+def _convert_mapping(node: yaml.MappingNode, place: Callable[[int], Origin]) -> dict[str, Node]:
     children: dict[str, Node] = {}
     for key_node, value_node in node.value:
-        line = key_node.start_mark.line
+        line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
-            raise _Refused(line + 1, "a key must be a plain name, not a list or mapping")
-        key = key_node.value
+            raise _Refused(line, "a key must be a plain name, not a list or mapping")
+        key = str(key_node.value)
         if key in children:
-            raise _Refused(
-                line + 1, f"key '{key}' is written twice, first in line {children[key].origin.line}; keep one"
-            )
+            first = children[key].origin.line
+            raise _Refused(line, f"key '{key}' is written twice, first in line {first}; keep one")
         if key == "<<":
-            raise _Refused(line + 1, "'<<' merge keys are not used here; use 'extends:' or ${path}")
+            raise _Refused(line, "'<<' merge keys are not used here; use 'extends:' or ${path}")
         if key.startswith("$") and key not in EDITS:
-            raise _Refused(line + 1, f"'{key}' is not an edit; there are: {', '.join(EDITS)}")
-        children[key] = _convert(value_node, source, line)
+            raise _Refused(line, f"'{key}' is not an edit; there are: {', '.join(EDITS)}")
+        children[key] = _convert(value_node, place, line)
     return children
 
 
-def _scalar(node: yaml.ScalarNode, origin: Origin) -> Scalar:
+def _scalar(node: yaml.ScalarNode) -> Scalar:
     kind = node.tag.rpartition(":")[2]
-    text = node.value
+    text = str(node.value)
     if kind == "null":
         return None
     if kind == "bool":
         return text.lower() == "true"
+    if kind == "float":
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    if kind != "int":
+        return text
     try:
-        if kind == "int":
-            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-        if kind == "float":
-            return float(text.replace(".inf", "inf").replace(".nan", "nan") if text[-1].isalpha() else text)
-    except ValueError:
-        raise _Refused(origin.line, f"the number {text[:20]}... is too long") from None
-    return str(text)
+        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+    except ValueError:  # Python refuses to convert thousands of digits
+        raise _Refused(node.start_mark.line + 1, f"the number {text[:20]}... is too long") from None
 
 
 def _escaped(value: Any) -> Any:

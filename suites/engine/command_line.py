@@ -1,0 +1,34 @@
+"""What the tools share: the `-o` option, and errors printed as text instead of a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from framework.errors import PaddockError
+
+
+def add_override_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``-o path=value``, which may be given many times; the texts are in ``arguments.overrides``."""
+    parser.add_argument(
+        "-o",
+        dest="overrides",
+        metavar="PATH=VALUE",
+        action="append",
+        default=[],
+        help="override one value, in YAML syntax, e.g. -o data.train.batch_size=4 "
+        "or -o 'data.train.transforms[resize].size=416'; may be repeated",
+    )
+
+
+def run(main: Callable[[], int]) -> int:
+    """Call a tool's main function; errors raised on purpose become text on stderr and exit status 2."""
+    try:
+        return main()
+    except PaddockError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stderr.close()
+        return 0

@@ -1,0 +1,176 @@
+"""Text for people about configs and components: list, help, explain, diff. `tools/config.py` prints it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from framework.errors import ConfigError
+from suites.engine.config.components import Component, Section
+from suites.engine.config.config import Config
+from suites.engine.config.nodes import Node
+from suites.engine.config.paths import Path, format_path, lookup
+from suites.engine.config.signatures import Parameter, signature_of
+from suites.engine.config.slots import ListOf, Slot, UnionOf
+from suites.engine.config.typehints import slot_of
+from suites.engine.names import did_you_mean
+from suites.engine.registry import Registry
+
+_WIDTH = 110
+
+
+def list_text(registry: Registry, role: str | None = None) -> str:
+    """All roles, or one, each with its components and the first line of their documentation.
+
+    Raises:
+        ConfigError: There is no such role.
+    """
+    if role is not None and role not in registry.roles():
+        near = did_you_mean(role, registry.roles()) or "."
+        raise ConfigError(f"no role is called '{role}'{near} Roles: {', '.join(registry.roles())}")
+    blocks = []
+    for name in registry.roles() if role is None else [role]:
+        doc = registry.role(name).doc
+        lines = [f"{name}: {doc}" if doc else name]
+        lines += [_entry(part, registry.get(name, part)) for part in registry.names(name)] or ["  (none)"]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def help_text(registry: Registry, name: str) -> str:
+    """What a component takes: each argument with its type, default and documentation.
+
+    Raises:
+        ConfigError: Nothing is registered as `name`; the message names the nearest.
+    """
+    found = list(registry.find(name))
+    if not found:
+        known = [part for role in registry.roles() for part in registry.names(role)]
+        near = did_you_mean(name, known) or "."
+        raise ConfigError(f"no component is called '{name}'{near} `list` shows all")
+    return "\n\n".join(_component_help(registry, role, name, target) for role, target in found)
+
+
+def explain_text(config: Config, path: str) -> str:
+    """The value at a key path, the file and line that set it, and the values it overrode.
+
+    For a mapping or list, one line for each value below it. A value that no file sets is shown as the default it has.
+
+    Raises:
+        ConfigError: There is no such value; the message names the nearest.
+    """
+    try:
+        exact, node = lookup(config.root, path)
+    except ConfigError:
+        try:
+            exact, node = lookup(config.with_defaults(), path)
+        except ConfigError as error:
+            raise ConfigError(f"{config.source}: {error}") from None
+    if isinstance(node.value, (dict, list)) and node.value:
+        return "\n".join(f"{format_path(p)} = {_value(leaf)}  ({leaf.origin})" for p, leaf in node.leaves(exact))
+    return "\n".join([f"{format_path(exact)} = {_value(node)}", *_history(node)])
+
+
+def diff_lines(first: Config, second: Config) -> list[str]:
+    """Where two resolved configs differ: ``- path: value``, ``+ path: value``, ``~ path: old -> new``."""
+    old, new = dict(_flat(first.root)), dict(_flat(second.root))
+    lines = []
+    for path in [*old, *(p for p in new if p not in old)]:
+        if path not in new:
+            lines.append(f"- {path}: {old[path]}")
+        elif path not in old:
+            lines.append(f"+ {path}: {new[path]}")
+        elif old[path] != new[path]:
+            lines.append(f"~ {path}: {old[path]} -> {new[path]}")
+    orders_old, orders_new = dict(_orders(first.root)), dict(_orders(second.root))
+    for path, ids in orders_old.items():
+        other = orders_new.get(path, ids)
+        if sorted(ids) == sorted(other) and ids != other:
+            lines.append(f"~ {path} order: {', '.join(ids)} -> {', '.join(other)}")
+    return lines
+
+
+def _entry(name: str, target: Callable[..., Any]) -> str:
+    return f"  {name:<24} {signature_of(target).summary}".rstrip()
+
+
+def _component_help(registry: Registry, role: str, name: str, target: Callable[..., Any]) -> str:
+    signature = signature_of(target)
+    lines = [f"{name} ({role}), {target.__module__}.{target.__qualname__}"]
+    if signature.summary:
+        lines.append(f"  {signature.summary}")
+    supplied = registry.role(role).supplied
+    lines += _parameter_lines(registry, signature.parameters, supplied, "  ")
+    return "\n".join(lines)
+
+
+def _parameter_lines(
+    registry: Registry, parameters: dict[str, Parameter], supplied: tuple[str, ...], indent: str
+) -> Iterator[str]:
+    if not parameters:
+        yield f"{indent}takes no arguments"
+    for parameter in parameters.values():
+        slot = slot_of(parameter.hint, registry)
+        kind = "supplied by code" if parameter.name in supplied else slot.describe()
+        yield f"{indent}{parameter.name}: {kind}{_default_text(parameter)}"
+        if parameter.doc:
+            yield textwrap.fill(
+                parameter.doc, _WIDTH, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    "
+            )
+        component, section = _inner(slot, Component), _inner(slot, Section)
+        if isinstance(component, Component) and parameter.name not in supplied:
+            names = ", ".join(component.names()) or "none registered"
+            yield textwrap.fill(
+                names, _WIDTH, initial_indent=f"{indent}    one of: ", subsequent_indent=f"{indent}      "
+            )
+        if isinstance(section, Section):
+            yield from _parameter_lines(registry, section.arguments.parameters, (), f"{indent}    ")
+
+
+def _inner(slot: Slot, kind: type) -> Slot | None:
+    """The slot of this kind inside optional, union and list slots."""
+    if isinstance(slot, kind):
+        return slot
+    parts = slot.options if isinstance(slot, UnionOf) else [slot.item] if isinstance(slot, ListOf) else []
+    return next((found for part in parts if (found := _inner(part, kind)) is not None), None)
+
+
+def _default_text(parameter: Parameter) -> str:
+    if parameter.required:
+        return ""
+    default = parameter.default
+    if dataclasses.is_dataclass(default):
+        return ", may be left out"
+    return f" = {default!r}"
+
+
+def _value(node: Node) -> str:
+    return json.dumps(node.plain(), ensure_ascii=False)
+
+
+def _history(node: Node) -> Iterator[str]:
+    verb = "set by"
+    step: Node | None = node
+    while step is not None:
+        value = "" if step is node else f" {_value(step)} from"
+        by_reference = f" as {step.reference}, written in {step.referent}" if step.referent else ""
+        yield f"  {verb}{value} {step.origin}{by_reference}"
+        verb, step = "overrode", step.overrode
+
+
+def _flat(root: Node) -> Iterator[tuple[str, str]]:
+    for path, leaf in root.leaves():
+        yield format_path(path), _value(leaf)
+
+
+def _orders(node: Node, path: Path = ()) -> Iterator[tuple[str, list[str]]]:
+    """For each list whose items carry ids, the ids in order."""
+    if isinstance(node.value, list):
+        ids = [item.id for item in node.value if item.id is not None]
+        if ids:
+            yield format_path(path), ids
+    for child_path, child in node.children(path):
+        yield from _orders(child, child_path)
