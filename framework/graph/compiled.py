@@ -40,6 +40,10 @@ class CompiledProgram:
             raise self._with_line(e) from None
         return [Tensor(a) for a in out]
 
+    def plan(self, inputs: Sequence[Tensor]) -> None:
+        """Infers shapes and plans memory for these inputs without running; does nothing when that plan is kept."""
+        self._executable.prepare([t._data for t in inputs], [t._data for t in self._states])
+
     def memory_report(self, inputs: Sequence[Tensor]) -> MemoryReport:
         """Where the memory of a run with these inputs goes."""
         plan = self._executable.plan([t._data for t in inputs], [t._data for t in self._states])

@@ -71,6 +71,8 @@ void bind_program(nb::module_& m) {
             return describe(e.plan_for(inputs, states));
           },
           "What the memory plan for these types looks like.")
+      .def("prepare", [](Executable& e, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& states) { e.plan_for(inputs, states); })
       .def("forget_plans", &Executable::forget_plans)
       .def_prop_ro("plans_made", &Executable::plans_made);
 }

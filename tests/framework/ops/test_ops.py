@@ -69,6 +69,40 @@ def test_gradient_equals_central_differences(spec, i):
     check_gradients(function, [sample.inputs[k] for k in chosen], order=spec.order)
 
 
+def _run_with_gradients(name: str, sample: Sample, inputs: list) -> list:
+    """Outputs, and gradients of sum(output^2) in the float inputs, as one flat list."""
+    out = dispatch.call_by_name(name, inputs, **sample.attrs)
+    outs = list(out) if isinstance(out, tuple) else [out]
+    leaves = [x for x in inputs if x is not None and x.requires_grad]
+    roots = [o for o in outs if o.requires_grad]
+    grads = framework.gradients(roots, leaves, roots) if roots else []
+    return outs + [g for g in grads if g is not None]
+
+
+@pytest.mark.parametrize(("spec", "i"), CASES)
+def test_program_gives_the_same_bits_as_eager(spec, i):
+    sample, dtype = spec.samples[i], spec.dtypes[0]
+
+    def inputs():
+        tensors = sample.tensors(dtype)
+        for t, x in zip(tensors, sample.inputs, strict=True):
+            if t is not None and spec.gradient and x.dtype == np.float64:
+                t.requires_grad = True
+        return tensors
+
+    @framework.program
+    def traced(given):
+        all_inputs = iter(given)
+        return _run_with_gradients(spec.name, sample, [None if x is None else next(all_inputs) for x in sample.inputs])
+
+    eager = _run_with_gradients(spec.name, sample, inputs())
+    program = traced([t for t in inputs() if t is not None])
+    assert len(eager) == len(program)
+    for a, b in zip(eager, program, strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
 @pytest.mark.parametrize(("spec", "i"), CASES)
 def test_one_and_two_threads_and_repeated_runs_give_the_same_bits(spec, i):
     before = framework.num_threads()

@@ -1,0 +1,97 @@
+"""Passes: each shown by a Program before and after, and by unchanged results."""
+
+import numpy as np
+import pytest
+
+import framework
+from framework import ops
+from framework.errors import AttributeValueError
+from framework.graph import passes
+from framework.graph.compiled import CompiledProgram
+
+
+def rows(n: int = 4, c: int = 3) -> np.ndarray:
+    return np.random.default_rng(n).standard_normal((n, c)).astype(np.float32)
+
+
+def state(values) -> framework.Tensor:
+    t = framework.tensor(np.asarray(values, np.float32))
+    t.persistable = True
+    return t
+
+
+def before_and_after(function, x, names):
+    """Results of the untouched Program and of the rewritten one, and the operators' names of each."""
+    plain = framework.program(function, pass_names=()).program_for(x)
+    rewritten = framework.program(function, pass_names=()).program_for(x).program
+    report = passes.run(rewritten, names)
+    run = CompiledProgram(rewritten).run([framework.tensor(x)])[0].numpy()
+    names_of = lambda p: [op.name for op in p.block]  # noqa: E731
+    return plain.run([framework.tensor(x)])[0].numpy(), run, names_of(plain.program), names_of(rewritten), report
+
+
+def test_constants_are_folded():
+    c = framework.tensor(np.ones(3, np.float32))
+    c2 = state(np.ones(3))
+    f = lambda x: x + ops.exp(c2) * ops.exp(c)  # noqa: E731
+    a, b, before, after, _ = before_and_after(f, rows(), ["freeze_states", "fold_constants", "drop_dead_code"])
+    assert before == ["exp", "mul", "add"] and after == ["add"]
+    np.testing.assert_array_equal(a, b)
+
+
+def test_equal_operations_are_merged_and_different_attributes_are_not():
+    f = lambda x: ops.sum(x, axes=(0,)) + ops.sum(x, axes=(0,)) + ops.sum(x, axes=(0,), keepdims=True)  # noqa: E731
+    a, b, before, after, _ = before_and_after(f, rows(), ["merge_equal_operations"])
+    assert before.count("sum") == 3 and after.count("sum") == 2
+    np.testing.assert_array_equal(a, b)
+
+
+def test_dead_code_is_dropped_with_the_states_only_it_reads():
+    unused = state(np.ones(3))
+
+    def f(x):
+        ops.exp(x * unused)
+        return x + 1.0
+
+    p = framework.program(f, pass_names=()).program_for(rows()).program
+    passes.run(p, ["drop_dead_code"])
+    assert [op.name for op in p.block] == ["add"] and not p.states
+
+
+def test_bias_and_activation_become_an_epilogue():
+    w, bias = state(np.eye(3)), state([0.1, -0.2, 0.3])
+    f = lambda x: ops.leaky_relu(ops.matmul(x, w) + bias, slope=0.2)  # noqa: E731
+    a, b, before, after, report = before_and_after(f, rows(), ["fuse_bias", "fuse_activation"])
+    assert before == ["matmul", "add", "leaky_relu"] and after == ["matmul"]
+    assert len(report["fuse_bias"]) == len(report["fuse_activation"]) == 1
+    np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+
+
+def test_an_intermediate_result_that_is_used_elsewhere_is_not_fused_away():
+    w = state(np.eye(3))
+
+    def f(x):
+        y = ops.matmul(x, w)
+        return ops.relu(y) + y
+
+    a, b, before, after, _ = before_and_after(f, rows(), ["fuse_activation"])
+    assert before == after
+    np.testing.assert_array_equal(a, b)
+
+
+def test_batch_norm_is_folded_into_the_convolution_before_it():
+    rng = np.random.default_rng(0)
+    w = state(rng.standard_normal((5, 3, 3, 2)) * 0.2)
+    scale, offset, mean = (state(rng.standard_normal(5)) for _ in range(3))
+    var = state(rng.random(5) + 0.5)
+    f = lambda x: ops.relu(ops.batch_norm_inference(ops.conv2d(x, w, padding=1), scale, offset, mean, var))  # noqa: E731
+    x = rng.standard_normal((2, 6, 6, 2)).astype(np.float32)
+    a, b, before, after, _ = before_and_after(f, x, passes.INFERENCE_PASSES)
+    assert before == ["conv2d", "batch_norm_inference", "relu"] and after == ["conv2d"]
+    # Both round a sum of 18 products and the normalisation, in different orders.
+    np.testing.assert_allclose(a, b, atol=32 * np.finfo(np.float32).eps * np.abs(a).max())
+
+
+def test_an_unknown_pass_is_refused_with_the_list_of_passes():
+    with pytest.raises(AttributeValueError, match="there is no pass 'fuse_all'; there are fold_constants"):
+        framework.program(lambda x: x + 1.0, pass_names=("fuse_all",))(rows())
