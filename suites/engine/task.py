@@ -17,8 +17,9 @@ import numpy as np
 from framework.data import DataLoader
 
 if TYPE_CHECKING:
-    from framework import Tensor
     from framework.nn import Layer
+
+    from framework import Tensor
 
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
 
