@@ -1,0 +1,53 @@
+"""The house rules that code can break unseen: who imports whom, what is never imported, what never runs code."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SUITES = {p.name for p in (ROOT / "suites").iterdir() if p.is_dir() and not p.name.startswith("_")}
+SHARED = {"engine", "vision"}
+PEERS = {"torch", "torchvision", "tensorflow", "paddle", "jax", "onnxruntime", "openvino", "mxnet"}
+CODE_LOADERS = {"pickle", "dill", "cloudpickle", "marshal", "shelve"}
+FILES = sorted(p for top in ("framework", "suites", "tools") for p in (ROOT / top).rglob("*.py"))
+
+
+def imported_modules(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_calls_go_down_only(path):
+    parts = path.relative_to(ROOT).parts
+    for module in imported_modules(path):
+        top, *rest = module.split(".")
+        if parts[0] == "framework":
+            assert top not in ("suites", "tools"), f"framework imports {module}"
+        if parts[0] == "suites":
+            assert top != "tools", f"a suite imports {module}"
+            if top == "suites" and rest and rest[0] in SUITES - SHARED:
+                assert parts[1] == rest[0], f"suites/{parts[1]} imports {module}"
+            if top == "suites" and rest[:1] == ["vision"]:
+                assert parts[1] != "engine", f"the engine imports {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_peer_and_no_code_loader_is_imported(path):
+    tops = {m.split(".")[0] for m in imported_modules(path)}
+    assert not tops & PEERS
+    assert not tops & CODE_LOADERS
+
+
+def test_importing_the_core_loads_nothing_heavy():
+    code = "import sys, framework; print(*[m for m in ('cv2', 'pycocotools', 'sklearn', 'rich', 'yaml') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == ""
