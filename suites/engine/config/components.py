@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from framework.errors import AttributeValueError
 from suites.engine.config.factory import Factory, construct
 from suites.engine.config.nodes import Node, Origin, Problem, describe_value, from_plain
 from suites.engine.config.paths import Item, Path, Step, format_path
 from suites.engine.config.signatures import Parameter, signature_of
-from suites.engine.config.slots import Anything, Slot
+from suites.engine.config.slots import Anything, Slot, UnionOf
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import Registry
 
@@ -101,7 +102,17 @@ class Section(Slot):
             hint = f" with the keys: {listing(self.arguments.parameters)}"
             yield self.mismatch(node, path, hint)
             return
-        yield from self.arguments.problems(_given(node, path), node, path, self.target.__name__)
+        found = list(self.arguments.problems(_given(node, path), node, path, self.target.__name__))
+        yield from found
+        if not found and is_plain_data(self, node):
+            yield from self._refusal(node, path)
+
+    def _refusal(self, node: Node, path: Path) -> Iterator[Problem]:
+        """What the dataclass itself refuses, such as a value out of range; plain data costs nothing to build."""
+        try:
+            self.target(**self.arguments.build(_given(node, path), path))
+        except AttributeValueError as error:
+            yield Problem(node.origin, path, str(error))
 
     def build(self, node: Node, path: Path) -> Any:
         where = f"{node.origin}: {format_path(path)}"
@@ -232,6 +243,15 @@ class Component(Slot):
             text = f"{named.value} is a {self.role} but no {self.within.__name__}; one of: {names}"
             return Problem(named.origin, (*path, self.key), text)
         return None
+
+
+def is_plain_data(slot: Slot, node: Node) -> bool:
+    """Whether building `node` builds no component, so that it can be done just to check it."""
+    if isinstance(slot, UnionOf):
+        slot = slot.option_for(node) or slot
+    if isinstance(slot, Component):
+        return False
+    return all(is_plain_data(slot.child(node, path[-1]), child) for path, child in node.children(()))
 
 
 def _mapping(node: Node) -> dict[str, Node]:

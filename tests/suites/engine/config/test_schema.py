@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Optional, Union
 
 import numpy as np
 import pytest
 
-from framework.errors import ConfigError
+from framework.errors import AttributeValueError, ConfigError
 from suites.engine.config import build_value
+from suites.engine.config.nodes import Origin, from_plain
 from suites.engine.config.typehints import slot_of
-from tests.suites.engine.config.world import GOOD
+from suites.engine.registry import Registry
+from tests.suites.engine.config.world import GOOD, Transform
 
 
 def with_loss(text: str) -> str:
@@ -155,3 +158,30 @@ def test_type_hints_that_cannot_be_read_name_the_class(registry):
 def test_slots_describe_themselves(registry):
     assert slot_of(tuple[int, float] | None, registry).describe() == "a list of 2: [int, float] or null"
     assert slot_of(dict[int, str], registry).describe() == "a mapping from whole numbers to str"
+
+
+@dataclass(frozen=True)
+class Limits:
+    low: int = 0
+    high: int = 10
+
+    def __post_init__(self):
+        if self.low > self.high:
+            raise AttributeValueError(f"limits: low is {self.low}; it must be at most high, {self.high}")
+
+
+@dataclass
+class WithPart:
+    limits: Limits
+    part: Transform
+
+    def __post_init__(self):
+        raise AssertionError("must not be built by a check")
+
+
+def test_what_a_plain_section_refuses_is_a_problem_of_the_check_already(registry):
+    with pytest.raises(ConfigError, match=r"^value from code: limits: low is 20; it must be at most high, 10$"):
+        build_value({"low": 20}, Limits, registry=Registry())
+    slot = slot_of(WithPart, registry)
+    good = from_plain({"limits": {"low": 3}, "part": {"type": "Crop"}}, Origin("x"))
+    assert list(slot.problems(good, ())) == []
