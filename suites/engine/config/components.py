@@ -13,6 +13,7 @@ import enum
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path as FilePath
 from typing import Any
 
 from framework.errors import AttributeValueError
@@ -270,17 +271,25 @@ def _child_slot(arguments: Arguments, step: Step) -> Slot:
 
 
 def _default_node(default: Any, origin: Origin) -> Node | None:
-    """A default as a node, or None where it is no plain value."""
-    if isinstance(default, enum.Enum):
-        default = default.value if isinstance(default.value, str) else default.name
-    if dataclasses.is_dataclass(default) and not isinstance(default, type):
-        default = dataclasses.asdict(default)
-    return from_plain(default, origin) if _is_plain(default) else None
+    """A default as a node, or None where no YAML value stands for it."""
+    try:
+        return from_plain(_as_plain(default), origin)
+    except TypeError:
+        return None
 
 
-def _is_plain(value: Any) -> bool:
+def _as_plain(value: Any) -> Any:
+    """What a file would say for a default: enums and paths as text, dataclasses as mappings; else TypeError."""
+    if isinstance(value, enum.Enum):
+        return value.value if isinstance(value.value, str) else value.name
+    if isinstance(value, FilePath):
+        return value.as_posix()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _as_plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
     if isinstance(value, dict):
-        return all(isinstance(key, str) and _is_plain(child) for key, child in value.items())
+        return {str(key): _as_plain(child) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
-        return all(_is_plain(child) for child in value)
-    return value is None or type(value) in (bool, int, float, str)
+        return [_as_plain(child) for child in value]
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise TypeError(type(value))

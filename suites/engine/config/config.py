@@ -10,7 +10,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from framework.errors import ConfigError
-from suites.engine.config.components import Arguments, Component, Section
+from suites.engine.config.components import Component
 from suites.engine.config.files import display_name, read_merged
 from suites.engine.config.merge import merge
 from suites.engine.config.nodes import Node, Origin, Problem, from_plain
@@ -18,7 +18,6 @@ from suites.engine.config.overrides import apply_overrides
 from suites.engine.config.paths import Path, format_path, lookup, parse_path, step_into
 from suites.engine.config.references import resolve
 from suites.engine.config.rules import RULES, Rules
-from suites.engine.config.signatures import REQUIRED
 from suites.engine.config.slots import Slot, UnionOf
 from suites.engine.config.typehints import slot_of
 from suites.engine.config.yaml_text import dump_text
@@ -141,31 +140,20 @@ class Config:
         Raises:
             ConfigError: The value is wrong, nothing stands there, or arguments are missing.
         """
-        slot, node, at = self._locate(path)
-        if node is None:
-            if isinstance(slot, _Default):
-                return slot.value
-            raise ConfigError(f"{self.source}: there is no {path} in this config")
+        wrong = self._suite_problems()
+        if wrong:
+            raise ConfigError("\n".join(str(problem) for problem in wrong))
+        try:
+            slot, node, at = self._locate(self.root, path)
+        except ConfigError:  # not written, but it may have a default
+            slot, node, at = self._locate(self._with_defaults(), path)
         return build_node(slot, node, at, **supplied)
 
-    def slot(self, path: str) -> Slot:
-        """The slot at a key path, which says what may stand there."""
-        return self._locate(path)[0]
-
-    def _locate(self, path: str) -> tuple[Slot, Node | None, Path]:
-        suite_problems = self._suite_problems()
-        if suite_problems:
-            raise ConfigError("\n".join(map(str, suite_problems)))
+    def _locate(self, node: Node, path: str) -> tuple[Slot, Node, Path]:
+        """The slot, value and exact path at a written path below the top `node`."""
         slot: Slot = self._root_slot()
-        node = self.root
         at: Path = ()
         for written in parse_path(path):
-            arguments = arguments_of(slot, node)
-            absent = isinstance(node.value, dict) and isinstance(written, str) and written not in node.value
-            if absent and arguments is not None and written in arguments.parameters:
-                default = arguments.parameters[str(written)].default
-                if default is not REQUIRED:
-                    return _Default(default), None, at
             try:
                 exact, below = step_into(node, written, at)
             except ConfigError as error:
@@ -202,19 +190,6 @@ class Config:
             wrong = self._suite_problems() or list(self._root_slot().problems(self.root, ()))
             self._filled = self.root if wrong else self._root_slot().filled(self.root)
         return self._filled
-
-
-class _Default(Slot):
-    """Stands where a file leaves an argument out that has a default."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def describe(self) -> str:
-        return f"nothing; the default is {self.value!r}"
-
-    def problems(self, node: Node, path: Path) -> Any:
-        return iter(())
 
 
 def load_config(
@@ -270,12 +245,3 @@ def build_node(slot: Slot, node: Node, path: Path, **supplied: Any) -> Any:
     if supplied:
         raise ConfigError(f"{format_path(path)} is no component, so it takes no {listing(supplied)}")
     return slot.build(node, path)
-
-
-def arguments_of(slot: Slot, node: Node) -> Arguments | None:
-    """The arguments that the component or section at `node` takes; None for plain values."""
-    if isinstance(slot, UnionOf):
-        slot = slot.option_for(node) or slot
-    if isinstance(slot, Component) and next(slot.problems(node, ()), None) is None:
-        return slot.arguments(node)
-    return slot.arguments if isinstance(slot, Section) else None

@@ -30,7 +30,7 @@ def merge(base: Node | None, over: Node, path: Path = ()) -> Node:
             return _edit_list(base, over, path)
         return _merge_mapping(base, over, path)
     if isinstance(over.value, list):
-        items = [merge(None, item, (*path, Item(i, item.id))) for i, item in enumerate(over.value)]
+        items = _merge_new_items(over.value, path)
         _require_unique_ids(items, path)
         over = replace(over, value=items)
     return replace(over, overrode=base)
@@ -118,7 +118,16 @@ def _by_id(edit: Node, path: Path) -> dict[str, Node]:
 def _new_items(edit: Node, path: Path) -> list[Node]:
     if not isinstance(edit.value, list):
         raise _error(edit.origin, path, "takes a list of new items")
-    return [merge(None, item, (*path, Item(i, item.id))) for i, item in enumerate(edit.value)]
+    return _merge_new_items(edit.value, path)
+
+
+def _merge_new_items(items: list[Node], path: Path) -> list[Node]:
+    """Items that inherit nothing."""
+    for index, item in enumerate(items):
+        if item.value == DELETE:
+            text = "$delete drops a key or, in $patch, an item by id; it cannot stand in a list"
+            raise _error(item.origin, (*path, Item(index)), text)
+    return [merge(None, item, (*path, Item(i, item.id))) for i, item in enumerate(items)]
 
 
 def _position(items: list[Node], name: str, at: Node, path: Path) -> int:

@@ -101,6 +101,7 @@ def test_edits_act_on_the_same_list_again_in_a_grandchild(load):
         ("u: {$patch: {}}", r"x\.yml:2: u: \$patch changes an inherited list, but nothing was inherited here"),
         ("n: {$append: []}", r"n: \$append changes an inherited list, but what was inherited here is not a list"),
         ("v: [{id: a}, {id: a}]", r"x\.yml:2: v\[1\]: id 'a' is used twice in this list, first at x\.yml:2"),
+        ("v: [1, $delete]", r"x\.yml:2: v\[1\]: \$delete drops a key or, in \$patch, an item"),
         ("v: [{w: $delete}]", r"v\[0\]\.w: \$delete: no 'w' was inherited"),
     ],
 )  # fmt: skip
