@@ -24,7 +24,7 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor]) -> None:
         CheckpointError: the file cannot be written (a full disk, no permission); what was there before is untouched.
     """
     path = Path(path)
-    arrays = {name: np.ascontiguousarray(t.numpy()) for name, t in tensors.items()}
+    arrays = {name: np.asarray(t.numpy(), order="C") for name, t in tensors.items()}
     metadata = {_BFLOAT16: ",".join(name for name, t in tensors.items() if t.dtype == "bfloat16")}
     try:
         with atomic_file(path) as part:

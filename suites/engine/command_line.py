@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from framework.errors import PaddockError
 
+INTERRUPTED = 130  # exit status after Ctrl-C, as shells have it
+
 
 def add_override_option(parser: argparse.ArgumentParser) -> None:
     """Add ``-o path=value``, which may be given many times; the texts are in ``arguments.overrides``."""
@@ -29,6 +31,9 @@ def run(main: Callable[[], int]) -> int:
     except PaddockError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stderr.close()
         return 0

@@ -18,6 +18,7 @@ from framework.data import DataLoader
 
 if TYPE_CHECKING:
     from framework.nn import Layer
+    from suites.engine.config import Config
 
     from framework import Tensor
 
@@ -37,7 +38,13 @@ class Metric(ABC):
 
 
 class Processor(ABC):
-    """Preprocessing and presentation of predictions; made from plain data alone, without data set or model."""
+    """Preprocessing and presentation of predictions; made from plain data alone, without data set or model.
+
+    Attributes:
+        endings: of the files that are taken from a folder of inputs, lower case.
+    """
+
+    endings: ClassVar[tuple[str, ...]] = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
 
     @abstractmethod
     def metadata(self) -> dict[str, Any]:
@@ -68,7 +75,7 @@ class Processor(ABC):
 class Task(ABC):
     """Model, data and metric of one run.
 
-    Built as `Task(config)` from a resolved config. The engine makes optimizer, schedule and everything else.
+    The engine makes optimizer, schedule and everything else.
 
     Attributes:
         model: the network; its parameters are what is trained and saved.
@@ -83,6 +90,10 @@ class Task(ABC):
     eval_inputs: ClassVar[tuple[str, ...]]
     main_metric: str
     processor_class: ClassVar[type[Processor]]
+
+    @abstractmethod
+    def __init__(self, config: Config) -> None:
+        """Build the model; data is opened when a loader is asked for, so that inference needs none."""
 
     @abstractmethod
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:

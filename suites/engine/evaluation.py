@@ -1,0 +1,92 @@
+"""Evaluation: the model over a whole data set, through the metric of its task."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cv2
+import numpy as np
+
+from framework.atomic import atomic_file, write_text
+from framework.data import DataLoader
+
+if TYPE_CHECKING:
+    from suites.engine.task import Batch, Processor, Task
+
+Predict = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+class Interrupted(Exception):
+    """Ctrl-C came in the middle of an evaluation."""
+
+
+def predictor(task: Task, *, eager: bool = False) -> Predict:
+    """Return a function from the arrays of `task.eval_inputs` to those of `eval_step`, run as a Program."""
+    from framework.program import program
+
+    from framework import no_grad
+
+    run = _as_tensors(task.eval_step) if eager else program(task.eval_step)
+
+    def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        task.model.eval()
+        with no_grad():
+            return {name: tensor.numpy() for name, tensor in run(arrays).items()}
+
+    return predict
+
+
+def _as_tensors(step: Callable[..., Any]) -> Callable[..., Any]:
+    from framework import from_numpy
+
+    return lambda arrays: step({name: from_numpy(array) for name, array in arrays.items()})
+
+
+def evaluate(
+    task: Task, predict: Predict, loader: DataLoader, *, after_batch: Callable[[int], None] = lambda done: None
+) -> dict[str, float]:
+    """Return the metric's figures over one pass of `loader`.
+
+    Args:
+        task: gives the metric and names the inputs.
+        predict: see `predictor`.
+        loader: the evaluation set.
+        after_batch: called with the number of batches done; may raise `Interrupted`.
+    """
+    metric = task.metric()
+    for done, batch in enumerate(loader, start=1):
+        metric.update(predict({name: batch[name] for name in task.eval_inputs}), batch)
+        after_batch(done)
+    return {name: float(value) for name, value in metric.result().items()}
+
+
+def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predict, items: list[Any]) -> list[Any]:
+    """Return the results for a few items, as one batch."""
+    batch: Batch = processor.prepare(items)
+    return processor.results(predict({name: batch[name] for name in inputs}), batch)
+
+
+def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> list[Path]:
+    """Draw predictions on `count` samples of the evaluation set, one at a time; return the pictures' paths."""
+    processor = task.processor()
+    paths = []
+    for name, item in task.examples(count) if count else []:
+        (result,) = predict_items(processor, task.eval_inputs, predict, [item])
+        paths.append(write_picture(folder / f"{Path(name).stem}.jpg", processor.draw(item, result)))
+    return paths
+
+
+def write_picture(path: Path, picture: np.ndarray) -> Path:
+    """Write an RGB picture (uint8 [H, W, 3]) in the format of the path's ending."""
+    data = cv2.imencode(path.suffix, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1]
+    with atomic_file(path) as part:
+        part.write_bytes(data.tobytes())
+    return path
+
+
+def write_results(path: Path, results: dict[str, Any]) -> None:
+    """Write predictions by input as JSON."""
+    write_text(path, json.dumps(results, indent=1) + "\n")

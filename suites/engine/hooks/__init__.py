@@ -1,0 +1,10 @@
+"""What may be added to the training loop: each hook is one concern, in one file."""
+
+from suites.engine.hooks.assess import Assess
+from suites.engine.hooks.base import Hook
+from suites.engine.hooks.events import Events
+from suites.engine.hooks.guard import NanGuard
+from suites.engine.hooks.progress import ProgressBar
+from suites.engine.hooks.saving import Saving
+
+__all__ = ["Assess", "Events", "Hook", "NanGuard", "ProgressBar", "Saving"]

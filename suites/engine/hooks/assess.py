@@ -1,0 +1,98 @@
+"""Assess: evaluates now and then, keeps the best weights, draws predictions, and stops when nothing improves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from framework.data import DataLoader
+from framework.io import save_tensors
+from suites.engine.evaluation import Interrupted, Predict, draw_examples, evaluate
+from suites.engine.hooks.base import Hook
+from suites.engine.run import RunFolder
+from suites.engine.settings import EarlyStopSettings, EvaluationSettings
+
+if TYPE_CHECKING:
+    from suites.engine.trainer import Trainer
+
+
+class Assess(Hook):
+    """Runs the evaluation at the end of every n-th epoch and of the run."""
+
+    priority: ClassVar[int] = 40
+
+    def __init__(
+        self,
+        run: RunFolder,
+        loader: DataLoader,
+        predict: Predict,
+        settings: EvaluationSettings,
+        early_stop: EarlyStopSettings | None = None,
+    ) -> None:
+        self._run = run
+        self._loader = loader
+        self._predict = predict
+        self._settings = settings
+        self._early_stop = early_stop
+        self._done_at = 0
+        self._best: float | None = None
+        self._without_better = 0
+
+    def after_resume(self, trainer: Trainer) -> None:
+        """Make up for an evaluation that Ctrl-C cut off."""
+        if trainer.step != self._done_at and self._due(trainer):
+            self._assess(trainer)
+
+    def after_step(self, trainer: Trainer) -> None:
+        """Evaluate if it is time."""
+        if not trainer.interrupted and self._due(trainer):
+            self._assess(trainer)
+
+    def close(self, trainer: Trainer) -> None:
+        """Stop the loader's workers."""
+        self._loader.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what was best, and since when."""
+        return {"done_at": self._done_at, "best": self._best, "without_better": self._without_better}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up what was best."""
+        self._done_at = state["done_at"]
+        self._best = state["best"]
+        self._without_better = state["without_better"]
+
+    def _due(self, trainer: Trainer) -> bool:
+        every = self._settings.every
+        epoch_done = trainer.epoch_ended and every > 0 and (trainer.step // trainer.steps_per_epoch) % every == 0
+        return epoch_done or trainer.step >= trainer.total_steps
+
+    def _assess(self, trainer: Trainer) -> None:
+        def after_batch(done: int) -> None:
+            if trainer.interrupted:
+                raise Interrupted
+
+        try:
+            with trainer.evaluation_weights():
+                metrics = evaluate(trainer.task, self._predict, self._loader, after_batch=after_batch)
+                draw_examples(trainer.task, self._predict, self._run.pictures, self._settings.pictures)
+        except Interrupted:
+            return
+        finally:
+            self._loader.close()
+        self._done_at = trainer.step
+        self._run.write_metrics({**metrics, "step": trainer.step, "epoch": trainer.step / trainer.steps_per_epoch})
+        trainer.call("after_evaluation", metrics)
+        self._compare(trainer, metrics)
+
+    def _compare(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+        name = trainer.task.main_metric
+        value = metrics[name]
+        margin = self._early_stop.min_delta if self._early_stop else 0.0
+        if self._best is None or value > self._best + margin:
+            self._best, self._without_better = value, 0
+            save_tensors(self._run.weights / "best.safetensors", trainer.deploy_weights())
+            return
+        self._without_better += 1
+        if self._early_stop and self._without_better >= self._early_stop.patience:
+            trainer.stop(f"{name} was not above {self._best:.4g} in the last {self._without_better} evaluations")

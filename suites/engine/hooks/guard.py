@@ -1,0 +1,34 @@
+"""NanGuard: stops at the first loss that is no number, and says which term and which samples it was."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+from framework.errors import NumericsError
+from suites.engine.hooks.base import Hook
+
+if TYPE_CHECKING:
+    from suites.engine.trainer import Trainer
+
+_SHOWN = 16  # sample names in the message
+
+
+class NanGuard(Hook):
+    """Checks every loss term of every step, before anything is saved."""
+
+    priority: ClassVar[int] = 0
+
+    def after_step(self, trainer: Trainer) -> None:
+        """Raise NumericsError for a loss term that is NaN or infinite."""
+        wrong = {name: value for name, value in trainer.losses.items() if not math.isfinite(value)}
+        if not wrong:
+            return
+        terms = ", ".join(f"'{name}' is {value}" for name, value in wrong.items())
+        names = trainer.task.names(trainer.batch)
+        more = f" ... ({len(names) - _SHOWN} more)" if len(names) > _SHOWN else ""
+        raise NumericsError(
+            f"train: loss {terms} at step {trainer.step} (epoch {trainer.epoch}, learning rate {trainer.lr:.3g}); "
+            f"batch: {', '.join(names[:_SHOWN]) or 'unnamed samples'}{more}; checkpoints before it are intact; "
+            "look at these samples, lower schedule.base_lr, lengthen the warm-up or set runtime.clip_norm"
+        )

@@ -1,0 +1,100 @@
+"""Progress: loss, learning rate, time left and the share of time spent waiting for data."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from suites.engine.hooks.base import Hook
+
+if TYPE_CHECKING:
+    from suites.engine.trainer import Trainer
+
+_LOUD_WAIT = 0.3  # share of data waiting from which a remedy is named
+_WINDOW = 50  # steps that times are averaged over
+
+
+class ProgressBar(Hook):
+    """A bar on a terminal; elsewhere, and in `log.txt`, one line every `every` steps."""
+
+    priority: ClassVar[int] = 60
+
+    def __init__(self, *, every: int = 20) -> None:
+        self._every = every
+        self._sums: dict[str, float] = {}
+        self._count = 0
+        self._times: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
+        self._bar: Progress | None = None
+        self._warned = False
+
+    def before_train(self, trainer: Trainer) -> None:
+        """Show the bar."""
+        if trainer.log.console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[text]}"),
+            )
+            self._bar = Progress(*columns, console=trainer.log.console, transient=True)
+            self._bar.add_task("train", total=trainer.total_steps, completed=trainer.step, text="")
+            self._bar.start()
+
+    def after_step(self, trainer: Trainer) -> None:
+        """Gather, and say something every few steps."""
+        for name, value in trainer.losses.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+        self._count += 1
+        self._times.append((trainer.step_seconds, trainer.wait_seconds))
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=trainer.step, text=self._numbers(trainer))
+        if trainer.step % self._every == 0 or trainer.step == trainer.total_steps:
+            line = f"step {trainer.step}/{trainer.total_steps} epoch {trainer.epoch} | {self._numbers(trainer)}"
+            (trainer.log.say if self._bar is None else trainer.log.keep)(line)
+            self._warn(trainer)
+            self._sums, self._count = {}, 0
+
+    def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+        """Show the figures."""
+        figures = " ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        trainer.log.say(f"evaluation at step {trainer.step}: {figures}")
+
+    def close(self, trainer: Trainer) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _numbers(self, trainer: Trainer) -> str:
+        terms = {name: value / self._count for name, value in self._sums.items()}
+        detail = f" ({' '.join(f'{name} {value:.4g}' for name, value in terms.items())})" if len(terms) > 1 else ""
+        seconds = sum(step for step, _ in self._times) / len(self._times)
+        return (
+            f"loss {sum(terms.values()):.4g}{detail} | lr {trainer.lr:.3g} | {seconds:.3g} s/step | "
+            f"data {self._wait_share():.0%} | {duration(seconds * (trainer.total_steps - trainer.step))} left"
+        )
+
+    def _wait_share(self) -> float:
+        total = sum(step for step, _ in self._times)
+        return sum(wait for _, wait in self._times) / total if total else 0.0
+
+    def _warn(self, trainer: Trainer) -> None:
+        if not self._warned and len(self._times) == _WINDOW and self._wait_share() > _LOUD_WAIT:
+            self._warned = True
+            trainer.log.say(
+                f"note: {self._wait_share():.0%} of the time goes into waiting for data; more runtime.workers "
+                "(if there are idle cores), smaller images or fewer transforms would help"
+            )
+
+
+def duration(seconds: float) -> str:
+    """Return `45 s`, `3:20` or `2:03:20`."""
+    whole = math.ceil(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,61 @@
+"""Saving: a checkpoint every n steps, after each evaluation, at the end and on Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from framework.errors import NumericsError
+from framework.io import save_tensors
+from suites.engine.checkpoint import Checkpoints
+from suites.engine.hooks.base import Hook
+from suites.engine.settings import CheckpointSettings
+
+if TYPE_CHECKING:
+    from suites.engine.trainer import Trainer
+
+
+class Saving(Hook):
+    """Runs last at each step, so that a checkpoint holds what the other hooks did."""
+
+    priority: ClassVar[int] = 90
+
+    def __init__(self, folder: Path, settings: CheckpointSettings) -> None:
+        self._folder = folder
+        self._every = settings.every
+        self._checkpoints = Checkpoints(folder, keep=settings.keep)
+        self._saved_at = -1
+        self._due = False
+
+    def before_train(self, trainer: Trainer) -> None:
+        """Know what is saved already."""
+        self._saved_at = max(self._checkpoints.steps(), default=-1)
+
+    def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+        """Save at this step."""
+        self._due = True
+
+    def after_step(self, trainer: Trainer) -> None:
+        """Save if it is time."""
+        if self._due or trainer.step % self._every == 0:
+            self._save(trainer)
+
+    def after_train(self, trainer: Trainer) -> None:
+        """Save the last step."""
+        if self._saved_at != trainer.step or self._due:
+            self._save(trainer)
+
+    def _save(self, trainer: Trainer) -> None:
+        weights = trainer.deploy_weights()
+        for name, tensor in weights.items():
+            if tensor.dtype.startswith("float") and not np.isfinite(tensor.numpy()).all():
+                raise NumericsError(
+                    f"train: weight '{name}' has values that are NaN or infinite at step {trainer.step}, so it is "
+                    "not saved; checkpoints before it are intact; lower schedule.base_lr or set runtime.clip_norm"
+                )
+        self._checkpoints.save(trainer.step, trainer.state_dict())
+        save_tensors(self._folder / "last.safetensors", weights)
+        self._saved_at, self._due = trainer.step, False

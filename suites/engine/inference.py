@@ -1,0 +1,162 @@
+"""Inference: a trained run or an exported model, opened the same way, and export itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework import Tensor, from_numpy, no_grad, program
+from framework.errors import CheckpointError, DataError
+from framework.graph.files import save_program
+from framework.graph.passes import INFERENCE_PASSES
+from framework.predictor import Predictor
+from suites.engine.building import build_task, read_config, task_class
+from suites.engine.evaluation import Predict, predict_items, predictor, write_picture, write_results
+from suites.engine.run import RunFolder, best_weights
+from suites.engine.task import Processor, Task
+from suites.engine.weights import load_weights
+
+
+@dataclass(frozen=True)
+class Model:
+    """Something that predicts: a network and what stands around it."""
+
+    processor: Processor
+    inputs: tuple[str, ...]
+    predict: Predict
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was exported and how far it is from the model it came from."""
+
+    inputs: list[str]
+    outputs: list[str]
+    operations: int
+    largest_difference: float
+    fixed_shapes: list[str]
+
+
+@dataclass(frozen=True)
+class InferenceReport:
+    """Pictures written, and why inputs were skipped."""
+
+    pictures: list[Path]
+    skipped: list[str]
+
+
+def open_model(path: Path, weights: Path | None = None) -> Model:
+    """Open a run folder (its best weights, or `weights`) or a folder that `export_run` wrote.
+
+    Raises CheckpointError for a folder that is neither, ConfigError or DataError for a damaged one.
+    """
+    if (path / "program.json").is_file():
+        return _open_export(path)
+    if (path / "config.yml").is_file():
+        task = open_run(path, weights)
+        return Model(task.processor(), task.eval_inputs, predictor(task))
+    raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
+
+
+def open_run(path: Path, weights: Path | None = None) -> Task:
+    """Return the task of a run, with its best weights, else its last, else `weights`."""
+    task = build_task(read_config(path))
+    load_weights(task.model, weights or best_weights(RunFolder(path)))
+    task.model.eval()
+    return task
+
+
+def export_run(path: Path, output: Path, weights: Path | None = None) -> ExportReport:
+    """Write a run's network as a Program with its weights and preprocessing; compare it with the original.
+
+    Raises DataError if the evaluation set has no sample to trace with.
+    """
+    task = open_run(path, weights)
+    processor = task.processor()
+    item = next((item for _, item in task.examples(1)), None)
+    if item is None:
+        raise DataError(f"export: {path}: the evaluation set is empty, so there is no input to trace the model with")
+    batch = processor.prepare([item])
+    expected = predictor(task)({name: batch[name] for name in task.eval_inputs})
+    expected = {name: array.copy() for name, array in expected.items()}
+    with no_grad():
+        compiled = program(task.eval_step, pass_names=INFERENCE_PASSES).program_for(_named(task, batch))
+    suite = read_config(path)["suite"]
+    extra = {"suite": suite, "outputs": list(expected), "processor": processor.metadata()}
+    save_program(compiled.program, output, extra=extra)
+    found = Predictor(output).run({name: batch[name] for name in task.eval_inputs})
+    return ExportReport(
+        inputs=list(task.eval_inputs),
+        outputs=list(expected),
+        operations=len(compiled.program.block.ops),
+        largest_difference=_difference(list(expected.values()), found),
+        fixed_shapes=compiled.program.shape_reads,
+    )
+
+
+def infer_files(model: Model, inputs: Iterable[Path], output: Path) -> InferenceReport:
+    """Predict on files and folders of files, one at a time; write a picture of each and `predictions.json`.
+
+    An input that cannot be read is skipped and reported.
+    """
+    report = InferenceReport([], [])
+    results: dict[str, Any] = {}
+    for path in _list_inputs(inputs, model.processor.endings):
+        try:
+            item = model.processor.read(path)
+        except DataError as error:
+            report.skipped.append(str(error))
+            continue
+        (result,) = predict_items(model.processor, model.inputs, model.predict, [item])
+        results[str(path)] = result
+        picture = output / f"{path.stem}.jpg"
+        if picture in report.pictures:  # the same file name in another folder
+            picture = output / f"{path.stem}_{len(report.pictures)}.jpg"
+        report.pictures.append(write_picture(picture, model.processor.draw(item, result)))
+    write_results(output / "predictions.json", results)
+    return report
+
+
+def _list_inputs(paths: Iterable[Path], endings: tuple[str, ...]) -> list[Path]:
+    """The files named, and those with one of `endings` in the folders named, sorted by folder."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += sorted(p for p in path.iterdir() if p.suffix.lower() in endings)
+        else:
+            found.append(path)
+    return found
+
+
+def _open_export(path: Path) -> Model:
+    predictor_ = Predictor(path)
+    try:
+        task = task_class(predictor_.extra["suite"])
+        processor = task.processor_class.from_metadata(predictor_.extra["processor"])
+        names = predictor_.extra["outputs"]
+    except KeyError as error:
+        raise CheckpointError(
+            f"{path}/program.json: lacks {error}, which tools/export.py writes; export it again"
+        ) from error
+
+    def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(zip(names, predictor_.run(arrays), strict=True))
+
+    return Model(processor, task.eval_inputs, predict)
+
+
+def _named(task: Task, batch: Any) -> dict[str, Tensor]:
+    """The inputs as tensors that carry their names into the Program."""
+    tensors = {name: from_numpy(batch[name]) for name in task.eval_inputs}
+    for name, tensor in tensors.items():
+        tensor.name = name
+    return tensors
+
+
+def _difference(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
+    pairs = zip(expected, found, strict=True)
+    return max((float(np.abs(a.astype(np.float64) - b).max(initial=0.0)) for a, b in pairs), default=0.0)

@@ -1,0 +1,122 @@
+"""Settings of a run that every suite shares: the `runtime` section of a config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from framework.errors import AttributeValueError
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """When weights are saved.
+
+    Args:
+        every: Steps between two checkpoints; one is also saved at each evaluation, at the end and on Ctrl-C.
+        keep: How many of the newest checkpoints stay.
+    """
+
+    every: int = 500
+    keep: int = 2
+
+    def __post_init__(self) -> None:
+        _at_least("runtime.checkpoint", every=(self.every, 1), keep=(self.keep, 1))
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """When the evaluation set is gone through.
+
+    Args:
+        every: Epochs between two evaluations; there is always one at the end. 0: only at the end.
+        pictures: How many predictions are drawn at each evaluation.
+    """
+
+    every: int = 1
+    pictures: int = 8
+
+    def __post_init__(self) -> None:
+        _at_least("runtime.evaluation", every=(self.every, 0), pictures=(self.pictures, 0))
+
+
+@dataclass(frozen=True)
+class EarlyStopSettings:
+    """Stop once the main figure no longer grows.
+
+    Args:
+        patience: Evaluations in a row without a better figure after which the run ends.
+        min_delta: By how much a figure must be better to count.
+    """
+
+    patience: int = 10
+    min_delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        _at_least("runtime.early_stop", patience=(self.patience, 1), min_delta=(self.min_delta, 0))
+
+
+@dataclass(frozen=True)
+class EmaSettings:
+    """A moving average of the weights, which is evaluated, drawn with and exported in their place.
+
+    Args:
+        decay: Weight of the past at each step; smaller in the first steps, min(decay, (1 + t) / (10 + t)).
+    """
+
+    decay: float = 0.9998
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.decay < 1:
+            raise AttributeValueError(f"runtime.ema: decay is {self.decay}; it must be in [0, 1)")
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """How long and how a run trains; one of `epochs` and `steps` says how long.
+
+    Args:
+        epochs: Passes over the training set.
+        steps: Updates of the weights, in place of epochs.
+        seed: Of the weights' start, the order of samples and all random transforms.
+        workers: Processes that read data ahead; 0 reads in the training process.
+        threads: Threads that compute; null for one a core. The result does not depend on it.
+        eager: Run operator by operator instead of as one traced Program; slower, for debugging.
+        log_every: Steps between two log lines and TensorBoard points.
+        weights: A safetensors file to start from; what does not fit the model is listed and left out.
+        clip_norm: Gradients are scaled down to at most this norm over all parameters; null for none.
+        checkpoint: When weights are saved.
+        evaluation: When the evaluation set is gone through.
+        early_stop: When to stop before the end; null for never.
+        ema: The moving average of the weights; null for none.
+    """
+
+    epochs: int | None = None
+    steps: int | None = None
+    seed: int = 0
+    workers: int = 2
+    threads: int | None = None
+    eager: bool = False
+    log_every: int = 20
+    weights: str | None = None
+    clip_norm: float | None = None
+    checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    early_stop: EarlyStopSettings | None = None
+    ema: EmaSettings | None = None
+
+    def __post_init__(self) -> None:
+        if (self.epochs is None) == (self.steps is None):
+            raise AttributeValueError("runtime: it needs either epochs or steps, which say how long to train")
+        length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}
+        _at_least("runtime", **{name: (value or 0, 1) for name, value in length.items()})
+        _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), threads=(self.threads or 1, 1))
+
+    def total_steps(self, steps_per_epoch: int) -> int:
+        """Return the number of updates of the whole run."""
+        return self.steps if self.steps is not None else (self.epochs or 0) * steps_per_epoch
+
+
+def _at_least(who: str, **values: tuple[float, float]) -> None:
+    for name, (value, least) in values.items():
+        if value < least:
+            raise AttributeValueError(f"{who}: {name} is {value}; it must be {least} or more")

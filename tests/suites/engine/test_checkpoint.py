@@ -1,0 +1,217 @@
+"""Checkpoints survive a crash and a full disk, give back exactly what was saved, and fit their own model only."""
+
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from framework import from_numpy
+from framework import io as tensor_io
+from framework.errors import CheckpointError
+from framework.io import save_tensors
+from suites.engine.checkpoint import Checkpoints, load, save
+from suites.engine.weights import load_weights
+
+RNG = np.random.default_rng(0)
+
+
+def numbers(*shape):
+    return from_numpy(RNG.standard_normal(shape).astype(np.float32))
+
+
+def example(step=1):
+    return {
+        "model": {"conv.weight": numbers(3, 3, 2, 4), "scale": from_numpy(np.float32(2.5).reshape(()))},
+        "optimizer": {"slots": [{"momentum": numbers(4)}, {"momentum": numbers(2, 2)}], "count": step},
+        "trainer": {"step": step, "loss": 0.1 + 0.2, "best": None, "name": "épée", "done": False},
+    }
+
+
+def assert_equal(a, b):
+    if isinstance(a, dict):
+        assert isinstance(b, dict) and a.keys() == b.keys()
+        for key in a:
+            assert_equal(a[key], b[key])
+    elif isinstance(a, list):
+        assert len(a) == len(b)
+        for left, right in zip(a, b, strict=True):
+            assert_equal(left, right)
+    elif hasattr(a, "numpy"):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+    else:
+        assert a == b and type(a) is type(b)
+
+
+def test_a_checkpoint_comes_back_exactly(tmp_path):
+    saved = example()
+    save(tmp_path / "c", saved)
+    assert_equal(saved, load(tmp_path / "c"))
+    assert {p.name for p in (tmp_path / "c").iterdir()} == {
+        "model.safetensors",
+        "optimizer.safetensors",
+        "state.json",
+    }
+
+
+def test_the_newest_k_stay(tmp_path):
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in (5, 10, 100, 15):
+        checkpoints.save(step, example(step))
+    assert checkpoints.steps() == [15, 100]
+    assert checkpoints.latest()["trainer"]["step"] == 100
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step_00000015", "step_00000100"]
+
+
+def test_no_checkpoint_is_none(tmp_path):
+    assert Checkpoints(tmp_path).latest() is None
+
+
+def test_saving_again_at_the_same_step_replaces(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(3, example(1))
+    checkpoints.save(3, example(2))
+    assert checkpoints.latest()["trainer"]["step"] == 2
+
+
+@pytest.mark.parametrize("fails", ["model.safetensors", "optimizer.safetensors", "state.json"])
+def test_a_full_disk_loses_nothing_that_was_saved(tmp_path, fails):
+    """A real write that runs out of room: the system refuses files larger than a few kB."""
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, example(1))
+    big = example(2)
+    group = fails.split(".")[0]
+    if group == "state":
+        big["trainer"]["text"] = "x" * 100_000
+    else:
+        big[group]["big"] = numbers(25_000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(CheckpointError, match=r"checkpoint cannot be written.*untouched; free some space"):
+            checkpoints.save(2, big)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert [p.name for p in tmp_path.iterdir()] == ["step_00000001"]
+    assert checkpoints.latest()["trainer"]["step"] == 1
+
+
+def test_no_space_left_is_named(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tensor_io.safetensors.numpy, "save", full)
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        save(tmp_path / "c", example())
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+    import os, signal, sys
+    from pathlib import Path
+    import numpy as np
+    from framework import from_numpy, atomic
+    from suites.engine.checkpoint import Checkpoints
+    checkpoints = Checkpoints(Path(sys.argv[1]), keep=1)
+    def at(step):
+        return {"model": {"w": from_numpy(np.full(1000, step, np.float32))}, "trainer": {"step": step}}
+    checkpoints.save(1, at(1))
+    calls = 0
+    flush = atomic.flush
+    def deadly(path):
+        global calls
+        calls += 1
+        if calls == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        flush(path)
+    atomic.flush = deadly
+    checkpoints.save(2, at(2))
+"""
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 4, 5, 6])
+def test_kill_9_while_saving_leaves_a_whole_checkpoint(tmp_path, call):
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(KILLED), tmp_path, str(call)], timeout=30)
+    assert done.returncode == -signal.SIGKILL
+    latest = Checkpoints(tmp_path).latest()
+    step = latest["trainer"]["step"]
+    assert step in (1, 2) and np.all(latest["model"]["w"].numpy() == step)
+    assert all(path.name.startswith("step_") for path in tmp_path.iterdir())  # leftovers are tidied up
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "state.json"])
+@pytest.mark.parametrize("keep", [0, 0.5])
+def test_a_damaged_file_is_named(tmp_path, name, keep):
+    save(tmp_path / "c", example())
+    path = tmp_path / "c" / name
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * keep)])
+    with pytest.raises(CheckpointError, match=name):
+        load(tmp_path / "c")
+
+
+def test_a_lost_file_is_said(tmp_path):
+    save(tmp_path / "c", example())
+    (tmp_path / "c" / "optimizer.safetensors").unlink()
+    with pytest.raises(CheckpointError, match="tensor 'slots/0/momentum' is missing"):
+        load(tmp_path / "c")
+
+
+class Model:
+    """Has a state of two tensors."""
+
+    def __init__(self, classes=3):
+        self.state = {"conv.weight": numbers(1, 1, 4, 8), "head.weight": numbers(8, classes)}
+
+    def state_dict(self):
+        return self.state
+
+    def load_state_dict(self, state):
+        self.state = dict(state)
+
+
+def test_weights_of_the_model_itself_load(tmp_path):
+    model, other = Model(), Model()
+    save_tensors(tmp_path / "w.safetensors", model.state)
+    assert not load_weights(other, tmp_path / "w.safetensors")
+    assert_equal(model.state, other.state)
+
+
+def test_weights_of_another_model_are_refused_with_names(tmp_path):
+    save_tensors(tmp_path / "w.safetensors", {"head.weight": numbers(8, 20), "neck.weight": numbers(2)})
+    model = Model()
+    before = dict(model.state)
+    with pytest.raises(CheckpointError) as caught:
+        load_weights(model, tmp_path / "w.safetensors")
+    assert str(caught.value) == (
+        f"{tmp_path}/w.safetensors: does not fit the model; 1 missing: conv.weight; 1 unexpected: neck.weight; "
+        "1 of another shape or type: head.weight float32[8, 20], the model has float32[8, 3]"
+    )
+    assert_equal(before, model.state)
+
+
+def test_partial_loading_takes_what_fits_and_lists_the_rest(tmp_path):
+    source, model = Model(classes=20), Model()
+    save_tensors(tmp_path / "w.safetensors", source.state)
+    head = model.state["head.weight"]
+    differences = load_weights(model, tmp_path / "w.safetensors", partial=True)
+    assert str(differences) == ("1 of another shape or type: head.weight float32[8, 20], the model has float32[8, 3]")
+    assert_equal(model.state, {"conv.weight": source.state["conv.weight"], "head.weight": head})
+
+
+def test_partial_loading_of_nothing_is_an_error(tmp_path):
+    save_tensors(tmp_path / "w.safetensors", {"x": numbers(1)})
+    with pytest.raises(CheckpointError, match=r"2 missing: conv\.weight, head\.weight; 1 unexpected: x"):
+        load_weights(Model(), tmp_path / "w.safetensors", partial=True)
+
+
+def test_a_file_of_another_format_is_refused(tmp_path):
+    (tmp_path / "w.pdparams").write_bytes(b"\x80\x04not tensors")
+    with pytest.raises(CheckpointError, match=r"w\.pdparams"):
+        load_weights(Model(), tmp_path / "w.pdparams")

@@ -1,0 +1,311 @@
+"""The loop's promises, with a step made of NumPy: exact resume, Ctrl-C, the NaN guard, best weights, early stopping."""
+
+import contextlib
+import io
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from framework import from_numpy
+from framework.data import DataLoader
+from framework.errors import CheckpointError, NumericsError
+from framework.io import load_tensors
+from suites.engine.checkpoint import Checkpoints
+from suites.engine.hooks import Assess, Events, Hook, NanGuard, ProgressBar, Saving
+from suites.engine.hooks.progress import duration
+from suites.engine.log import RunLog
+from suites.engine.run import RunFolder
+from suites.engine.settings import CheckpointSettings, EarlyStopSettings, EvaluationSettings
+from suites.engine.trainer import Trainer
+
+
+class Points:
+    """Ten samples; the batch of the last one gives a loss that is no number if `bad`."""
+
+    def __init__(self, bad=False):
+        self.bad = bad
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        value = np.nan if self.bad and index == 9 else index
+        return {"x": np.float64(value), "name": f"p{index}.png"}
+
+
+def jitter(sample, rng):
+    return {**sample, "x": sample["x"] + rng.normal()}
+
+
+class NumpyModel:
+    """One weight."""
+
+    def __init__(self):
+        self.w = np.zeros(3)
+
+    def state_dict(self):
+        return {"w": from_numpy(self.w.copy())}
+
+
+class NumpyStep:
+    """Moves the weight towards the batch, with momentum and its own random numbers."""
+
+    def __init__(self, model):
+        self.model, self.velocity, self.updates = model, np.zeros(3), 0
+
+    def __call__(self, batch, lr):
+        pull = batch["x"].mean() - self.model.w
+        self.velocity = 0.9 * self.velocity + lr * pull * np.random.Generator(np.random.Philox(self.updates)).random(3)
+        self.model.w = self.model.w + self.velocity
+        self.updates += 1
+        return {"pull": float(np.abs(pull).sum()), "zero": 0.0}
+
+    def averaged_weights(self):
+        return contextlib.nullcontext()
+
+    def state_dict(self):
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": {"v": from_numpy(self.velocity.copy()), "n": self.updates},
+        }
+
+    def load_state_dict(self, state):
+        self.model.w = state["model"]["w"].numpy().copy()
+        self.velocity, self.updates = state["optimizer"]["v"].numpy().copy(), state["optimizer"]["n"]
+
+
+class Scores:
+    """Gives the figures of a list, one an evaluation."""
+
+    main_metric = "AP"
+
+    def __init__(self, scores=()):
+        self.model, self.scores, self.evaluations = NumpyModel(), list(scores), 0
+        self.eval_inputs = ("x",)
+
+    def metric(self):
+        return self
+
+    def update(self, outputs, batch):
+        pass
+
+    def result(self):
+        self.evaluations += 1
+        return {"AP": self.scores.pop(0) if self.scores else 0.5, "AP50": 0.75}
+
+    def processor(self):
+        return None
+
+    def examples(self, count):
+        return []
+
+    def names(self, batch):
+        return batch["name"]
+
+
+def make(tmp_path, *, steps=12, scores=(), bad=False, hooks=(), every=4, evaluate_every=1, patience=None, console=None):
+    run = RunFolder(tmp_path)
+    run.weights.mkdir(parents=True, exist_ok=True)
+    task = Scores(scores)
+    loader = DataLoader(Points(bad), 3, shuffle=True, seed=1, transforms=[jitter])  # 4 steps an epoch
+    assess = Assess(
+        run,
+        DataLoader(Points(), 5),
+        lambda arrays: arrays,
+        EvaluationSettings(every=evaluate_every, pictures=0),
+        EarlyStopSettings(patience) if patience else None,
+    )
+    saving = Saving(run.weights, CheckpointSettings(every=every, keep=2))
+    usual = [NanGuard(), ProgressBar(every=2), Events(run.events, every=2), assess, saving]
+    return Trainer(
+        task,
+        NumpyStep(task.model),
+        loader,
+        total_steps=steps,
+        learning_rate=lambda step: 0.5 / (1 + step),
+        log=RunLog(run.path / "log.txt", console or Console(file=io.StringIO())),
+        hooks=[*usual, *hooks],
+    )
+
+
+class Do(Hook):
+    """Calls a function after a given step."""
+
+    def __init__(self, step, action):
+        self._step, self._action = step, action
+
+    def after_step(self, trainer):
+        if trainer.step == self._step:
+            self._action()
+
+
+def fail():
+    raise RuntimeError("power cut")
+
+
+@pytest.mark.parametrize("stop", [1, 3, 4, 5, 8, 11])
+def test_a_run_resumed_after_a_crash_ends_with_the_same_bits(tmp_path, stop):
+    whole = make(tmp_path / "whole", scores=[0.1, 0.3, 0.2])
+    whole.train()
+    broken = make(tmp_path / "broken", scores=[0.1, 0.3, 0.2], every=3, hooks=[Do(stop, fail)])
+    with pytest.raises(RuntimeError):
+        broken.train()
+    checkpoint = Checkpoints(tmp_path / "broken/weights").latest()
+    done = checkpoint["trainer"]["step"] if checkpoint else 0
+    assert done <= stop
+    resumed = make(tmp_path / "broken", scores=[0.1, 0.3, 0.2][done // 4 :], every=3, hooks=[Do(99, fail)])
+    if checkpoint:
+        resumed.load_state_dict(checkpoint)
+    resumed.train()
+    assert resumed.step == 12
+    assert resumed.task.model.w.tobytes() == whole.task.model.w.tobytes()
+    for name in ("last", "best"):
+        a, b = (load_tensors(tmp_path / side / f"weights/{name}.safetensors")["w"] for side in ("whole", "broken"))
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def test_ctrl_c_saves_and_the_run_can_go_on(tmp_path):
+    whole = make(tmp_path / "whole")
+    whole.train()
+    before = signal.getsignal(signal.SIGINT)
+    stopped = make(tmp_path / "a", hooks=[Do(6, lambda: os.kill(os.getpid(), signal.SIGINT))], every=100)
+    stopped.train()
+    assert stopped.interrupted and stopped.step == 6
+    assert signal.getsignal(signal.SIGINT) is before
+    resumed = make(tmp_path / "a", hooks=[Do(99, fail)])
+    resumed.load_state_dict(Checkpoints(tmp_path / "a/weights").latest())
+    assert resumed.step == 6
+    resumed.train()
+    assert resumed.task.model.w.tobytes() == whole.task.model.w.tobytes()
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path):
+    def twice():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    trainer = make(tmp_path, hooks=[Do(2, twice)])
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train()
+
+
+def test_an_evaluation_cut_off_by_ctrl_c_is_made_up_for(tmp_path):
+    trainer = make(tmp_path, scores=[0.9, 0.1, 0.1])
+    trainer.task.update = lambda outputs, batch: os.kill(os.getpid(), signal.SIGINT)
+    trainer.train()
+    assert trainer.step == 4 and not (tmp_path / "metrics.json").exists()
+    resumed = make(tmp_path, scores=[0.9, 0.1, 0.1])
+    resumed.load_state_dict(Checkpoints(tmp_path / "weights").latest())
+    resumed.train()
+    assert resumed.task.evaluations == 3
+
+
+def test_nan_names_the_loss_and_the_samples_and_spares_what_is_saved(tmp_path):
+    trainer = make(tmp_path, bad=True, every=1)
+    with pytest.raises(NumericsError) as caught:
+        trainer.train()
+    text = str(caught.value)
+    assert text.startswith("train: loss 'pull' is nan at step ")
+    assert "p9.png" in text and "lower schedule.base_lr" in text and "checkpoints before it are intact" in text
+    saved = Checkpoints(tmp_path / "weights").latest()
+    assert saved["trainer"]["step"] == trainer.step - 1
+    assert np.isfinite(saved["model"]["w"].numpy()).all()
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
+    trainer = make(tmp_path, every=1)
+    trainer._hooks.insert(0, Do(3, lambda: trainer.task.model.w.__setitem__(0, np.inf)))
+    with pytest.raises(NumericsError, match="weight 'w' has values that are NaN or infinite at step 3"):
+        trainer.train()
+    assert Checkpoints(tmp_path / "weights").steps() == [1, 2]
+
+
+def test_best_weights_are_those_of_the_best_evaluation(tmp_path):
+    kept = {}
+    trainer = make(tmp_path, scores=[0.1, 0.3, 0.2], hooks=[Do(8, lambda: kept.update(w=trainer.task.model.w.copy()))])
+    trainer.train()
+    np.testing.assert_array_equal(load_tensors(tmp_path / "weights/best.safetensors")["w"].numpy(), kept["w"])
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics == {"AP": 0.2, "AP50": 0.75, "step": 12, "epoch": 3.0}
+
+
+def test_early_stopping_waits_for_its_patience(tmp_path):
+    trainer = make(tmp_path, steps=100, scores=[0.1, 0.3, 0.2, 0.3, 0.4], patience=2)
+    trainer.train()
+    assert trainer.step == 16
+    assert (
+        "stopped early at step 16: AP was not above 0.3 in the last 2 evaluations" in (tmp_path / "log.txt").read_text()
+    )
+
+
+def test_there_is_always_an_evaluation_at_the_end(tmp_path):
+    trainer = make(tmp_path, steps=6, evaluate_every=0)
+    trainer.train()
+    assert trainer.task.evaluations == 1
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+    trainer = make(tmp_path, steps=4)
+    trainer.train()
+    state = Checkpoints(tmp_path / "weights").latest()
+    state["trainer"]["loader"]["samples"] = 11
+    with pytest.raises(CheckpointError, match="samples 11 but this loader has 10"):
+        make(tmp_path).load_state_dict(state)
+
+
+def test_hooks_run_by_priority_and_are_closed_after_an_error(tmp_path):
+    calls = []
+
+    class Early(Hook):
+        priority = 10
+
+        def after_step(self, trainer):
+            calls.append("early")
+            raise RuntimeError
+
+    class Late(Hook):
+        priority = 5
+
+        def after_step(self, trainer):
+            calls.append("late")
+
+        def close(self, trainer):
+            calls.append("closed")
+
+    with pytest.raises(RuntimeError):
+        make(tmp_path, hooks=[Early(), Late()]).train()
+    assert calls == ["late", "early", "closed"]
+
+
+def test_progress_says_loss_rate_wait_and_time_left(tmp_path):
+    screen = io.StringIO()
+    make(tmp_path, console=Console(file=screen, width=200)).train()
+    line = next(line for line in screen.getvalue().splitlines() if line.startswith("step 4/12 epoch 0"))
+    for part in ("loss ", "(pull ", "zero 0", "| lr 0.125 |", "s/step", "data ", " left"):
+        assert part in line
+    assert line in (tmp_path / "log.txt").read_text()
+    assert "evaluation at step 4: AP 0.5 AP50 0.75" in screen.getvalue()
+
+
+def test_a_terminal_gets_a_bar_and_the_log_still_has_lines(tmp_path):
+    screen = io.StringIO()
+    make(tmp_path, console=Console(file=screen, force_terminal=True, width=200)).train()
+    assert "12/12" in screen.getvalue()
+    assert "step 12/12" in (tmp_path / "log.txt").read_text()
+
+
+def test_events_can_be_read_back(tmp_path):
+    make(tmp_path).train()
+    (file,) = (tmp_path / "events").iterdir()
+    data = file.read_bytes()
+    for tag in (b"loss/pull", b"learning_rate", b"metrics/AP50", b"seconds/data_wait"):
+        assert tag in data
+
+
+@pytest.mark.parametrize("seconds, text", [(0.2, "1 s"), (59, "59 s"), (200, "3:20"), (7400, "2:03:20")])
+def test_durations_read_well(seconds, text):
+    assert duration(seconds) == text
