@@ -1,0 +1,113 @@
+// Matrix products: which of the two loops a shape takes, and batches of them.
+#include "cpu/gemm.h"
+
+#include <algorithm>
+
+#include "core/parallel.h"
+#include "core/storage.h"
+#include "cpu/gemm_driver.h"
+#include "cpu/gemm_pack.h"
+
+namespace paddock::cpu {
+namespace {
+
+constexpr int64_t kPackedBytes = 64 << 20;  // most memory for a packed B; a wider B goes in column chunks
+
+template <class T>
+struct Product {
+  bool ta, tb;
+  int64_t M, N, K;
+  T alpha;
+  const T* A;
+  int64_t lda;
+  const T* B;
+  int64_t ldb;
+  T beta;
+  T* C;
+  int64_t ldc;
+  Epilogue<T> epilogue;
+};
+
+// A's rows are read in place and B is packed once, columns [n0, n0 + N) of it.
+template <class T>
+void by_rows(const Product<T>& g, int64_t n0, int64_t N) {
+  Scratch packed(packed_size<T>(g.K, N) * sizeof(T));
+  pack_all(g.tb, g.B + (g.tb ? n0 * g.ldb : n0), g.ldb, g.K, N, packed.as<T>());
+  const auto rows_at = [&](int64_t begin, int64_t rows, const T** a, T** c, T*) {
+    for (int64_t i = 0; i < rows; ++i) {
+      a[i] = g.A + (begin + i) * g.lda;
+      c[i] = g.C + (begin + i) * g.ldc + n0;
+    }
+  };
+  RowsProduct<T> p{g.M, N, 1, g.K, packed.as<T>(), rows_at};
+  p.alpha = g.alpha;
+  p.beta = g.beta;
+  p.epilogue = g.epilogue;
+  if (p.epilogue.bias) p.epilogue.bias += n0;
+  if (p.epilogue.residual) p.residual_shift = p.epilogue.residual - g.C;
+  multiply_rows(p);
+}
+
+template <class T>
+void by_blocks(const Product<T>& g) {
+  multiply_blocks<T>({g.M, g.N, g.K,
+                      [&](int64_t m0, int64_t rows, int64_t k0, int64_t depth, T* dst, int64_t stride) {
+                        const int64_t width = packed_size<T>(1, rows);
+                        if (g.ta)
+                          copy_rows(g.A + k0 * g.lda + m0, g.lda, depth, rows, dst, width, stride);
+                        else
+                          copy_transposed(g.A + m0 * g.lda + k0, g.lda, depth, rows, dst, width, stride);
+                      },
+                      [&](int64_t k0, int64_t depth, int64_t n0, int64_t columns, T* dst, int64_t width) {
+                        pack_b(g.tb, g.B, g.ldb, k0, depth, n0, columns, dst, width);
+                      },
+                      g.C, g.ldc, g.alpha, g.beta, g.epilogue});
+}
+
+// Too few elements of C to share among threads, each a long sum.
+bool is_deep(int64_t M, int64_t N, int64_t K) {
+  return M * N <= 256 * 256 && K >= 8 * std::max(M, N) && K >= 2048;
+}
+
+}  // namespace
+
+template <class T>
+void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda, const T* B,
+          int64_t ldb, T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue) {
+  const Product<T> g{ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue};
+  if (ta || is_deep(M, N, K) || K == 0) return by_blocks(g);
+  const int64_t width = kPanelWidth<T>;
+  const int64_t chunk =
+      std::max<int64_t>(1, kPackedBytes / (static_cast<int64_t>(sizeof(T)) * K * width)) * width;
+  for (int64_t n0 = 0; n0 < N; n0 += chunk) by_rows(g, n0, std::min(chunk, N - n0));
+}
+
+template <class T>
+void batched_gemm(int64_t batch, bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A,
+                  int64_t lda, int64_t stride_a, const T* B, int64_t ldb, int64_t stride_b, T beta, T* C,
+                  int64_t ldc, int64_t stride_c, const Epilogue<T>& epilogue) {
+  // Many small products share the threads one by one, few large ones each use all threads.
+  const int64_t work = std::max<int64_t>(1, M * N * K);
+  const int64_t grain =
+      work >= (int64_t{1} << 26) || batch < 8 ? batch : std::max<int64_t>(1, (1 << 20) / work);
+  parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Epilogue<T> e = epilogue;
+      if (e.residual) e.residual += i * stride_c;
+      gemm(ta, tb, M, N, K, alpha, A + i * stride_a, lda, B + i * stride_b, ldb, beta, C + i * stride_c, ldc,
+           e);
+    }
+  });
+}
+
+#define PADDOCK_INSTANTIATE(T)                                                                             \
+  template void gemm<T>(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T, \
+                        T*, int64_t, const Epilogue<T>&);                                                  \
+  template void batched_gemm<T>(int64_t, bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t,      \
+                                int64_t, const T*, int64_t, int64_t, T, T*, int64_t, int64_t,              \
+                                const Epilogue<T>&);
+PADDOCK_INSTANTIATE(float)
+PADDOCK_INSTANTIATE(double)
+#undef PADDOCK_INSTANTIATE
+
+}  // namespace paddock::cpu

@@ -1,0 +1,34 @@
+// C = activation(alpha * op(A) op(B) + beta * C + bias + residual) for row-major float and double matrices.
+// The result depends on the sizes only, never on the number of threads.
+#pragma once
+#include <cstdint>
+
+namespace paddock::cpu {
+
+enum class Activation { kNone, kRelu, kRelu6, kLeakyRelu };
+
+// What happens to a value of C [M, N] on its way to memory; the residual is added before the activation.
+template <class T>
+struct Epilogue {
+  const T* bias = nullptr;      // [N], added to every row
+  const T* residual = nullptr;  // laid out as C
+  Activation activation = Activation::kNone;
+  T slope = T(0);  // of kLeakyRelu for negative values
+
+  bool empty() const { return !bias && !residual && activation == Activation::kNone; }
+};
+
+// op(A) is [M, K], op(B) is [K, N], C is [M, N]. ta: A is stored as [K, M]; tb: B is stored as [N, K].
+// lda, ldb, ldc: elements from one stored row to the next. With beta 0, C is not read. K may be 0.
+template <class T>
+void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda, const T* B,
+          int64_t ldb, T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue = {});
+
+// `batch` products; matrix i of A starts at A + i * stride_a, and so on. A stride of 0 shares a matrix (not
+// C's).
+template <class T>
+void batched_gemm(int64_t batch, bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A,
+                  int64_t lda, int64_t stride_a, const T* B, int64_t ldb, int64_t stride_b, T beta, T* C,
+                  int64_t ldc, int64_t stride_c, const Epilogue<T>& epilogue = {});
+
+}  // namespace paddock::cpu

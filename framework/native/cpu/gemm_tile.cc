@@ -1,0 +1,163 @@
+// The tile kernels, one instance a tile shape, and the epilogue.
+#include "cpu/gemm_tile.h"
+
+#include <array>
+
+namespace paddock::cpu {
+namespace {
+
+template <class T>
+PADDOCK_INLINE Vec<T> activate(Vec<T> x, const Epilogue<T>& e) {
+  using V = Vec<T>;
+  switch (e.activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return select(x < V::zero(), V::zero(), x);
+    case Activation::kRelu6:
+      return select(V::broadcast(T(6)) < x, V::broadcast(T(6)), select(x < V::zero(), V::zero(), x));
+    case Activation::kLeakyRelu:
+      return select(x < V::zero(), x * V::broadcast(e.slope), x);
+  }
+  return x;
+}
+
+template <class T, int kRows, int kVecs>
+__attribute__((noinline)) void finish_tile(const T* sums, const Tile<T>& t) {
+  for (int i = 0; i < kRows; ++i)
+    finish_row(sums + i * kVecs * Vec<T>::kSize, t.c[i] + t.column, t.column, t.columns, t.alpha, t.beta,
+               t.epilogue, t.residual_shift);
+}
+
+template <class T, int kRows, int kVecs>
+PADDOCK_INLINE void store_tile(Vec<T> (&sum)[kRows][kVecs], const Tile<T>& t) {
+  using V = Vec<T>;
+  const bool whole = t.columns == kVecs * V::kSize && t.alpha == T(1) && !t.epilogue;
+  if (whole && t.beta == T(0)) {
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kVecs; ++j) sum[i][j].store(t.c[i] + t.column + j * V::kSize);
+  } else if (whole && t.beta == T(1)) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kVecs; ++j) {
+        T* c = t.c[i] + t.column + j * V::kSize;
+        (V::load(c) + sum[i][j]).store(c);
+      }
+  } else {
+    alignas(kVecBytes) T sums[kRows * kVecs * V::kSize];
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kVecs; ++j) sum[i][j].store(sums + (i * kVecs + j) * V::kSize);
+    finish_tile<T, kRows, kVecs>(sums, t);
+  }
+}
+
+// One step of the sum: kRows values of A, each times a row of the panel.
+template <class T, int kRows, int kVecs, class ValueOfA>
+PADDOCK_INLINE void step(Vec<T> (&sum)[kRows][kVecs], const T* b, ValueOfA a) {
+  using V = Vec<T>;
+  V row[kVecs];
+#pragma GCC unroll 4
+  for (int j = 0; j < kVecs; ++j) row[j] = V::load(b + j * V::kSize);
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i) {
+    V x = V::broadcast(a(i));
+#pragma GCC unroll 4
+    for (int j = 0; j < kVecs; ++j) sum[i][j] = fma(x, row[j], sum[i][j]);
+  }
+}
+
+template <class T, int kRows, int kVecs>
+PADDOCK_INLINE void clear(Vec<T> (&sum)[kRows][kVecs]) {
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kVecs; ++j) sum[i][j] = Vec<T>::zero();
+}
+
+template <class T, int kRows, int kVecs>
+void by_rows(const Tile<T>& t) {
+  Vec<T> sum[kRows][kVecs];
+  clear(sum);
+  const T* b = t.b;
+  const int64_t b_stride = t.b_stride, length = t.length;
+  for (int64_t tap = 0; tap < t.taps; ++tap) {
+    const T* a[kRows];
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i) a[i] = t.a_rows[tap * t.a_stride + i] + t.a_offset;
+    for (int64_t k = 0; k < length; ++k, b += b_stride)
+      step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i][k]; });
+  }
+  store_tile(sum, t);
+}
+
+template <class T, int kRows, int kVecs>
+void by_columns(const Tile<T>& t) {
+  Vec<T> sum[kRows][kVecs];
+  clear(sum);
+  const T *a = t.a_columns, *b = t.b;
+  const int64_t a_stride = t.a_stride, b_stride = t.b_stride;
+  for (int64_t k = 0; k < t.length; ++k, a += a_stride, b += b_stride)
+    step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i]; });
+  store_tile(sum, t);
+}
+
+template <class T, int kVecs, int... kRow>
+TileKernel<T> pick(int64_t rows, bool columns, std::integer_sequence<int, kRow...>) {
+  static constexpr std::array<TileKernel<T>, sizeof...(kRow)> rows_table{by_rows<T, kRow + 1, kVecs>...};
+  static constexpr std::array<TileKernel<T>, sizeof...(kRow)> columns_table{
+      by_columns<T, kRow + 1, kVecs>...};
+  return (columns ? columns_table : rows_table)[static_cast<size_t>(rows - 1)];
+}
+
+template <class T, int kVecs>
+TileKernel<T> pick(int64_t rows, int64_t vecs, bool columns) {
+  if constexpr (kVecs > kPanelVecs) {
+    return nullptr;
+  } else {
+    if (vecs != kVecs) return pick<T, kVecs + 1>(rows, vecs, columns);
+    return pick<T, kVecs>(rows, columns, std::make_integer_sequence<int, tile_rows(kVecs)>{});
+  }
+}
+
+}  // namespace
+
+template <class T>
+TileKernel<T> tile_kernel_by_rows(int64_t rows, int64_t vecs) {
+  return pick<T, 1>(rows, vecs, false);
+}
+template <class T>
+TileKernel<T> tile_kernel_by_columns(int64_t rows, int64_t vecs) {
+  return pick<T, 1>(rows, vecs, true);
+}
+
+template <class T>
+void finish_row(const T* sum, T* c, int64_t column, int64_t columns, T alpha, T beta,
+                const Epilogue<T>* epilogue, int64_t residual_shift) {
+  using V = Vec<T>;
+  const V scale = V::broadcast(alpha), keep = V::broadcast(beta);
+  for (int64_t j = 0; j < columns; j += V::kSize) {
+    const int64_t n = std::min<int64_t>(V::kSize, columns - j);
+    V x = V::load_n(sum + j, n) * scale;
+    if (beta != T(0)) x = fma(V::load_n(c + j, n), keep, x);
+    if (epilogue) {
+      if (epilogue->bias) x += V::load_n(epilogue->bias + column + j, n);
+      if (epilogue->residual) x += V::load_n(c + j + residual_shift, n);
+      x = activate(x, *epilogue);
+    }
+    x.store_n(c + j, n);
+  }
+}
+
+#define PADDOCK_INSTANTIATE(T)                                        \
+  template TileKernel<T> tile_kernel_by_rows<T>(int64_t, int64_t);    \
+  template TileKernel<T> tile_kernel_by_columns<T>(int64_t, int64_t); \
+  template void finish_row<T>(const T*, T*, int64_t, int64_t, T, T, const Epilogue<T>*, int64_t);
+PADDOCK_INSTANTIATE(float)
+PADDOCK_INSTANTIATE(double)
+#undef PADDOCK_INSTANTIATE
+
+}  // namespace paddock::cpu
