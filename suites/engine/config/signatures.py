@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import re
+import sys
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,6 +34,17 @@ class Parameter:
     def required(self) -> bool:
         """Whether the argument must be given."""
         return self.default is REQUIRED
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Stands for a type hint that cannot be read at run time; such an argument can only be supplied by code."""
+
+    text: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.text}, a type hint that cannot be read at run time ({self.reason})"
 
 
 @dataclass(frozen=True)
@@ -78,18 +90,32 @@ def _raw_parameters(target: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _hints(target: Callable[..., Any]) -> dict[str, Any]:
-    holder: Any = target
-    if inspect.isclass(target) and not dataclasses.is_dataclass(target):
-        holder = target.__init__
-        if holder is object.__init__:
-            return {}
+    """Type hints by name, one by one, so that an unreadable one spoils no other."""
+    hints: dict[str, Any] = {}
+    for holder in _annotated(target):
+        names = getattr(holder, "__globals__", None) or vars(sys.modules[holder.__module__])
+        for name, annotation in inspect.get_annotations(holder).items():
+            hints[name] = _read_hint(annotation, names)
+    return hints
+
+
+def _annotated(target: Callable[..., Any]) -> list[Any]:
+    """What carries the annotations: the function, the constructor, or a dataclass and its bases."""
+    if not inspect.isclass(target):
+        return [target]
+    if dataclasses.is_dataclass(target):
+        return [cls for cls in reversed(target.__mro__) if cls is not object]
+    return [] if target.__init__ is object.__init__ else [target.__init__]
+
+
+def _read_hint(annotation: Any, names: dict[str, Any]) -> Any:
+    def carrier() -> None: ...
+
+    carrier.__annotations__ = {"hint": annotation}
     try:
-        return typing.get_type_hints(holder, include_extras=True)
+        return typing.get_type_hints(carrier, names, include_extras=True)["hint"]
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
-        raise ConfigError(
-            f"{target.__module__}.{target.__qualname__}: cannot read its type hints ({error}); "
-            f"import the types at run time, not under TYPE_CHECKING"
-        ) from error
+        return Unreadable(str(annotation), str(error))
 
 
 def _field_defaults(target: Callable[..., Any]) -> dict[str, Any]:

@@ -133,9 +133,9 @@ class Untyped:
         self.a, self.b = a, b
 
 
-class BadHint:
-    def __init__(self, a: NoSuchName):  # noqa: F821
-        pass
+class HiddenHint:
+    def __init__(self, given: int, made: NoSuchName = None):  # noqa: F821
+        self.given, self.made = given, made
 
 
 def test_components_must_name_their_arguments(registry):
@@ -149,10 +149,11 @@ def test_arguments_without_a_type_hint_take_any_plain_value(registry):
     assert build_value({"a": [1, {"b": 2}]}, Untyped, registry=registry).a == [1, {"b": 2}]
 
 
-def test_type_hints_that_cannot_be_read_name_the_class(registry):
-    registry.register("thing")(BadHint)
-    with pytest.raises(ConfigError, match=r"BadHint: cannot read its type hints .*NoSuchName.*TYPE_CHECKING"):
-        build_value({"a": 1}, BadHint, registry=registry)
+def test_only_code_can_supply_an_argument_whose_type_hint_cannot_be_read(registry):
+    registry.register("thing")(HiddenHint)
+    assert build_value({"given": 1}, HiddenHint, registry=registry, made=2).made == 2
+    with pytest.raises(ConfigError, match=r"made: expects NoSuchName, a type hint that cannot be read at run time"):
+        build_value({"given": 1, "made": 3}, HiddenHint, registry=registry)
 
 
 def test_slots_describe_themselves(registry):
