@@ -1,0 +1,136 @@
+// Reductions over axes, running sums, and the operator that undoes a reduction's shape.
+#include "op/context.h"
+
+namespace paddock {
+namespace {
+
+// The shape of x without the axes of the mask, or with extent 1 in their place.
+Shape reduced_shape(const Shape& x, uint32_t mask, bool keepdims) {
+  Shape y;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (!(mask >> i & 1))
+      y.push_back(x[i]);
+    else if (keepdims)
+      y.push_back(1);
+  }
+  return y;
+}
+
+Shape reduced(const InferContext& c) {
+  return reduced_shape(c.shape(0), c.axes_mask("axes", c.shape(0).rank()), c.attr<bool>("keepdims"));
+}
+
+void expect_number(const InferContext& c) {
+  DType t = c.in(0).dtype;
+  if (t == DType::kF16 || t == DType::kBF16 || t == DType::kBool)
+    c.dtype_error("x is ", t, " but must be float32, float64 or an integer type; use cast");
+}
+
+void expect_elements(const InferContext& c, uint32_t mask) {
+  for (int i = 0; i < c.shape(0).rank(); ++i)
+    if ((mask >> i & 1) && c.shape(0)[i] == 0)
+      c.shape_error("x of shape ", c.shape(0), " has no elements along axis ", i, ", so there is none to choose");
+}
+
+// Sums and products of whole numbers are int64, as in NumPy.
+void infer_sum(InferContext& c) {
+  DType t = c.in(0).dtype;
+  if (t == DType::kF16 || t == DType::kBF16) c.dtype_error("x is ", t, "; cast it to float32 first");
+  c.out(0, reduced(c), is_floating(t) ? t : DType::kI64);
+}
+
+void infer_floating(InferContext& c) {
+  c.expect_floating("x");
+  c.out(0, reduced(c), c.in(0).dtype);
+}
+
+void infer_extreme(InferContext& c) {
+  expect_number(c);
+  expect_elements(c, c.axes_mask("axes", c.shape(0).rank()));
+  c.out(0, reduced(c), c.in(0).dtype);
+}
+
+void infer_bool(InferContext& c) {
+  if (c.in(0).dtype != DType::kBool)
+    c.dtype_error("x is ", c.in(0).dtype, " but must be bool; compare it first (x != 0)");
+  c.out(0, reduced(c), DType::kBool);
+}
+
+void infer_arg(InferContext& c) {
+  expect_number(c);
+  uint32_t mask = 1u << c.axis("axis", c.shape(0).rank());
+  expect_elements(c, mask);
+  c.out(0, reduced_shape(c.shape(0), mask, c.attr<bool>("keepdims")), DType::kI64);
+}
+
+constexpr const char* kShapes = "  x: any shape; y: x's shape without `axes`, or with extent 1 there (keepdims).";
+
+// The block that all reductions over a list of axes share.
+OpDef& with_axes(OpDef& op, const std::string& text, InferFn rule) {
+  return op.doc(text + kShapes)
+      .attr("axes", AttrType::kInts, Ints{}, "Axes to reduce, negative counted from the end; none means all.")
+      .attr("keepdims", AttrType::kBool, false, "Keep the reduced axes with extent 1.")
+      .infer(rule);
+}
+
+#define REDUCTION(name, text, rule) \
+  [[maybe_unused]] static OpDef& op_##name = with_axes(define_op(#name, "x -> y", __FILE__), text, rule)
+
+REDUCTION(sum,
+          "The sum. float32 is added pairwise in blocks of 2048 and across blocks in float64; whole numbers and bool "
+          "give int64.",
+          &infer_sum);
+REDUCTION(mean, "The arithmetic mean, NaN of no elements.", &infer_floating);
+REDUCTION(max, "The largest element; NaN if there is one. The gradient is shared equally by all that are largest.",
+          &infer_extreme);
+REDUCTION(min, "The smallest element; NaN if there is one. The gradient is shared equally by all that are smallest.",
+          &infer_extreme);
+REDUCTION(prod,
+          "The product, 1 of no elements; whole numbers and bool give int64. Its gradient holds with zeros among the "
+          "elements, its second derivative only without.",
+          &infer_sum);
+REDUCTION(any, "Whether an element is true.", &infer_bool);
+REDUCTION(all, "Whether all elements are true.", &infer_bool);
+REDUCTION(logsumexp, "log(sum(e^x)), computed as m + log(sum(e^(x - m))) with m = max(x) so that nothing overflows.",
+          &infer_floating);
+
+#define ARG_REDUCTION(name, text)                                                                         \
+  PADDOCK_OP(name, "x -> y")                                                                              \
+      .doc(text "  x: any shape; y: int64, x's shape without `axis`, or with extent 1 there (keepdims).") \
+      .attr("axis", AttrType::kInt, "Axis to search, negative counted from the end.")                     \
+      .attr("keepdims", AttrType::kBool, false, "Keep the axis with extent 1.")                           \
+      .infer(&infer_arg)
+
+ARG_REDUCTION(argmax, "Index of the largest element along an axis; the first of equals, a NaN before all.");
+ARG_REDUCTION(argmin, "Index of the smallest element along an axis; the first of equals, a NaN before all.");
+
+PADDOCK_OP(cumsum, "x -> y")
+    .doc("Sums of all elements up to and including each along an axis; float32 adds in float64.  x, y: one shape.")
+    .attr("axis", AttrType::kInt, "Axis to sum along, negative counted from the end.")
+    .attr("reverse", AttrType::kBool, false, "Sum from the end instead.")
+    .inplace("x", "y")
+    .infer([](InferContext& c) {
+      DType t = c.in(0).dtype;
+      if (!is_floating(t) ? t != DType::kI32 && t != DType::kI64 : dtype_size(t) < 4)
+        c.dtype_error("x is ", t, " but must be float32, float64, int32 or int64; use cast");
+      c.axis("axis", c.shape(0).rank());
+      c.out(0, c.shape(0), t);
+    });
+
+PADDOCK_OP(unreduce, "x, like -> y")
+    .doc(
+        "Repeats x along `axes` to the shape of `like`: the transpose of sum, or of mean when averaging.  x: like's "
+        "shape reduced over `axes`; like: any type; y: like's shape, x's type.")
+    .attr("axes", AttrType::kInts, Ints{}, "The axes that were reduced; none means all.")
+    .attr("keepdims", AttrType::kBool, false, "Whether x has the reduced axes with extent 1.")
+    .attr("average", AttrType::kBool, false, "Divide by the number of repetitions.")
+    .shape_only("like")
+    .infer([](InferContext& c) {
+      const Shape& like = c.shape(1);
+      c.expect_floating("x");
+      c.expect_shape("x", reduced_shape(like, c.axes_mask("axes", like.rank()), c.attr<bool>("keepdims")));
+      c.out(0, like, c.in(0).dtype);
+    });
+
+}  // namespace
+}  // namespace paddock
