@@ -1,0 +1,15 @@
+"""Detection datasets: Pascal VOC folders, COCO files, and the demo's digits on photographs."""
+
+from suites.detection.datasets.base import DetectionDataset, FileDataset
+from suites.detection.datasets.coco import CocoDetection, read_coco_ground_truth
+from suites.detection.datasets.digits import DigitScenes
+from suites.detection.datasets.voc import VocDetection
+
+__all__ = [
+    "CocoDetection",
+    "DetectionDataset",
+    "DigitScenes",
+    "FileDataset",
+    "VocDetection",
+    "read_coco_ground_truth",
+]

@@ -1,0 +1,141 @@
+"""Annotations of a whole data set: rows as a reader collects them, then cleaned and in flat arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.detection.sample import GroundTruth, box_areas
+
+_ROUNDING = 0.5  # pixels outside an image that count as rounding, not as a wrong box
+
+
+@dataclass
+class RawAnnotations:
+    """What a reader of a format collects before cleaning: one entry an image, one row a box.
+
+    `boxes` rows are x1, y1, x2, y2 as the file has them; `owners` gives each row's image; `areas` is NaN where
+    the file gives none; a size of (0, 0) means the file does not tell it.
+    """
+
+    image_ids: list[int] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    owners: list[int] = field(default_factory=list)
+    boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
+    labels: list[int] = field(default_factory=list)
+    areas: list[float] = field(default_factory=list)
+    difficult: list[bool] = field(default_factory=list)
+    crowd: list[bool] = field(default_factory=list)
+
+    def add_image(self, file: str, size: tuple[int, int], image_id: int | None = None) -> int:
+        """Adds an image of `size` (H, W); returns its index, which is also its id unless one is given."""
+        index = len(self.files)
+        self.files.append(file)
+        self.sizes.append(size)
+        self.image_ids.append(index if image_id is None else image_id)
+        return index
+
+    def add_box(
+        self,
+        image: int,
+        box: tuple[float, float, float, float],
+        label: int,
+        area: float = float("nan"),
+        difficult: bool = False,
+        crowd: bool = False,
+    ) -> None:
+        """Adds a box to image index `image`."""
+        self.owners.append(image)
+        self.boxes.append(box)
+        self.labels.append(label)
+        self.areas.append(area)
+        self.difficult.append(difficult)
+        self.crowd.append(crowd)
+
+
+@dataclass(frozen=True)
+class BoxTable:
+    """Cleaned boxes of I images: those of image i are rows offsets[i] to offsets[i + 1] of every column.
+
+    Attributes:
+        offsets: int64 [I + 1].
+        boxes: float32 [T, 4], inside their images and with an area.
+        labels: int64 [T].
+        areas: float64 [T], the file's where it gives them.
+        difficult, crowd: bool [T].
+        clipped, dropped: int64 [I], how many boxes of each image were cut at its border or had no area.
+    """
+
+    offsets: np.ndarray
+    boxes: np.ndarray
+    labels: np.ndarray
+    areas: np.ndarray
+    difficult: np.ndarray
+    crowd: np.ndarray
+    clipped: np.ndarray
+    dropped: np.ndarray
+
+    def ground_truth(
+        self,
+        chosen: np.ndarray,
+        class_names: Sequence[str],
+        image_ids: np.ndarray,
+        sizes: np.ndarray,
+        category_ids: np.ndarray,
+    ) -> GroundTruth:
+        """The boxes of the `chosen` images (indices); the other columns are of all I images or K classes."""
+        counts = np.diff(self.offsets)
+        wanted = np.zeros(len(counts), bool)
+        wanted[chosen] = True
+        rows = np.repeat(wanted, counts)
+        return GroundTruth(
+            class_names=tuple(class_names),
+            image_ids=image_ids[wanted],
+            sizes=sizes[wanted],
+            offsets=np.cumsum([0, *counts[wanted]]),
+            boxes=self.boxes[rows],
+            labels=self.labels[rows],
+            areas=self.areas[rows],
+            difficult=self.difficult[rows],
+            crowd=self.crowd[rows],
+            category_ids=category_ids,
+        )
+
+
+def clean_boxes(raw: RawAnnotations, sizes: np.ndarray, name_of: Callable[[int], str]) -> BoxTable:
+    """Cuts boxes at their image's border (`sizes`, int32 [I, 2], H and W), drops those without area, sorts by image.
+
+    Raises:
+        DataError: A box is not finite; `name_of` names its image.
+    """
+    owners = np.asarray(raw.owners, np.int64)
+    found = np.asarray(raw.boxes, np.float64).reshape(-1, 4)
+    finite = np.isfinite(found).all(axis=1)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        raise DataError(f"{name_of(int(owners[at]))}: box {found[at].tolist()} is not finite")
+    height, width = sizes[owners].astype(np.float64).T
+    boxes = np.clip(found, 0, np.stack([width, height, width, height], axis=1)).astype(np.float32)
+    outside = np.abs(boxes - found).max(axis=1, initial=0) > _ROUNDING
+    keep = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
+    areas = np.asarray(raw.areas, np.float64)
+    areas = np.where(np.isnan(areas), box_areas(boxes), areas)
+    order = np.flatnonzero(keep)[np.argsort(owners[keep], kind="stable")]
+
+    def per_image(rows: np.ndarray) -> np.ndarray:
+        return np.bincount(owners[rows], minlength=len(sizes))
+
+    return BoxTable(
+        offsets=np.cumsum([0, *per_image(keep)]),
+        boxes=boxes[order],
+        labels=np.asarray(raw.labels, np.int64)[order],
+        areas=areas[order],
+        difficult=np.asarray(raw.difficult, bool)[order],
+        crowd=np.asarray(raw.crowd, bool)[order],
+        clipped=per_image(keep & outside),
+        dropped=per_image(~keep),
+    )

@@ -1,0 +1,178 @@
+"""What every detection dataset offers, and the part shared by those that read files: flat, cleaned annotations."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.detection.datasets.annotations import RawAnnotations, clean_boxes
+from suites.detection.datasets.sources import FileTable
+from suites.detection.sample import GroundTruth, Sample
+from suites.vision.images import decode_image
+
+OnProblem = Literal["error", "skip"]
+_log = logging.getLogger(__name__)
+
+
+class DetectionDataset(ABC):
+    """Images with boxes, by index; read-only, picklable, the same sample for the same index."""
+
+    class_names: tuple[str, ...]
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes K; labels are 0 to K - 1."""
+        return len(self.class_names)
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of images."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> Sample:
+        """Image `index` with its boxes; a DataError names a file that cannot be used."""
+
+    @abstractmethod
+    def name_of(self, index: int) -> str:
+        """The file, or other name, of image `index` for messages."""
+
+    @abstractmethod
+    def ground_truth(self) -> GroundTruth:
+        """Every box of the set, for evaluators and for statistics such as anchors; no image is decoded."""
+
+
+class FileDataset(DetectionDataset):
+    """A dataset of image files with annotations in flat arrays (workers share them; no object an image).
+
+    Boxes are cut at their image's border and dropped where no area is left; both are counted and logged.
+
+    Attributes:
+        counts: How many `images` and `boxes` there are, and how many boxes were `clipped`, `dropped` (no area)
+            or of a class left out (`unknown_class`), how many images left out (`bad_images`, `empty_images`).
+    """
+
+    def __init__(
+        self,
+        what: str,
+        raw: RawAnnotations,
+        files: FileTable,
+        class_names: Sequence[str],
+        *,
+        category_ids: Sequence[int] | None = None,
+        missing: Sequence[str] = (),
+        unknown_boxes: int = 0,
+        bad_images: OnProblem = "error",
+        skip_empty: bool = False,
+    ) -> None:
+        """Args: words for messages, what was read, `missing` image files, and as the subclasses say."""
+        if bad_images == "error":
+            _require_images(what, missing, len(missing) + len(files))
+        self.class_names = tuple(class_names)
+        self._what = what
+        self._files = files
+        self._category_ids = np.asarray(category_ids or range(len(class_names)), np.int64)
+        self._image_ids = np.asarray(raw.image_ids, np.int64)
+        self._sizes = np.asarray(raw.sizes, np.int32).reshape(-1, 2)
+        self._chosen = np.arange(len(files))
+        self.counts = dict.fromkeys(("clipped", "dropped", "unknown_class", "bad_images", "empty_images"), 0)
+        self.counts["unknown_class"] = unknown_boxes
+        self.counts["bad_images"] = len(missing)
+        self._check_images(bad_images)
+        self._table = clean_boxes(raw, self._sizes, files.full_name)
+        self._count_problems()
+        if skip_empty:
+            self._choose(np.diff(self._table.offsets)[self._chosen] > 0, "empty_images")
+        if not len(self):
+            raise DataError(f"{what}: no images left; {self._problems() or 'the list of images is empty'}")
+        _log.info("%s", self.report())
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __getitem__(self, index: int) -> Sample:
+        at = self._chosen[index]
+        image = decode_image(self._files.read(at), self._files.full_name(at))
+        stated = tuple(self._sizes[at].tolist())
+        if image.shape[:2] != stated:
+            raise DataError(
+                f"{self._files.full_name(at)}: the image is {image.shape[1]}x{image.shape[0]} but its "
+                f"annotation says {stated[1]}x{stated[0]} (width x height), so its boxes would not fit; "
+                "correct the annotation or the image (an EXIF rotation counts)"
+            )
+        rows = slice(self._table.offsets[at], self._table.offsets[at + 1])
+        return Sample(
+            image=image,
+            boxes=self._table.boxes[rows].copy(),
+            labels=self._table.labels[rows].copy(),
+            image_id=int(self._image_ids[at]),
+            difficult=self._table.difficult[rows].copy(),
+            crowd=self._table.crowd[rows].copy(),
+        )
+
+    def name_of(self, index: int) -> str:
+        """The image file of sample `index`."""
+        return self._files.full_name(self._chosen[index])
+
+    def ground_truth(self) -> GroundTruth:
+        """All boxes of the images in this set, with the areas of the annotation file where it has them."""
+        return self._table.ground_truth(
+            self._chosen, self.class_names, self._image_ids, self._sizes, self._category_ids
+        )
+
+    def report(self) -> str:
+        """One line: images, boxes by class, and what was clipped, dropped or left out."""
+        truth = self.ground_truth()
+        by_class = np.bincount(truth.labels, minlength=self.num_classes)
+        shown = [f"{name} {count}" for name, count in zip(self.class_names, by_class, strict=True)]
+        names = ", ".join(shown[:12]) + (" ..." if len(shown) > 12 else "")
+        text = f"{self._what}: {len(self)} images, {len(truth.boxes)} boxes ({names})"
+        return "; ".join(filter(None, [text, self._problems()]))
+
+    def _problems(self) -> str:
+        words = {
+            "clipped": "boxes cut at the image border",
+            "dropped": "boxes without area dropped",
+            "unknown_class": "boxes of other classes skipped",
+            "bad_images": "unreadable images skipped",
+            "empty_images": "images without boxes skipped",
+        }
+        return ", ".join(f"{self.counts[key]} {text}" for key, text in words.items() if self.counts[key])
+
+    def _count_problems(self) -> None:
+        self.counts["clipped"] = int(self._table.clipped[self._chosen].sum())
+        self.counts["dropped"] = int(self._table.dropped[self._chosen].sum())
+
+    def _choose(self, keep: np.ndarray, counter: str) -> None:
+        self.counts[counter] += int((~keep).sum())
+        self._chosen = self._chosen[keep]
+
+    def _check_images(self, bad_images: OnProblem) -> None:
+        """Finds sizes the annotations do not tell; with "skip", decodes every image once and leaves out bad ones."""
+        good = np.ones(len(self._files), bool)
+        for at in range(len(self._files)):
+            unsized = not self._sizes[at].all()
+            if not unsized and bad_images == "error":
+                continue
+            try:
+                size = decode_image(self._files.read(at), self._files.full_name(at)).shape[:2]
+                good[at] = unsized or size == tuple(self._sizes[at])
+                self._sizes[at] = size
+            except DataError:
+                if bad_images == "error":
+                    raise
+                good[at] = False
+        self._choose(good, "bad_images")
+
+
+def _require_images(what: str, missing: Sequence[str], total: int) -> None:
+    """Raises a DataError that names the first of the missing image files, if there are any."""
+    if missing:
+        raise DataError(
+            f"{what}: {len(missing)} of {total} images are missing, the first is {missing[0]}; put them there, "
+            'or set bad_images: "skip" to leave them out'
+        )

@@ -1,0 +1,187 @@
+"""Where files are read from: a folder or a zip, with one interface and a table of files that stays small.
+
+A path may lead into a zip: `data/bccd.zip` is its root, `data/nuclei.zip/images` a folder inside. Zips are
+read in place, nothing is unpacked.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from framework.errors import DataError
+
+_LOCAL_HEADER = 30  # bytes before the name in a zip's local file header
+
+
+class FileTable(ABC):
+    """A fixed list of files in flat arrays, so that worker processes share it and its size is a few bytes a file."""
+
+    def __init__(self, root: str, names: Sequence[str]) -> None:
+        encoded = [name.encode() for name in names]
+        self._root = root
+        self._blob = np.frombuffer(b"".join(encoded), np.uint8)
+        self._ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def name(self, index: int) -> str:
+        """Path of file `index` under the root."""
+        return self._blob[self._ends[index] : self._ends[index + 1]].tobytes().decode()
+
+    def full_name(self, index: int) -> str:
+        """Path of file `index` for a message."""
+        return f"{self._root}/{self.name(index)}"
+
+    @abstractmethod
+    def read(self, index: int) -> bytes:
+        """Bytes of file `index`; a DataError names a file that cannot be read."""
+
+
+class Source(ABC):
+    """A folder or a zip while a dataset is being built. Names use `/` and are relative to the root."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    @abstractmethod
+    def names(self, folder: str = "") -> list[str]:
+        """Sorted names of the files directly in `folder` (without it); empty if there is no such folder."""
+
+    @abstractmethod
+    def read(self, name: str) -> bytes:
+        """Bytes of a file; a DataError names one that cannot be read."""
+
+    @abstractmethod
+    def table(self, names: Sequence[str]) -> FileTable:
+        """A compact table of these files, which exist."""
+
+    def first_folder(self, candidates: Iterable[str], what: str) -> str:
+        """The first of the candidate folders that holds files."""
+        candidates = list(candidates)
+        for folder in candidates:
+            if self.names(folder):
+                return folder
+        raise DataError(f"{self.root}: no {what}; looked for the folder {' or '.join(candidates)}")
+
+
+def open_source(path: str | os.PathLike[str]) -> Source:
+    """Opens a folder, a zip, or a folder inside a zip.
+
+    Raises:
+        DataError: There is no such folder, or the zip is damaged.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _Folder(path)
+    for archive in (path, *path.parents):
+        if archive.suffix.lower() == ".zip" and archive.is_file():
+            return _Zip(archive, path.relative_to(archive).as_posix())
+    raise DataError(f"{path}: no such folder or .zip file (looked from {Path.cwd()})")
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Bytes of a file that may lie inside a zip (`data/nuclei.zip/instances_val.json`)."""
+    path = Path(path)
+    return open_source(path.parent).read(path.name)
+
+
+class _Folder(Source):
+    def __init__(self, root: Path) -> None:
+        super().__init__(str(root))
+
+    def names(self, folder: str = "") -> list[str]:
+        try:
+            with os.scandir(os.path.join(self.root, folder)) as entries:
+                return sorted(entry.name for entry in entries if entry.is_file())
+        except OSError:
+            return []
+
+    def read(self, name: str) -> bytes:
+        return _read_path(os.path.join(self.root, name))
+
+    def table(self, names: Sequence[str]) -> FileTable:
+        return _FolderTable(self.root, names)
+
+
+class _FolderTable(FileTable):
+    def read(self, index: int) -> bytes:
+        return _read_path(os.path.join(self._root, self.name(index)))
+
+
+def _read_path(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+class _Zip(Source):
+    def __init__(self, archive: Path, inside: str) -> None:
+        prefix = "" if inside == "." else f"{inside}/"
+        super().__init__(f"{archive}/{prefix}".rstrip("/"))
+        self._archive = archive
+        try:
+            with zipfile.ZipFile(archive) as opened:
+                infos = {info.filename: info for info in opened.infolist() if not info.is_dir()}
+        except (OSError, zipfile.BadZipFile) as error:
+            raise DataError(f"{archive}: not a readable zip ({error}); copy it again") from None
+        self._infos = {n.removeprefix(prefix): info for n, info in infos.items() if n.startswith(prefix)}
+        if not self._infos:
+            raise DataError(f"{archive}: holds no files under {inside!r}")
+
+    def names(self, folder: str = "") -> list[str]:
+        parent = PurePosixPath(folder)
+        return sorted(p.name for p in map(PurePosixPath, self._infos) if p.parent == parent)
+
+    def read(self, name: str) -> bytes:
+        if name not in self._infos:
+            raise DataError(f"{self.root}/{name}: cannot be read (no such file in the zip)")
+        return self.table([name]).read(0)
+
+    def table(self, names: Sequence[str]) -> FileTable:
+        return _ZipTable(self.root, str(self._archive), names, [self._infos[name] for name in names])
+
+
+class _ZipTable(FileTable):
+    """Reads members by their place in the zip; `zipfile` would keep an object a file, in every process."""
+
+    def __init__(
+        self, root: str, archive: str, names: Sequence[str], infos: Sequence[zipfile.ZipInfo]
+    ) -> None:
+        super().__init__(root, names)
+        self._archive = archive
+        rows = [(i.header_offset, i.compress_size, i.compress_type, i.CRC) for i in infos]
+        self._places = np.asarray(rows, np.int64).reshape(-1, 4)
+
+    def read(self, index: int) -> bytes:
+        offset, size, kind, checksum = self._places[index].tolist()
+        try:
+            with open(self._archive, "rb") as file:
+                file.seek(offset)
+                header = file.read(_LOCAL_HEADER)
+                name_size, extra_size = struct.unpack_from("<HH", header, 26)
+                file.seek(name_size + extra_size, os.SEEK_CUR)
+                data = _inflate(file.read(size), kind)
+        except (OSError, struct.error, zlib.error) as error:
+            raise DataError(f"{self.full_name(index)}: cannot be read ({error})") from None
+        if zlib.crc32(data) != checksum:
+            raise DataError(f"{self.full_name(index)}: damaged inside the zip (checksum differs)")
+        return data
+
+
+def _inflate(data: bytes, kind: int) -> bytes:
+    if kind == zipfile.ZIP_STORED:
+        return data
+    if kind == zipfile.ZIP_DEFLATED:
+        return zlib.decompress(data, wbits=-zlib.MAX_WBITS)
+    raise OSError(f"compressed by method {kind}; only stored and deflated files are read, pack it again")

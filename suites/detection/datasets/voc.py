@@ -1,0 +1,229 @@
+"""VocDetection: a folder or zip in Pascal VOC's layout, one XML file an image.
+
+Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/devkit_doc.html, section 4.
+"""
+
+from __future__ import annotations
+
+import difflib
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+from framework.errors import AttributeValueError, DataError
+from suites.detection.datasets.annotations import RawAnnotations
+from suites.detection.datasets.base import FileDataset, OnProblem
+from suites.detection.datasets.sources import Source, open_source
+from suites.detection.sample import Sample
+from suites.vision.images import IMAGE_SUFFIXES
+
+_CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
+
+
+class VocDetection(FileDataset):
+    """Images and boxes from `Annotations/*.xml`, `JPEGImages/` and `ImageSets/Main/<split>.txt`.
+
+    Args:
+        root: The folder that holds these, a `.zip` of it (read in place), or a folder inside a zip.
+            `annotations/` and `images/` are taken too.
+        split: Name of a list in `ImageSets/Main`; None takes every annotation. With `holdout`, "train" or "val".
+        classes: Class names in label order. None: the lines of classes.txt, labels.txt or label_list.txt in
+            the root, else all names found in any annotation, sorted, so that all splits agree.
+        holdout: For data without lists: every `holdout`-th annotation in name order is "val", the rest "train".
+        unknown_class: What a box of a class outside `classes` is: an "error", or left out and counted ("skip").
+        keep_difficult: Whether boxes marked difficult are samples' boxes; they stay in the ground truth,
+            which VOC mAP ignores.
+        one_based: Whether pixels count from 1 and x2, y2 are inclusive, as in the original Pascal VOC; most
+            other tools that write this format count from 0.
+        bad_images: "error", or "skip" to decode all images at the start and leave out, with a count, those
+            that are missing, damaged, or not of the size their annotation says.
+        skip_empty: Leaves out images without boxes.
+
+    Raises:
+        DataError: Names the file, and the line where there is one: no list, a missing image, XML that is cut
+            off, a number that is none, an unknown class, no images at all.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        split: str | None = None,
+        *,
+        classes: Sequence[str] | None = None,
+        holdout: int | None = None,
+        unknown_class: OnProblem = "error",
+        keep_difficult: bool = True,
+        one_based: bool = False,
+        bad_images: OnProblem = "error",
+        skip_empty: bool = False,
+    ) -> None:
+        what = f"VocDetection {root}" + (f" {split}" if split else "")
+        source = open_source(root)
+        layout = _Layout(source)
+        stems = layout.stems(split, holdout)
+        names = list(classes) if classes is not None else layout.class_names()
+        reader = _Reader(source, names, unknown_class, one_based)
+        missing = []
+        for stem in stems:
+            xml_name = f"{layout.annotations}/{stem}.xml"
+            root_element = parse_xml(source, xml_name)
+            image = layout.image_of(stem, root_element.findtext("filename") or "")
+            if image is None:
+                missing.append(f"{source.root}/{layout.images}/{stem}.jpg")
+            else:
+                reader.add(image, xml_name, root_element)
+        self._keep_difficult = keep_difficult
+        super().__init__(
+            what,
+            reader.raw,
+            source.table(reader.raw.files),
+            names,
+            missing=missing,
+            unknown_boxes=reader.unknown,
+            bad_images=bad_images,
+            skip_empty=skip_empty,
+        )
+
+    def __getitem__(self, index: int) -> Sample:
+        sample = super().__getitem__(index)
+        return sample if self._keep_difficult else sample.pick(~sample.difficult)
+
+
+def parse_xml(source: Source, name: str) -> ET.Element:
+    """Root element of an XML file; a DataError names file and line where it is cut off or malformed."""
+    data = source.read(name)
+    try:
+        return ET.fromstring(data)
+    except ET.ParseError as error:
+        line = error.position[0]
+        raise DataError(
+            f"{source.root}/{name}:{line}: the XML is cut off or malformed ({error}; {len(data)} bytes)"
+        ) from None
+
+
+class _Layout:
+    """Where things lie under a VOC root."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.annotations = source.first_folder(("Annotations", "annotations"), "annotation folder")
+        self.images = source.first_folder(("JPEGImages", "images"), "image folder")
+        self._image_files = set(source.names(self.images))
+
+    def all_stems(self) -> list[str]:
+        """Sorted names, without suffix, of all annotation files."""
+        names = self._source.names(self.annotations)
+        return [n.removesuffix(".xml") for n in names if n.endswith(".xml")]
+
+    def stems(self, split: str | None, holdout: int | None) -> list[str]:
+        """Names of the split, in the list's order."""
+        if holdout is not None:
+            return self._held_out(split, holdout)
+        if split is None:
+            return self.all_stems()
+        lists = {n.removesuffix(".txt") for n in self._source.names("ImageSets/Main")}
+        if split not in lists:
+            raise DataError(
+                f"{self._source.root}: no ImageSets/Main/{split}.txt; lists there: "
+                f"{', '.join(sorted(lists)) or 'none'}. Without lists, use holdout: 5 with split train or val"
+            )
+        lines = self._lines(f"ImageSets/Main/{split}.txt")
+        stems = [line.split()[0] for line in lines]
+        absent = sorted(set(stems) - set(self.all_stems()))
+        if absent:
+            raise DataError(
+                f"{self._source.root}/ImageSets/Main/{split}.txt: {len(absent)} of {len(stems)} names have no "
+                f"annotation, the first is {absent[0]} (expected {self.annotations}/{absent[0]}.xml)"
+            )
+        return stems
+
+    def _held_out(self, split: str | None, holdout: int) -> list[str]:
+        if split not in ("train", "val") or holdout < 2:
+            raise AttributeValueError(
+                f"VocDetection: holdout is {holdout} and split {split!r}; with holdout, at least 2, the split "
+                "is train or val"
+            )
+        is_val = split == "val"
+        return [s for at, s in enumerate(self.all_stems()) if (at % holdout == holdout - 1) == is_val]
+
+    def class_names(self) -> list[str]:
+        """Names from the first class file in the root, else all names in any annotation, sorted."""
+        for file in _CLASS_FILES:
+            if file in self._source.names():
+                return self._lines(file)
+        found = set()
+        for stem in self.all_stems():
+            objects = parse_xml(self._source, f"{self.annotations}/{stem}.xml").iter("object")
+            found.update((o.findtext("name") or "").strip() for o in objects)
+        return sorted(found - {""})
+
+    def image_of(self, stem: str, filename: str) -> str | None:
+        """The image of an annotation: same name with an image suffix, else the file the XML names."""
+        for suffix in IMAGE_SUFFIXES:
+            for name in (stem + suffix, stem + suffix.upper()):
+                if name in self._image_files:
+                    return f"{self.images}/{name}"
+        named = PurePosixPath(filename).name
+        return f"{self.images}/{named}" if named in self._image_files else None
+
+    def _lines(self, name: str) -> list[str]:
+        text = self._source.read(name).decode("utf-8", "replace")
+        return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+class _Reader:
+    """Turns annotation elements into rows of `RawAnnotations`."""
+
+    def __init__(self, source: Source, names: Sequence[str], on_unknown: OnProblem, one_based: bool) -> None:
+        self.raw = RawAnnotations()
+        self.unknown = 0
+        self._source = source
+        self._labels = {name: label for label, name in enumerate(names)}
+        self._skip_unknown = on_unknown == "skip"
+        self._first = 1.0 if one_based else 0.0
+
+    def add(self, image: str, xml_name: str, root: ET.Element) -> None:
+        size = root.find("size")
+        height, width = (
+            (0, 0) if size is None else (self._int(size, k, xml_name) for k in ("height", "width"))
+        )
+        at = self.raw.add_image(image, (height, width))
+        for element in root.iter("object"):
+            label = self._label(element, xml_name)
+            if label is not None:
+                difficult = (element.findtext("difficult") or "0").strip() == "1"
+                self.raw.add_box(at, self._box(element, xml_name), label, difficult=difficult)
+
+    def _label(self, element: ET.Element, xml_name: str) -> int | None:
+        name = (element.findtext("name") or "").strip()
+        label = self._labels.get(name)
+        if label is not None:
+            return label
+        if not self._skip_unknown:
+            near = difflib.get_close_matches(name, self._labels, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise DataError(
+                f"{self._source.root}/{xml_name}: class {name!r} is not among the {len(self._labels)} classes "
+                f'({", ".join(list(self._labels)[:20])}){hint} Set unknown_class: "skip" to leave such boxes out'
+            )
+        self.unknown += 1
+        return None
+
+    def _box(self, element: ET.Element, xml_name: str) -> tuple[float, float, float, float]:
+        box = element.find("bndbox")
+        if box is None:
+            raise DataError(f"{self._source.root}/{xml_name}: an object has no <bndbox>")
+        x1, y1, x2, y2 = (self._float(box, key, xml_name) for key in ("xmin", "ymin", "xmax", "ymax"))
+        return x1 - self._first, y1 - self._first, x2, y2
+
+    def _float(self, parent: ET.Element, key: str, xml_name: str) -> float:
+        text = parent.findtext(key)
+        try:
+            return float(text or "")
+        except ValueError:
+            raise DataError(
+                f"{self._source.root}/{xml_name}: <{key}> is {text!r}, a number is needed"
+            ) from None
+
+    def _int(self, parent: ET.Element, key: str, xml_name: str) -> int:
+        return round(self._float(parent, key, xml_name))

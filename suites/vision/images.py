@@ -1,0 +1,143 @@
+"""Image files in, uint8 RGB arrays out; a damaged file gives one DataError that names it, never grey pixels.
+
+Decoding is OpenCV's. OpenCV fills the missing part of a cut file with grey and says nothing to Python,
+so the end of a JPEG, PNG, WebP or BMP file is checked here first.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from framework.errors import DataError
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+
+
+def read_image(path: str | os.PathLike[str]) -> np.ndarray:
+    """Reads an image file as RGB; see `decode_image` for what is converted and what is refused.
+
+    Returns:
+        uint8 [H, W, 3].
+
+    Raises:
+        DataError: the file is missing, unreadable, empty, cut off or not an image.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"image {path}: cannot be read ({error.strerror or error})") from None
+    return decode_image(data, str(path))
+
+
+def decode_image(data: bytes, name: str) -> np.ndarray:
+    """Decodes the bytes of an image file (`name` is only for messages).
+
+    Grey becomes three equal channels. 16-bit values are scaled from their full range, 65535 to 255.
+    Alpha is dropped: a transparent pixel shows the colour stored under it. The EXIF orientation is
+    applied, so boxes refer to the image as viewers show it.
+
+    Returns:
+        uint8 [H, W, 3], C-contiguous.
+
+    Raises:
+        DataError: no bytes, cut off, not an image, or floating-point pixels (their range is not known).
+    """
+    if not data:
+        raise DataError(f"image {name}: the file is empty (0 bytes)")
+    _check_complete(data, name)
+    flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH
+    try:
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    except cv2.error as error:
+        raise DataError(f"image {name}: OpenCV cannot decode it ({error.err})") from None
+    if image is None:
+        raise DataError(
+            f"image {name}: damaged, or not an image OpenCV reads ({len(data)} bytes, first are {data[:8]!r}); "
+            f"known kinds are {' '.join(IMAGE_SUFFIXES)}"
+        )
+    return cv2.cvtColor(_to_uint8(image, name), cv2.COLOR_BGR2RGB)
+
+
+def encode_image(image: np.ndarray, suffix: str = ".png") -> bytes:
+    """Encodes uint8 RGB [H, W, 3] as the file kind of `suffix` (`.png`, `.jpg`, ...)."""
+    done, data = cv2.imencode(suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+    if not done:
+        raise DataError(f"encode_image: OpenCV cannot write {image.shape} {image.dtype} as {suffix}")
+    return data.tobytes()
+
+
+def write_image(path: str | os.PathLike[str], image: np.ndarray) -> None:
+    """Writes uint8 RGB [H, W, 3]; the kind follows the suffix. Folders are made.
+
+    The file is written beside and renamed, so a crash never leaves half a picture under the real name.
+    """
+    path = Path(path)
+    data = encode_image(image, path.suffix)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        beside.write_bytes(data)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:
+    if image.dtype == np.uint8:
+        return image
+    if image.dtype == np.uint16:
+        return cv2.convertScaleAbs(image, alpha=255.0 / 65535.0)
+    raise DataError(f"image {name}: has {image.dtype} pixels; 8 or 16 bit are read, convert it first")
+
+
+def _check_complete(data: bytes, name: str) -> None:
+    """Raises a DataError when the container says that bytes are missing."""
+    if data[:2] == b"\xff\xd8":
+        complete = _jpeg_has_end(data)
+    elif data[:8] == b"\x89PNG\r\n\x1a\n":
+        complete = _png_has_end(data)
+    elif data[:4] == b"RIFF" and len(data) >= 12 and data[8:12] == b"WEBP":
+        complete = len(data) >= struct.unpack_from("<I", data, 4)[0] + 8
+    elif data[:2] == b"BM" and len(data) >= 6:
+        complete = len(data) >= struct.unpack_from("<I", data, 2)[0]
+    else:
+        complete = True
+    if not complete:
+        raise DataError(
+            f"image {name}: cut off after {len(data)} bytes (its end marker is missing); copy it again"
+        )
+
+
+def _jpeg_has_end(data: bytes) -> bool:
+    """Walks the segments up to the first scan, then looks for the end marker FF D9.
+
+    Segments are skipped by their length because an EXIF thumbnail is a JPEG with an end marker of its own;
+    inside a scan FF is always followed by 00 or a restart number, so FF D9 can only be the end.
+    """
+    at = 2
+    while at + 4 <= len(data):
+        if data[at] != 0xFF:
+            return data.find(b"\xff\xd9", at) >= 0
+        if data[at + 1] == 0xFF:  # fill bytes may precede a marker
+            at += 1
+        elif data[at + 1] == 0xDA:
+            return data.find(b"\xff\xd9", at + 2) >= 0
+        else:
+            at += 2 + struct.unpack_from(">H", data, at + 2)[0]
+    return False
+
+
+def _png_has_end(data: bytes) -> bool:
+    """Walks the chunks (length, kind, payload, checksum) until IEND lies fully inside the file."""
+    at = 8
+    while at + 12 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        at += 12 + length
+        if kind == b"IEND":
+            return at <= len(data)
+    return False

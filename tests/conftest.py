@@ -1,0 +1,27 @@
+"""What all tests share: where the real data sets lie, and a skip with its reason where they do not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Callable[[str], Path]:
+    """`shared_data("detection/bccd/bccd.zip")` is that file's path, or skips the test.
+
+    Looks in $PADDOCK_DATA, else in `shared/data` beside the repository.
+    """
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("PADDOCK_DATA", default))
+
+    def find(name: str) -> Path:
+        path = folder / name
+        if not path.exists():
+            pytest.skip(f"no {path}: set PADDOCK_DATA to the folder of the real data sets")
+        return path
+
+    return find
