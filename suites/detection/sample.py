@@ -1,4 +1,4 @@
-"""The nouns of the detection suite: a Sample (one image with its boxes) and a GroundTruth (all boxes of a set).
+"""The nouns of the detection suite: a Sample is one image with its boxes, a GroundTruth all boxes of a set.
 
 Letters: H W image size, M boxes of one image, I images, T boxes of all images, K classes.
 Boxes are `[x1, y1, x2, y2]` in pixels, float32; labels count from 0 to K - 1.
@@ -67,16 +67,14 @@ class Sample:
         )
 
     def moved(self, image: np.ndarray, ax: float, ay: float, bx: float, by: float) -> Sample:
-        """The sample after a change of geometry: `image` is new, a point (x, y) went to (ax*x+bx, ay*y+by)."""
+        """The sample with a new `image`, in which a point (x, y) of the old one lies at (ax*x+bx, ay*y+by)."""
         px, py, qx, qy = self.placement
         placement = (ax * px, ay * py, ax * qx + bx, ay * qy + by)
-        return replace(
-            self, image=image, boxes=place_boxes(self.boxes, (ax, ay, bx, by)), placement=placement
-        )
+        return replace(self, image=image, boxes=place_boxes(self.boxes, (ax, ay, bx, by)), placement=placement)
 
 
 def place_boxes(boxes: np.ndarray, placement: tuple[float, float, float, float] | np.ndarray) -> np.ndarray:
-    """Boxes [M, 4] of an original image where `placement` (see `Sample`) puts them; a mirror keeps x1 <= x2."""
+    """Boxes [M, 4] of an original image where `placement` (see `Sample`) puts them; x1 <= x2 even if mirrored."""
     ax, ay, bx, by = placement
     x = boxes[:, 0::2] * ax + bx
     y = boxes[:, 1::2] * ay + by
@@ -89,7 +87,7 @@ def boxes_to_original(
     placement: tuple[float, float, float, float] | np.ndarray,
     original_size: tuple[int, int],
 ) -> np.ndarray:
-    """Predicted boxes [M, 4] of a network's input, back in pixels of the original (H, W) and clipped to it."""
+    """Predicted boxes [M, 4] of a network's input, in pixels of the original (H, W) and clipped to it."""
     ax, ay, bx, by = placement
     return clip_boxes(place_boxes(boxes, (1 / ax, 1 / ay, -bx / ax, -by / ay)), original_size)
 

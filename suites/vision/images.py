@@ -13,6 +13,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from framework.atomic import atomic_file
 from framework.errors import DataError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -57,7 +58,7 @@ def decode_image(data: bytes, name: str) -> np.ndarray:
         raise DataError(f"image {name}: OpenCV cannot decode it ({error.err})") from None
     if image is None:
         raise DataError(
-            f"image {name}: damaged, or not an image OpenCV reads ({len(data)} bytes, first are {data[:8]!r}); "
+            f"image {name}: damaged, or not an image OpenCV reads ({len(data)} bytes, first {data[:8]!r}); "
             f"known kinds are {' '.join(IMAGE_SUFFIXES)}"
         )
     return cv2.cvtColor(_to_uint8(image, name), cv2.COLOR_BGR2RGB)
@@ -78,13 +79,8 @@ def write_image(path: str | os.PathLike[str], image: np.ndarray) -> None:
     """
     path = Path(path)
     data = encode_image(image, path.suffix)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_bytes(data)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with atomic_file(path) as part:
+        part.write_bytes(data)
 
 
 def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:
@@ -108,9 +104,7 @@ def _check_complete(data: bytes, name: str) -> None:
     else:
         complete = True
     if not complete:
-        raise DataError(
-            f"image {name}: cut off after {len(data)} bytes (its end marker is missing); copy it again"
-        )
+        raise DataError(f"image {name}: cut off after {len(data)} bytes (its end marker is missing); copy it again")
 
 
 def _jpeg_has_end(data: bytes) -> bool:

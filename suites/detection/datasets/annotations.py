@@ -17,8 +17,8 @@ _ROUNDING = 0.5  # pixels outside an image that count as rounding, not as a wron
 class RawAnnotations:
     """What a reader of a format collects before cleaning: one entry an image, one row a box.
 
-    `boxes` rows are x1, y1, x2, y2 as the file has them; `owners` gives each row's image; `areas` is NaN where
-    the file gives none; a size of (0, 0) means the file does not tell it.
+    `boxes` rows are x1, y1, x2, y2 as the file has them; `owners` gives each row's image; `areas` is NaN
+    where the file gives none; a size of (0, 0) means the file does not tell it.
     """
 
     image_ids: list[int] = field(default_factory=list)
@@ -107,7 +107,7 @@ class BoxTable:
 
 
 def clean_boxes(raw: RawAnnotations, sizes: np.ndarray, name_of: Callable[[int], str]) -> BoxTable:
-    """Cuts boxes at their image's border (`sizes`, int32 [I, 2], H and W), drops those without area, sorts by image.
+    """Cuts boxes at their image's border, drops those without area, sorts by image; `sizes` are (H, W).
 
     Raises:
         DataError: A box is not finite; `name_of` names its image.

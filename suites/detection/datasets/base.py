@@ -1,4 +1,4 @@
-"""What every detection dataset offers, and the part shared by those that read files: flat, cleaned annotations."""
+"""What every detection dataset offers, and what those that read files share: flat, cleaned annotations."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class FileDataset(DetectionDataset):
     Boxes are cut at their image's border and dropped where no area is left; both are counted and logged.
 
     Attributes:
-        counts: How many `images` and `boxes` there are, and how many boxes were `clipped`, `dropped` (no area)
-            or of a class left out (`unknown_class`), how many images left out (`bad_images`, `empty_images`).
+        counts: How many `images` and `boxes` there are, and how many boxes were `clipped`, `dropped` (no
+            area) or of a class left out (`unknown_class`), how many images left out (`bad_images`, `empty_images`).
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class FileDataset(DetectionDataset):
         self._chosen = self._chosen[keep]
 
     def _check_images(self, bad_images: OnProblem) -> None:
-        """Finds sizes the annotations do not tell; with "skip", decodes every image once and leaves out bad ones."""
+        """Finds sizes that annotations do not tell; with "skip", decodes every image and leaves out bad ones."""
         good = np.ones(len(self._files), bool)
         for at in range(len(self._files)):
             unsized = not self._sizes[at].all()
@@ -173,6 +173,6 @@ def _require_images(what: str, missing: Sequence[str], total: int) -> None:
     """Raises a DataError that names the first of the missing image files, if there are any."""
     if missing:
         raise DataError(
-            f"{what}: {len(missing)} of {total} images are missing, the first is {missing[0]}; put them there, "
-            'or set bad_images: "skip" to leave them out'
+            f"{what}: {len(missing)} of {total} images are missing, the first is {missing[0]}; put them "
+            'there, or set bad_images: "skip" to leave them out'
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +14,11 @@ from suites.detection.datasets.annotations import RawAnnotations, clean_boxes
 from suites.detection.datasets.base import FileDataset, OnProblem
 from suites.detection.datasets.sources import Source, open_source, read_file
 from suites.detection.sample import GroundTruth
+from suites.engine.names import did_you_mean
+from suites.engine.registry import register
 
 
+@register("dataset")
 class CocoDetection(FileDataset):
     """Boxes of a COCO JSON file, which may lie in a zip, and the images they belong to.
 
@@ -147,9 +149,7 @@ class _Reader:
         try:
             x, y, width, height = map(float, box)
         except (TypeError, ValueError):
-            raise DataError(
-                f"{self._path}: {who}: bbox is {box!r}; it must be [x, y, width, height]"
-            ) from None
+            raise DataError(f"{self._path}: {who}: bbox is {box!r}; it must be [x, y, width, height]") from None
         area = float(annotation.get("area", "nan"))
         crowd = bool(annotation.get("iscrowd", 0))
         self.raw.add_box(at, (x, y, x + width, y + height), label, area, crowd=crowd)
@@ -165,8 +165,8 @@ class _Reader:
             )
         if not self._skip_unknown:
             raise DataError(
-                f"{self._path}: {who}: class {self._names[category]!r} is not among the {len(self.class_names)} "
-                f'classes given. Set unknown_class: "skip" to leave such boxes out'
+                f"{self._path}: {who}: class {self._names[category]!r} is not among the "
+                f'{len(self.class_names)} classes given. Set unknown_class: "skip" to leave such boxes out'
             )
         self.unknown += 1
         return None
@@ -178,9 +178,9 @@ class _Reader:
         self.class_names = list(self._names.values() if classes is None else classes)
         for name in self.class_names:
             if name not in ids:
-                near = difflib.get_close_matches(name, ids, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise DataError(f"{self._path}: has no category {name!r}{hint} It has {', '.join(ids)}")
+                raise DataError(
+                    f"{self._path}: has no category {name!r}{did_you_mean(name, ids)} It has {', '.join(ids)}"
+                )
         self.category_ids = [ids[name] for name in self.class_names]
         self._labels = {category: label for label, category in enumerate(self.category_ids)}
 

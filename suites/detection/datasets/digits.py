@@ -1,7 +1,7 @@
 """DigitScenes: the demo's data, real handwritten digits on real photographs, composed when asked for.
 
-Digits: scikit-learn's copy of the UCI optical digits (1797 of 8x8 pixels, 13 writers, in writers' order; E. Alpaydin
-and C. Kaynak, 1998). Photographs: the two that scikit-learn ships, china.jpg and flower.jpg. Nothing is downloaded.
+Digits: scikit-learn's copy of the UCI optical digits (1797 of 8x8 pixels, 13 writers, in writers' order;
+E. Alpaydin and C. Kaynak, 1998). Photographs: the two that scikit-learn ships, china.jpg and flower.jpg.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from framework.errors import AttributeValueError
 from suites.detection.datasets.base import DetectionDataset
 from suites.detection.sample import GroundTruth, Sample, box_areas
+from suites.engine.registry import register
 from suites.vision.images import decode_image
 
 Split = Literal["train", "val", "test"]
@@ -35,6 +36,7 @@ _MAX_IOU = 0.02
 _TRIES = 20
 
 
+@register("dataset")
 class DigitScenes(DetectionDataset):
     """Photographs with 1 to `max_digits` handwritten digits on them; classes "0" to "9".
 
@@ -46,7 +48,7 @@ class DigitScenes(DetectionDataset):
         length: Number of scenes.
         size: Side of the square picture, in pixels.
         min_digits, max_digits: How many digits a scene holds; fewer where no free place is found.
-        min_side, max_side: Side of the enlarged 8x8 digit before turning, in pixels; its box is a bit smaller.
+        min_side, max_side: Side of the enlarged 8x8 digit before turning, in pixels; boxes are a bit smaller.
         max_turn: Largest rotation, in degrees, either way.
         seed: Chooses the scenes.
     """
@@ -68,8 +70,8 @@ class DigitScenes(DetectionDataset):
             raise AttributeValueError(f"DigitScenes: split is {split!r}; it must be train, val or test")
         if length < 1 or not 1 <= min_digits <= max_digits:
             raise AttributeValueError(
-                f"DigitScenes: length is {length}, digits {min_digits} to {max_digits}; length and min_digits must "
-                "be at least 1 and max_digits no less than min_digits"
+                f"DigitScenes: length is {length}, digits {min_digits} to {max_digits}; length and min_digits "
+                "must be at least 1 and max_digits no less than min_digits"
             )
         if not 8 <= min_side <= max_side <= size / 1.5:
             raise AttributeValueError(
@@ -143,7 +145,7 @@ class DigitScenes(DetectionDataset):
         return placed
 
     def _background(self, rng: np.random.Generator) -> np.ndarray:
-        """A random square of a random photograph, perhaps mirrored, with random brightness: uint8 [S, S, 3]."""
+        """A random square of a random photograph, perhaps mirrored, of random brightness: uint8 [S, S, 3]."""
         photo = self._photos[int(rng.integers(len(self._photos)))]
         height, width = photo.shape[:2]
         side = int(rng.integers(min(height, width) // 2, min(height, width) + 1))

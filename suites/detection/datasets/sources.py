@@ -22,7 +22,7 @@ _LOCAL_HEADER = 30  # bytes before the name in a zip's local file header
 
 
 class FileTable(ABC):
-    """A fixed list of files in flat arrays, so that worker processes share it and its size is a few bytes a file."""
+    """A fixed list of files in flat arrays: worker processes share it, and it has no object a file."""
 
     def __init__(self, root: str, names: Sequence[str]) -> None:
         encoded = [name.encode() for name in names]
@@ -155,9 +155,7 @@ class _Zip(Source):
 class _ZipTable(FileTable):
     """Reads members by their place in the zip; `zipfile` would keep an object a file, in every process."""
 
-    def __init__(
-        self, root: str, archive: str, names: Sequence[str], infos: Sequence[zipfile.ZipInfo]
-    ) -> None:
+    def __init__(self, root: str, archive: str, names: Sequence[str], infos: Sequence[zipfile.ZipInfo]) -> None:
         super().__init__(root, names)
         self._archive = archive
         rows = [(i.header_offset, i.compress_size, i.compress_type, i.CRC) for i in infos]

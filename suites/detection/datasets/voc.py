@@ -5,7 +5,6 @@ Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/devkit_doc.html, 
 
 from __future__ import annotations
 
-import difflib
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -15,22 +14,28 @@ from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset, OnProblem
 from suites.detection.datasets.sources import Source, open_source
 from suites.detection.sample import Sample
+from suites.engine.names import did_you_mean
+from suites.engine.registry import register
 from suites.vision.images import IMAGE_SUFFIXES
 
 _CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
 
 
+@register("dataset")
 class VocDetection(FileDataset):
     """Images and boxes from `Annotations/*.xml`, `JPEGImages/` and `ImageSets/Main/<split>.txt`.
 
     Args:
         root: The folder that holds these, a `.zip` of it (read in place), or a folder inside a zip.
             `annotations/` and `images/` are taken too.
-        split: Name of a list in `ImageSets/Main`; None takes every annotation. With `holdout`, "train" or "val".
+        split: Name of a list in `ImageSets/Main`; None takes every annotation. With `holdout`, "train"
+            or "val".
         classes: Class names in label order. None: the lines of classes.txt, labels.txt or label_list.txt in
             the root, else all names found in any annotation, sorted, so that all splits agree.
-        holdout: For data without lists: every `holdout`-th annotation in name order is "val", the rest "train".
-        unknown_class: What a box of a class outside `classes` is: an "error", or left out and counted ("skip").
+        holdout: For data without lists: every `holdout`-th annotation in name order is "val", the rest
+            "train".
+        unknown_class: What a box of a class outside `classes` is: an "error", or left out and counted
+            ("skip").
         keep_difficult: Whether boxes marked difficult are samples' boxes; they stay in the ground truth,
             which VOC mAP ignores.
         one_based: Whether pixels count from 1 and x2, y2 are inclusive, as in the original Pascal VOC; most
@@ -132,16 +137,16 @@ class _Layout:
         absent = sorted(set(stems) - set(self.all_stems()))
         if absent:
             raise DataError(
-                f"{self._source.root}/ImageSets/Main/{split}.txt: {len(absent)} of {len(stems)} names have no "
-                f"annotation, the first is {absent[0]} (expected {self.annotations}/{absent[0]}.xml)"
+                f"{self._source.root}/ImageSets/Main/{split}.txt: {len(absent)} of {len(stems)} names have "
+                f"no annotation, the first is {absent[0]} (expected {self.annotations}/{absent[0]}.xml)"
             )
         return stems
 
     def _held_out(self, split: str | None, holdout: int) -> list[str]:
         if split not in ("train", "val") or holdout < 2:
             raise AttributeValueError(
-                f"VocDetection: holdout is {holdout} and split {split!r}; with holdout, at least 2, the split "
-                "is train or val"
+                f"VocDetection: holdout is {holdout} and split {split!r}; with holdout, at least 2, the "
+                "split is train or val"
             )
         is_val = split == "val"
         return [s for at, s in enumerate(self.all_stems()) if (at % holdout == holdout - 1) == is_val]
@@ -184,9 +189,7 @@ class _Reader:
 
     def add(self, image: str, xml_name: str, root: ET.Element) -> None:
         size = root.find("size")
-        height, width = (
-            (0, 0) if size is None else (self._int(size, k, xml_name) for k in ("height", "width"))
-        )
+        height, width = (0, 0) if size is None else (self._int(size, k, xml_name) for k in ("height", "width"))
         at = self.raw.add_image(image, (height, width))
         for element in root.iter("object"):
             label = self._label(element, xml_name)
@@ -200,11 +203,10 @@ class _Reader:
         if label is not None:
             return label
         if not self._skip_unknown:
-            near = difflib.get_close_matches(name, self._labels, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise DataError(
-                f"{self._source.root}/{xml_name}: class {name!r} is not among the {len(self._labels)} classes "
-                f'({", ".join(list(self._labels)[:20])}){hint} Set unknown_class: "skip" to leave such boxes out'
+                f"{self._source.root}/{xml_name}: class {name!r} is not among the {len(self._labels)} "
+                f'classes ({", ".join(list(self._labels)[:20])}){did_you_mean(name, self._labels)} Set unknown_class: "skip" to leave '
+                "such boxes out"
             )
         self.unknown += 1
         return None
@@ -221,9 +223,7 @@ class _Reader:
         try:
             return float(text or "")
         except ValueError:
-            raise DataError(
-                f"{self._source.root}/{xml_name}: <{key}> is {text!r}, a number is needed"
-            ) from None
+            raise DataError(f"{self._source.root}/{xml_name}: <{key}> is {text!r}, a number is needed") from None
 
     def _int(self, parent: ET.Element, key: str, xml_name: str) -> int:
         return round(self._float(parent, key, xml_name))
