@@ -1,0 +1,35 @@
+"""Layers: the parts models are made of, with their parameters, buffers and initializers."""
+
+from framework.nn import init
+from framework.nn.activation import NAMES as ACTIVATIONS
+from framework.nn.activation import Activation, activation
+from framework.nn.container import LayerList, Sequential
+from framework.nn.conv import Conv2d, ConvBNAct
+from framework.nn.layer import Layer, buffer, parameter
+from framework.nn.linear import Embedding, Linear
+from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm
+from framework.nn.pool import AvgPool2d, Dropout, GlobalAvgPool2d, MaxPool2d, Upsample
+
+__all__ = [
+    "ACTIVATIONS",
+    "Activation",
+    "AvgPool2d",
+    "BatchNorm",
+    "Conv2d",
+    "ConvBNAct",
+    "Dropout",
+    "Embedding",
+    "GlobalAvgPool2d",
+    "GroupNorm",
+    "Layer",
+    "LayerList",
+    "LayerNorm",
+    "Linear",
+    "MaxPool2d",
+    "Sequential",
+    "Upsample",
+    "activation",
+    "buffer",
+    "init",
+    "parameter",
+]

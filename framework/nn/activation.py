@@ -1,0 +1,51 @@
+"""Activations by name, as configs give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from framework import ops
+from framework.errors import AttributeValueError
+from framework.nn.layer import Layer
+from framework.tensor import Tensor
+
+NAMES = (
+    "none", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "hardsigmoid", "hardswish",
+    "sigmoid", "tanh", "softplus", "softsign",
+)  # fmt: skip
+
+
+def activation(name: str, slope: float = 0.01) -> Callable[[Tensor], Tensor]:
+    """The element-wise function called `name`, one of `NAMES`; `slope` is leaky_relu's.
+
+    Raises:
+        AttributeValueError: there is no such activation.
+    """
+    if name not in NAMES:
+        raise AttributeValueError(f"activation: '{name}' is not known; it is one of {', '.join(NAMES)}")
+    if name == "none":
+        return lambda x: x
+    if name == "leaky_relu":
+        return lambda x: ops.leaky_relu(x, slope=slope)
+    return getattr(ops, name)
+
+
+class Activation(Layer):
+    """An activation as a layer; see `activation`.
+
+    Args:
+        name: one of `NAMES`.
+        slope: leaky_relu's slope for negative values.
+    """
+
+    def __init__(self, name: str, slope: float = 0.01) -> None:
+        super().__init__()
+        self.name, self.slope = name, slope
+        self._function = activation(name, slope)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: any; y: the same shape."""
+        return self._function(x)
+
+    def _describe(self) -> str:
+        return self.name

@@ -1,0 +1,106 @@
+"""Normalization layers over the last axis C of channels-last data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework import ops
+from framework.autograd.tape import no_grad
+from framework.errors import AttributeValueError
+from framework.nn import init
+from framework.nn.layer import Layer, buffer
+from framework.tensor import Tensor
+
+
+class BatchNorm(Layer):
+    """Normalizes each channel over all other axes (Ioffe and Szegedy 2015).  x, y: [..., C].
+
+    In training mode with the batch's mean and (biased) variance, which also move the running statistics:
+    `running = momentum * running + (1 - momentum) * batch`. In evaluation mode with the running statistics.
+    (PyTorch's momentum is 1 minus this one.)
+
+    Args:
+        channels: C.
+        eps: added to the variance.
+        momentum: share of the old running statistics that is kept, in [0, 1).
+        frozen: use the running statistics in training mode too, and do not move them.
+    """
+
+    scale: Tensor
+    bias: Tensor
+
+    def __init__(self, channels: int, eps: float = 1e-5, momentum: float = 0.9, frozen: bool = False) -> None:
+        super().__init__()
+        if not 0 <= momentum < 1:
+            raise AttributeValueError(f"BatchNorm: momentum is {momentum}; it must lie in [0, 1)")
+        self.channels, self.eps, self.momentum, self.frozen = channels, eps, momentum, frozen
+        self.add_parameter("scale", (channels,), init.Constant(1.0))
+        self.add_parameter("bias", (channels,), init.Constant(0.0))
+        self.running_mean = buffer(np.zeros(channels, np.float32))
+        self.running_var = buffer(np.ones(channels, np.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, y: [..., C]."""
+        if self.frozen or not self.training:
+            return ops.batch_norm_inference(x, self.scale, self.bias, self.running_mean, self.running_var, eps=self.eps)
+        y, mean, var = ops.batch_norm(x, self.scale, self.bias, eps=self.eps)
+        with no_grad():
+            self.running_mean.set(ops.lerp(mean, self.running_mean, self.momentum))
+            self.running_var.set(ops.lerp(var, self.running_var, self.momentum))
+        return y
+
+    def _describe(self) -> str:
+        return str(self.channels)
+
+
+class LayerNorm(Layer):
+    """Normalizes each row over its last axis (Ba et al. 2016).  x, y: [..., C].
+
+    Args:
+        channels: C.
+        eps: added to the variance.
+    """
+
+    scale: Tensor
+    bias: Tensor
+
+    def __init__(self, channels: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.channels, self.eps = channels, eps
+        self.add_parameter("scale", (channels,), init.Constant(1.0))
+        self.add_parameter("bias", (channels,), init.Constant(0.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, y: [..., C]."""
+        return ops.layer_norm(x, self.scale, self.bias, eps=self.eps)[0]
+
+    def _describe(self) -> str:
+        return str(self.channels)
+
+
+class GroupNorm(Layer):
+    """Normalizes groups of channels of each sample over space (Wu and He 2018).  x, y: [N, ..., C].
+
+    Args:
+        groups: number of groups; it divides `channels`.
+        channels: C.
+        eps: added to the variance.
+    """
+
+    scale: Tensor
+    bias: Tensor
+
+    def __init__(self, groups: int, channels: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        if channels % groups:
+            raise AttributeValueError(f"GroupNorm: {channels} channels do not divide into {groups} groups")
+        self.groups, self.channels, self.eps = groups, channels, eps
+        self.add_parameter("scale", (channels,), init.Constant(1.0))
+        self.add_parameter("bias", (channels,), init.Constant(0.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, y: [N, ..., C]."""
+        return ops.group_norm(x, self.scale, self.bias, groups=self.groups, eps=self.eps)[0]
+
+    def _describe(self) -> str:
+        return f"{self.groups}, {self.channels}"

@@ -1,0 +1,129 @@
+"""Pooling and upsampling on [N, H, W, C], and dropout."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from framework import ops, random
+from framework.errors import AttributeValueError
+from framework.nn.layer import Layer
+from framework.tensor import Tensor
+
+Size = int | tuple[int, int]
+
+
+class MaxPool2d(Layer):
+    """Largest value of each window.  x: [N, H, W, C], y: [N, H', W', C].
+
+    Args:
+        kernel: extent of the window.
+        stride: step; the kernel's extent when None.
+        padding: cells on each side that never win.
+        ceil_mode: let the last window stick out.
+    """
+
+    def __init__(self, kernel: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False) -> None:
+        super().__init__()
+        self.kernel, self.stride = kernel, kernel if stride is None else stride
+        self.padding, self.ceil_mode = padding, ceil_mode
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C]; y: [N, H', W', C]."""
+        return ops.max_pool2d(x, kernel=self.kernel, stride=self.stride, padding=self.padding, ceil_mode=self.ceil_mode)
+
+
+class AvgPool2d(Layer):
+    """Mean of each window.  x: [N, H, W, C], y: [N, H', W', C].
+
+    Args:
+        kernel: extent of the window.
+        stride: step; the kernel's extent when None.
+        padding: zeros on each side.
+        ceil_mode: let the last window stick out.
+        count_include_pad: divide by the whole window, padding included.
+    """
+
+    def __init__(
+        self,
+        kernel: Size,
+        stride: Size | None = None,
+        padding: Size = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__()
+        self.kernel, self.stride = kernel, kernel if stride is None else stride
+        self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C]; y: [N, H', W', C]."""
+        return ops.avg_pool2d(
+            x,
+            kernel=self.kernel,
+            stride=self.stride,
+            padding=self.padding,
+            ceil_mode=self.ceil_mode,
+            count_include_pad=self.count_include_pad,
+        )
+
+
+class GlobalAvgPool2d(Layer):
+    """Mean over height and width.  x: [N, H, W, C], y: [N, C]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C]; y: [N, C]."""
+        return ops.mean(x, axes=(1, 2))
+
+
+class Upsample(Layer):
+    """Enlarges height and width.  x: [N, H, W, C], y: [N, H * factor, W * factor, C].
+
+    Args:
+        factor: whole number of times.
+        method: "nearest" or "bilinear".
+        align_corners: bilinear only: corner pixels' centres stay in place.
+    """
+
+    def __init__(
+        self, factor: int = 2, method: Literal["nearest", "bilinear"] = "nearest", align_corners: bool = False
+    ) -> None:
+        super().__init__()
+        if method not in ("nearest", "bilinear"):
+            raise AttributeValueError(f"Upsample: method '{method}' is not known; it is 'nearest' or 'bilinear'")
+        self.factor, self.method, self.align_corners = factor, method, align_corners
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C]; y: [N, H * factor, W * factor, C]."""
+        scale = (float(self.factor), float(self.factor))
+        if self.method == "nearest":
+            return ops.resize_nearest(x, scale=scale)
+        return ops.resize_bilinear(x, scale=scale, align_corners=self.align_corners)
+
+    def _describe(self) -> str:
+        return f"{self.factor}, {self.method}"
+
+
+class Dropout(Layer):
+    """Sets elements to 0 with probability `p` in training and divides the rest by 1 - p (Srivastava et al. 2014).
+
+    Args:
+        p: probability in [0, 1).
+        generator: source of random numbers; the default generator when None.
+    """
+
+    def __init__(self, p: float = 0.5, generator: random.Generator | None = None) -> None:
+        super().__init__()
+        if not 0 <= p < 1:
+            raise AttributeValueError(f"Dropout: p is {p}; it must lie in [0, 1)")
+        self.p = p
+        self._generator = generator
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, y: any shape."""
+        if self.p == 0 or not self.training:
+            return x
+        generator = self._generator or random.default_generator
+        return ops.dropout(x, generator.key(), p=self.p)
+
+    def _describe(self) -> str:
+        return str(self.p)
