@@ -1,0 +1,23 @@
+"""Optimizers, gradient clipping and learning-rate schedules."""
+
+from framework.optim.clip import clip_by_global_norm, clip_by_norm, clip_by_value
+from framework.optim.optimizer import Optimizer
+from framework.optim.optimizers import SGD, Adam, AdamW, Momentum
+from framework.optim.schedules import Constant, Cosine, MultiStep, Piecewise, Polynomial, Schedule
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Constant",
+    "Cosine",
+    "Momentum",
+    "MultiStep",
+    "Optimizer",
+    "Piecewise",
+    "Polynomial",
+    "Schedule",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
+]

@@ -1,0 +1,136 @@
+"""Optimizer: updates named parameters from their gradients, eagerly or inside a traced Program.
+
+Slots (momentum and the like), the learning rate and the step counter are persistable tensors, so that a Program reads
+and updates them in place and a new learning rate needs no new trace.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from framework import ops
+from framework.autograd.tape import no_grad
+from framework.errors import AttributeValueError, CheckpointError
+from framework.tensor import Tensor, tensor
+
+
+def _persistable(array: np.ndarray, name: str) -> Tensor:
+    t = tensor(array)
+    t.persistable, t.name = True, name
+    return t
+
+
+class Optimizer(ABC):
+    """Base of all optimizers.
+
+    Args:
+        params: (name, parameter) pairs, as from `model.named_parameters()`; frozen ones are left out.
+        lr: learning rate where `step()` is called without one.
+        weight_decay: L2 penalty (added to the gradient; decoupled in AdamW).
+        decay_vectors: also decay parameters with fewer than two axes: biases and norms' scales. Off, as is usual.
+        lr_multipliers: factor on the learning rate by name pattern such as `backbone.*`; the first that fits counts.
+
+    Attributes:
+        lr: float32 [], the learning rate; `set_lr` changes it.
+        steps: int64 [], updates done.
+    """
+
+    slot_names: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        params: Iterable[tuple[str, Tensor]],
+        lr: float = 0.01,
+        weight_decay: float = 0.0,
+        decay_vectors: bool = False,
+        lr_multipliers: Mapping[str, float] | None = None,
+    ) -> None:
+        if weight_decay < 0:
+            raise AttributeValueError(f"{type(self).__name__}: weight_decay is {weight_decay}; it must be 0 or more")
+        self._params = {name: p for name, p in params if p.requires_grad}
+        if not self._params:
+            raise AttributeValueError(f"{type(self).__name__}: there are no parameters to train")
+        self._decay = {n: weight_decay if decay_vectors or p.ndim > 1 else 0.0 for n, p in self._params.items()}
+        self._factor = self._factors(lr_multipliers or {})
+        self.lr = _persistable(np.array(lr, np.float32), "optimizer/lr")
+        self.steps = _persistable(np.array(0, np.int64), "optimizer/steps")
+        self._slots = {
+            slot: {
+                n: _persistable(np.zeros(p.shape, p.dtype), f"optimizer/{slot}/{n}") for n, p in self._params.items()
+            }
+            for slot in self.slot_names
+        }
+
+    def _factors(self, patterns: Mapping[str, float]) -> dict[str, float]:
+        unused = [p for p in patterns if not fnmatch.filter(self._params, p)]
+        if unused:
+            raise AttributeValueError(
+                f"{type(self).__name__}: lr_multipliers: no parameter is called '{unused[0]}'; "
+                f"names look like {', '.join(list(self._params)[:3])}"
+            )
+        fitting = {n: [f for p, f in patterns.items() if fnmatch.fnmatchcase(n, p)] for n in self._params}
+        return {n: factors[0] if factors else 1.0 for n, factors in fitting.items()}
+
+    @property
+    def params(self) -> dict[str, Tensor]:
+        """The parameters that are trained, by name."""
+        return dict(self._params)
+
+    def set_lr(self, lr: float) -> None:
+        """Changes the learning rate of the coming steps."""
+        self.lr.set(tensor(np.array(lr, np.float32)))
+
+    def zero_grad(self) -> None:
+        """Forgets all gradients."""
+        for p in self._params.values():
+            p.grad = None
+
+    def step(self, lr: Tensor | None = None) -> None:
+        """Updates every parameter that has a gradient.
+
+        Args:
+            lr: float32 [], in place of `self.lr`; an input of the Program when traced.
+        """
+        with no_grad():
+            rate = self.lr if lr is None else lr
+            count = self.steps + 1
+            self.steps.set(count)
+            for name, p in self._params.items():
+                if p.grad is not None:
+                    factor = self._factor[name]
+                    self._update(name, p, p.grad, rate if factor == 1.0 else rate * factor, count)
+
+    @abstractmethod
+    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor) -> None:
+        """Sets `p` and its slots to their next values; `count` is the update's number, from 1."""
+
+    def _named_state(self) -> dict[str, Tensor]:
+        slots = {f"{slot}/{n}": t for slot, by_name in self._slots.items() for n, t in by_name.items()}
+        return {"lr": self.lr, "steps": self.steps, **slots}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Learning rate, step count and slots: the live tensors by name."""
+        return self._named_state()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes up a state, copying it.
+
+        Raises:
+            CheckpointError: it belongs to another optimizer or model.
+        """
+        own = self._named_state()
+        values = {n: v if isinstance(v, Tensor) else tensor(v) for n, v in state.items()}
+        wrong = sorted(own.keys() ^ values.keys())
+        wrong += [n for n in own if n in values and (values[n].dtype, values[n].shape) != (own[n].dtype, own[n].shape)]
+        if wrong:
+            raise CheckpointError(
+                f"{type(self).__name__}: this state is of another optimizer or model; {len(wrong)} entries do not fit, "
+                f"the first is '{wrong[0]}'"
+            )
+        for name, t in own.items():
+            t.set(ops.copy(values[name]))

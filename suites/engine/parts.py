@@ -1,0 +1,14 @@
+"""What the engine offers to every config: optimizers and schedules of the core, by role."""
+
+from framework import optim
+from suites.engine.registry import register, register_role
+
+register_role("optimizer", optim.Optimizer, supplied=("params",), doc="Updates the weights from their gradients.")
+register_role(
+    "schedule", optim.Schedule, supplied=("total_steps", "batch_size"), doc="Learning rate as a function of the step."
+)
+
+for _optimizer in (optim.SGD, optim.Momentum, optim.Adam, optim.AdamW):
+    register("optimizer")(_optimizer)
+for _schedule in (optim.Constant, optim.Cosine, optim.MultiStep, optim.Piecewise, optim.Polynomial):
+    register("schedule")(_schedule)
