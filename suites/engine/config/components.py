@@ -113,7 +113,7 @@ class Section(Slot):
         try:
             self.target(**self.arguments.build(_given(node, path), path))
         except AttributeValueError as error:
-            yield Problem(node.origin, path, str(error))
+            yield Problem(node.origin, path, str(error).removeprefix(f"{format_path(path)}: "))
 
     def build(self, node: Node, path: Path) -> Any:
         where = f"{node.origin}: {format_path(path)}"

@@ -98,4 +98,4 @@ def construct(target: Callable[..., T], arguments: dict[str, Any], supplied: dic
     try:
         return target(**given)
     except AttributeValueError as error:
-        raise ConfigError(f"{where}: {error}") from error
+        raise ConfigError(f"{where}: {str(error).removeprefix(where.rpartition(' ')[2] + ': ')}") from error

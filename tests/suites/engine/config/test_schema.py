@@ -184,5 +184,7 @@ def test_what_a_plain_section_refuses_is_a_problem_of_the_check_already(registry
     with pytest.raises(ConfigError, match=r"^value from code: limits: low is 20; it must be at most high, 10$"):
         build_value({"low": 20}, Limits, registry=Registry())
     slot = slot_of(WithPart, registry)
+    wrong = from_plain({"limits": {"low": 20}, "part": {"type": "Crop"}}, Origin("x"))
+    assert [str(p) for p in slot.problems(wrong, ())] == ["x: limits: low is 20; it must be at most high, 10"]
     good = from_plain({"limits": {"low": 3}, "part": {"type": "Crop"}}, Origin("x"))
     assert list(slot.problems(good, ())) == []
