@@ -3,7 +3,7 @@
 from framework import optim
 from suites.engine.registry import register, register_role
 
-register_role("optimizer", optim.Optimizer, supplied=("params",), doc="Updates the weights from their gradients.")
+register_role("optimizer", optim.Optimizer, supplied=("params", "lr"), doc="Updates the weights from their gradients.")
 register_role(
     "schedule", optim.Schedule, supplied=("total_steps", "batch_size"), doc="Learning rate as a function of the step."
 )

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from suites.engine.config import load_config
-from suites.engine.config.components import Component
+from framework.optim import Optimizer, Schedule
+from suites.engine.config import Factory, load_config
 from suites.engine.config.files import read_merged
+from suites.engine.config.nodes import Origin, from_plain
+from suites.engine.config.typehints import slot_of
 from suites.engine.registry import REGISTRY, load_suites, suite_names
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
@@ -26,9 +28,14 @@ def test_a_leaf_has_only_right_values(path):
 @pytest.mark.parametrize("path", SCHEDULES, ids=name)
 def test_a_base_schedule_gives_only_arguments_that_its_type_takes(path):
     load_suites(suite_names())
-    if not REGISTRY.names("schedule"):
-        pytest.skip("no schedule is registered yet")
     section = read_merged(path).value["schedule"]
-    problems = Component("schedule", REGISTRY).problems(section, ("schedule",))
+    problems = slot_of(Factory[Schedule], REGISTRY).problems(section, ("schedule",))
     wrong = [problem.text for problem in problems if "which is missing" not in problem.text]  # leaves say the rest
     assert not wrong
+
+
+def test_the_rate_of_an_optimizer_comes_from_the_schedule_alone():
+    load_suites(suite_names())
+    slot = slot_of(Factory[Optimizer], REGISTRY)
+    (problem,) = slot.problems(from_plain({"type": "Momentum", "lr": 0.1}, Origin("x.yml", 3)), ("optimizer",))
+    assert str(problem) == "x.yml:3: optimizer.lr: 'lr' of Momentum is supplied by the code that builds it; remove it"
