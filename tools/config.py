@@ -71,7 +71,7 @@ def diff_command(arguments: argparse.Namespace) -> int:
 
 def parse(words: list[str] | None) -> argparse.Namespace:
     """Read the command line; `arguments.command` is the function to call."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(prog="config.py", description=__doc__.splitlines()[0] if __doc__ else None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, function: object, text: str, *positional: str) -> argparse.ArgumentParser:

@@ -1,38 +1,59 @@
 """`tools/config.py` answers on the command line; errors are one line of text and exit status 2."""
 
+import runpy
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "config.py"
+
+
+@dataclass
+class Result:
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 @pytest.fixture
-def tool(tmp_path):
-    """Run the tool as a user does, in a folder with two small configs."""
+def folder(tmp_path, monkeypatch):
+    """A working folder with two small configs."""
     (tmp_path / "base.yml").write_text("suite: detection\nmodel: {type: A, size: 3}\n")
     (tmp_path / "x.yml").write_text("extends: base.yml\nmodel:\n  size: 5e-1\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(ROOT / "tools" / "config.py"), *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+
+@pytest.fixture
+def tool(folder, capsys):
+    """Call the tool's main function with the words of a command line."""
+    main = runpy.run_path(str(TOOL))["main"]
+
+    def run(*words: str) -> Result:
+        try:
+            status = main(list(words))
+        except SystemExit as exit_:
+            status = exit_.code
+        return Result(status, *capsys.readouterr())
 
     return run
 
 
-def test_show_prints_yaml_that_can_be_loaded_again(tool, tmp_path):
+def test_it_runs_from_any_folder_without_being_installed(folder):
+    command = [sys.executable, str(TOOL), "explain", "x.yml", "model.size"]
+    shown = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    assert shown.stdout == "model.size = 0.5\n  set by x.yml:3\n  overrode 3 from base.yml:2\n"
+
+
+def test_show_prints_yaml_that_can_be_loaded_again(tool, folder):
     shown = tool("show", "x.yml", "-o", "model.name=a b")
     assert shown.returncode == 0
     assert shown.stdout.startswith("suite: detection\nmodel: {type: A, size: 0.5, name: a b}\n# digest ")
-    (tmp_path / "again.yml").write_text(shown.stdout)
+    (folder / "again.yml").write_text(shown.stdout)
     assert tool("show", "again.yml").stdout == shown.stdout
-
-
-def test_explain_prints_file_and_line(tool):
-    shown = tool("explain", "x.yml", "model.size")
-    assert shown.stdout == "model.size = 0.5\n  set by x.yml:3\n  overrode 3 from base.yml:2\n"
 
 
 def test_diff_prints_changes_and_tells_by_its_exit_status(tool):
