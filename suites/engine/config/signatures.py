@@ -18,7 +18,7 @@ REQUIRED: Any = inspect.Parameter.empty
 
 _FIXED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _SECTION = re.compile(r"^(\w[\w ]*):\s*$")
-_ARGUMENT = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_ARGUMENT = re.compile(r"^(\w+(?:, \w+)*)(?:\s*\([^)]*\))?:\s*(.*)$")
 
 
 @dataclass(frozen=True)
@@ -148,23 +148,26 @@ def _argument_docs(target: Callable[..., Any]) -> dict[str, str]:
 
 
 def parse_arguments(docstring: str) -> dict[str, str]:
-    """Argument name to text, from the `Args:` and `Attributes:` sections of a Google-style docstring."""
+    """Argument name to text, from the `Args:` and `Attributes:` sections of a Google-style docstring.
+
+    A line such as ``low, high: Limits.`` documents both names.
+    """
     docs: dict[str, str] = {}
-    inside, indent, name = False, 0, ""
+    inside, indent = False, 0
+    names: list[str] = []
     for line in docstring.splitlines():
         stripped = line.strip()
         depth = len(line) - len(line.lstrip())
         if stripped and depth == 0:
             section = _SECTION.match(line)
-            inside, indent = section is not None and section[1] in ("Args", "Attributes"), 0
+            inside, indent, names = section is not None and section[1] in ("Args", "Attributes"), 0, []
         elif inside and stripped:
             indent = indent or depth
             argument = _ARGUMENT.match(stripped) if depth == indent else None
             if argument:
-                name = argument[1]
-                docs[name] = argument[2]
-            elif name in docs:
-                docs[name] = f"{docs[name]} {stripped}".strip()
+                names = argument[1].split(", ")
+            for name in names:
+                docs[name] = argument[2] if argument else f"{docs[name]} {stripped}".strip()
     return docs
 
 

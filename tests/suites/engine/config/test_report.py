@@ -4,6 +4,7 @@ import pytest
 
 from framework.errors import ConfigError
 from suites.engine.config.report import diff_lines, explain_text, help_text, list_text
+from suites.engine.config.signatures import parse_arguments
 from tests.suites.engine.config.world import GOOD
 
 
@@ -104,3 +105,27 @@ def test_diff_sees_the_order_of_a_pipeline(load):
     one = load(GOOD, "data.train.transforms=[{id: a, type: Crop}, {id: b, type: Crop}]")
     two = load(GOOD, "data.train.transforms=[{id: b, type: Crop}, {id: a, type: Crop}]")
     assert diff_lines(one, two) == ["~ data.train.transforms order: a, b -> b, a"]
+
+
+def test_argument_documentation_is_read_from_google_style_docstrings():
+    doc = """Does it.
+
+Args:
+    one: First
+        line: and second.
+    low, high (int): Limits.
+
+    last: After a blank line.
+
+Returns:
+    other: Not an argument.
+
+Attributes:
+    field: Of a dataclass."""
+    assert parse_arguments(doc) == {
+        "one": "First line: and second.",
+        "low": "Limits.",
+        "high": "Limits.",
+        "last": "After a blank line.",
+        "field": "Of a dataclass.",
+    }
