@@ -65,47 +65,41 @@ void by_blocks(const Product<T>& g) {
 }
 
 // Too few elements of C to share among threads, each a long sum.
-bool is_deep(int64_t M, int64_t N, int64_t K) {
-  return M * N <= 256 * 256 && K >= 8 * std::max(M, N) && K >= 2048;
-}
+bool is_deep(int64_t M, int64_t N, int64_t K) { return M * N <= 256 * 256 && K >= 8 * std::max(M, N) && K >= 2048; }
 
 }  // namespace
 
 template <class T>
-void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda, const T* B,
-          int64_t ldb, T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue) {
+void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
+          T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue) {
   const Product<T> g{ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue};
   if (ta || is_deep(M, N, K) || K == 0) return by_blocks(g);
   const int64_t width = kPanelWidth<T>;
-  const int64_t chunk =
-      std::max<int64_t>(1, kPackedBytes / (static_cast<int64_t>(sizeof(T)) * K * width)) * width;
+  const int64_t chunk = std::max<int64_t>(1, kPackedBytes / (static_cast<int64_t>(sizeof(T)) * K * width)) * width;
   for (int64_t n0 = 0; n0 < N; n0 += chunk) by_rows(g, n0, std::min(chunk, N - n0));
 }
 
 template <class T>
-void batched_gemm(int64_t batch, bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A,
-                  int64_t lda, int64_t stride_a, const T* B, int64_t ldb, int64_t stride_b, T beta, T* C,
-                  int64_t ldc, int64_t stride_c, const Epilogue<T>& epilogue) {
+void batched_gemm(int64_t batch, bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda,
+                  int64_t stride_a, const T* B, int64_t ldb, int64_t stride_b, T beta, T* C, int64_t ldc,
+                  int64_t stride_c, const Epilogue<T>& epilogue) {
   // Many small products share the threads one by one, few large ones each use all threads.
   const int64_t work = std::max<int64_t>(1, M * N * K);
-  const int64_t grain =
-      work >= (int64_t{1} << 26) || batch < 8 ? batch : std::max<int64_t>(1, (1 << 20) / work);
+  const int64_t grain = work >= (int64_t{1} << 26) || batch < 8 ? batch : std::max<int64_t>(1, (1 << 20) / work);
   parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       Epilogue<T> e = epilogue;
       if (e.residual) e.residual += i * stride_c;
-      gemm(ta, tb, M, N, K, alpha, A + i * stride_a, lda, B + i * stride_b, ldb, beta, C + i * stride_c, ldc,
-           e);
+      gemm(ta, tb, M, N, K, alpha, A + i * stride_a, lda, B + i * stride_b, ldb, beta, C + i * stride_c, ldc, e);
     }
   });
 }
 
-#define PADDOCK_INSTANTIATE(T)                                                                             \
-  template void gemm<T>(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T, \
-                        T*, int64_t, const Epilogue<T>&);                                                  \
-  template void batched_gemm<T>(int64_t, bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t,      \
-                                int64_t, const T*, int64_t, int64_t, T, T*, int64_t, int64_t,              \
-                                const Epilogue<T>&);
+#define PADDOCK_INSTANTIATE(T)                                                                                 \
+  template void gemm<T>(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T, T*, \
+                        int64_t, const Epilogue<T>&);                                                          \
+  template void batched_gemm<T>(int64_t, bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, int64_t, \
+                                const T*, int64_t, int64_t, T, T*, int64_t, int64_t, const Epilogue<T>&);
 PADDOCK_INSTANTIATE(float)
 PADDOCK_INSTANTIATE(double)
 #undef PADDOCK_INSTANTIATE

@@ -21,14 +21,14 @@ struct Epilogue {
 // op(A) is [M, K], op(B) is [K, N], C is [M, N]. ta: A is stored as [K, M]; tb: B is stored as [N, K].
 // lda, ldb, ldc: elements from one stored row to the next. With beta 0, C is not read. K may be 0.
 template <class T>
-void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda, const T* B,
-          int64_t ldb, T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue = {});
+void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
+          T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue = {});
 
 // `batch` products; matrix i of A starts at A + i * stride_a, and so on. A stride of 0 shares a matrix (not
 // C's).
 template <class T>
-void batched_gemm(int64_t batch, bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A,
-                  int64_t lda, int64_t stride_a, const T* B, int64_t ldb, int64_t stride_b, T beta, T* C,
-                  int64_t ldc, int64_t stride_c, const Epilogue<T>& epilogue = {});
+void batched_gemm(int64_t batch, bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda,
+                  int64_t stride_a, const T* B, int64_t ldb, int64_t stride_b, T beta, T* C, int64_t ldc,
+                  int64_t stride_c, const Epilogue<T>& epilogue = {});
 
 }  // namespace paddock::cpu

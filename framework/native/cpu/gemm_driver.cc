@@ -27,7 +27,7 @@ struct DepthBlock {
 
 std::vector<DepthBlock> depth_blocks(int64_t taps, int64_t length, int64_t depth) {
   std::vector<DepthBlock> blocks;
-  if (length * 2 > depth) {
+  if (taps > 0 && length * 2 > depth) {
     const int64_t parts = ceil_div(length, depth);
     for (int64_t t = 0; t < taps; ++t)
       for (int64_t i = 0; i < parts; ++i) {
@@ -35,7 +35,8 @@ std::vector<DepthBlock> depth_blocks(int64_t taps, int64_t length, int64_t depth
         blocks.push_back({t, 1, begin, end - begin});
       }
   } else {
-    const int64_t most = depth / std::max<int64_t>(length, 1), parts = ceil_div(taps, most);
+    const int64_t most = std::max<int64_t>(1, depth / std::max<int64_t>(length, 1)),
+                  parts = std::max<int64_t>(1, ceil_div(taps, most));
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t begin = i * taps / parts, end = (i + 1) * taps / parts;
       blocks.push_back({begin, end - begin, 0, length});
@@ -128,8 +129,7 @@ void multiply_rows(const RowsProduct<T>& p) {
   parallel_for(bands * groups, 1, [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
       const int64_t begin = (i / groups) * task.rows, panel = (i % groups) * task.panels;
-      rows_task(p, blocks, begin, std::min(task.rows, p.M - begin), panel,
-                std::min(panel + task.panels, panels));
+      rows_task(p, blocks, begin, std::min(task.rows, p.M - begin), panel, std::min(panel + task.panels, panels));
     }
   });
 }
@@ -151,8 +151,7 @@ BlockPlan block_plan(int64_t M, int64_t N, int64_t K) {
   const int64_t blocks = plan.row_blocks * plan.column_blocks;
   if (blocks < kTasksWanted) {
     const int64_t by_work = M * N * K / kTaskOperations;
-    plan.slices =
-        std::max<int64_t>(1, std::min({ceil_div(kTasksWanted, blocks), K / (4 * kDepth<T>), by_work}));
+    plan.slices = std::max<int64_t>(1, std::min({ceil_div(kTasksWanted, blocks), K / (4 * kDepth<T>), by_work}));
   }
   return plan;
 }
@@ -170,8 +169,7 @@ struct BlockTask {
   void run() const {
     // An odd number of cache lines a row keeps the rows of packed A in different cache sets.
     const int64_t line = 64 / static_cast<int64_t>(sizeof(T)), stride = (ceil_div(rows, line) | 1) * line;
-    Scratch packed_a(stride * kDepth<T> * sizeof(T)),
-        packed_b(packed_size<T>(kDepth<T>, columns) * sizeof(T));
+    Scratch packed_a(stride * kDepth<T> * sizeof(T)), packed_b(packed_size<T>(kDepth<T>, columns) * sizeof(T));
     std::vector<T*> c_rows(rows);
     // finish_row wants pointers to column 0 of the whole matrix for the bias.
     for (int64_t i = 0; i < rows; ++i) c_rows[i] = c + i * ldc - n0;
@@ -240,8 +238,7 @@ void multiply_blocks(const BlockProduct<T>& p) {
   const int64_t panels = ceil_div(p.N, kPanelWidth<T>);
   parallel_for(blocks * plan.slices, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t slice = i / blocks, row = i % blocks / plan.column_blocks,
-                    column = i % plan.column_blocks;
+      const int64_t slice = i / blocks, row = i % blocks / plan.column_blocks, column = i % plan.column_blocks;
       const int64_t m0 = row * p.M / plan.row_blocks, m1 = (row + 1) * p.M / plan.row_blocks;
       const int64_t n0 = column * panels / plan.column_blocks * kPanelWidth<T>;
       const int64_t n1 = std::min(p.N, (column + 1) * panels / plan.column_blocks * kPanelWidth<T>);

@@ -22,8 +22,8 @@ inline void copy_rows(const T* src, int64_t src_stride, int64_t rows, int64_t co
 
 // dst[k, j] = src[j, k] for j < columns, zeros for the rest of the width.
 template <class T>
-inline void copy_transposed(const T* src, int64_t src_stride, int64_t rows, int64_t columns, T* dst,
-                            int64_t width, int64_t dst_stride) {
+inline void copy_transposed(const T* src, int64_t src_stride, int64_t rows, int64_t columns, T* dst, int64_t width,
+                            int64_t dst_stride) {
   using V = Vec<T>;
   constexpr int64_t n = V::kSize;
   for (int64_t j = 0; j < width; j += n)
@@ -40,8 +40,8 @@ inline void copy_transposed(const T* src, int64_t src_stride, int64_t rows, int6
 
 // A panel of op(B): rows [k0, k0 + rows) and `columns` columns from n0 on.
 template <class T>
-inline void pack_b(bool transposed, const T* B, int64_t ldb, int64_t k0, int64_t rows, int64_t n0,
-                   int64_t columns, T* dst, int64_t width) {
+inline void pack_b(bool transposed, const T* B, int64_t ldb, int64_t k0, int64_t rows, int64_t n0, int64_t columns,
+                   T* dst, int64_t width) {
   if (transposed)
     copy_transposed(B + n0 * ldb + k0, ldb, rows, columns, dst, width, width);
   else

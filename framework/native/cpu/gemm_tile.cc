@@ -6,27 +6,11 @@
 namespace paddock::cpu {
 namespace {
 
-template <class T>
-PADDOCK_INLINE Vec<T> activate(Vec<T> x, const Epilogue<T>& e) {
-  using V = Vec<T>;
-  switch (e.activation) {
-    case Activation::kNone:
-      return x;
-    case Activation::kRelu:
-      return select(x < V::zero(), V::zero(), x);
-    case Activation::kRelu6:
-      return select(V::broadcast(T(6)) < x, V::broadcast(T(6)), select(x < V::zero(), V::zero(), x));
-    case Activation::kLeakyRelu:
-      return select(x < V::zero(), x * V::broadcast(e.slope), x);
-  }
-  return x;
-}
-
 template <class T, int kRows, int kVecs>
 __attribute__((noinline)) void finish_tile(const T* sums, const Tile<T>& t) {
   for (int i = 0; i < kRows; ++i)
-    finish_row(sums + i * kVecs * Vec<T>::kSize, t.c[i] + t.column, t.column, t.columns, t.alpha, t.beta,
-               t.epilogue, t.residual_shift);
+    finish_row(sums + i * kVecs * Vec<T>::kSize, t.c[i] + t.column, t.column, t.columns, t.alpha, t.beta, t.epilogue,
+               t.residual_shift);
 }
 
 template <class T, int kRows, int kVecs>
@@ -88,8 +72,7 @@ void by_rows(const Tile<T>& t) {
     const T* a[kRows];
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) a[i] = t.a_rows[tap * t.a_stride + i] + t.a_offset;
-    for (int64_t k = 0; k < length; ++k, b += b_stride)
-      step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i][k]; });
+    for (int64_t k = 0; k < length; ++k, b += b_stride) step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i][k]; });
   }
   store_tile(sum, t);
 }
@@ -108,8 +91,7 @@ void by_columns(const Tile<T>& t) {
 template <class T, int kVecs, int... kRow>
 TileKernel<T> pick(int64_t rows, bool columns, std::integer_sequence<int, kRow...>) {
   static constexpr std::array<TileKernel<T>, sizeof...(kRow)> rows_table{by_rows<T, kRow + 1, kVecs>...};
-  static constexpr std::array<TileKernel<T>, sizeof...(kRow)> columns_table{
-      by_columns<T, kRow + 1, kVecs>...};
+  static constexpr std::array<TileKernel<T>, sizeof...(kRow)> columns_table{by_columns<T, kRow + 1, kVecs>...};
   return (columns ? columns_table : rows_table)[static_cast<size_t>(rows - 1)];
 }
 
@@ -135,8 +117,8 @@ TileKernel<T> tile_kernel_by_columns(int64_t rows, int64_t vecs) {
 }
 
 template <class T>
-void finish_row(const T* sum, T* c, int64_t column, int64_t columns, T alpha, T beta,
-                const Epilogue<T>* epilogue, int64_t residual_shift) {
+void finish_row(const T* sum, T* c, int64_t column, int64_t columns, T alpha, T beta, const Epilogue<T>* epilogue,
+                int64_t residual_shift) {
   using V = Vec<T>;
   const V scale = V::broadcast(alpha), keep = V::broadcast(beta);
   for (int64_t j = 0; j < columns; j += V::kSize) {

@@ -58,10 +58,27 @@ TileKernel<T> tile_kernel_by_rows(int64_t rows, int64_t vecs);
 template <class T>
 TileKernel<T> tile_kernel_by_columns(int64_t rows, int64_t vecs);
 
+// The activation of an epilogue.
+template <class T>
+PADDOCK_INLINE Vec<T> activate(Vec<T> x, const Epilogue<T>& e) {
+  using V = Vec<T>;
+  switch (e.activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return select(x < V::zero(), V::zero(), x);
+    case Activation::kRelu6:
+      return select(V::broadcast(T(6)) < x, V::broadcast(T(6)), select(x < V::zero(), V::zero(), x));
+    case Activation::kLeakyRelu:
+      return select(x < V::zero(), x * V::broadcast(e.slope), x);
+  }
+  return x;
+}
+
 // c[j] = activation(alpha * sum[j] + beta * c[j] + bias[j] + residual[j]) for j < columns. `epilogue` may be
 // null.
 template <class T>
-void finish_row(const T* sum, T* c, int64_t column, int64_t columns, T alpha, T beta,
-                const Epilogue<T>* epilogue, int64_t residual_shift);
+void finish_row(const T* sum, T* c, int64_t column, int64_t columns, T alpha, T beta, const Epilogue<T>* epilogue,
+                int64_t residual_shift);
 
 }  // namespace paddock::cpu

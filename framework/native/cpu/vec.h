@@ -52,9 +52,7 @@ struct Vec {
 
   static PADDOCK_INLINE Vec zero() { return {Native{}}; }
   static PADDOCK_INLINE Vec broadcast(T x) { return {x - Native{}}; }
-  static PADDOCK_INLINE Vec load(const T* p) {
-    return {*reinterpret_cast<const typename VecTypes<T>::Unaligned*>(p)};
-  }
+  static PADDOCK_INLINE Vec load(const T* p) { return {*reinterpret_cast<const typename VecTypes<T>::Unaligned*>(p)}; }
   PADDOCK_INLINE void store(T* p) const { *reinterpret_cast<typename VecTypes<T>::Unaligned*>(p) = v; }
 
   // The first n of kSize lanes (0 <= n <= kSize); memory beyond them is not touched, lanes beyond them are 0.
@@ -122,33 +120,17 @@ PADDOCK_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
 
 // a < b ? a : b and a > b ? a : b: where a lane of either is NaN the result is b's lane.
 #if defined(__AVX512F__)
-PADDOCK_INLINE Vec<float> min(Vec<float> a, Vec<float> b) {
-  return {(Vec<float>::Native)_mm512_min_ps(a.v, b.v)};
-}
-PADDOCK_INLINE Vec<float> max(Vec<float> a, Vec<float> b) {
-  return {(Vec<float>::Native)_mm512_max_ps(a.v, b.v)};
-}
-PADDOCK_INLINE Vec<double> min(Vec<double> a, Vec<double> b) {
-  return {(Vec<double>::Native)_mm512_min_pd(a.v, b.v)};
-}
-PADDOCK_INLINE Vec<double> max(Vec<double> a, Vec<double> b) {
-  return {(Vec<double>::Native)_mm512_max_pd(a.v, b.v)};
-}
+PADDOCK_INLINE Vec<float> min(Vec<float> a, Vec<float> b) { return {(Vec<float>::Native)_mm512_min_ps(a.v, b.v)}; }
+PADDOCK_INLINE Vec<float> max(Vec<float> a, Vec<float> b) { return {(Vec<float>::Native)_mm512_max_ps(a.v, b.v)}; }
+PADDOCK_INLINE Vec<double> min(Vec<double> a, Vec<double> b) { return {(Vec<double>::Native)_mm512_min_pd(a.v, b.v)}; }
+PADDOCK_INLINE Vec<double> max(Vec<double> a, Vec<double> b) { return {(Vec<double>::Native)_mm512_max_pd(a.v, b.v)}; }
 PADDOCK_INLINE Vec<float> sqrt(Vec<float> a) { return {(Vec<float>::Native)_mm512_sqrt_ps(a.v)}; }
 PADDOCK_INLINE Vec<double> sqrt(Vec<double> a) { return {(Vec<double>::Native)_mm512_sqrt_pd(a.v)}; }
 #elif defined(__AVX2__) && defined(__FMA__)
-PADDOCK_INLINE Vec<float> min(Vec<float> a, Vec<float> b) {
-  return {(Vec<float>::Native)_mm256_min_ps(a.v, b.v)};
-}
-PADDOCK_INLINE Vec<float> max(Vec<float> a, Vec<float> b) {
-  return {(Vec<float>::Native)_mm256_max_ps(a.v, b.v)};
-}
-PADDOCK_INLINE Vec<double> min(Vec<double> a, Vec<double> b) {
-  return {(Vec<double>::Native)_mm256_min_pd(a.v, b.v)};
-}
-PADDOCK_INLINE Vec<double> max(Vec<double> a, Vec<double> b) {
-  return {(Vec<double>::Native)_mm256_max_pd(a.v, b.v)};
-}
+PADDOCK_INLINE Vec<float> min(Vec<float> a, Vec<float> b) { return {(Vec<float>::Native)_mm256_min_ps(a.v, b.v)}; }
+PADDOCK_INLINE Vec<float> max(Vec<float> a, Vec<float> b) { return {(Vec<float>::Native)_mm256_max_ps(a.v, b.v)}; }
+PADDOCK_INLINE Vec<double> min(Vec<double> a, Vec<double> b) { return {(Vec<double>::Native)_mm256_min_pd(a.v, b.v)}; }
+PADDOCK_INLINE Vec<double> max(Vec<double> a, Vec<double> b) { return {(Vec<double>::Native)_mm256_max_pd(a.v, b.v)}; }
 PADDOCK_INLINE Vec<float> sqrt(Vec<float> a) { return {(Vec<float>::Native)_mm256_sqrt_ps(a.v)}; }
 PADDOCK_INLINE Vec<double> sqrt(Vec<double> a) { return {(Vec<double>::Native)_mm256_sqrt_pd(a.v)}; }
 #else
@@ -195,8 +177,7 @@ PADDOCK_INLINE void Vec<double>::store_n(double* p, int64_t n) const {
 }
 #elif defined(__AVX2__) && defined(__FMA__)
 PADDOCK_INLINE __m256i first_lanes32(int64_t n) {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
-                            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 PADDOCK_INLINE __m256i first_lanes64(int64_t n) {
   return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
