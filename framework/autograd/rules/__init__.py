@@ -1,5 +1,11 @@
 """Gradient rules, one line an operator, one file a family (as in framework/native/ops/)."""
 
 from framework.autograd.rules import elementwise as elementwise
+from framework.autograd.rules import norm as norm
+from framework.autograd.rules import optim as optim
+from framework.autograd.rules import pool as pool
+from framework.autograd.rules import random as random
 from framework.autograd.rules import reduce as reduce
+from framework.autograd.rules import resize as resize
 from framework.autograd.rules import shape as shape
+from framework.autograd.rules import softmax as softmax

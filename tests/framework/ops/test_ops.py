@@ -44,7 +44,7 @@ def test_forward_equals_the_reference(spec, i, dtype):
         if spec.exact or g.dtype.kind != "f":
             np.testing.assert_array_equal(g, e.astype(g.dtype))
         else:
-            eps = float(np.finfo(dtype).eps)
+            eps = float(np.finfo(g.dtype).eps)
             np.testing.assert_allclose(g, e, rtol=spec.roundings * eps, atol=spec.roundings * eps * magnitude)
 
 

@@ -1,0 +1,5 @@
+"""Optimizer steps are the end of a step: nothing differentiates through them."""
+
+from framework.autograd.rule_table import no_gradient
+
+no_gradient("it updates a parameter or its average", "sgd_step", "momentum_step", "adam_step", "ema_step")

@@ -1,0 +1,31 @@
+"""Gradients of framework/native/ops/pool.cc: linear in what flows back, so each family closes on itself."""
+
+from framework import ops
+from framework.autograd.rule_table import rule
+
+rule(
+    "max_pool2d",
+    x=lambda dy, x, kernel, stride, padding, ceil_mode: ops.max_pool2d_grad(dy, x, kernel, stride, padding, ceil_mode),
+)
+rule(
+    "max_pool2d_grad",
+    dy=lambda ddx, x, kernel, stride, padding, ceil_mode: ops.max_pool2d_pick(
+        ddx, x, kernel, stride, padding, ceil_mode
+    ),
+)
+rule(
+    "max_pool2d_pick",
+    v=lambda dy, x, kernel, stride, padding, ceil_mode: ops.max_pool2d_grad(dy, x, kernel, stride, padding, ceil_mode),
+)
+rule(
+    "avg_pool2d",
+    x=lambda dy, x, kernel, stride, padding, ceil_mode, count_include_pad: ops.avg_pool2d_grad(
+        dy, x, kernel, stride, padding, ceil_mode, count_include_pad
+    ),
+)
+rule(
+    "avg_pool2d_grad",
+    dy=lambda ddx, kernel, stride, padding, ceil_mode, count_include_pad: ops.avg_pool2d(
+        ddx, kernel, stride, padding, ceil_mode, count_include_pad
+    ),
+)

@@ -1,0 +1,76 @@
+// Pooling over windows of images [N, H, W, C]; P Q stand for the output's height and width.
+#include "ops/window.h"
+
+namespace paddock {
+namespace {
+
+OpDef& window_attrs(OpDef& op) {
+  return op.attr("kernel", AttrType::kInts, "Height and width of the window: one number or two.")
+      .attr("stride", AttrType::kInts, Ints{}, "Step between windows: one number or two; empty: the kernel.")
+      .attr("padding", AttrType::kInts, Ints{0},
+            "Border: one number, (height, width) or (top, bottom, left, right); less than the kernel.")
+      .attr("ceil_mode", AttrType::kBool, false,
+            "Also take a last window that leaves the padded input, when it starts in the input or before it.");
+}
+
+OpDef& average_attrs(OpDef& op) {
+  return window_attrs(op).attr("count_include_pad", AttrType::kBool, true,
+                               "Divide by the window's extent with its padding, not by the pixels in it.");
+}
+
+Shape pooled_shape(const InferContext& c, const Shape& x) {
+  Windows w = windows_of(c, x);
+  return {w.images, w.h.out, w.w.out, w.channels};
+}
+
+void infer_pool(InferContext& c) {
+  c.expect_floating("x");
+  c.expect_rank("x", 4);
+  c.out(0, pooled_shape(c, c.shape("x")), c.in("x").dtype);
+}
+
+// dy has the pooled shape of input `like`, whose shape the output takes.
+void infer_pool_grad(InferContext& c, std::string_view like) {
+  c.expect_floating("dy");
+  c.expect_same_dtype();
+  c.expect_rank(like, 4);
+  c.expect_shape("dy", pooled_shape(c, c.shape(like)));
+  c.out(0, c.shape(like), c.in(like).dtype);
+}
+
+[[maybe_unused]] OpDef& op_max_pool2d = window_attrs(
+    define_op("max_pool2d", "x -> y", __FILE__)
+        .doc("The largest value of each window; NaN where a window holds one.  x: [N, H, W, C]; y: [N, P, Q, C] with "
+             "P = floor((H + top + bottom - kernel) / stride) + 1, or ceil.")
+        .infer(&infer_pool));
+
+[[maybe_unused]] OpDef& op_max_pool2d_grad = window_attrs(
+    define_op("max_pool2d_grad", "dy, x -> dx", __FILE__)
+        .doc("Gradient of max_pool2d: each dy goes to the first largest value of its window.  dy: [N, P, Q, C]; x, dx: "
+             "[N, H, W, C].")
+        .infer([](InferContext& c) { infer_pool_grad(c, "x"); }));
+
+[[maybe_unused]] OpDef& op_max_pool2d_pick = window_attrs(
+    define_op("max_pool2d_pick", "v, x -> y", __FILE__)
+        .doc("The value of `v` where each window of `x` has its first largest value: the adjoint of max_pool2d_grad.  "
+             "v, x: [N, H, W, C]; y: [N, P, Q, C].")
+        .infer([](InferContext& c) {
+          c.expect_shape("v", c.shape("x"));
+          c.expect_same_dtype();
+          infer_pool(c);
+        }));
+
+[[maybe_unused]] OpDef& op_avg_pool2d = average_attrs(
+    define_op("avg_pool2d", "x -> y", __FILE__)
+        .doc("The mean of each window.  x: [N, H, W, C]; y: [N, P, Q, C] with P = floor((H + top + bottom - kernel) / "
+             "stride) + 1, or ceil.")
+        .infer(&infer_pool));
+
+[[maybe_unused]] OpDef& op_avg_pool2d_grad = average_attrs(
+    define_op("avg_pool2d_grad", "dy, like -> dx", __FILE__)
+        .doc("Gradient of avg_pool2d by its input, which `like` stands for.  dy: [N, P, Q, C]; like, dx: [N, H, W, C].")
+        .shape_only("like")
+        .infer([](InferContext& c) { infer_pool_grad(c, "like"); }));
+
+}  // namespace
+}  // namespace paddock

@@ -1,0 +1,179 @@
+"""framework/native/ops/pool.cc"""
+
+import math
+
+import numpy as np
+
+from framework.errors import AttributeValueError, DTypeError, ShapeError
+from tests.framework.ops.harness import Bad, Sample, normal, spec
+
+
+def _pair(v):
+    return (v, v) if np.isscalar(v) else tuple(v) * (2 // len(v))
+
+
+def _windows(shape, kernel, stride=(), padding=0, ceil_mode=False):
+    """For each output position the slices of its pixels and its extent with padding, straight from the definition."""
+    kernel = _pair(kernel)
+    stride = _pair(stride) if stride not in ((), []) else kernel
+    padding = (padding,) if np.isscalar(padding) else tuple(padding)
+    sides = {1: lambda: padding * 4, 2: lambda: (padding[0],) * 2 + (padding[1],) * 2, 4: lambda: padding}[
+        len(padding)
+    ]()
+    axes = []
+    for i in range(2):
+        size, before, after = shape[1 + i], sides[2 * i], sides[2 * i + 1]
+        count = (size + before + after - kernel[i]) / stride[i]
+        count = (math.ceil(count) if ceil_mode else math.floor(count)) + 1
+        starts = [o * stride[i] - before for o in range(count)]
+        if ceil_mode and starts[-1] >= size:
+            starts.pop()
+        axes.append([(max(0, s), min(size, s + kernel[i]), min(size + after, s + kernel[i]) - s) for s in starts])
+    return axes
+
+
+def _pool(x, reduce, windows):
+    rows, columns = windows
+    y = np.zeros((x.shape[0], len(rows), len(columns), x.shape[3]))
+    for p, (top, bottom, height) in enumerate(rows):
+        for q, (left, right, width) in enumerate(columns):
+            y[:, p, q] = reduce(x[:, top:bottom, left:right], height * width)
+    return y
+
+
+def _max_pool(x, **attrs):
+    return _pool(x, lambda w, area: w.max((1, 2)), _windows(x.shape, **attrs))
+
+
+def _avg_pool(x, count_include_pad=True, **attrs):
+    def mean(w, area):
+        return w.sum((1, 2)) / (area if count_include_pad else w.shape[1] * w.shape[2])
+
+    return _pool(x, mean, _windows(x.shape, **attrs))
+
+
+def _argmax_positions(x, attrs):
+    """(n, p, q, c) and the (row, column) of the first maximum of that window."""
+    rows, columns = _windows(x.shape, **attrs)
+    for n, p, q, c in np.ndindex(x.shape[0], len(rows), len(columns), x.shape[3]):
+        (top, bottom, _), (left, right, _) = rows[p], columns[q]
+        i, j = np.unravel_index(x[n, top:bottom, left:right, c].argmax(), (bottom - top, right - left))
+        yield (n, p, q, c), (n, top + i, left + j, c)
+
+
+def _max_pool_grad(dy, x, **attrs):
+    dx = np.zeros_like(x)
+    for window, pixel in _argmax_positions(x, attrs):
+        dx[pixel] += dy[window]
+    return dx
+
+
+def _max_pool_pick(v, x, **attrs):
+    y = np.zeros(_max_pool(x, **attrs).shape)
+    for window, pixel in _argmax_positions(x, attrs):
+        y[window] = v[pixel]
+    return y
+
+
+def _avg_pool_grad(dy, like, count_include_pad=True, **attrs):
+    rows, columns = _windows(like.shape, **attrs)
+    dx = np.zeros_like(like)
+    for p, (top, bottom, height) in enumerate(rows):
+        for q, (left, right, width) in enumerate(columns):
+            area = height * width if count_include_pad else (bottom - top) * (right - left)
+            dx[:, top:bottom, left:right] += dy[:, p : p + 1, q : q + 1] / area
+    return dx
+
+
+GEOMETRIES = [
+    ((2, 5, 6, 3), {"kernel": 2}),
+    ((1, 7, 7, 20), {"kernel": 3, "stride": 2, "padding": 1}),
+    ((1, 6, 5, 2), {"kernel": 3, "stride": 2, "ceil_mode": True}),
+    ((1, 5, 4, 2), {"kernel": (3, 2), "stride": (1, 3), "padding": (1, 0), "ceil_mode": True}),
+    ((1, 4, 4, 70), {"kernel": 2, "stride": 1, "padding": (0, 1, 0, 1)}),
+    ((1, 2, 2, 1), {"kernel": 2, "stride": 3, "padding": 1, "ceil_mode": True}),
+    ((1, 9, 8, 3), {"kernel": 2, "stride": 3}),
+    ((2, 3, 4, 2), {"kernel": (3, 4)}),
+]
+TIES = np.tile(np.array([[1.0, 3.0, 3.0], [3.0, 2.0, 3.0], [0.0, 3.0, 3.0]])[None, :, :, None], (1, 1, 1, 2))
+
+
+def _distinct(shape, seed=0):
+    """Values at least 1/8 apart, so that a window's maximum stays where it is under a small step."""
+    n = int(np.prod(shape))
+    return (np.random.default_rng([seed, n]).permutation(n) / 8.0).reshape(shape)
+
+
+def _gradient_samples(pool, values, extra=None):
+    return [
+        Sample([normal(*pool(np.zeros(shape), **attrs).shape, seed=5), values(shape)], {**attrs, **(extra or {})})
+        for shape, attrs in GEOMETRIES
+    ]
+
+
+def _errors(name, *before):
+    x = normal(1, 4, 4, 2)
+    return [
+        Bad([*before, normal(4, 4, 2)], ShapeError, rf"{name} has 3 axes", {"kernel": 2}),
+        Bad([*before, x], AttributeValueError, r"padding \(2, 2\) along the height must lie in \[0, 1\]",
+            {"kernel": 2, "padding": 2}),
+        Bad([*before, x], AttributeValueError, "kernel 0 and stride 1 .* at least 1", {"kernel": 0, "stride": 1}),
+        Bad([*before, x], AttributeValueError, "padding has 3 numbers", {"kernel": 2, "padding": (1, 1, 1)}),
+        Bad([*before, x], ShapeError, "height 4, which with padding .* less than the kernel's 5", {"kernel": 5}),
+        Bad([*before, x], AttributeValueError, "stride has 3 numbers", {"kernel": 2, "stride": (1, 1, 1)}),
+    ]  # fmt: skip
+
+
+spec(
+    "max_pool2d",
+    reference=_max_pool,
+    exact=True,
+    samples=[
+        *(Sample([_distinct(shape)], attrs) for shape, attrs in GEOMETRIES),
+        Sample([np.zeros((0, 4, 4, 3))], {"kernel": 2}),
+    ],
+    errors=[*_errors("x"), Bad([normal(1, 4, 4, 2).astype("uint8")], DTypeError, "x is uint8", {"kernel": 2})],
+)
+spec(
+    "max_pool2d_grad",
+    reference=_max_pool_grad,
+    differentiable=[0],
+    samples=[
+        *_gradient_samples(_max_pool, _distinct),
+        Sample([normal(1, 2, 2, 2), TIES], {"kernel": 2, "stride": 1}),
+        Sample([normal(1, 1, 1, 3), np.full((1, 2, 2, 3), -np.inf)], {"kernel": 2}),
+    ],
+    errors=[Bad([normal(1, 2, 2, 1), normal(1, 4, 4, 2)], ShapeError, "dy has shape .* must have", {"kernel": 2})],
+)
+spec(
+    "max_pool2d_pick",
+    reference=_max_pool_pick,
+    exact=True,
+    differentiable=[0],
+    samples=[
+        *(Sample([normal(*shape, seed=7), _distinct(shape)], attrs) for shape, attrs in GEOMETRIES[:4]),
+        Sample([normal(*TIES.shape), TIES], {"kernel": 2, "stride": 1}),
+    ],
+    errors=[Bad([normal(1, 2, 2, 1), normal(1, 4, 4, 2)], ShapeError, "v has shape .* must have", {"kernel": 2})],
+)
+spec(
+    "avg_pool2d",
+    reference=_avg_pool,
+    roundings=16,
+    samples=[
+        *(Sample([normal(*shape)], attrs) for shape, attrs in GEOMETRIES),
+        *(Sample([normal(*shape)], {**attrs, "count_include_pad": False}) for shape, attrs in GEOMETRIES[1:4]),
+        Sample([np.zeros((0, 4, 4, 3))], {"kernel": 2}),
+    ],
+    errors=_errors("x"),
+)
+spec(
+    "avg_pool2d_grad",
+    reference=_avg_pool_grad,
+    differentiable=[0],
+    samples=[
+        *_gradient_samples(_avg_pool, np.zeros),
+        *_gradient_samples(_avg_pool, np.zeros, {"count_include_pad": False})[1:4],
+    ],
+    errors=[Bad([normal(1, 2, 2, 1), normal(1, 4, 4, 2)], ShapeError, "dy has shape .* must have", {"kernel": 2})],
+)

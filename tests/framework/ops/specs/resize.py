@@ -1,0 +1,110 @@
+"""framework/native/ops/resize.cc"""
+
+import numpy as np
+
+from framework.errors import AttributeValueError, ShapeError
+from tests.framework.ops.harness import Bad, Sample, normal, spec
+
+
+def _target(shape, size, scale):
+    given = size if size else scale
+    given = (given,) if np.isscalar(given) else tuple(given)
+    given = given * (2 // len(given))
+    return given if size else tuple(int(np.floor(s * n)) for s, n in zip(given, shape[1:3], strict=True))
+
+
+def _nearest_matrix(n, out):
+    m = np.zeros((out, n))
+    m[np.arange(out), [o * n // out for o in range(out)]] = 1
+    return m
+
+
+def _linear_matrix(n, out, align_corners):
+    """Rows hold the hat function max(0, 1 - |at - i|) around each output's place."""
+    o = np.arange(out)
+    at = o * (n - 1) / max(out - 1, 1) if align_corners else (o + 0.5) * n / out - 0.5
+    return np.maximum(0, 1 - np.abs(np.clip(at, 0, n - 1)[:, None] - np.arange(n)[None]))
+
+
+def _matrices(shape, size=(), scale=(), align_corners=None):
+    sizes = zip(shape[1:3], _target(shape, size, scale), strict=True)
+    if align_corners is None:
+        return [_nearest_matrix(n, out) for n, out in sizes]
+    return [_linear_matrix(n, out, align_corners) for n, out in sizes]
+
+
+def _resize(x, **attrs):
+    rows, columns = _matrices(x.shape, **attrs)
+    return np.einsum("ph,qw,nhwc->npqc", rows, columns, x)
+
+
+def _resize_grad(dy, like, **attrs):
+    rows, columns = _matrices(like.shape, **attrs)
+    return np.einsum("ph,qw,npqc->nhwc", rows, columns, dy)
+
+
+def _bilinear(x, align_corners=False, **attrs):
+    return _resize(x, align_corners=align_corners, **attrs)
+
+
+def _bilinear_grad(dy, like, align_corners=False, **attrs):
+    return _resize_grad(dy, like, align_corners=align_corners, **attrs)
+
+
+TARGETS = [
+    ((2, 3, 4, 5), {"scale": (2.0,)}),
+    ((1, 5, 4, 3), {"size": (3, 9)}),
+    ((1, 7, 6, 2), {"scale": (0.5, 1.5)}),
+    ((1, 1, 3, 1), {"size": (4,)}),
+    ((1, 4, 5, 2), {"size": (1, 5)}),
+]
+CORNERS = [(shape, {**a, "align_corners": corners}) for shape, a in TARGETS for corners in (False, True)]
+
+
+def _samples(targets):
+    return [Sample([normal(*shape)], attrs) for shape, attrs in targets] + [
+        Sample([np.zeros((0, 2, 2, 3))], {"size": (4, 4)})
+    ]
+
+
+def _gradient_samples(targets):
+    return [
+        Sample([normal(shape[0], *_target(shape, a.get("size"), a.get("scale")), shape[3], seed=3), np.zeros(shape)], a)
+        for shape, a in targets
+    ]
+
+
+ERRORS = [
+    Bad([normal(1, 2, 2, 1)], AttributeValueError, "either size or scale"),
+    Bad([normal(1, 2, 2, 1)], AttributeValueError, "either size or scale", {"size": (4,), "scale": (2.0,)}),
+    Bad([normal(1, 2, 2, 1)], AttributeValueError, "height 0 and width 0", {"scale": (0.25,)}),
+    Bad([normal(1, 2, 2, 1)], AttributeValueError, "one number, or two", {"size": (4, 4, 4)}),
+    Bad([normal(2, 2, 1)], ShapeError, "x has 3 axes", {"size": (4,)}),
+    Bad([np.zeros((1, 0, 2, 1))], ShapeError, "has no pixels", {"size": (4,)}),
+]
+GRADIENT_ERRORS = [
+    Bad(
+        [normal(1, 3, 3, 1), normal(1, 2, 2, 1)],
+        ShapeError,
+        r"dy has shape .* must have \[1, 4, 4, 1\]",
+        {"size": (4,)},
+    )
+]
+
+spec("resize_nearest", reference=_resize, exact=True, samples=_samples(TARGETS), errors=ERRORS)
+spec(
+    "resize_nearest_grad",
+    reference=_resize_grad,
+    differentiable=[0],
+    samples=_gradient_samples(TARGETS),
+    errors=GRADIENT_ERRORS,
+)
+spec("resize_bilinear", reference=_bilinear, samples=_samples(CORNERS), errors=ERRORS)
+spec(
+    "resize_bilinear_grad",
+    reference=_bilinear_grad,
+    roundings=16,
+    differentiable=[0],
+    samples=_gradient_samples(CORNERS),
+    errors=GRADIENT_ERRORS,
+)
