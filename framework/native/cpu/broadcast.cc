@@ -35,6 +35,7 @@ void broadcast_binary(const Tensor& a, const Tensor& b, const Tensor& y, int64_t
   const auto* pb = b.data<char>();
   auto* py = y.data<char>();
   const int64_t n = y.numel();
+  if (n == 0) return;
   const bool whole_a = a.numel() == n, whole_b = b.numel() == n;
   if ((whole_a || a.numel() == 1) && (whole_b || b.numel() == 1)) {
     parallel_for(n, kGrain, [=](int64_t begin, int64_t end) {
