@@ -188,7 +188,8 @@ PADDOCK_CPU_KERNEL(logsumexp) {
 
 PADDOCK_CPU_KERNEL(sum_to) {
   const Tensor &x = c.in(0), &y = c.out(0);
-  if (x.raw() == y.raw()) return;  // in place: there is nothing to sum
+  // In place there is nothing to sum. (An empty x may share its address with any tensor.)
+  if (x.raw() == y.raw() && x.numel() == y.numel()) return;
   uint32_t mask = 0;
   const int lead = x.shape().rank() - y.shape().rank();
   for (int i = 0; i < x.shape().rank(); ++i)
