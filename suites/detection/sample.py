@@ -112,7 +112,7 @@ class GroundTruth:
         image_ids: int64 [I].
         sizes: int32 [I, 2], (H, W).
         offsets: int64 [I + 1]; the boxes of image i are rows offsets[i] to offsets[i + 1].
-        boxes: float32 [T, 4].
+        boxes: float64 [T, 4]; float32 would move IoUs that lie just at a threshold.
         labels: int64 [T].
         areas: float64 [T], square pixels; COCO's is the area of the mask, not of the box.
         difficult, crowd: bool [T].

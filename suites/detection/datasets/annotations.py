@@ -63,7 +63,7 @@ class BoxTable:
 
     Attributes:
         offsets: int64 [I + 1].
-        boxes: float32 [T, 4], inside their images and with an area.
+        boxes: float64 [T, 4], inside their images and with an area.
         labels: int64 [T].
         areas: float64 [T], the file's where it gives them.
         difficult, crowd: bool [T].
@@ -119,7 +119,7 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray, name_of: Callable[[int],
         at = int(np.argmin(finite))
         raise DataError(f"{name_of(int(owners[at]))}: box {found[at].tolist()} is not finite")
     height, width = sizes[owners].astype(np.float64).T
-    boxes = np.clip(found, 0, np.stack([width, height, width, height], axis=1)).astype(np.float32)
+    boxes = np.clip(found, 0, np.stack([width, height, width, height], axis=1))
     outside = np.abs(boxes - found).max(axis=1, initial=0) > _ROUNDING
     keep = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
     areas = np.asarray(raw.areas, np.float64)

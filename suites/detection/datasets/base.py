@@ -107,7 +107,7 @@ class FileDataset(DetectionDataset):
         rows = slice(self._table.offsets[at], self._table.offsets[at + 1])
         return Sample(
             image=image,
-            boxes=self._table.boxes[rows].copy(),
+            boxes=self._table.boxes[rows].astype(np.float32),
             labels=self._table.labels[rows].copy(),
             image_id=int(self._image_ids[at]),
             difficult=self._table.difficult[rows].copy(),

@@ -115,7 +115,7 @@ class DigitScenes(DetectionDataset):
             image_ids=np.arange(self._length),
             sizes=np.full((self._length, 2), self._size, np.int32),
             offsets=np.cumsum([0, *map(len, scenes)]),
-            boxes=boxes,
+            boxes=boxes.astype(np.float64),
             labels=np.concatenate([_labels(placed) for placed in scenes]),
             areas=box_areas(boxes).astype(np.float64),
             difficult=np.zeros(total, bool),

@@ -203,10 +203,10 @@ class _Reader:
         if label is not None:
             return label
         if not self._skip_unknown:
+            listed, hint = ", ".join(list(self._labels)[:20]), did_you_mean(name, self._labels) or "."
             raise DataError(
-                f"{self._source.root}/{xml_name}: class {name!r} is not among the {len(self._labels)} "
-                f'classes ({", ".join(list(self._labels)[:20])}){did_you_mean(name, self._labels)} Set unknown_class: "skip" to leave '
-                "such boxes out"
+                f"{self._source.root}/{xml_name}: class {name!r} is not among the {len(self._labels)} classes "
+                f'({listed}){hint} Set unknown_class: "skip" to leave such boxes out'
             )
         self.unknown += 1
         return None

@@ -1,0 +1,275 @@
+"""The field's figures for boxes: COCO's AP and AR through pycocotools, and Pascal VOC's mAP.
+
+Letters: I images, P predictions, K classes. Predictions are in pixels of the original images.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+from framework.errors import AttributeValueError, DataError, ShapeError
+from suites.detection.datasets.coco import read_json
+from suites.detection.sample import GroundTruth
+from suites.engine.registry import register
+
+COCO_NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
+
+
+class BoxEvaluator(ABC):
+    """Collects predictions image by image, then compares them with the ground truth.
+
+    Every image of the ground truth must be added, with empty arrays where nothing was found, so that a loader
+    that drops images cannot go unnoticed.
+    """
+
+    def __init__(self, truth: GroundTruth) -> None:
+        if not len(truth.boxes):
+            raise DataError(
+                f"{type(self).__name__}: the ground truth has {len(truth.image_ids)} images but no box, so no figure "
+                "is defined; check the data set's classes and annotations"
+            )
+        self._truth = truth
+        self._index = {int(image_id): at for at, image_id in enumerate(truth.image_ids)}
+        self._seen: set[int] = set()
+        self._rows: list[np.ndarray] = []
+
+    def add(self, image_id: int, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> None:
+        """Adds the predictions of one image: boxes [P, 4], scores [P], labels [P] (0 to K - 1).
+
+        Raises:
+            ShapeError: The three differ in length.
+            DataError: The image is not in the ground truth, was added before, or a label is no class.
+        """
+        who = type(self).__name__
+        boxes, scores, labels = np.asarray(boxes, np.float64), np.asarray(scores), np.asarray(labels)
+        if boxes.shape != (len(scores), 4) or len(labels) != len(scores):
+            raise ShapeError(
+                f"{who}: boxes are {list(boxes.shape)}, scores [{len(scores)}], labels [{len(labels)}]; they must be "
+                "[P, 4], [P], [P]"
+            )
+        at = self._index.get(int(image_id))
+        if at is None or at in self._seen:
+            problem = "is not in the ground truth" if at is None else "was added already"
+            raise DataError(f"{who}: image {image_id} {problem}")
+        classes = len(self._truth.class_names)
+        if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
+            raise DataError(
+                f"{who}: image {image_id} has labels {labels.min()} to {labels.max()}, but there are {classes} "
+                f"classes, 0 to {classes - 1}"
+            )
+        self._seen.add(at)
+        self._rows.append(np.column_stack([np.full(len(scores), at), boxes, scores, labels]))
+
+    @abstractmethod
+    def compute(self) -> dict[str, float]:
+        """The figures by name; one that is not defined, such as AP of a class without objects, is left out."""
+
+    def _predictions(self) -> np.ndarray:
+        """All rows [P, 7]: index of the image, x1, y1, x2, y2, score, label."""
+        total = len(self._truth.image_ids)
+        if len(self._seen) != total:
+            raise DataError(
+                f"{type(self).__name__}: {len(self._seen)} of {total} images were added; add all of them, with empty "
+                "arrays where nothing was found (does the loader drop its last batch?)"
+            )
+        return np.concatenate(self._rows)
+
+
+@register("metric")
+class CocoEvaluator(BoxEvaluator):
+    """COCO's box figures, by pycocotools: AP, AP50, AP75, APs/m/l, AR1/10/100, ARs/m/l and `AP/<class>`.
+
+    AP is the mean over IoU 0.50 to 0.95 in steps of 0.05, over classes with objects, of precision at 101 recalls,
+    with at most 100 predictions an image (https://cocodataset.org/#detection-eval).
+
+    Args:
+        truth: What is compared with.
+    """
+
+    def __init__(self, truth: GroundTruth) -> None:
+        super().__init__(truth)
+
+    def compute(self) -> dict[str, float]:
+        """The figures by name, 0 to 1."""
+        rows = self._predictions()
+        with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its tables
+            run = COCOeval(
+                _coco(self._truth, _truth_rows(self._truth)), _coco(self._truth, _row_dicts(self._truth, rows)), "bbox"
+            )
+            run.evaluate()
+            run.accumulate()
+            run.summarize()
+        figures = dict(zip(COCO_NAMES, run.stats.tolist(), strict=True))
+        precision = run.eval["precision"][:, :, :, 0, -1]  # [IoU, recall, K]: all areas, 100 predictions
+        for label, name in enumerate(self._truth.class_names):
+            defined = precision[:, :, label] > -1
+            figures[f"AP/{name}"] = float(precision[:, :, label][defined].mean()) if defined.any() else -1.0
+        return {name: value for name, value in figures.items() if value > -1}
+
+
+@register("metric")
+class VocEvaluator(BoxEvaluator):
+    """Pascal VOC's mAP at one IoU, and `AP/<class>`; objects marked difficult neither count nor punish.
+
+    A prediction matches the object of its class it overlaps most; a second match of an object is an error
+    (Everingham et al. 2010). Crowd regions are treated as difficult.
+
+    Args:
+        truth: What is compared with.
+        iou: Least overlap of a match.
+        method: "integral", the area under the precision envelope (VOC 2010 on), or "11point" (VOC 2007).
+    """
+
+    def __init__(
+        self, truth: GroundTruth, iou: float = 0.5, method: Literal["integral", "11point"] = "integral"
+    ) -> None:
+        super().__init__(truth)
+        if not 0 < iou < 1 or method not in ("integral", "11point"):
+            raise AttributeValueError(
+                f"VocEvaluator: iou is {iou} and method {method!r}; iou must be in (0, 1), method integral or 11point"
+            )
+        self._iou = iou
+        self._area = _area_integral if method == "integral" else _area_11point
+
+    def compute(self) -> dict[str, float]:
+        """`mAP` over the classes with objects, and each class's AP, 0 to 1."""
+        rows = self._predictions()
+        figures = {}
+        for label, name in enumerate(self._truth.class_names):
+            average = self._average_precision(rows[rows[:, 6] == label], label)
+            if average is not None:
+                figures[f"AP/{name}"] = average
+        return {"mAP": float(np.mean(list(figures.values()))), **figures} if figures else {}
+
+    def _average_precision(self, rows: np.ndarray, label: int) -> float | None:
+        truth = self._truth
+        chosen = truth.labels == label
+        ignored = (truth.difficult | truth.crowd)[chosen]
+        objects = int((~ignored).sum())
+        if not objects:
+            return None
+        boxes, owners = truth.boxes[chosen], truth.owners()[chosen]
+        rows = rows[np.argsort(-rows[:, 5], kind="stable")]
+        hits = match_greedily(rows, boxes, owners, ignored, self._iou)
+        true = np.cumsum(hits == 1)
+        false = np.cumsum(hits == 0)
+        return self._area(true / objects, true / np.maximum(true + false, 1))
+
+
+def match_greedily(
+    rows: np.ndarray, boxes: np.ndarray, owners: np.ndarray, ignored: np.ndarray, threshold: float
+) -> np.ndarray:
+    """VOC's matching of one class's predictions [P, 7], best score first, with its objects [T, 4].
+
+    Returns:
+        int64 [P]: 1 for a first match, 0 for none or a repeated match, -1 for one with an ignored object.
+    """
+    hits = np.zeros(len(rows), np.int64)
+    taken = np.zeros(len(boxes), bool)
+    of_image = {image: np.flatnonzero(owners == image) for image in np.unique(owners)}
+    for place, row in enumerate(rows):
+        candidates = of_image.get(int(row[0]))
+        if candidates is None:
+            continue
+        overlaps = _overlaps(row[1:5], boxes[candidates])
+        best = candidates[int(np.argmax(overlaps))]
+        if overlaps.max() < threshold:
+            continue
+        if ignored[best]:
+            hits[place] = -1
+        elif not taken[best]:
+            hits[place] = 1
+            taken[best] = True
+    return hits
+
+
+def read_coco_results(path: str | Path, truth: GroundTruth) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Reads a file of results in COCO's format: for each image id of `truth`, boxes [P, 4], scores, labels."""
+    label_of = {int(category): label for label, category in enumerate(truth.category_ids)}
+    found: dict[int, list[list[float]]] = {int(image_id): [] for image_id in truth.image_ids}
+    for row in read_json(path):
+        x, y, width, height = row["bbox"]
+        label = label_of.get(row["category_id"])
+        if label is None or row["image_id"] not in found:
+            raise DataError(f"{path}: a result of image {row['image_id']}, category {row['category_id']}: unknown")
+        found[row["image_id"]].append([x, y, x + width, y + height, row["score"], label])
+    tables = {image_id: np.array(rows, np.float64).reshape(-1, 6) for image_id, rows in found.items()}
+    return {image_id: (t[:, :4], t[:, 4], t[:, 5].astype(np.int64)) for image_id, t in tables.items()}
+
+
+def coco_results(
+    image_id: int, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, category_ids: Sequence[int] | np.ndarray
+) -> list[dict[str, Any]]:
+    """One image's predictions as entries of a COCO results file (`category_ids`: see `GroundTruth`)."""
+    sides = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    return [
+        {"image_id": int(image_id), "category_id": int(category_ids[label]), "bbox": box, "score": float(score)}
+        for box, score, label in zip(sides.tolist(), scores, labels, strict=True)
+    ]
+
+
+def _coco(truth: GroundTruth, annotations: list[dict[str, Any]]) -> COCO:
+    """An index of pycocotools from memory; category ids are labels.
+
+    Image ids stay those of the data set: among equal scores, the image with the lower id comes first.
+    """
+    coco = COCO()
+    sizes = zip(truth.image_ids.tolist(), truth.sizes.tolist(), strict=True)
+    coco.dataset = {
+        "images": [{"id": at, "height": height, "width": width} for at, (height, width) in sizes],
+        "categories": [{"id": label, "name": name} for label, name in enumerate(truth.class_names)],
+        "annotations": annotations,
+    }
+    coco.createIndex()
+    return coco
+
+
+def _truth_rows(truth: GroundTruth) -> list[dict[str, Any]]:
+    scores = np.zeros(len(truth.boxes))
+    rows = np.column_stack([truth.owners(), truth.boxes, scores, truth.labels])
+    entries = _row_dicts(truth, rows)
+    for entry, area, crowd in zip(entries, truth.areas.tolist(), truth.crowd.tolist(), strict=True):
+        entry |= {"area": area, "iscrowd": int(crowd)}
+    return entries
+
+
+def _row_dicts(truth: GroundTruth, rows: np.ndarray) -> list[dict[str, Any]]:
+    """Rows [P, 7] as pycocotools wants them. Ids count from 1: it takes a match with id 0 for no match."""
+    sides = rows[:, 3:5] - rows[:, 1:3]
+    boxes = np.concatenate([rows[:, 1:3], sides], axis=1).tolist()
+    image_ids = truth.image_ids.tolist()
+    return [
+        {"id": at, "image_id": image_ids[int(row[0])], "category_id": int(row[6]), "bbox": box, "score": row[5],
+         "area": float(side.prod()), "iscrowd": 0}
+        for at, (row, box, side) in enumerate(zip(rows.tolist(), boxes, sides, strict=True), start=1)
+    ]  # fmt: skip
+
+
+def _overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """IoU [T] of one box [4] with boxes [T, 4]."""
+    sides = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
+    inner = sides.clip(0).prod(axis=1)
+    areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    return inner / np.maximum((box[2:] - box[:2]).prod() + areas - inner, 1e-12)
+
+
+def _area_integral(recall: np.ndarray, precision: np.ndarray) -> float:
+    """Area under the smallest falling curve above precision(recall)."""
+    envelope = np.maximum.accumulate(precision[::-1])[::-1]
+    return float((np.diff(recall, prepend=0.0) * envelope).sum())
+
+
+def _area_11point(recall: np.ndarray, precision: np.ndarray) -> float:
+    """Mean over recalls 0, 0.1, ... 1 of the best precision at that recall or more."""
+    # 1e-9: a recall such as 3/10 must count as reaching the level 0.3 whatever its last bit.
+    best = [precision[recall >= level - 1e-9].max(initial=0.0) for level in np.arange(11) / 10]
+    return float(np.mean(best))
