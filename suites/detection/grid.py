@@ -1,0 +1,103 @@
+"""Anchor boxes of a grid detector: which anchor belongs to which level, and where the cells lie.
+
+Letters: N batch, H W a level's grid, A anchors a cell, P = H * W * A predictions of a level, K classes, M boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework import ops, tensor
+from framework.autograd.tape import no_grad
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+
+COCO_ANCHORS = ((10, 13), (16, 30), (33, 23), (30, 61), (62, 45), (59, 119), (116, 90), (156, 198), (373, 326))
+
+
+@dataclass(frozen=True)
+class Level:
+    """One output grid.
+
+    Attributes:
+        stride: pixels a cell is wide and high.
+        first: number of its first anchor among all anchors.
+        anchors: float32 [A, 2], width and height in pixels of the network's input.
+    """
+
+    stride: int
+    first: int
+    anchors: np.ndarray
+
+
+def split_anchors(anchors: Sequence[Sequence[float]], strides: Sequence[int]) -> list[Level]:
+    """Deals out anchors, sorted from small to large, evenly to levels, finest first.
+
+    Raises:
+        AttributeValueError: they do not divide evenly, or one is not a positive (width, height).
+    """
+    sizes = np.asarray(anchors, np.float32)
+    if sizes.ndim != 2 or sizes.shape[1:] != (2,) or not (sizes > 0).all():
+        raise AttributeValueError(f"anchors: {list(anchors)} are not pairs (width, height) of positive pixels")
+    if len(sizes) % len(strides):
+        raise AttributeValueError(
+            f"anchors: {len(sizes)} anchors do not divide into {len(strides)} levels (strides {list(strides)})"
+        )
+    each = len(sizes) // len(strides)
+    return [Level(s, i * each, sizes[i * each : (i + 1) * each]) for i, s in enumerate(strides)]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where a level's predictions lie, as tensors, so that the grid may vary from batch to batch.
+
+    Attributes:
+        x, y: float32 [P], column and row of each prediction's cell.
+        anchors: float32 [P, 2], anchor of each prediction, in pixels.
+        columns, rows: float32 [], W and H.
+        first: int64 [N, 1], number of each image's first prediction in [N * P].
+    """
+
+    x: Tensor
+    y: Tensor
+    anchors: Tensor
+    columns: Tensor
+    rows: Tensor
+    first: Tensor
+
+
+def make_grid(level: Level, raw: Tensor) -> Grid:
+    """The grid of a level's output `raw`: [N, H, W, A * (5 + K)]."""
+    with no_grad():
+        one_anchor = ops.slice(raw.detach(), starts=(0,), ends=(1,), axes=(3,))  # [N, H, W, 1]
+        one_image = ops.full_like(ops.slice(one_anchor, starts=(0,), ends=(1,), axes=(0,)), value=1.0)
+        columns = ops.sum(ops.slice(one_image, starts=(0,), ends=(1,), axes=(1,)))
+        rows = ops.sum(ops.slice(one_image, starts=(0,), ends=(1,), axes=(2,)))
+        each = tensor(np.ones(len(level.anchors), np.float32))  # [A]: repeats a cell for each of its anchors
+        x = ops.reshape((ops.cumsum(one_image, axis=2) - 1.0) * each, shape=(-1,))
+        y = ops.reshape((ops.cumsum(one_image, axis=1) - 1.0) * each, shape=(-1,))
+        anchors = ops.reshape(ops.expand_dims(one_image, axis=-1) * tensor(level.anchors), shape=(-1, 2))
+        corner = ops.slice(one_anchor, starts=(0, 0), ends=(1, 1), axes=(1, 2))
+        image = ops.cumsum(ops.full_like(ops.reshape(corner, shape=(0, 1)), value=1.0), axis=0) - 1.0
+        per_image = columns * rows * float(len(level.anchors))
+        first = ops.cast(image, dtype="int64") * ops.cast(per_image, dtype="int64")
+    return Grid(x, y, anchors, columns, rows, first)
+
+
+def decode_boxes(raw: Tensor, grid: Grid, stride: int) -> Tensor:
+    """Boxes [N, P, 4] in pixels from raw (tx, ty, tw, th): [N, P, >= 4].
+
+    Centre = (sigmoid(t) + cell) * stride, size = anchor * exp(t) (Redmon and Farhadi 2018, eq. in section 2.1).
+    """
+    cell = ops.concat(ops.expand_dims(grid.x, axis=-1), ops.expand_dims(grid.y, axis=-1), axis=-1)  # [P, 2]
+    centre = (ops.sigmoid(_columns(raw, 0, 2)) + cell) * float(stride)
+    # exp(8) times an anchor is far more than any image; the bound keeps an untrained network's boxes finite.
+    half = ops.exp(ops.clip(_columns(raw, 2, 4), min=-8.0, max=8.0)) * (grid.anchors * 0.5)
+    return ops.concat(centre - half, centre + half, axis=-1)
+
+
+def _columns(x: Tensor, start: int, end: int) -> Tensor:
+    return ops.slice(x, starts=(start,), ends=(end,), axes=(x.ndim - 1,))

@@ -1,0 +1,186 @@
+"""The YOLOv3 loss with PaddlePaddle's target assignment, made of operators and traced into the training Program.
+
+Letters: N batch, M boxes an image (padded), A anchors a cell, P = H * W * A predictions of a level, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework import ops, tensor
+from framework.autograd.tape import no_grad
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+from suites.detection.grid import Grid, Level, decode_boxes, make_grid
+from suites.engine.registry import register
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Ground truth of a batch, padded to M boxes an image with boxes of no area.
+
+    Attributes:
+        boxes: float32 [N, M, 4], [x1, y1, x2, y2] in pixels of the network's input.
+        labels: int64 [N, M].
+        scores: float32 [N, M], weight of each box; 1, less after mixup.
+    """
+
+    boxes: Tensor
+    labels: Tensor
+    scores: Tensor
+
+
+@dataclass(frozen=True)
+class _Matches:
+    """What the boxes want of one level: [N, M] each unless said otherwise.
+
+    `index` int64 is the wanted prediction's number in [N * P]; `weight` is the box's score, 0 where the box belongs to
+    another level, is padding, or a later box wants the same prediction; `xy` and `wh`, [N, M, 2], are what the
+    prediction should be; `small` is 2 - w * h of the box as a share of the image.
+    """
+
+    index: Tensor
+    weight: Tensor
+    xy: Tensor
+    wh: Tensor
+    small: Tensor
+
+
+@register("loss")
+class YOLOv3Loss:
+    """Each box trains one prediction: that of the best-shaped anchor in the cell that holds its centre.
+
+    Shape fit is the IoU of box and anchor with one centre, over the anchors of all levels. Where two boxes want the
+    same prediction, the later one has it. A prediction nobody wants should have no object, unless its box overlaps
+    some ground truth by more than `ignore_iou`. Terms: binary cross entropy for the centre's place in its cell, L1 for
+    the size's logarithm, both times 2 - w * h (shares of the image); binary cross entropy for object and classes. Sums
+    over predictions, mean over images (PaddleDetection's `YOLOv3Loss`; Redmon and Farhadi 2018).
+
+    Args:
+        ignore_iou: overlap above which a wrong prediction is not punished for seeing an object.
+        label_smooth: class targets are 1 - d and d, d = min(1/K, 1/40), in place of 1 and 0.
+    """
+
+    def __init__(self, ignore_iou: float = 0.7, label_smooth: bool = True) -> None:
+        if not 0 <= ignore_iou <= 1:
+            raise AttributeValueError(f"YOLOv3Loss: ignore_iou is {ignore_iou}; it must lie in [0, 1]")
+        self.ignore_iou, self.label_smooth = ignore_iou, label_smooth
+
+    def __call__(
+        self, outputs: Sequence[Tensor], levels: Sequence[Level], targets: Targets, num_classes: int
+    ) -> dict[str, Tensor]:
+        """The terms by name, each a scalar.
+
+        Args:
+            outputs: of each level, raw [N, H, W, A * (5 + K)]: tx, ty, tw, th, object, classes of each anchor.
+            levels: stride and anchors of each.
+            targets: the ground truth.
+            num_classes: K.
+        """
+        with no_grad():
+            best = _best_anchors(targets.boxes, np.concatenate([level.anchors for level in levels]))
+        parts = [self._level(o, v, targets, best, num_classes) for o, v in zip(outputs, levels, strict=True)]
+        names = ("loss_xy", "loss_wh", "loss_obj", "loss_cls")
+        return {name: _total([part[i] for part in parts]) for i, name in enumerate(names)}
+
+    def _level(
+        self, output: Tensor, level: Level, targets: Targets, best: Tensor, num_classes: int
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The four terms of one level."""
+        raw = ops.reshape(output, shape=(0, -1, 5 + num_classes))  # [N, P, 5 + K]
+        grid = make_grid(level, output)
+        with no_grad():
+            match = _match(level, grid, targets, best)
+            smooth = min(1 / num_classes, 1 / 40) if self.label_smooth else 0.0
+            classes = ops.one_hot(targets.labels, depth=num_classes, dtype="float32")
+            classes = classes * (1 - 2 * smooth) + smooth
+            background = self._background(raw.detach(), level, grid, match, targets)
+        rows = ops.gather(ops.reshape(raw, shape=(-1, 5 + num_classes)), match.index)  # [N, M, 5 + K]
+        xy, wh, seen, kinds = ops.split(rows, axis=2, sizes=(2, 2, 1, num_classes))
+        size_weight = ops.expand_dims(match.weight * match.small, axis=-1)
+        weight = ops.expand_dims(match.weight, axis=-1)
+        objects = ops.slice(raw, starts=(4,), ends=(5,), axes=(2,))  # [N, P, 1]
+        missed = ops.sum(ops.softplus(-seen) * weight, axes=(1, 2))  # cross entropy of "object", [N]
+        invented = ops.sum(ops.softplus(objects) * background, axes=(1, 2))  # of "nothing", [N]
+        return (
+            _mean_of_images(ops.sigmoid_cross_entropy(xy, match.xy) * size_weight),
+            _mean_of_images(ops.abs(wh - match.wh) * size_weight),
+            ops.mean(missed + invented),
+            _mean_of_images(ops.sigmoid_cross_entropy(kinds, classes) * weight),
+        )
+
+    def _background(self, raw: Tensor, level: Level, grid: Grid, match: _Matches, targets: Targets) -> Tensor:
+        """1 where a prediction should see nothing, 0 where it is wanted or ignored: [N, P, 1]."""
+        overlap = ops.max_iou(decode_boxes(raw, grid, level.stride), targets.boxes)  # [N, P]
+        free = ops.cast(overlap <= self.ignore_iou, dtype="float32")
+        wanted = ops.cast(match.weight > 0.0, dtype="float32")
+        flat = ops.full_like(ops.reshape(free, shape=(-1,)), value=0.0)
+        hits = ops.scatter_add(flat, ops.reshape(match.index, shape=(-1,)), ops.reshape(wanted, shape=(-1,)))
+        nobody = ops.cast(ops.reshape_like(hits, free) <= 0.0, dtype="float32")
+        return ops.expand_dims(free * nobody, axis=-1)
+
+
+def _best_anchors(boxes: Tensor, anchors: np.ndarray) -> Tensor:
+    """Number of the anchor with the most similar shape for each box [N, M, 4]: int64 [N, M]."""
+    size = _size(boxes)  # [N, M, 2]
+    shared = ops.minimum(ops.expand_dims(size, axis=2), tensor(anchors))  # [N, M, A, 2]
+    inner = ops.prod(shared, axes=(3,))
+    union = ops.prod(size, axes=(2,), keepdims=True) + tensor(anchors.prod(axis=1)) - inner
+    return ops.argmax(inner / union, axis=2)
+
+
+def _match(level: Level, grid: Grid, targets: Targets, best: Tensor) -> _Matches:
+    """Where in this level each box finds the prediction it trains."""
+    count = len(level.anchors)
+    size = _size(targets.boxes)
+    centre = (_corner(targets.boxes, 0) + _corner(targets.boxes, 2)) * (0.5 / level.stride)  # in cells
+    limit = ops.concat(ops.expand_dims(grid.columns, axis=0), ops.expand_dims(grid.rows, axis=0), axis=0)  # [2]
+    cell = ops.clip(ops.minimum(ops.floor(centre), limit - 1.0), min=0.0, max=float("inf"))
+    column, row = ops.split(ops.cast(cell, dtype="int64"), axis=2, sizes=(1, 1))
+    anchor = best - level.first
+    mine = (anchor >= 0) & (anchor < count) & ops.all(size > 0.0, axes=(2,)) & (targets.scores > 0.0)
+    columns = ops.cast(grid.columns, dtype="int64")
+    place = ops.squeeze(row * columns + column, axis=2) * count + ops.clip(anchor, min=0, max=count - 1)
+    index = place + grid.first
+    mine = mine & ~_taken_later(index, mine)
+    own = ops.gather(tensor(level.anchors), ops.clip(anchor, min=0, max=count - 1))  # [N, M, 2]
+    share = ops.prod(size / (limit * float(level.stride)), axes=(2,))
+    return _Matches(
+        index=index,
+        weight=targets.scores * ops.cast(mine, dtype="float32"),
+        xy=centre - cell,
+        wh=ops.log(ops.maximum(size, 1e-6) / own),
+        small=2.0 - share,
+    )
+
+
+def _taken_later(index: Tensor, mine: Tensor) -> Tensor:
+    """True where a later box of the same image wants the same prediction: bool [N, M]."""
+    same = ops.equal(ops.expand_dims(index, axis=2), ops.expand_dims(index, axis=1))  # [N, M, M]
+    ones = ops.cumsum(ops.full_like(ops.cast(mine, dtype="float32"), value=1.0), axis=1)  # 1 ... M
+    later = ops.expand_dims(ones, axis=1) > ops.expand_dims(ones, axis=2)
+    return ops.any(same & later & ops.expand_dims(mine, axis=1), axes=(2,))
+
+
+def _corner(boxes: Tensor, start: int) -> Tensor:
+    return ops.slice(boxes, starts=(start,), ends=(start + 2,), axes=(2,))
+
+
+def _size(boxes: Tensor) -> Tensor:
+    """Width and height [N, M, 2] of boxes [N, M, 4]."""
+    return _corner(boxes, 2) - _corner(boxes, 0)
+
+
+def _mean_of_images(x: Tensor) -> Tensor:
+    """Sum over boxes and values, mean over images: [N, M, any] to []."""
+    return ops.mean(ops.sum(x, axes=(1, 2)))
+
+
+def _total(terms: Sequence[Tensor]) -> Tensor:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

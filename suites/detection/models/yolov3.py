@@ -1,0 +1,202 @@
+"""YOLOv3: backbone, top-down neck and anchor-based head (Redmon and Farhadi 2018, arXiv:1804.02767).
+
+Letters: N batch, H W a level's grid, A anchors a cell, K classes, C_s channels at stride s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from framework import nn, ops
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
+from suites.detection.losses import Targets, YOLOv3Loss
+from suites.engine.config import Factory
+from suites.engine.registry import register, register_role
+from suites.vision.backbones import Backbone
+
+
+class Neck(nn.Layer):
+    """Backbone maps [N, H_s, W_s, C_s] to maps of the same strides, finest first.
+
+    Attributes:
+        channels: of each map given out.
+    """
+
+    channels: tuple[int, ...]
+
+
+class Head(nn.Layer):
+    """Neck maps to raw predictions, to losses, and to detections."""
+
+
+register_role("neck", Neck, supplied=("in_channels",), doc="Feature maps to feature maps.")
+register_role("head", Head, supplied=("in_channels", "strides"), doc="Feature maps to predictions and losses.")
+
+
+@register("neck")
+class YOLOv3Neck(Neck):
+    """From the coarsest level up: five convolutions give a route; half of it, doubled in size, joins the next level.
+
+    Args:
+        in_channels: of each backbone map, finest first.
+        width: channels of the coarsest route; each finer one has half.
+    """
+
+    def __init__(self, in_channels: Sequence[int], width: int = 512) -> None:
+        super().__init__()
+        if width < 1 << len(in_channels):
+            raise AttributeValueError(f"YOLOv3Neck: width is {width}, too little for {len(in_channels)} levels")
+        self.sets, self.laterals = nn.LayerList(), nn.LayerList()
+        extra = 0
+        for i, channels in enumerate(reversed(in_channels)):
+            w = width >> i
+            self.sets.append(_conv_set(channels + extra, w))
+            if i + 1 < len(in_channels):
+                self.laterals.append(nn.ConvBNAct(w, w // 2, 1, act="leaky_relu"))
+                extra = w // 2
+        self.up = nn.Upsample(2)
+        self.channels = tuple(width >> i for i in reversed(range(len(in_channels))))
+
+    def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
+        """Maps [N, H_s, W_s, C_s], finest first; routes of the same strides."""
+        routes: list[Tensor] = []
+        for i, x in enumerate(reversed(maps)):
+            if routes:
+                x = ops.concat(self.up(self.laterals[i - 1](routes[-1])), x, axis=3)
+            routes.append(self.sets[i](x))
+        return routes[::-1]
+
+
+def _conv_set(in_channels: int, width: int) -> nn.Sequential:
+    plan = [(in_channels, width, 1), (width, 2 * width, 3), (2 * width, width, 1), (width, 2 * width, 3)]
+    plan.append((2 * width, width, 1))
+    return nn.Sequential(*[nn.ConvBNAct(a, b, kernel, act="leaky_relu") for a, b, kernel in plan])
+
+
+@dataclass(frozen=True)
+class PostProcess:
+    """From scored boxes to detections.
+
+    Args:
+        score_threshold: lowest score (object times class) that counts.
+        nms_top_k: boxes of each class that enter non-maximum suppression.
+        iou_threshold: overlap with a better box of the class that removes a box.
+        keep_top_k: detections an image at most.
+    """
+
+    score_threshold: float = 0.01
+    nms_top_k: int = 1000
+    iou_threshold: float = 0.45
+    keep_top_k: int = 100
+
+
+@register("head")
+class YOLOv3Head(Head):
+    """A 3x3 convolution and a 1x1 one for each level; A anchors a cell, 5 + K numbers each.
+
+    Args:
+        in_channels: of each map, finest first.
+        strides: of each map.
+        num_classes: K.
+        anchors: (width, height) in pixels of the network's input, from small to large; dealt out evenly to the levels.
+        loss: what is minimised.
+        postprocess: how detections are chosen.
+    """
+
+    def __init__(
+        self,
+        in_channels: Sequence[int],
+        strides: Sequence[int],
+        num_classes: int,
+        anchors: tuple[tuple[float, float], ...] = COCO_ANCHORS,
+        loss: YOLOv3Loss | None = None,
+        postprocess: PostProcess | None = None,
+    ) -> None:
+        super().__init__()
+        if num_classes < 1:
+            raise AttributeValueError(f"YOLOv3Head: num_classes is {num_classes}; it must be 1 or more")
+        self.num_classes = num_classes
+        self.levels = split_anchors(anchors, strides)
+        self.loss = loss or YOLOv3Loss()
+        self.postprocess = postprocess or PostProcess()
+        self.tips = nn.LayerList(nn.ConvBNAct(c, 2 * c, 3, act="leaky_relu") for c in in_channels)
+        self.outs = nn.LayerList(
+            nn.Conv2d(2 * c, len(v.anchors) * (5 + num_classes), 1, initializer=nn.init.Normal(0.01))
+            for c, v in zip(in_channels, self.levels, strict=True)
+        )
+
+    def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
+        """Raw predictions [N, H_s, W_s, A * (5 + K)] of each level."""
+        return [out(tip(x)) for tip, out, x in zip(self.tips, self.outs, maps, strict=True)]
+
+    def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Tensor]:
+        """Loss terms by name, each a scalar."""
+        return self.loss(self(maps), self.levels, targets, self.num_classes)
+
+    def scored_boxes(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """All predictions: boxes [N, M, 4] in pixels of the input, scores [N, M, K]."""
+        boxes, scores = [], []
+        for output, level in zip(self(maps), self.levels, strict=True):
+            raw = ops.reshape(output, shape=(0, -1, 5 + self.num_classes))
+            boxes.append(decode_boxes(raw, make_grid(level, output), level.stride))
+            _, seen, kinds = ops.split(raw, axis=2, sizes=(4, 1, self.num_classes))
+            scores.append(ops.sigmoid(seen) * ops.sigmoid(kinds))
+        return ops.concat(*boxes, axis=1), ops.concat(*scores, axis=1)
+
+    def detect(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Detections [N, keep_top_k, 6] (label, score, x1, y1, x2, y2), best first, and their number [N]."""
+        p = self.postprocess
+        return ops.multiclass_nms(
+            *self.scored_boxes(maps),
+            score_threshold=p.score_threshold,
+            nms_top_k=p.nms_top_k,
+            iou_threshold=p.iou_threshold,
+            keep_top_k=p.keep_top_k,
+        )
+
+
+class Detector(nn.Layer):
+    """A whole detector: what the detection task trains."""
+
+    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor]:
+        """Loss terms by name for images [N, H, W, 3]."""
+        raise NotImplementedError(f"{type(self).__name__} defines no losses()")
+
+    def detect(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Detections [N, D, 6] (label, score, x1, y1, x2, y2) in pixels of the input, and their number [N]."""
+        raise NotImplementedError(f"{type(self).__name__} defines no detect()")
+
+
+register_role("model", Detector, doc="A whole network of the suite.")
+
+
+@register("model")
+class YOLOv3(Detector):
+    """YOLOv3. Image sides must be multiples of the largest stride.
+
+    Args:
+        backbone: image to feature maps.
+        head: predictions and losses.
+        neck: what lies between.
+    """
+
+    def __init__(self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck] | None = None) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.neck = (neck or Factory.of(YOLOv3Neck))(in_channels=backbone.channels)
+        self.head = head(in_channels=self.neck.channels, strides=backbone.strides)
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """images: [N, H, W, 3]; raw predictions [N, H/s, W/s, A * (5 + K)] of each level."""
+        return self.head(self.neck(self.backbone(images)))
+
+    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor]:
+        """Loss terms by name for images [N, H, W, 3]."""
+        return self.head.losses(self.neck(self.backbone(images)), targets)
+
+    def detect(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Detections [N, keep_top_k, 6] in pixels of the input, and their number [N]."""
+        return self.head.detect(self.neck(self.backbone(images)))

@@ -1,0 +1,11 @@
+"""Image backbones: networks that turn an image into feature maps at several strides."""
+
+from suites.engine.registry import register_role
+from suites.vision.backbones.base import Backbone
+
+register_role("backbone", Backbone, doc="Image to feature maps at several strides.")
+
+from suites.vision.backbones.darknet import DarkNet53  # noqa: E402  (registers for the role above)
+from suites.vision.backbones.mobilenet_v1 import MobileNetV1  # noqa: E402
+
+__all__ = ["Backbone", "DarkNet53", "MobileNetV1"]

@@ -1,0 +1,76 @@
+"""DarkNet-53, the residual backbone of YOLOv3 (Redmon and Farhadi 2018, arXiv:1804.02767)."""
+
+from __future__ import annotations
+
+from framework import nn
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+from suites.engine.registry import register
+from suites.vision.backbones.base import Backbone, check_strides
+
+
+@register("backbone")
+class DarkNet53(Backbone):
+    """Stem and five stages, each a 3x3 convolution of stride 2 and residual pairs of 1x1 and 3x3; leaky ReLU 0.1.
+
+    Args:
+        width: channels of the stem; stage i has width * 2^(i + 1).
+        blocks: residual pairs of each stage.
+        out_strides: strides of the maps given out, of 2, 4, 8, 16, 32; the network ends at the last.
+    """
+
+    def __init__(
+        self,
+        width: int = 32,
+        blocks: tuple[int, ...] = (1, 2, 8, 8, 4),
+        out_strides: tuple[int, ...] = (8, 16, 32),
+    ) -> None:
+        super().__init__()
+        if width < 2 or not blocks or min(blocks) < 0:
+            raise AttributeValueError(
+                f"DarkNet53: width is {width}, blocks {list(blocks)}; width must be 2 or more, no block negative"
+            )
+        self.strides = check_strides("DarkNet53", out_strides, [2 << i for i in range(len(blocks))])
+        self.stem = nn.ConvBNAct(3, width, 3, act="leaky_relu")
+        self.stages = nn.LayerList()
+        channels = []
+        for count, stride in zip(blocks, [2 << i for i in range(len(blocks))], strict=True):
+            if stride > self.strides[-1]:
+                break
+            self.stages.append(_Stage(width, count))
+            width *= 2
+            if stride in self.strides:
+                channels.append(width)
+        self.channels = tuple(channels)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""
+        x = self.stem(x)
+        maps = []
+        for i, stage in enumerate(self.stages):
+            x = stage(x)
+            if 2 << i in self.strides:
+                maps.append(x)
+        return maps
+
+
+class _Stage(nn.Layer):
+    """[N, H, W, C] to [N, H/2, W/2, 2C]: halves the map, then `count` residual pairs."""
+
+    def __init__(self, in_channels: int, count: int) -> None:
+        super().__init__()
+        channels = 2 * in_channels
+        self.down = nn.ConvBNAct(in_channels, channels, 3, stride=2, act="leaky_relu")
+        self.pairs = nn.LayerList(
+            nn.Sequential(
+                nn.ConvBNAct(channels, channels // 2, 1, act="leaky_relu"),
+                nn.ConvBNAct(channels // 2, channels, 3, act="leaky_relu"),
+            )
+            for _ in range(count)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.down(x)
+        for pair in self.pairs:
+            x = x + pair(x)
+        return x

@@ -1,0 +1,64 @@
+"""MobileNetV1: depthwise separable convolutions (Howard et al. 2017, arXiv:1704.04861)."""
+
+from __future__ import annotations
+
+from framework import nn
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+from suites.engine.registry import register
+from suites.vision.backbones.base import Backbone, check_strides
+
+# (channels out, stride) of the 13 separable blocks after the stem, at scale 1.
+_PLAN = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
+
+
+@register("backbone")
+class MobileNetV1(Backbone):
+    """Stem and 13 blocks of a depthwise 3x3 and a 1x1 convolution, each with batch norm and ReLU.
+
+    Args:
+        scale: factor on all channel numbers ("width multiplier"), rounded to multiples of 8.
+        out_strides: strides of the maps given out, of 2, 4, 8, 16, 32; the network ends at the last.
+    """
+
+    def __init__(self, scale: float = 1.0, out_strides: tuple[int, ...] = (8, 16, 32)) -> None:
+        super().__init__()
+        if not scale > 0:
+            raise AttributeValueError(f"MobileNetV1: scale is {scale}; it must be positive")
+        self.strides = check_strides("MobileNetV1", out_strides, (2, 4, 8, 16, 32))
+        width = _scaled(32, scale)
+        self.stem = nn.ConvBNAct(3, width, 3, stride=2)
+        blocks: list[nn.Layer] = []
+        last: dict[int, tuple[int, int]] = {}  # stride -> (index, channels) of its last block
+        total = 2
+        for out, stride in _PLAN:
+            total *= stride
+            if total > self.strides[-1]:
+                break
+            blocks.append(_separable(width, _scaled(out, scale), stride))
+            width = _scaled(out, scale)
+            last[total] = (len(blocks) - 1, width)
+        self.blocks = nn.LayerList(blocks)
+        self._taps = tuple(last[s][0] for s in self.strides)
+        self.channels = tuple(last[s][1] for s in self.strides)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""
+        x = self.stem(x)
+        maps = []
+        for i, block in enumerate(self.blocks):
+            x = block(x)
+            if i in self._taps:
+                maps.append(x)
+        return maps
+
+
+def _separable(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.ConvBNAct(in_channels, in_channels, 3, stride, groups=in_channels),
+        nn.ConvBNAct(in_channels, out_channels, 1),
+    )
+
+
+def _scaled(channels: int, scale: float) -> int:
+    return channels if scale == 1.0 else max(8, round(channels * scale / 8) * 8)
