@@ -3,6 +3,7 @@
 from framework.autograd.rules import elementwise as elementwise
 from framework.autograd.rules import norm as norm
 from framework.autograd.rules import optim as optim
+from framework.autograd.rules import overlap as overlap
 from framework.autograd.rules import pool as pool
 from framework.autograd.rules import random as random
 from framework.autograd.rules import reduce as reduce
