@@ -38,10 +38,8 @@ def compare(case: str, args: argparse.Namespace) -> None:
     for name in commands:
         rates = [r[name]["rate"] for r in rounds]
         memory = max(r[name]["peak_rss_mb"] for r in rounds)
-        unit = rounds[0][name]["unit"]
-        print(
-            f"  {name:22} {statistics.median(rates):8.3f} {unit}  [{min(rates):.3f}, {max(rates):.3f}]  peak {memory} MB"
-        )
+        spread = f"[{min(rates):.3f}, {max(rates):.3f}]"
+        print(f"  {name:22} {statistics.median(rates):8.3f} {rounds[0][name]['unit']}  {spread}  peak {memory} MB")
     ratios = [r["paddock"]["rate"] / max(v["rate"] for k, v in r.items() if k != "paddock") for r in rounds]
     print(f"  ratio to the best peer  {statistics.median(ratios):.2f}x  [{min(ratios):.2f}, {max(ratios):.2f}]")
 

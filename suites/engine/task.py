@@ -18,9 +18,9 @@ from framework.data import DataLoader
 
 if TYPE_CHECKING:
     from framework.nn import Layer
-    from suites.engine.config import Config
 
     from framework import Tensor
+    from suites.engine.config import Config
 
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
 

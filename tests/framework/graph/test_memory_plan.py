@@ -1,4 +1,4 @@
-"""The memory plan: random programs give what eager gives, states and aliases included, in little more than the minimum."""
+"""The memory plan: random programs equal eager, states and aliases included, in little more than the minimum memory."""
 
 import numpy as np
 import pytest
