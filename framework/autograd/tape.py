@@ -26,6 +26,7 @@ class _State(threading.local):
 
 state = _State()
 _sequence = itertools.count()
+_DIFFERENTIABLE = frozenset(("float32", "float64", "float16", "bfloat16"))
 
 
 @contextlib.contextmanager
@@ -54,16 +55,16 @@ class Node:
         self.attrs = attrs
         self.order = next(_sequence)
         self.freed = False
+        retention = info.retention or _retention_of(info)
+        slots = retention.slots
         # Which entries of `inputs` belong to which input of the signature (a variadic input has several).
-        self.input_slots = [min(i, len(info.inputs) - 1) for i in range(len(inputs))]
-        needed = RULES.saves(info)
+        self.input_slots = slots if len(inputs) == len(slots) else [min(i, slots[-1]) for i in range(len(inputs))]
         # An edge is the input's node and output number, the leaf tensor itself, or None where no gradient goes.
         self.edges: list[Any] = [_edge(x) for x in inputs]
-        self.saved = [
-            x if info.inputs[s]["name"] in needed else None for x, s in zip(inputs, self.input_slots, strict=True)
-        ]
+        saved = retention.saved_inputs
+        self.saved = [x if saved[s] else None for x, s in zip(inputs, self.input_slots, strict=True)]
         # Outputs are saved as bare data: holding the tensors would make a reference cycle through `node`.
-        keep = len(outputs) > 1 or any(o["name"] in needed for o in info.outputs)
+        keep = retention.keeps_outputs
         self.outputs = [(o._data, o._value) if keep else None for o in outputs]
 
     def output(self, i: int) -> Tensor:
@@ -82,6 +83,24 @@ class Node:
         self.outputs = []
 
 
+class Retention:
+    """What the tape keeps of an operator's inputs and outputs, from its gradient rule."""
+
+    __slots__ = ("keeps_outputs", "saved_inputs", "slots")
+
+    def __init__(self, info: OpInfo) -> None:
+        needed = RULES.saves(info)
+        self.slots = list(range(len(info.inputs)))
+        self.saved_inputs = [a["name"] in needed for a in info.inputs]
+        # An operator with several outputs keeps them: the shape of one without a gradient is needed for its zeros.
+        self.keeps_outputs = info.many_outputs or any(o["name"] in needed for o in info.outputs)
+
+
+def _retention_of(info: OpInfo) -> Retention:
+    info.retention = Retention(info)
+    return info.retention
+
+
 def _edge(x: Any) -> Any:
     if x is None or not x.requires_grad:
         return None
@@ -95,7 +114,7 @@ def remember(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], out: A
     outputs = out if isinstance(out, tuple) else (out,)
     node = Node(info, inputs, attrs, outputs)
     for i, t in enumerate(outputs):
-        if t.dtype.startswith(("float", "bfloat")):
+        if t.dtype in _DIFFERENTIABLE:
             t.requires_grad = True
             t.node = (node, i)
 

@@ -27,7 +27,6 @@ class OpInfo:
 
     __slots__ = (
         "attrs",
-        "defaults",
         "doc",
         "family",
         "in_place",
@@ -37,6 +36,7 @@ class OpInfo:
         "name",
         "native",
         "outputs",
+        "retention",
     )
 
     def __init__(self, native: Any) -> None:
@@ -49,6 +49,7 @@ class OpInfo:
         self.attrs: list[dict[str, Any]] = native.attrs
         self.in_place: list[tuple[int, int]] = native.in_place
         self.is_view: bool = native.is_view
+        self.retention: tape.Retention | None = None  # filled by the tape at first use
         self.many_outputs = len(self.outputs) > 1 or bool(self.outputs and self.outputs[0]["variadic"])
 
     def attr_values(self, given: dict[str, Any]) -> tuple[Any, ...]:

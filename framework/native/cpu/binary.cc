@@ -38,7 +38,7 @@ namespace {
 #define GRAD(name, second, doc, ...) \
   PADDOCK_CPU_KERNEL(name) {         \
     map_grad(c, [](auto d, auto v) { \
-      using T = decltype(d);         \
+      using T [[maybe_unused]] = decltype(d); \
       return (__VA_ARGS__);          \
     });                              \
   }
