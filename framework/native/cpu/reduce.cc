@@ -188,13 +188,12 @@ PADDOCK_CPU_KERNEL(logsumexp) {
 
 PADDOCK_CPU_KERNEL(sum_to) {
   const Tensor &x = c.in(0), &y = c.out(0);
-  // In place there is nothing to sum. (An empty x may share its address with any tensor.)
-  if (x.raw() == y.raw() && x.numel() == y.numel()) return;
   uint32_t mask = 0;
   const int lead = x.shape().rank() - y.shape().rank();
   for (int i = 0; i < x.shape().rank(); ++i)
     if (i < lead || y.shape()[i - lead] != x.shape()[i]) mask |= 1u << i;
   if (x.numel() == y.numel()) {
+    if (x.raw() == y.raw()) return;  // in place; an empty x may lie anywhere
     const char* from = x.data<char>();
     char* to = y.data<char>();
     parallel_for(x.bytes(), 4 * kGrain,

@@ -97,4 +97,4 @@ def away_from(points: Sequence[float], x: np.ndarray, margin: float = 0.05) -> n
 
 def integers(low: int, high: int, *shape: int, seed: int = 0) -> np.ndarray:
     """int64 numbers in [low, high), the same each time."""
-    return np.random.default_rng([seed, low, high, *shape]).integers(low, high, shape)
+    return np.random.default_rng([seed, low % 2**32, high % 2**32, *shape]).integers(low, high, shape)
