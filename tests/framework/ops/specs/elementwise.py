@@ -206,8 +206,12 @@ for _name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_eq
         _name,
         reference=getattr(np, _name),
         gradient=False,
-        samples=[*_pairs(lambda *s: _ints(*s) / 2, lambda *s: _ints(*s) / 4), Sample([SPECIAL, SPECIAL[::-1].copy()])]
-        + [Sample([SPECIAL, SPECIAL[0]]), *_types],
+        samples=[
+            *_pairs(lambda *s: _ints(*s) / 2, lambda *s: _ints(*s) / 4),
+            Sample([SPECIAL, SPECIAL[::-1].copy()]),
+            Sample([SPECIAL, SPECIAL[0]]),
+            *_types,
+        ],
         errors=[_mismatch(), MIXED],
     )
 for _name in ("logical_and", "logical_or", "logical_xor"):
