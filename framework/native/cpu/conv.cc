@@ -1,211 +1,67 @@
-// Convolution forward and data gradient as products over row pointers: no copy of the image is made.
+// Which convolution algorithm a shape takes.
 #include "cpu/conv.h"
 
-#include <algorithm>
+#include <type_traits>
 
-#include "core/parallel.h"
-#include "core/storage.h"
 #include "cpu/conv_grid.h"
-#include "cpu/gemm_driver.h"
-#include "cpu/gemm_pack.h"
+#include "cpu/winograd.h"
 
 namespace paddock::cpu {
-
-Grid forward_grid(const ConvGeometry& g) {
-  Grid grid{g.N, g.P, g.Q, g.H, g.W, g.C, g.stride_h, g.stride_w, g.P, g.Q, g.K, 1, 1, 0, 0, {}};
-  for (int64_t r = 0; r < g.R; ++r)
-    for (int64_t s = 0; s < g.S; ++s)
-      grid.taps.push_back({r * g.dil_h - g.pad_top, s * g.dil_w - g.pad_left, r * g.S + s});
-  return grid;
-}
-
-std::vector<Grid> grad_input_grids(const ConvGeometry& g) {
-  std::vector<Grid> grids;
-  for (int64_t h = 0; h < std::min(g.stride_h, g.H); ++h)
-    for (int64_t w = 0; w < std::min(g.stride_w, g.W); ++w) {
-      Grid grid{g.N,
-                (g.H - h + g.stride_h - 1) / g.stride_h,
-                (g.W - w + g.stride_w - 1) / g.stride_w,
-                g.P,
-                g.Q,
-                g.K,
-                1,
-                1,
-                g.H,
-                g.W,
-                g.C,
-                g.stride_h,
-                g.stride_w,
-                h,
-                w,
-                {}};
-      // Descending r and s visit dy in ascending order.
-      for (int64_t r = g.R - 1; r >= 0; --r)
-        for (int64_t s = g.S - 1; s >= 0; --s) {
-          const int64_t dh = h + g.pad_top - r * g.dil_h, dw = w + g.pad_left - s * g.dil_w;
-          if (dh % g.stride_h == 0 && dw % g.stride_w == 0)
-            grid.taps.push_back({dh / g.stride_h, dw / g.stride_w, r * g.S + s});
-        }
-      grids.push_back(std::move(grid));
-    }
-  return grids;
-}
-
 namespace {
 
-constexpr int64_t kGatherLength = 8;  // shorter pixels are gathered into rows, longer ones are read in place
+// Costs in multiply-adds: a transformed value costs about as much as this many of them.
+constexpr double kTransformCost = 10, kWeightCost = 12;
 
-// Calls run(row, n, i, j, count) for every stretch of grid pixels [begin, begin + rows) that lies in one grid row.
-template <class Run>
-void for_each_stretch(const Grid& grid, int64_t begin, int64_t rows, Run run) {
-  for (int64_t row = 0; row < rows;) {
-    const int64_t pixel = begin + row, j = pixel % grid.columns, line = pixel / grid.columns;
-    const int64_t count = std::min(grid.columns - j, rows - row);
-    run(row, line / grid.rows, line % grid.rows, j, count);
-    row += count;
-  }
-}
-
-// a[t * rows + row] = the source pixel of each row and tap, or `zeros` outside of the image.
-template <class T>
-void point_at_pixels(const Grid& grid, const T* source, const T* zeros, int64_t begin, int64_t rows, const T** a) {
-  for_each_stretch(grid, begin, rows, [&](int64_t row, int64_t n, int64_t i, int64_t j0, int64_t count) {
-    for (const Tap& tap : grid.taps) {
-      const T** out = a + row;
-      a += rows;
-      const int64_t h = i * grid.step_h + tap.dh;
-      Range in{count, count};
-      if (h >= 0 && h < grid.source_h) in = inside(count, grid.step_w, j0 * grid.step_w + tap.dw, grid.source_w);
-      for (int64_t j = 0; j < in.begin; ++j) out[j] = zeros;
-      const int64_t stride = grid.step_w * grid.source_c;
-      const T* p = source + grid.source_row(n, h) + (j0 * grid.step_w + tap.dw) * grid.source_c;
-      for (int64_t j = in.begin; j < in.end; ++j) out[j] = p + j * stride;
-      for (int64_t j = in.end; j < count; ++j) out[j] = zeros;
-    }
-    a -= rows * static_cast<int64_t>(grid.taps.size());
-  });
-}
-
-// dst[f] = row[first + f] where that lies inside [0, size), else 0, for f < count.
-template <class T>
-void copy_clipped(const T* row, int64_t first, int64_t size, int64_t count, T* dst) {
-  using V = Vec<T>;
-  const int64_t begin = std::clamp<int64_t>(-first, 0, count), end = std::clamp(size - first, begin, count);
-  for (int64_t f = 0; f < begin; ++f) dst[f] = T(0);
-  for (int64_t f = begin; f < end; f += V::kSize) {
-    const int64_t n = std::min<int64_t>(V::kSize, end - f);
-    V::load_n(row + first + f, n).store_n(dst + f, n);
-  }
-  for (int64_t f = end; f < count; ++f) dst[f] = T(0);
-}
-
-// Neighbouring taps whose pixels are contiguous in memory, so that one copy serves them all.
-struct TapRun {
-  int64_t dh, dw, taps;
-};
-
-std::vector<TapRun> tap_runs(const Grid& grid, bool whole_pixels) {
-  std::vector<TapRun> runs;
-  for (const Tap& tap : grid.taps) {
-    if (whole_pixels && !runs.empty() && runs.back().dh == tap.dh && runs.back().dw + runs.back().taps == tap.dw)
-      ++runs.back().taps;
-    else
-      runs.push_back({tap.dh, tap.dw, 1});
-  }
-  return runs;
-}
-
-// rows[row] = the values of all taps, one after the other. For images of few channels.
-template <class T>
-void gather_pixels(const Grid& grid, const std::vector<TapRun>& runs, const T* source, int64_t length, int64_t begin,
-                   int64_t rows, T* dst) {
-  for_each_stretch(grid, begin, rows, [&](int64_t, int64_t n, int64_t i, int64_t j0, int64_t count) {
-    for (int64_t j = j0; j < j0 + count; ++j)
-      for (const TapRun& run : runs) {
-        const int64_t h = i * grid.step_h + run.dh, w = j * grid.step_w + run.dw;
-        const bool outside = h < 0 || h >= grid.source_h || (run.taps == 1 && (w < 0 || w >= grid.source_w));
-        const int64_t size = outside ? 0 : grid.source_w * grid.source_c;
-        const T* row = outside ? source : source + grid.source_row(n, h);
-        copy_clipped(row, outside ? 0 : w * grid.source_c, size, run.taps * length, dst);
-        dst += run.taps * length;
-      }
-  });
-}
-
-// target = sum over taps of source pixels times packed weights [taps * length, N] for one group.
-template <class T>
-void convolve(const Grid& grid, const T* source, int64_t length, T* target, int64_t N, const T* packed,
-              const Epilogue<T>& epilogue, int64_t residual_shift) {
-  const int64_t taps = static_cast<int64_t>(grid.taps.size());
-  const bool gather = taps > 1 && length <= kGatherLength;
-  const auto runs = tap_runs(grid, length == grid.source_c);
-  Scratch zero(length * sizeof(T));
-  std::fill_n(zero.as<T>(), length, T(0));
-  const auto rows_at = [&](int64_t begin, int64_t rows, const T** a, T** c, T* scratch) {
-    for_each_stretch(grid, begin, rows, [&](int64_t row, int64_t n, int64_t i, int64_t j0, int64_t count) {
-      for (int64_t j = 0; j < count; ++j) c[row + j] = target + grid.target_pixel(n, i, j0 + j);
-    });
-    if (gather) {
-      gather_pixels(grid, runs, source, length, begin, rows, scratch);
-      for (int64_t i = 0; i < rows; ++i) a[i] = scratch + i * taps * length;
-    } else {
-      point_at_pixels(grid, source, zero.as<T>(), begin, rows, a);
-    }
-  };
-  RowsProduct<T> p{grid.pixels(), N, gather ? 1 : taps, gather ? taps * length : length, packed, rows_at};
-  if (gather) p.scratch_per_row = taps * length;
-  p.epilogue = epilogue;
-  p.residual_shift = residual_shift;
-  multiply_rows(p);
-}
-
-// B [taps * K/groups, C/groups] of the data gradient: the weights of the grid's taps, output channels as rows.
-template <class T>
-void pack_for_grad_input(const ConvGeometry& g, const Grid& grid, const T* w, T* packed) {
-  const int64_t C = g.C / g.groups, K = g.K / g.groups, width = kPanelWidth<T>;
-  const int64_t taps = static_cast<int64_t>(grid.taps.size()), panels = (C + width - 1) / width;
-  parallel_for(panels * taps, std::max<int64_t>(1, 65536 / (K * width)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t n0 = i / taps * width, t = i % taps, columns = panel_vecs<T>(C, n0) * Vec<T>::kSize;
-      copy_rows(w + grid.taps[t].weight * C + n0, g.R * g.S * C, K, std::min(columns, C - n0),
-                packed + panel_offset(taps * K, n0) + t * K * columns, columns, columns);
-    }
-  });
+bool winograd_pays(const ConvGeometry& g, ConvPass pass) {
+  const bool back = pass == ConvPass::kGradInput;
+  const int64_t h = back ? g.H : g.P, w = back ? g.W : g.Q;
+  const double tiles = static_cast<double>(g.N * ((h + 3) / 4) * ((w + 3) / 4));
+  const double C = static_cast<double>(g.C), K = static_cast<double>(g.K);
+  const double direct = 9.0 * static_cast<double>(g.N * h * w) * C * K;
+  const double winograd = kPositions * (tiles * C * K + kTransformCost * tiles * (C + K) + kWeightCost * C * K);
+  return g.C >= 8 && g.K >= 8 && winograd < direct;
 }
 
 }  // namespace
 
+ConvAlgorithm conv2d_algorithm(const ConvGeometry& g, ConvPass pass, int element_size, ConvAlgorithm wanted) {
+  if (wanted == ConvAlgorithm::kDirect || element_size != 4 || !winograd_applies(g)) return ConvAlgorithm::kDirect;
+  if (wanted == ConvAlgorithm::kWinograd || winograd_pays(g, pass)) return ConvAlgorithm::kWinograd;
+  return ConvAlgorithm::kDirect;
+}
+
 template <class T>
-void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue) {
+void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue,
+                    ConvAlgorithm algorithm) {
   if (is_depthwise(g)) return depthwise_forward(g, x, w, y, epilogue);
-  const Grid grid = forward_grid(g);
-  const int64_t C = g.C / g.groups, K = g.K / g.groups, depth = g.R * g.S * C;
-  Scratch packed(packed_size<T>(depth, K) * sizeof(T));
-  for (int64_t i = 0; i < g.groups; ++i) {
-    pack_all(true, w + i * K * depth, depth, depth, K, packed.as<T>());
-    Epilogue<T> e = epilogue;
-    if (e.bias) e.bias += i * K;
-    convolve(grid, x + i * C, C, y + i * K, K, packed.as<T>(), e, e.residual ? e.residual - y : 0);
-  }
+  if constexpr (std::is_same_v<T, float>)
+    if (conv2d_algorithm(g, ConvPass::kForward, sizeof(T), algorithm) == ConvAlgorithm::kWinograd)
+      return winograd_forward(g, x, w, y, epilogue);
+  direct_forward(g, x, w, y, epilogue);
 }
 
 template <class T>
-void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx) {
+void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, ConvAlgorithm algorithm) {
   if (is_depthwise(g)) return depthwise_grad_input(g, dy, w, dx);
-  const int64_t C = g.C / g.groups, K = g.K / g.groups;
-  for (const Grid& grid : grad_input_grids(g)) {
-    const int64_t taps = static_cast<int64_t>(grid.taps.size());
-    Scratch packed(std::max<int64_t>(1, packed_size<T>(taps * K, C)) * sizeof(T));
-    for (int64_t i = 0; i < g.groups; ++i) {
-      pack_for_grad_input(g, grid, w + i * K * g.R * g.S * C, packed.as<T>());
-      convolve(grid, dy + i * K, K, dx + i * C, C, packed.as<T>(), {}, 0);
-    }
-  }
+  if constexpr (std::is_same_v<T, float>)
+    if (conv2d_algorithm(g, ConvPass::kGradInput, sizeof(T), algorithm) == ConvAlgorithm::kWinograd)
+      return winograd_grad_input(g, dy, w, dx);
+  direct_grad_input(g, dy, w, dx);
 }
 
-#define PADDOCK_INSTANTIATE(T)                                                                      \
-  template void conv2d_forward<T>(const ConvGeometry&, const T*, const T*, T*, const Epilogue<T>&); \
-  template void conv2d_grad_input<T>(const ConvGeometry&, const T*, const T*, T*);
+template <class T>
+void conv2d_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw, ConvAlgorithm algorithm) {
+  if (is_depthwise(g)) return depthwise_grad_weight(g, x, dy, dw);
+  if constexpr (std::is_same_v<T, float>)
+    if (conv2d_algorithm(g, ConvPass::kGradWeight, sizeof(T), algorithm) == ConvAlgorithm::kWinograd)
+      return winograd_grad_weight(g, x, dy, dw);
+  direct_grad_weight(g, x, dy, dw);
+}
+
+#define PADDOCK_INSTANTIATE(T)                                                                                     \
+  template void conv2d_forward<T>(const ConvGeometry&, const T*, const T*, T*, const Epilogue<T>&, ConvAlgorithm); \
+  template void conv2d_grad_input<T>(const ConvGeometry&, const T*, const T*, T*, ConvAlgorithm);                  \
+  template void conv2d_grad_weight<T>(const ConvGeometry&, const T*, const T*, T*, ConvAlgorithm);
 PADDOCK_INSTANTIATE(float)
 PADDOCK_INSTANTIATE(double)
 #undef PADDOCK_INSTANTIATE

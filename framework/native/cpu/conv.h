@@ -15,16 +15,29 @@ struct ConvGeometry {
   int64_t stride_h = 1, stride_w = 1, pad_top = 0, pad_left = 0, dil_h = 1, dil_w = 1, groups = 1;
 };
 
+// kAuto takes what a cost model of the shape expects to be fastest. kWinograd is float32's transform-based algorithm
+// for 3 x 3 kernels of stride, dilation and groups 1 (maximum error 1e-5 of the largest output); kDirect multiplies
+// and adds every product. kWinograd where it does not exist is kDirect.
+enum class ConvAlgorithm { kAuto, kDirect, kWinograd };
+enum class ConvPass { kForward, kGradInput, kGradWeight };
+
+// What `wanted` comes to for this shape: kDirect or kWinograd. `element_size` is 4 for float, 8 for double.
+ConvAlgorithm conv2d_algorithm(const ConvGeometry& g, ConvPass pass, int element_size,
+                               ConvAlgorithm wanted = ConvAlgorithm::kAuto);
+
 // y = activation(conv(x, w) + bias + residual).
 template <class T>
-void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue = {});
+void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue = {},
+                    ConvAlgorithm algorithm = ConvAlgorithm::kAuto);
 
 // dx [N, H, W, C] of dy [N, P, Q, K].
 template <class T>
-void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx);
+void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx,
+                       ConvAlgorithm algorithm = ConvAlgorithm::kAuto);
 
 // dw [K, R, S, C / groups] of x and dy.
 template <class T>
-void conv2d_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw);
+void conv2d_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw,
+                        ConvAlgorithm algorithm = ConvAlgorithm::kAuto);
 
 }  // namespace paddock::cpu

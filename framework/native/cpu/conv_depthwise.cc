@@ -98,11 +98,7 @@ class DepthwiseRow {
 
   PADDOCK_INLINE void store(V sum, int64_t c, int64_t j, int64_t lanes) const {
     T* y = line_ + j * grid_.out_step_w * grid_.target_c + c;
-    if (!epilogue_.empty()) {
-      if (epilogue_.bias) sum += V::load_n(epilogue_.bias + c, lanes);
-      if (epilogue_.residual) sum += V::load_n(epilogue_.residual + (y - target_), lanes);
-      sum = activate(sum, epilogue_);
-    }
+    if (!epilogue_.empty()) sum = finish(sum, epilogue_, c, y - target_, lanes);
     if (lanes == V::kSize)
       sum.store(y);
     else

@@ -48,6 +48,14 @@ std::vector<Grid> grad_input_grids(const ConvGeometry& g);
 
 inline bool is_depthwise(const ConvGeometry& g) { return g.groups == g.C && g.K == g.C && g.groups > 1; }
 
+// The direct algorithm for any geometry.
+template <class T>
+void direct_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue);
+template <class T>
+void direct_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx);
+template <class T>
+void direct_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw);
+
 // The depthwise kernels (one channel a group, multiplier 1).
 template <class T>
 void depthwise_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue);

@@ -75,6 +75,15 @@ PADDOCK_INLINE Vec<T> activate(Vec<T> x, const Epilogue<T>& e) {
   return x;
 }
 
+// The epilogue of up to a vector of values of C that start at `column` of their row. `residual_at` is their place
+// in the residual.
+template <class T>
+PADDOCK_INLINE Vec<T> finish(Vec<T> x, const Epilogue<T>& e, int64_t column, int64_t residual_at, int64_t lanes) {
+  if (e.bias) x += Vec<T>::load_n(e.bias + column, lanes);
+  if (e.residual) x += Vec<T>::load_n(e.residual + residual_at, lanes);
+  return activate(x, e);
+}
+
 // c[j] = activation(alpha * sum[j] + beta * c[j] + bias[j] + residual[j]) for j < columns. `epilogue` may be
 // null.
 template <class T>

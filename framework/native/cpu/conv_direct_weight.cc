@@ -3,7 +3,6 @@
 
 #include "core/parallel.h"
 #include "core/storage.h"
-#include "cpu/conv.h"
 #include "cpu/conv_grid.h"
 #include "cpu/gemm_driver.h"
 #include "cpu/gemm_pack.h"
@@ -91,8 +90,7 @@ struct PixelColumns {
 }  // namespace
 
 template <class T>
-void conv2d_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw) {
-  if (is_depthwise(g)) return depthwise_grad_weight(g, x, dy, dw);
+void direct_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw) {
   const int64_t C = g.C / g.groups, K = g.K / g.groups, N = g.R * g.S * C;
   for (int64_t i = 0; i < g.groups; ++i) {
     const PixelColumns<T> pixels{g, x + i * C};
@@ -108,7 +106,7 @@ void conv2d_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw) {
   }
 }
 
-template void conv2d_grad_weight<float>(const ConvGeometry&, const float*, const float*, float*);
-template void conv2d_grad_weight<double>(const ConvGeometry&, const double*, const double*, double*);
+template void direct_grad_weight<float>(const ConvGeometry&, const float*, const float*, float*);
+template void direct_grad_weight<double>(const ConvGeometry&, const double*, const double*, double*);
 
 }  // namespace paddock::cpu
