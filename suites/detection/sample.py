@@ -34,9 +34,9 @@ class Sample:
     labels: np.ndarray
     image_id: int = 0
     original_size: tuple[int, int] = (0, 0)
-    scores: np.ndarray = field(default=None)  # type: ignore[assignment]
-    difficult: np.ndarray = field(default=None)  # type: ignore[assignment]
-    crowd: np.ndarray = field(default=None)  # type: ignore[assignment]
+    scores: np.ndarray = field(default=None)  # type: ignore[arg-type]
+    difficult: np.ndarray = field(default=None)  # type: ignore[arg-type]
+    crowd: np.ndarray = field(default=None)  # type: ignore[arg-type]
     placement: tuple[float, float, float, float] = IDENTITY
 
     def __post_init__(self) -> None:

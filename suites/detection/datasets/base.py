@@ -13,6 +13,7 @@ from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations, clean_boxes
 from suites.detection.datasets.sources import FileTable
 from suites.detection.sample import GroundTruth, Sample
+from suites.engine.registry import register_role
 from suites.vision.images import decode_image
 
 OnProblem = Literal["error", "skip"]
@@ -44,6 +45,9 @@ class DetectionDataset(ABC):
     @abstractmethod
     def ground_truth(self) -> GroundTruth:
         """Every box of the set, for evaluators and for statistics such as anchors; no image is decoded."""
+
+
+register_role("dataset", DetectionDataset, doc="images with boxes, by index")
 
 
 class FileDataset(DetectionDataset):

@@ -193,7 +193,7 @@ def _turned(glyph: np.ndarray, side: float, degrees: float) -> np.ndarray:
     scale = side / (_GLYPH - 2 * _MARGIN)
     canvas = int(np.ceil(_GLYPH * scale * 1.3))
     centre = (_GLYPH - 1) / 2
-    matrix = cv2.getRotationMatrix2D((centre, centre), degrees, scale)
+    matrix = np.asarray(cv2.getRotationMatrix2D((centre, centre), degrees, scale), np.float64)
     matrix[:, 2] += (canvas - 1) / 2 - centre
     alpha = cv2.warpAffine(glyph, matrix, (canvas, canvas), flags=cv2.INTER_LINEAR)
     x, y, width, height = cv2.boundingRect((alpha >= _INK).astype(np.uint8))
@@ -216,8 +216,8 @@ def _contrasting(grey: float, rng: np.random.Generator) -> np.ndarray:
     darker = rng.random() * room.sum() < room[0]
     target = rng.uniform(0, room[0]) if darker else rng.uniform(255 - room[1], 255)
     colour = rng.uniform(0, 255, 3)
-    colour += target - colour @ (0.299, 0.587, 0.114)
-    return np.clip(colour, 0, 255).astype(np.float32)
+    shift = target - float(colour @ (0.299, 0.587, 0.114))
+    return np.clip(colour + shift, 0, 255).astype(np.float32)
 
 
 def _ink_boxes(placed: list[tuple[int, np.ndarray, np.ndarray]]) -> np.ndarray:

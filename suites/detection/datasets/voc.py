@@ -156,7 +156,7 @@ class _Layout:
         for file in _CLASS_FILES:
             if file in self._source.names():
                 return self._lines(file)
-        found = set()
+        found: set[str] = set()
         for stem in self.all_stems():
             objects = parse_xml(self._source, f"{self.annotations}/{stem}.xml").iter("object")
             found.update((o.findtext("name") or "").strip() for o in objects)
