@@ -75,7 +75,7 @@ class DataLoader:
             batch_sampler = FixedBatches(sampler, batch_size, drop_last=drop_last)
         self._batches = batch_sampler
         self._recipe = Recipe(dataset, tuple(transforms), tuple(batch_transforms), collate, seed)
-        self._identity = {
+        self._identity: dict[str, int] = {
             "seed": seed,
             "samples": len(dataset),
             "batch_size": batch_size,
@@ -104,6 +104,11 @@ class DataLoader:
     def dataset(self) -> Any:
         """The dataset that is read."""
         return self._recipe.dataset
+
+    @property
+    def batch_size(self) -> int:
+        """Samples in a full batch."""
+        return self._identity["batch_size"]
 
     @property
     def epoch(self) -> int:

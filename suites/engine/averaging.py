@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from framework import Tensor, tensor
-from suites.engine.weights import require_fit
+from framework import Tensor, no_grad, ops, tensor
+from framework.errors import CheckpointError
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -33,9 +33,9 @@ class MovingAverage:
 
     def update(self, decay: Tensor) -> None:
         """Move the averages towards the live weights; `decay` is a scalar."""
-        for name, average in self._averages.items():
-            live = self._live[name].detach()
-            average.set(live + (average - live) * decay)
+        with no_grad():
+            for name, average in self._averages.items():
+                average.set(ops.ema_step(average, self._live[name], decay))
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
@@ -53,7 +53,11 @@ class MovingAverage:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Replace the averages; raise CheckpointError if they are another model's."""
-        require_fit(state, self._averages, "checkpoint (moving average)")
+        wrong = sorted(state.keys() ^ self._averages.keys())
+        if wrong:
+            raise CheckpointError(
+                f"moving average: it is another model's; {len(wrong)} names differ, first '{wrong[0]}'"
+            )
         for name, average in self._averages.items():
             average.set(tensor(state[name]))
 

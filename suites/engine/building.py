@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from framework import random, set_num_threads
+from framework.nn import init
+from framework.optim import Optimizer, Schedule
 from suites.engine.config import Config, load_config
 from suites.engine.registry import REGISTRY, load_suites
 from suites.engine.settings import Runtime
@@ -21,17 +24,39 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
 
 def task_class(suite: str) -> type[Task]:
     """Return the task of a suite; raise ConfigError if there is no such suite."""
-    load_suites([suite])
+    if suite not in REGISTRY.names("task"):
+        load_suites([suite])
     found: Any = REGISTRY.get("task", suite)
     return found
-
-
-def build_task(config: Config) -> Task:
-    """Return the task a config describes, its model freshly initialised from `runtime.seed`."""
-    return task_class(config["suite"])(config)
 
 
 def build_runtime(config: Config) -> Runtime:
     """Return the `runtime` section."""
     runtime: Runtime = config.build("runtime")
     return runtime
+
+
+def build_task(config: Config) -> Task:
+    """Return the task a config describes, its model freshly drawn from `runtime.seed`.
+
+    Sets the number of threads and restarts the default random stream, from which layers such as dropout draw.
+    """
+    runtime = build_runtime(config)
+    if runtime.threads is not None:
+        set_num_threads(runtime.threads)
+    random.seed(runtime.seed)
+    task = task_class(config["suite"])(config)
+    init.initialize(task.model, runtime.seed)
+    return task
+
+
+def build_optimizer(config: Config, task: Task) -> Optimizer:
+    """Return the optimizer of the task's parameters."""
+    optimizer: Optimizer = config.build("optimizer", params=task.model.named_parameters())
+    return optimizer
+
+
+def build_schedule(config: Config, *, total_steps: int, batch_size: int) -> Schedule:
+    """Return the learning rate as a function of the step, scaled to the batch."""
+    schedule: Schedule = config.build("schedule", total_steps=total_steps, batch_size=batch_size)
+    return schedule

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
+from framework import from_numpy, no_grad, program
 from framework.atomic import atomic_file, write_text
 from framework.data import DataLoader
 
@@ -25,9 +26,6 @@ class Interrupted(Exception):
 
 def predictor(task: Task, *, eager: bool = False) -> Predict:
     """Return a function from the arrays of `task.eval_inputs` to those of `eval_step`, run as a Program."""
-    from framework.program import program
-
-    from framework import no_grad
 
     run = _as_tensors(task.eval_step) if eager else program(task.eval_step)
 
@@ -40,8 +38,6 @@ def predictor(task: Task, *, eager: bool = False) -> Predict:
 
 
 def _as_tensors(step: Callable[..., Any]) -> Callable[..., Any]:
-    from framework import from_numpy
-
     return lambda arrays: step({name: from_numpy(array) for name, array in arrays.items()})
 
 

@@ -1,10 +1,12 @@
-"""Settings of a run that every suite shares: the `runtime` section of a config."""
+"""Settings of a run that every suite shares: the sections `optimizer`, `schedule` and `runtime` of a config."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from framework.errors import AttributeValueError
+from framework.optim import Optimizer, Schedule
+from suites.engine.config import Factory
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,30 @@ class Runtime:
             raise AttributeValueError("runtime: it needs either epochs or steps, which say how long to train")
         length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}
         _at_least("runtime", **{name: (value or 0, 1) for name, value in length.items()})
-        _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), threads=(self.threads or 1, 1))
+        _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1))
+        if self.threads is not None:
+            _at_least("runtime", threads=(self.threads, 1))
+        if self.clip_norm is not None and self.clip_norm <= 0:
+            raise AttributeValueError(f"runtime: clip_norm is {self.clip_norm}; it must be above 0, or null for none")
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """Return the number of updates of the whole run."""
         return self.steps if self.steps is not None else (self.epochs or 0) * steps_per_epoch
+
+
+@dataclass(kw_only=True)
+class RunConfig:
+    """Base of every suite's config class: what each run has, whatever it trains.
+
+    Args:
+        optimizer: How the weights are updated.
+        schedule: The learning rate at each step.
+        runtime: How long and how the run trains.
+    """
+
+    optimizer: Factory[Optimizer]
+    schedule: Factory[Schedule]
+    runtime: Runtime
 
 
 def _at_least(who: str, **values: tuple[float, float]) -> None:

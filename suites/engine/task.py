@@ -17,9 +17,8 @@ import numpy as np
 from framework.data import DataLoader
 
 if TYPE_CHECKING:
-    from framework.nn import Layer
-
     from framework import Tensor
+    from framework.nn import Layer
     from suites.engine.config import Config
 
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array

@@ -10,12 +10,11 @@ import numpy as np
 
 from framework import Tensor, from_numpy, program
 from framework.errors import CheckpointError
+from framework.optim import Optimizer, clip_by_global_norm
+from framework.random import default_generator
 from suites.engine.averaging import MovingAverage
-from suites.engine.weights import require_fit
 
 if TYPE_CHECKING:
-    from framework.optim import Optimizer
-
     from suites.engine.task import Batch, Task
 
 
@@ -26,15 +25,23 @@ class TrainStep:
         task: gives model and losses.
         optimizer: of the model's parameters.
         average: moving average of the weights, if there is one.
+        clip_norm: bound on the joint norm of all gradients, if there is one.
         eager: run operator by operator, for debugging.
     """
 
     def __init__(
-        self, task: Task, optimizer: Optimizer, *, average: MovingAverage | None = None, eager: bool = False
+        self,
+        task: Task,
+        optimizer: Optimizer,
+        *,
+        average: MovingAverage | None = None,
+        clip_norm: float | None = None,
+        eager: bool = False,
     ) -> None:
         self._task = task
         self._optimizer = optimizer
         self._average = average
+        self._clip_norm = clip_norm
         self._update = self._compute if eager else program(self._compute)
         self._updates = 0
 
@@ -56,7 +63,7 @@ class TrainStep:
         state: dict[str, Any] = {
             "model": self._task.model.state_dict(),
             "optimizer": self._optimizer.state_dict(),
-            "step": {"updates": self._updates},
+            "step": {"updates": self._updates, "random": default_generator.get_state()},
         }
         if self._average:
             state["average"] = self._average.state_dict()
@@ -64,7 +71,6 @@ class TrainStep:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up what `state_dict` returned; raise CheckpointError if it is another model's."""
-        require_fit(state["model"], self._task.model.state_dict(), "checkpoint")
         if self._average and "average" not in state:
             raise CheckpointError("checkpoint: it holds no moving average but the config asks for one")
         self._task.model.load_state_dict(state["model"])
@@ -72,6 +78,7 @@ class TrainStep:
         if self._average:
             self._average.load_state_dict(state["average"])
         self._updates = state["step"]["updates"]
+        default_generator.set_state(state["step"]["random"])
 
     def _compute(self, inputs: dict[str, Tensor], lr: Tensor, decay: Tensor) -> dict[str, Tensor]:
         """The step itself; what is traced."""
@@ -82,6 +89,8 @@ class TrainStep:
             total = total + term
         self._optimizer.zero_grad()
         total.backward()
+        if self._clip_norm is not None:
+            clip_by_global_norm(self._optimizer.params.values(), self._clip_norm)
         self._optimizer.step(lr)
         if self._average:
             self._average.update(decay)

@@ -112,16 +112,16 @@ class Trainer:
         return self._step.averaged_weights()
 
     def deploy_weights(self) -> dict[str, Tensor]:
-        """Return the weights that are evaluated and exported, by name."""
+        """Return the weights that are evaluated and exported, by name; they are valid until the next step."""
         with self._step.averaged_weights():
-            return dict(self.task.model.state_dict())
+            return {name: tensor.detach() for name, tensor in self.task.model.state_dict().items()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that decides how the run continues."""
         return {
             **self._step.state_dict(),
             "trainer": {"step": self.step, "stopped": self._stopped, "loader": self._loader.state_dict()},
-            "hooks": {hook.name: hook.state_dict() for hook in self._hooks},
+            "hooks": {hook.name: state for hook in self._hooks if (state := hook.state_dict())},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -131,7 +131,8 @@ class Trainer:
         self.step = state["trainer"]["step"]
         self._stopped = state["trainer"]["stopped"]
         for hook in self._hooks:
-            hook.load_state_dict(state["hooks"][hook.name])
+            if hook.name in state["hooks"]:
+                hook.load_state_dict(state["hooks"][hook.name])
 
     def _one_step(self, batches: Iterator[Batch]) -> None:
         started, waited = time.perf_counter(), self._loader.wait_seconds

@@ -1,0 +1,54 @@
+"""Will it run: builds the model, reads a batch of each data set and runs both steps once, before hours are spent."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from framework import from_numpy, no_grad
+from framework.data import DataLoader
+from framework.errors import ConfigError, NumericsError
+from suites.engine.building import build_runtime, build_task
+from suites.engine.config import Config
+from suites.engine.task import Batch, Task
+
+
+def check_runs(config: Config) -> None:
+    """Raise the error that training would meet: of the data, the model, the losses or the metric."""
+    task, seed = build_task(config), build_runtime(config).seed
+    with no_grad():
+        _check_training(task, _first(task.train_loader(seed=seed, workers=0)))
+        _check_evaluation(task, _first(task.eval_loader(workers=0)))
+
+
+def _first(loader: DataLoader) -> Batch:
+    batch: Batch = next(iter(loader))
+    return batch
+
+
+def _check_training(task: Task, batch: Batch) -> None:
+    task.model.train()
+    losses = task.train_step({name: from_numpy(array) for name, array in _arrays(batch, task.train_inputs).items()})
+    for name, loss in losses.items():
+        if loss.ndim:
+            raise ConfigError(f"check: loss '{name}' has shape {list(loss.shape)}; a loss term must be a scalar")
+        if not math.isfinite(float(loss)):
+            raise NumericsError(f"check: loss '{name}' is {float(loss)} on the first batch, before any training")
+
+
+def _check_evaluation(task: Task, batch: Batch) -> None:
+    task.model.eval()
+    inputs = {name: from_numpy(array) for name, array in _arrays(batch, task.eval_inputs).items()}
+    metric = task.metric()
+    metric.update({name: tensor.numpy() for name, tensor in task.eval_step(inputs).items()}, batch)
+    figures = metric.result()
+    if task.main_metric not in figures:
+        raise ConfigError(f"check: the metric gives {', '.join(figures)} but not '{task.main_metric}'")
+
+
+def _arrays(batch: Batch, names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    missing = [name for name in names if name not in batch]
+    if missing:
+        raise ConfigError(f"check: the batch has {', '.join(batch)} but the step takes {', '.join(missing)} too")
+    return {name: batch[name] for name in names}

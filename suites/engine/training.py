@@ -1,0 +1,151 @@
+"""Train and evaluate from a config: puts task, optimizer, schedule, hooks and run folder together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from framework.errors import ConfigError
+from suites.engine.averaging import MovingAverage
+from suites.engine.building import build_optimizer, build_runtime, build_schedule, build_task, read_config
+from suites.engine.checkpoint import Checkpoints
+from suites.engine.config import Config
+from suites.engine.evaluation import evaluate, predictor
+from suites.engine.hooks import Assess, Events, Hook, NanGuard, ProgressBar, Saving
+from suites.engine.log import RunLog
+from suites.engine.run import RunFolder, best_weights
+from suites.engine.settings import Runtime
+from suites.engine.train_step import TrainStep
+from suites.engine.trainer import Trainer
+from suites.engine.weights import load_weights
+
+if TYPE_CHECKING:
+    from suites.engine.task import Task
+
+
+def train(
+    source: Path,
+    overrides: Sequence[str] = (),
+    *,
+    runs: Path = Path("runs"),
+    name: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    hooks: Sequence[Hook] = (),
+) -> Trainer:
+    """Train a run to its end, or until Ctrl-C.
+
+    Args:
+        source: a config file, or the folder of a run.
+        overrides: `path=value` texts, as with `-o`.
+        runs: folder of all runs.
+        name: name of the run; by default that of the config file or of the run folder.
+        resume: continue from the last checkpoint.
+        overwrite: replace a run of this name.
+        hooks: further hooks.
+
+    Raises:
+        ConfigError, DataError, CheckpointError, NumericsError: what is wrong, in one message.
+    """
+    config = read_config(source, overrides)
+    path = source if source.is_dir() and name is None else runs / (name or source.stem)
+    run = RunFolder.reopen(path, config) if resume else RunFolder.create(path, config, overwrite=overwrite)
+    log = RunLog(run.log)
+    try:
+        trainer = _build(config, run, log, hooks)
+        if resume:
+            _continue(trainer, run)
+        trainer.train()
+        _conclude(trainer, run)
+    except Exception as error:
+        log.keep(f"failed: {type(error).__name__}: {error}")
+        raise
+    finally:
+        log.close()
+    return trainer
+
+
+def evaluate_weights(source: Path, overrides: Sequence[str] = (), weights: Path | None = None) -> dict[str, float]:
+    """Return the figures of a run, or of a config with `weights`, over the evaluation set.
+
+    A run's figures go to its `metrics.json`. Raises ConfigError if a config is given without weights.
+    """
+    config = read_config(source, overrides)
+    run = RunFolder(source) if source.is_dir() else None
+    if run is None and weights is None:
+        raise ConfigError(f"{source}: a config has no weights; name a file with --weights, or a run folder")
+    task = build_task(config)
+    load_weights(task.model, weights or best_weights(run or RunFolder(source)))
+    runtime = build_runtime(config)
+    with task.eval_loader(workers=runtime.workers) as loader:
+        metrics = evaluate(task, predictor(task, eager=runtime.eager), loader)
+    if run is not None:
+        run.write_metrics(metrics)
+    return metrics
+
+
+def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook]) -> Trainer:
+    runtime = build_runtime(config)
+    task = build_task(config)
+    loader = task.train_loader(seed=runtime.seed, workers=runtime.workers)
+    loader.start()  # workers read while the rest is built
+    if runtime.weights is not None:
+        _start_from(task, Path(runtime.weights), log)
+    total_steps = runtime.total_steps(len(loader))
+    schedule = build_schedule(config, total_steps=total_steps, batch_size=loader.batch_size)
+    average = MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None
+    step = TrainStep(
+        task, build_optimizer(config, task), average=average, clip_norm=runtime.clip_norm, eager=runtime.eager
+    )
+    log.say(
+        f"{run.path}: {len(loader.dataset)} training samples, {len(loader)} steps an epoch, {total_steps} steps, "
+        f"{sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
+    )
+    log.say(
+        f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or loader.batch_size}, "
+        f"so {schedule.base_lr * schedule.scale:g} for this batch of {loader.batch_size}"
+    )
+    return Trainer(
+        task,
+        step,
+        loader,
+        total_steps=total_steps,
+        learning_rate=schedule,
+        log=log,
+        hooks=[*_usual_hooks(task, run, runtime), *hooks],
+    )
+
+
+def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
+    loader = task.eval_loader(workers=runtime.workers)
+    predict = predictor(task, eager=runtime.eager)
+    return [
+        NanGuard(),
+        ProgressBar(every=runtime.log_every),
+        Events(run.events, every=runtime.log_every),
+        Assess(run, loader, predict, runtime.evaluation, runtime.early_stop),
+        Saving(run.weights, runtime.checkpoint),
+    ]
+
+
+def _continue(trainer: Trainer, run: RunFolder) -> None:
+    checkpoint = Checkpoints(run.weights).latest()
+    if checkpoint is None:
+        trainer.log.say("no checkpoint yet; starting from the beginning")
+        return
+    trainer.load_state_dict(checkpoint)
+    trainer.log.say(f"resumed at step {trainer.step}")
+
+
+def _start_from(task: Task, path: Path, log: RunLog) -> None:
+    log.say(f"weights from {path}")
+    for line in load_weights(task.model, path, partial=True):
+        log.say(f"  {line}")
+
+
+def _conclude(trainer: Trainer, run: RunFolder) -> None:
+    if trainer.interrupted:
+        trainer.log.say(f"saved at step {trainer.step}; continue with: python tools/train.py {run.path} --resume")
+        return
+    trainer.log.say(f"done: {trainer.step} steps; weights, figures and pictures are in {run.path}")

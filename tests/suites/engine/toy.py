@@ -1,0 +1,199 @@
+"""A whole suite in one file: learns how bright small images are. For tests of the engine and its tools."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+import suites.engine.parts  # noqa: F401 (its roles)
+from framework import Tensor, nn, ops
+from framework.data import DataLoader
+from framework.errors import DataError
+from suites.engine.config import Config
+from suites.engine.registry import register
+from suites.engine.settings import RunConfig
+from suites.engine.task import Batch, Metric, Processor, Task
+
+SIZE = 4  # pixels a side
+
+
+@dataclass
+class Data:
+    """Made images.
+
+    Args:
+        samples: How many there are.
+        batch_size: Images a step.
+        bad: Index of an image whose label is no number; -1 for none.
+        kill: Index of an image whose reading kills the worker; -1 for none.
+    """
+
+    samples: int = 20
+    batch_size: int = 4
+    bad: int = -1
+    kill: int = -1
+
+
+@dataclass
+class ModelSettings:
+    """The network.
+
+    Args:
+        width: Hidden numbers.
+        dropout: Share of hidden numbers that is dropped.
+    """
+
+    width: int = 8
+    dropout: float = 0.25
+
+
+@register("config", "toy")
+@dataclass(kw_only=True)
+class ToyConfig(RunConfig):
+    """What the toy takes."""
+
+    model: ModelSettings = field(default_factory=ModelSettings)
+    data: Data = field(default_factory=Data)
+
+
+class Images:
+    """Grey images of different brightness; the label is the brightness."""
+
+    def __init__(self, data: Data) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return self.data.samples
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if index == self.data.kill:
+            os.kill(os.getpid(), signal.SIGKILL)
+        brightness = np.nan if index == self.data.bad else index / len(self)
+        return {**prepare(image(index, len(self))), "label": np.float32(brightness), "name": f"grey{index}.png"}
+
+
+def image(index: int, count: int) -> np.ndarray:
+    """A grey image, uint8 [SIZE, SIZE, 3]."""
+    return np.full((SIZE, SIZE, 3), 255 * index // count, np.uint8)
+
+
+def prepare(picture: np.ndarray) -> dict[str, Any]:
+    return {"image": picture.reshape(-1).astype(np.float32) / 255}
+
+
+def noise(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
+    return {**sample, "image": sample["image"] + rng.normal(0, 0.05, sample["image"].shape).astype(np.float32)}
+
+
+class Dense(nn.Layer):
+    """x [N, C] to [N, K]."""
+
+    def __init__(self, c: int, k: int) -> None:
+        super().__init__()
+        self.add_parameter("weight", (k, c), nn.init.Normal(0.1))
+        self.add_parameter("bias", (k,), nn.init.Constant(0.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.sum(ops.expand_dims(x, axis=1) * self.weight, axes=(2,)) + self.bias
+
+
+class Net(nn.Layer):
+    """Two linear layers with everything that has a state: batch norm and dropout."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.hidden = Dense(SIZE * SIZE * 3, width)
+        self.norm = nn.BatchNorm(width)
+        self.drop = nn.Dropout(dropout)
+        self.out = Dense(width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.squeeze(self.out(self.drop(ops.relu(self.norm(self.hidden(x))))), axis=1)
+
+
+class Error(Metric):
+    """1 - mean absolute error."""
+
+    def __init__(self) -> None:
+        self.errors: list[np.ndarray] = []
+
+    def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        self.errors.append(np.abs(outputs["brightness"] - batch["label"]))
+
+    def result(self) -> dict[str, float]:
+        return {"score": 1 - float(np.mean(np.concatenate(self.errors)))}
+
+
+class ToyProcessor(Processor):
+    """Reads small images and paints the prediction."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+
+    def metadata(self) -> dict[str, Any]:
+        return {"unit": self.unit}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[str, Any]) -> ToyProcessor:
+        return cls(**metadata)
+
+    def read(self, path: Path) -> np.ndarray:
+        picture = cv2.imread(str(path))
+        if picture is None:
+            raise DataError(f"{path}: no image, or a damaged one")
+        return cv2.resize(picture, (SIZE, SIZE))
+
+    def prepare(self, items: Sequence[np.ndarray]) -> Batch:
+        return {"image": np.stack([prepare(item)["image"] for item in items])}
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, Any]]:
+        return [{"brightness": float(value), "unit": self.unit} for value in outputs["brightness"]]
+
+    def draw(self, item: np.ndarray, result: dict[str, Any]) -> np.ndarray:
+        return np.full((32, 32, 3), int(255 * np.clip(result["brightness"], 0, 1)), np.uint8)
+
+
+@register("task", "toy")
+class ToyTask(Task):
+    """Brightness by squared error, in two terms so that their names can be seen."""
+
+    train_inputs = ("image", "label")
+    eval_inputs = ("image",)
+    main_metric = "score"
+    processor_class = ToyProcessor
+
+    def __init__(self, config: Config) -> None:
+        self.data: Data = config.build("data")
+        settings: ModelSettings = config.build("model")
+        self.model = Net(settings.width, settings.dropout)
+
+    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
+        return DataLoader(
+            Images(self.data), self.data.batch_size, shuffle=True, seed=seed, workers=workers, transforms=[noise]
+        )
+
+    def eval_loader(self, *, workers: int) -> DataLoader:
+        return DataLoader(Images(Data(self.data.samples)), self.data.batch_size, workers=workers)
+
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        error = self.model(inputs["image"]) - inputs["label"]
+        return {"square": ops.mean(ops.square(error)), "size": ops.mean(ops.abs(error)) * 0.1}
+
+    def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"brightness": self.model(inputs["image"])}
+
+    def metric(self) -> Metric:
+        return Error()
+
+    def processor(self) -> Processor:
+        return ToyProcessor("share")
+
+    def examples(self, count: int) -> list[tuple[str, Any]]:
+        return [(f"grey{i}.png", image(i, self.data.samples)) for i in range(min(count, self.data.samples))]

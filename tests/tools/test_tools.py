@@ -1,0 +1,145 @@
+"""The tools as a user types them: exit codes, one-line errors, files on disk; train, resume, eval, export, infer."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from framework.predictor import Predictor
+from tests.suites.engine import toy
+from tests.suites.engine.test_training import CONFIG
+from tools import eval as eval_tool
+from tools import export, infer, train
+
+ROOT = Path(__file__).parents[2]
+
+
+def call(tool, *words):
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = tool.main([str(word) for word in words])
+    return code, out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tools")
+    (folder / "toy.yml").write_text(CONFIG)
+    code, _, err = call(train, folder / "toy.yml", "--runs", folder, "--name", "a")
+    assert (code, err) == (0, "")
+    return folder / "a"
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for index in (3, 15):
+        cv2.imwrite(str(folder / f"p{index}.png"), toy.image(index, 20))
+    (folder / "broken.png").write_bytes(b"\x89PNG cut")
+    (folder / "notes.txt").write_text("no image")
+    return folder
+
+
+def test_errors_are_one_line_and_status_2(tmp_path, run):
+    for words, message in [
+        ((tmp_path / "no.yml",), "there is no such config file"),
+        ((run.parent / "toy.yml", "-o", "optimizer.momentun=1"), "did you mean 'momentum'?"),
+        ((run.parent / "toy.yml", "-o", "runtime.seed=high"), "runtime.seed"),
+        ((run.parent / "toy.yml", "--runs", run.parent, "--name", "a"), "holds a run already"),
+        ((run.parent / "toy.yml", "--runs", tmp_path, "--resume"), "no run to resume"),
+    ]:
+        code, _, err = call(train, *words)
+        assert code == 2 and message in err and err.startswith("error: ") and "Traceback" not in err
+
+
+def test_eval_prints_figures_and_renews_metrics(run):
+    (run / "metrics.json").unlink()
+    code, out, _ = call(eval_tool, run)
+    assert code == 0
+    assert json.loads(out) == json.loads((run / "metrics.json").read_text())
+
+
+def test_eval_of_cut_weights_is_one_error(run, tmp_path):
+    cut = tmp_path / "cut.safetensors"
+    cut.write_bytes((run / "weights/best.safetensors").read_bytes()[:200])
+    code, _, err = call(eval_tool, run, "--weights", cut)
+    assert code == 2 and str(cut) in err and err.count("\n") == 1
+
+
+def test_infer_draws_files_and_folders_and_skips_what_is_damaged(run, photos, tmp_path):
+    code, out, err = call(infer, run, photos, photos / "p3.png", "--output", tmp_path / "out")
+    assert code == 0
+    assert "3 pictures" in out and "1 inputs skipped" in out
+    assert err == f"skipped: {photos}/broken.png: no image, or a damaged one\n"
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["p15.jpg", "p3.jpg", "p3_2.jpg", "predictions.json"]
+    results = json.loads((tmp_path / "out/predictions.json").read_text())
+    assert results[str(photos / "p15.png")]["brightness"] > results[str(photos / "p3.png")]["brightness"]
+
+
+def test_infer_without_any_readable_input_fails(run, tmp_path):
+    code, _, err = call(infer, run, tmp_path / "missing.png", "--output", tmp_path / "out")
+    assert code == 2 and "missing.png" in err
+
+
+def test_the_exported_model_predicts_the_same(run, photos, tmp_path):
+    code, out, _ = call(export, run, "--output", tmp_path / "exported")
+    assert code == 0 and "image -> brightness" in out and "input shape only" not in out
+    assert {p.name for p in (tmp_path / "exported").iterdir()} == {"program.json", "weights.safetensors"}
+    for model, output in ((run, "a"), (tmp_path / "exported", "b")):
+        assert call(infer, model, photos, "--output", tmp_path / output)[0] == 0
+    a, b = (json.loads((tmp_path / name / "predictions.json").read_text()) for name in "ab")
+    assert a.keys() == b.keys()
+    for path in a:
+        assert b[path]["brightness"] == pytest.approx(a[path]["brightness"], abs=1e-5)
+        assert b[path]["unit"] == "share"
+
+
+def test_the_exported_model_takes_any_batch(run, tmp_path):
+    call(export, run, "--output", tmp_path / "exported")
+    predictor = Predictor(tmp_path / "exported")
+    (out,) = predictor.run({"image": np.zeros((5, 48), np.float32)})
+    assert out.shape == (5,)
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path):
+    code, _, err = call(infer, tmp_path, "x.png", "--output", tmp_path)
+    assert code == 2 and "neither a run (config.yml) nor an exported model (program.json)" in err
+
+
+SCRIPT = """
+    import sys
+    sys.path.insert(0, {root!r})
+    import tests.suites.engine.toy
+    from tools.train import main
+    if __name__ == "__main__":
+        sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_ctrl_c_saves_says_how_to_go_on_and_exits_with_130(tmp_path):
+    (tmp_path / "toy.yml").write_text(CONFIG.replace("epochs: 4", "epochs: 1000").replace("workers: 0", "workers: 1"))
+    (tmp_path / "main.py").write_text(textwrap.dedent(SCRIPT).format(root=str(ROOT)))
+    words = [sys.executable, tmp_path / "main.py", tmp_path / "toy.yml", "--runs", tmp_path]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    log = tmp_path / "toy/log.txt"
+    deadline = time.monotonic() + 30
+    while not (log.exists() and "step 10/" in log.read_text()):
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "continue with: python tools/train.py" in out and f"{tmp_path}/toy --resume" in out.replace("\n", "")
+    assert any((tmp_path / "toy/weights").glob("step_*"))

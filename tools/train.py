@@ -1,0 +1,38 @@
+"""Train what a config describes: `python tools/train.py configs/detection/x.yml --name x`.
+
+Everything is imported inside `main`, because each data worker imports this file again when it starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+
+def main(words: list[str] | None = None) -> int:
+    """Train a run to its end and return the exit status; `words` are the command line."""
+    from suites.engine.command_line import INTERRUPTED, add_override_option, run
+
+    parser = argparse.ArgumentParser(description="Train what a config describes.")
+    parser.add_argument("config", type=Path, help="a config file, or the folder of a run")
+    add_override_option(parser)
+    parser.add_argument("--name", help="name of the run; by default that of the config")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (default: runs)")
+    parser.add_argument("--resume", action="store_true", help="continue the run from its last checkpoint")
+    parser.add_argument("--overwrite", action="store_true", help="replace a run of this name")
+    a = parser.parse_args(words)
+
+    def start() -> int:
+        from suites.engine.training import train
+
+        done = train(a.config, a.overrides, runs=a.runs, name=a.name, resume=a.resume, overwrite=a.overwrite)
+        return INTERRUPTED if done.interrupted else 0
+
+    return run(start)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
