@@ -7,7 +7,7 @@ import pytest
 
 from framework.errors import AttributeValueError
 from suites.detection.datasets import DigitScenes
-from suites.detection.datasets.digits import _load_glyphs, _load_strips
+from suites.detection.datasets.digits import _MIN_CONTRAST, _contrasting, _load_glyphs, _load_strips
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,14 @@ def test_a_box_is_as_tight_as_the_ink(scenes):
         assert inside[0].any() and inside[-1].any() and inside[:, 0].any() and inside[:, -1].any()
         outside[y1:y2, x1:x2] = False
     assert not outside.any()
+
+
+def test_a_digit_differs_in_brightness_from_what_lies_behind_it():
+    rng = np.random.default_rng(0)
+    for grey in np.linspace(0, 255, 52):
+        colour = _contrasting(float(grey), rng)
+        assert colour.min() >= -1e-3 and colour.max() <= 255 + 1e-3
+        assert abs(colour @ np.array([0.299, 0.587, 0.114]) - grey) >= _MIN_CONTRAST - 1e-3
 
 
 def test_digits_hardly_overlap():
