@@ -1,7 +1,7 @@
 """Gradients of framework/native/ops/norm.cc.
 
 In all: u = x - mean, h = u * r with r = 1 / sqrt(var + eps), g = dy * scale, and M the mean over the normalised axes;
-the gradient of the input is r * (g - M(g) - h * M(g * h)), plus what comes through the statistics as outputs.
+the gradient by x is r * (g - M(g) - h * M(g * h)), plus what comes through the statistics as outputs.
 """
 
 from __future__ import annotations
@@ -43,44 +43,125 @@ rule(
 )
 
 
-def _through_projection(w: T, g: T, h: T, r: T, axes: tuple[int, ...]) -> tuple[T, T, T]:
-    """Gradients by g, h and r of sum(w * r * (g - M(g) - h * M(g * h))); r's is not yet summed over `axes`."""
+def _second_order(
+    ddx: T, ddscale: T, ddbias: T, dy: T, x: T, scale: T, mean: T, r: T, k: T, axes: tuple[int, ...]
+) -> tuple[T, ...]:
+    """Gradients of a normalisation's gradient, whose outputs are, with n elements in a mean and extra terms e and k,
 
-    def mean(t: T) -> T:
+        dx = r * (g - M(g) - h * M(g * h)) + e / n + k * u / n,  dscale = sum(dy * h),  dbias = sum(dy)
+
+    by dy, x, scale (not yet summed), mean, r, e and k. The statistics mean, r, e, k have extent 1 on `axes`.
+    """
+
+    def average(t: T) -> T:
         return ops.mean(t, axes=axes, keepdims=True)
 
-    gh, wh = mean(g * h), mean(w * h)
-    dg = r * (w - mean(w) - h * wh)
-    dh = -r * (w * gh + g * wh)
-    return dg, dh, w * (g - mean(g) - h * gh)
+    def total(t: T) -> T:
+        return ops.sum(t, axes=axes, keepdims=True)
+
+    u = x - mean
+    h = u * r
+    g = dy if scale is None else dy * scale
+    along, across = average(g * h), average(ddx * h)
+    dg = r * (ddx - average(ddx) - h * across)
+    dh = -r * (ddx * along + g * across) + ddscale * dy
+    du = dh * r
+    if k is not None:
+        du = du + ddx * (k / total(ops.full_like(x, value=1.0)))
+    ddy = (dg if scale is None else dg * scale) + ddscale * h + ddbias
+    # r stands before the bracket and in h = u * r.
+    dr = total(ddx * (g - average(g) - h * along) + dh * u)
+    return ddy, du, dg * dy, -total(du), dr, average(ddx), average(ddx * u)
 
 
 def _batch_norm_grad(
     ddx: T, ddscale: T, ddbias: T, dy: T, x: T, scale: T, mean: T, var: T, dvar: T, eps: float
 ) -> tuple[T, ...]:
     """Gradients of batch_norm_grad by dy, x, scale, mean, var, dmean and dvar."""
-    axes = _leading(x)
     r = ops.rsqrt(var + eps)
-    u = x - mean
-    h = u * r
-    g = dy * scale
-    dg, dh, by_r = _through_projection(ddx, g, h, r, axes)
-    dh = dh + ddscale * dy
-    # r also stands in h = u * r.
-    dr = ops.sum(by_r + dh * u, axes=axes)
-    share = ops.sum_to(ops.full_like(x, value=1.0), mean)  # rows
-    du = dh * r
-    if dvar is not None:
-        du = du + ddx * (dvar * 2.0 / share)
-    return (
-        dg * scale + ddscale * h + ddbias,
-        du,
-        ops.sum(dg * dy, axes=axes),
-        -ops.sum(du, axes=axes),
-        dr * r / (var + eps) * -0.5,
-        ops.sum(ddx, axes=axes) / share,
-        ops.sum(ddx * u, axes=axes) * 2.0 / share,
-    )
+    k = None if dvar is None else dvar * 2.0
+    ddy, du, scaled, to_mean, dr, e, dk = _second_order(ddx, ddscale, ddbias, dy, x, scale, mean, r, k, _leading(x))
+    to_var = ops.reshape_like(dr, var) * r / (var + eps) * -0.5
+    e, dk = ops.reshape_like(e, var), ops.reshape_like(dk, var)
+    return ddy, du, ops.sum_to(scaled, scale), ops.reshape_like(to_mean, mean), to_var, e, dk * 2.0
 
 
 joint_rule("batch_norm_grad", "dy x scale mean var dmean dvar", _batch_norm_grad)
+
+
+def _rstd_gradients(
+    ddx: T, ddscale: T, ddbias: T, dy: T, x: T, scale: T, mean: T, rstd: T, drstd: T, axes: tuple[int, ...]
+) -> tuple[T, ...]:
+    """As _second_order, for statistics mean and rstd: k = -drstd * rstd^3."""
+    cube = rstd * rstd * rstd
+    k = None if drstd is None else -drstd * cube
+    ddy, du, scaled, to_mean, dr, e, dk = _second_order(ddx, ddscale, ddbias, dy, x, scale, mean, rstd, k, axes)
+    if drstd is not None:
+        dr = dr - dk * drstd * rstd * rstd * 3.0
+    return ddy, du, scaled, to_mean, dr, e, -dk * cube
+
+
+joint_rule(
+    "layer_norm",
+    "x scale bias",
+    lambda dy, dmean, drstd, x, scale, mean, rstd: ops.layer_norm_grad(dy, x, mean, rstd, scale, dmean, drstd),
+)
+
+
+def _layer_norm_grad(ddx: T, ddscale: T, ddbias: T, dy: T, x: T, mean: T, rstd: T, scale: T, drstd: T) -> tuple[T, ...]:
+    """Gradients of layer_norm_grad by dy, x, mean, rstd, scale, dmean and drstd."""
+
+    def column(t: T) -> T:
+        return None if t is None else ops.expand_dims(t, axis=-1)
+
+    ddy, du, scaled, *statistics = _rstd_gradients(
+        ddx, ddscale, ddbias, dy, x, scale, column(mean), column(rstd), column(drstd), (x.ndim - 1,)
+    )
+    dscale = None if scale is None else ops.sum_to(scaled, scale)
+    to_mean, to_rstd, to_dmean, to_drstd = (ops.squeeze(t, axis=-1) for t in statistics)
+    return ddy, du, to_mean, to_rstd, dscale, to_dmean, to_drstd
+
+
+joint_rule("layer_norm_grad", "dy x mean rstd scale dmean drstd", _layer_norm_grad)
+joint_rule(
+    "group_norm",
+    "x scale bias",
+    lambda dy, dmean, drstd, x, scale, mean, rstd, groups: ops.group_norm_grad(
+        dy, x, scale, mean, rstd, dmean, drstd, groups=groups
+    ),
+)
+
+
+def _group_norm_grad(
+    ddx: T, ddscale: T, ddbias: T, dy: T, x: T, scale: T, mean: T, rstd: T, drstd: T, groups: int
+) -> tuple[T, ...]:
+    """Gradients of group_norm_grad by dy, x, scale, mean, rstd, dmean and drstd."""
+
+    def image(t: T) -> T:  # [N, ..., C] -> [N, pixels, groups, C / groups]
+        flat = ops.expand_dims(t, axis=1) if t.ndim == 2 else ops.flatten(t, start=1, end=-2)
+        return ops.reshape(flat, shape=(0, 0, groups, -1))
+
+    def channel(t: T) -> T:  # [C] -> [groups, C / groups]
+        return ops.reshape(t, shape=(groups, -1))
+
+    def statistic(t: T) -> T:  # [N, groups] -> [N, 1, groups, 1]
+        return None if t is None else ops.expand_dims(ops.expand_dims(t, axis=1), axis=-1)
+
+    grouped = channel(scale)
+    ddy, du, scaled, *statistics = _rstd_gradients(
+        image(ddx),
+        channel(ddscale),
+        channel(ddbias),
+        image(dy),
+        image(x),
+        grouped,
+        statistic(mean),
+        statistic(rstd),
+        statistic(drstd),
+        (1, 3),
+    )
+    dscale = ops.reshape_like(ops.sum_to(scaled, grouped), scale)
+    return ops.reshape_like(ddy, dy), ops.reshape_like(du, x), dscale, *[ops.reshape_like(t, mean) for t in statistics]
+
+
+joint_rule("group_norm_grad", "dy x scale mean rstd dmean drstd", _group_norm_grad)

@@ -1,8 +1,49 @@
 """Gradients of framework/native/ops/softmax.cc."""
 
-from framework import ops
-from framework.autograd.rule_table import rule
+from __future__ import annotations
 
+from typing import Any
+
+from framework import ops
+from framework.autograd.rule_table import joint_rule, rule
+
+T = Any  # Tensor
+
+
+def _row(t: T) -> T:
+    """A number a row, made to broadcast over the row's classes."""
+    return ops.expand_dims(t, axis=-1)
+
+
+rule("softmax", x=lambda dy, y, axis: y * (dy - ops.sum(dy * y, axes=(axis,), keepdims=True)))
+rule("log_softmax", x=lambda dy, y, axis: dy - ops.exp(y) * ops.sum(dy, axes=(axis,), keepdims=True))
+rule(
+    "cross_entropy",
+    logits=lambda dloss, logits, labels, ignore_index, label_smoothing: ops.cross_entropy_grad(
+        dloss, logits, labels, ignore_index, label_smoothing
+    ),
+)
+
+
+def _cross_entropy_grad(
+    ddlogits: T, dloss: T, logits: T, labels: T, ignore_index: int, label_smoothing: float
+) -> tuple[T, T]:
+    """Gradients of dloss * (softmax(logits) - target) by dloss and logits; ignored rows have none."""
+    unit = ops.cross_entropy_grad(ops.full_like(dloss, value=1.0), logits, labels, ignore_index, label_smoothing)
+    p = ops.softmax(logits)
+    weight = dloss * ops.cast(ops.not_equal(labels, ignore_index), dtype=logits.dtype)
+    to_logits = p * (ddlogits - ops.sum(ddlogits * p, axes=(-1,), keepdims=True)) * _row(weight)
+    return ops.sum(ddlogits * unit, axes=(-1,)), to_logits
+
+
+joint_rule("cross_entropy_grad", "dloss logits", _cross_entropy_grad)
+rule(
+    "soft_cross_entropy",
+    logits=lambda dloss, logits, targets: (
+        _row(dloss) * (ops.softmax(logits) * ops.sum(targets, axes=(-1,), keepdims=True) - targets)
+    ),
+    targets=lambda dloss, logits: -_row(dloss) * ops.log_softmax(logits),
+)
 rule(
     "sigmoid_cross_entropy",
     logits=lambda dloss, logits, targets: dloss * (ops.sigmoid(logits) - targets),

@@ -2,7 +2,7 @@
 // pass. Statistics of a chunk are taken twice over cached data (the second time around its mean) and joined in double.
 #include <cmath>
 
-#include "cpu/columns.h"
+#include "cpu/channel_norm.h"
 
 namespace paddock::cpu {
 namespace {
@@ -12,71 +12,15 @@ Columns columns_of(const Tensor& x) {
   return {channels > 0 ? x.numel() / channels : 0, channels};
 }
 
-// Mean and sum of squared deviations of each channel in one task's rows.
-template <class T>
-void task_moments(const Columns& m, const ColumnTask& t, const T* __restrict x, double* mean, double* squares) {
-  T shift[Columns::kMaxWidth], sum[Columns::kMaxWidth], square[Columns::kMaxWidth];
-  const int64_t count = std::min(t.count, m.channels);
-  const auto n = static_cast<double>(m.rows_of(t.chunk));
-  sum_task<T, 1>(m, t, {sum}, [&](int64_t i, int64_t, auto& s) { s[0] += x[i]; });
-  for (int64_t c = 0; c < count; ++c) shift[c] = static_cast<T>(sum[c] / n);
-  if (m.group > 1) repeat(m, shift);
-  sum_task<T, 2>(m, t, {sum, square}, [&](int64_t i, int64_t c, auto& s) {
-    T d = x[i] - shift[c];
-    s[0] += d;
-    s[1] += d * d;
-  });
-  for (int64_t c = 0; c < count; ++c) {
-    const double rest = sum[c] / n;  // the chunk's mean less its rounded value, which the first pass gave
-    mean[t.first + c] = static_cast<double>(shift[c]) + rest;
-    squares[t.first + c] = std::max(0.0, static_cast<double>(square[c]) - rest * rest * n);
-  }
-}
-
-// Joins the chunks' moments in order (Chan, Golub & LeVeque 1979): mean and biased variance of each channel.
-void join_moments(const Columns& m, const double* parts, double* mean, double* var) {
-  const double inverse = m.rows > 0 ? 1.0 / static_cast<double>(m.rows) : 0.0;
-  parallel_for(m.channels, 128, [&](int64_t begin, int64_t end) {
-    std::fill(mean + begin, mean + end, 0.0);
-    std::fill(var + begin, var + end, 0.0);
-    for (int64_t i = 0; i < m.chunks(); ++i) {
-      const double* part = parts + i * 2 * m.channels;
-      const double weight = static_cast<double>(m.rows_of(i)) * inverse;
-      for (int64_t c = begin; c < end; ++c) mean[c] += weight * part[c];
-    }
-    for (int64_t i = 0; i < m.chunks(); ++i) {
-      const double* part = parts + i * 2 * m.channels;
-      const double weight = static_cast<double>(m.rows_of(i)) * inverse;
-      for (int64_t c = begin; c < end; ++c) {
-        const double d = part[c] - mean[c];
-        var[c] += part[m.channels + c] * inverse + weight * d * d;
-      }
-    }
-  });
-}
-
-// y = (x - mean) * rate + bias; each coefficient fills one joined row.
-template <class T>
-void normalize(const Columns& m, const T* x, const T* mean, const T* rate, const T* bias, T* y) {
-  for_each_element(m, [=](int64_t i, int64_t c) { y[i] = (x[i] - mean[c]) * rate[c] + bias[c]; });
-}
-
 template <class T>
 void forward(const KernelContext& c) {
   const Columns m = columns_of(c.in("x"));
   const T *x = c.in("x").data<T>(), *scale = c.in("scale").data<T>(), *bias = c.in("bias").data<T>();
   T *mean = c.out("mean").data<T>(), *var = c.out("var").data<T>();
 
-  Scratch moments = scratch(sizeof(double) * 2 * m.channels * (m.chunks() + 1));
-  double *joined = moments.as<double>(), *parts = joined + 2 * m.channels;
-  if (m.rows > 0)
-    for_each_task(m, [&](const ColumnTask& t) {
-      double* part = parts + t.chunk * 2 * m.channels;
-      task_moments<T>(m, t, x, part, part + m.channels);
-    });
-  else
-    std::fill(parts, parts + 2 * m.channels, 0.0);
-  join_moments(m, parts, joined, joined + m.channels);
+  Scratch moments = scratch(sizeof(double) * 2 * m.channels);
+  double* joined = moments.as<double>();
+  channel_moments(m, x, joined, joined + m.channels);
 
   Scratch coefficients = scratch(sizeof(T) * 3 * m.width);
   T *center = coefficients.as<T>(), *rate = center + m.width, *offset = rate + m.width;
@@ -113,31 +57,6 @@ PADDOCK_CPU_KERNEL(batch_norm_inference) {
   });
 }
 
-// sums[c] = sum of dy, sums[C + c] = sum of dy * (x - mean), chunk by chunk in T and over chunks in double.
-template <class T>
-void gradient_sums(const Columns& m, const T* __restrict dy, const T* __restrict x, const T* __restrict mean,
-                   double* sums) {
-  Scratch partial = scratch(sizeof(T) * 2 * m.channels * m.chunks());
-  T* parts = partial.as<T>();
-  for_each_task(m, [&](const ColumnTask& t) {
-    T sum[Columns::kMaxWidth], product[Columns::kMaxWidth];
-    const T* __restrict center = mean + t.first;
-    sum_task<T, 2>(m, t, {sum, product}, [&](int64_t i, int64_t c, auto& s) {
-      s[0] += dy[i];
-      s[1] += dy[i] * (x[i] - center[c]);
-    });
-    T* part = parts + t.chunk * 2 * m.channels + t.first;
-    const int64_t count = std::min(t.count, m.channels);
-    std::copy(sum, sum + count, part);
-    std::copy(product, product + count, part + m.channels);
-  });
-  parallel_for(2 * m.channels, 128, [&](int64_t begin, int64_t end) {
-    std::fill(sums + begin, sums + end, 0.0);
-    for (int64_t i = 0; i < m.chunks(); ++i)
-      for (int64_t c = begin; c < end; ++c) sums[c] += static_cast<double>(parts[i * 2 * m.channels + c]);
-  });
-}
-
 // dx = dy * rate + (x - mean) * slope + offset, where the last two carry the gradient through the statistics.
 template <class T>
 void backward(const KernelContext& c) {
@@ -163,9 +82,7 @@ void backward(const KernelContext& c) {
     offset[k] = static_cast<T>(inverse * ((dmean ? static_cast<double>(dmean[k]) : 0.0) - a * sum));
   }
   for (T* v : {rate, slope, offset}) repeat(m, v);
-  T* dx = c.out("dx").data<T>();
-  for_each_element(m,
-                   [=](int64_t i, int64_t k) { dx[i] = dy[i] * rate[k] + (x[i] - center[k]) * slope[k] + offset[k]; });
+  apply_gradient(m, dy, x, center, rate, slope, offset, c.out("dx").data<T>());
 }
 
 PADDOCK_CPU_KERNEL(batch_norm_grad) {

@@ -1,20 +1,181 @@
-// Kernels of softmax and its losses.
+// Kernels of softmax and its losses. Every row is shifted by its maximum before exponentials are taken.
 #include <cmath>
 
-#include "cpu/kernel.h"
+#include "cpu/rows.h"
 
 namespace paddock::cpu {
 namespace {
+
+// x as [outer, length, inner] around the softmax's axis.
+struct Slices {
+  int64_t outer, length, inner;
+};
+
+template <class T>
+void softmax_row(const T* x, int64_t n, bool log, T* y) {
+  const T shift = row_max(x, n);
+  if (log) {
+    const T base = math::log(row_sum_exp(x, n, shift));
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - shift) - base;
+    return;
+  }
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - shift);
+  const T scale = 1 / row_sum<T>(n, [y](auto at) { return at(y); });
+  for (int64_t i = 0; i < n; ++i) y[i] *= scale;
+}
+
+// Softmax down each of `width` <= kStrip columns of a slice; element (i, c) stands at i * stride + c.
+constexpr int64_t kStrip = 64;
+
+template <class T>
+void softmax_columns(const T* x, int64_t n, int64_t stride, int64_t width, bool log, T* y) {
+  T shift[kStrip], total[kStrip];
+  std::copy(x, x + width, shift);
+  std::fill(total, total + width, T{0});
+  for (int64_t i = 1; i < n; ++i)
+    for (int64_t c = 0; c < width; ++c) shift[c] = std::max(shift[c], x[i * stride + c]);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t c = 0; c < width; ++c) total[c] += math::exp(x[i * stride + c] - shift[c]);
+  for (int64_t c = 0; c < width; ++c) total[c] = log ? math::log(total[c]) : 1 / total[c];
+  for (int64_t i = 0; i < n; ++i) {
+    const T* from = x + i * stride;
+    T* to = y + i * stride;
+    if (log) {
+#pragma GCC ivdep
+      for (int64_t c = 0; c < width; ++c) to[c] = (from[c] - shift[c]) - total[c];
+    } else {
+#pragma GCC ivdep
+      for (int64_t c = 0; c < width; ++c) to[c] = math::exp(from[c] - shift[c]) * total[c];
+    }
+  }
+}
+
+template <class T>
+void softmax(const Slices& s, const T* x, bool log, T* y) {
+  if (s.length == 0) return;
+  if (s.inner == 1) {
+    parallel_for(s.outer, row_grain(4 * s.length), [=](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) softmax_row(x + r * s.length, s.length, log, y + r * s.length);
+    });
+    return;
+  }
+  const int64_t strips = (s.inner + kStrip - 1) / kStrip;
+  parallel_for(s.outer * strips, row_grain(4 * s.length * std::min(s.inner, kStrip)), [=](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t first = t % strips * kStrip, at = t / strips * s.length * s.inner + first;
+      softmax_columns(x + at, s.length, s.inner, std::min(kStrip, s.inner - first), log, y + at);
+    }
+  });
+}
+
+void run_softmax(const KernelContext& c, bool log) {
+  const Shape& x = c.in(0).shape();
+  const int axis = c.axis("axis", x.rank());
+  const Slices slices{x.count(0, axis), x[axis], x.count(axis + 1, x.rank())};
+  dispatch_float(c.in(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    softmax(slices, c.in(0).data<T>(), log, c.out(0).data<T>());
+  });
+}
+
+PADDOCK_CPU_KERNEL(softmax) { run_softmax(c, false); }
+PADDOCK_CPU_KERNEL(log_softmax) { run_softmax(c, true); }
+
+// The maximum of a row of logits, and the logarithm of the sum of exponentials beyond it.
+template <class T>
+struct RowNorm {
+  T shift, log_sum;
+  RowNorm(const T* x, int64_t n) : shift(row_max(x, n)), log_sum(math::log(row_sum_exp(x, n, shift))) {}
+};
+
+// Rows of logits with their class numbers; calls body(row, class or -1 for an ignored row) in parallel.
+template <class F>
+void for_each_labelled_row(const KernelContext& c, F&& body) {
+  const Tensor& labels = c.in("labels");
+  const int64_t classes = c.in("logits").shape().back(), ignore = c.attr<int64_t>("ignore_index");
+  dispatch_index(labels.dtype(), [&](auto tag) {
+    const auto* label = labels.data<typename decltype(tag)::type>();
+    for (int64_t r = 0; r < labels.numel(); ++r)
+      if (label[r] != ignore && (label[r] < 0 || label[r] >= classes))
+        fail(ErrorKind::kAttribute, c.op().name, ": labels holds ", label[r], " in row ", r, " but logits has ",
+             classes, " classes; a label lies in [0, ", classes - 1, "] or is ignore_index ", ignore);
+    parallel_for(labels.numel(), row_grain(4 * classes), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) body(r, label[r] == ignore ? int64_t{-1} : int64_t{label[r]});
+    });
+  });
+}
+
+PADDOCK_CPU_KERNEL(cross_entropy) {
+  dispatch_float(c.in("logits").dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const int64_t classes = c.in("logits").shape().back();
+    const T *logits = c.in("logits").data<T>(), smoothing = static_cast<T>(c.attr<double>("label_smoothing"));
+    T* loss = c.out(0).data<T>();
+    for_each_labelled_row(c, [&](int64_t r, int64_t label) {
+      loss[r] = 0;
+      if (label < 0) return;
+      const T* x = logits + r * classes;
+      const RowNorm<T> norm(x, classes);
+      loss[r] = norm.log_sum - (x[label] - norm.shift);
+      if (smoothing > 0) {
+        const Vec<T> shift = Vec<T>::broadcast(norm.shift);
+        const T mean = row_sum<T>(classes, [&](auto at) { return at(x) - shift; }) / static_cast<T>(classes);
+        loss[r] = (1 - smoothing) * loss[r] + smoothing * (norm.log_sum - mean);
+      }
+    });
+  });
+}
+
+PADDOCK_CPU_KERNEL(cross_entropy_grad) {
+  dispatch_float(c.in("logits").dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const int64_t classes = c.in("logits").shape().back();
+    const T *dloss = c.in("dloss").data<T>(), *logits = c.in("logits").data<T>();
+    const T smoothing = static_cast<T>(c.attr<double>("label_smoothing"));
+    const T everywhere = smoothing / static_cast<T>(std::max<int64_t>(1, classes));
+    T* dlogits = c.out(0).data<T>();
+    for_each_labelled_row(c, [&](int64_t r, int64_t label) {
+      T* dx = dlogits + r * classes;
+      if (label < 0) {
+        std::fill(dx, dx + classes, T{0});
+        return;
+      }
+      softmax_row(logits + r * classes, classes, /*log=*/false, dx);
+      dx[label] -= 1 - smoothing;
+      const T weight = dloss[r];
+      for (int64_t k = 0; k < classes; ++k) dx[k] = weight * (dx[k] - everywhere);
+    });
+  });
+}
+
+PADDOCK_CPU_KERNEL(soft_cross_entropy) {
+  dispatch_float(c.in("logits").dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const int64_t classes = c.in("logits").shape().back();
+    const T *logits = c.in("logits").data<T>(), *targets = c.in("targets").data<T>();
+    T* loss = c.out(0).data<T>();
+    parallel_for(c.out(0).numel(), row_grain(4 * classes), [=](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const T *x = logits + r * classes, *t = targets + r * classes;
+        const RowNorm<T> norm(x, classes);
+        const Vec<T> shift = Vec<T>::broadcast(norm.shift), log_sum = Vec<T>::broadcast(norm.log_sum);
+        loss[r] = row_sum<T>(classes, [=](auto at) { return at(t) * (log_sum - (at(x) - shift)); });
+      }
+    });
+  });
+}
 
 PADDOCK_CPU_KERNEL(sigmoid_cross_entropy) {
   dispatch_float(c.in("logits").dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T *x = c.in("logits").data<T>(), *t = c.in("targets").data<T>();
     T* loss = c.out(0).data<T>();
-    parallel_for(c.in("logits").numel(), kGrain / 4, [&](int64_t begin, int64_t end) {
+    parallel_for(c.in("logits").numel(), kGrain / 4, [=](int64_t begin, int64_t end) {
 #pragma GCC ivdep
       for (int64_t i = begin; i < end; ++i)
-        loss[i] = std::max(x[i], T{0}) - x[i] * t[i] + std::log1p(std::exp(-std::abs(x[i])));
+        loss[i] = math::softplus(-std::fabs(x[i])) + (x[i] > 0 ? x[i] : T{0}) - x[i] * t[i];
     });
   });
 }

@@ -66,5 +66,88 @@ PADDOCK_OP(batch_norm_grad, "dy, x, scale, mean, var, dmean?, dvar? -> dx, dscal
       c.out("dbias", channels, c.in("x").dtype);
     });
 
+// x's shape without its last axis: one number a row.
+Shape rows_of(const Shape& x) {
+  Shape rows = x;
+  rows.erase(x.rank() - 1);
+  return rows;
+}
+
+PADDOCK_OP(layer_norm, "x, scale?, bias? -> y, mean, rstd")
+    .doc(
+        "y = (x - mean) * rstd * scale + bias over the last axis, with rstd = 1 / sqrt(var + eps) and the biased "
+        "variance.  x, y: [..., D]; scale, bias: [D], absent for 1 and 0; mean, rstd: [...].")
+    .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
+    .inplace("x", "y")
+    .infer([](InferContext& c) {
+      Shape last = channels_of_x(c, 1);
+      expect_if_given(c, "scale", last);
+      expect_if_given(c, "bias", last);
+      c.out("y", c.shape("x"), c.in("x").dtype);
+      for (const char* name : {"mean", "rstd"}) c.out(name, rows_of(c.shape("x")), c.in("x").dtype);
+    });
+
+PADDOCK_OP(layer_norm_grad, "dy, x, mean, rstd, scale?, dmean?, drstd? -> dx, dscale, dbias")
+    .doc(
+        "Gradients of layer_norm from its input and statistics; dmean and drstd are the gradients of those outputs, 0 "
+        "when absent.  dy, x, dx: [..., D]; scale, dscale, dbias: [D]; the others: [...].")
+    .inplace("dy", "dx")
+    .inplace("x", "dx")
+    .infer([](InferContext& c) {
+      c.expect_floating("x");
+      c.expect_same_dtype();
+      c.expect_rank_at_least("x", 1);
+      c.expect_shape("dy", c.shape("x"));
+      Shape last{c.shape("x").back()};
+      expect_if_given(c, "scale", last);
+      for (const char* name : {"mean", "rstd", "dmean", "drstd"}) expect_if_given(c, name, rows_of(c.shape("x")));
+      c.out("dx", c.shape("x"), c.in("x").dtype);
+      for (const char* name : {"dscale", "dbias"}) c.out(name, last, c.in("x").dtype);
+    });
+
+// The statistics' shape [N, groups].
+Shape groups_of(const InferContext& c) {
+  const Shape& x = c.shape("x");
+  const int64_t groups = c.attr<int64_t>("groups");
+  if (groups < 1 || x.back() % groups != 0)
+    c.attr_error("groups is ", groups, " but must divide the ", x.back(), " channels of x ", x);
+  return {x[0], groups};
+}
+
+PADDOCK_OP(group_norm, "x, scale, bias -> y, mean, rstd")
+    .doc(
+        "y = (x - mean) * rstd * scale + bias, with the mean and rstd = 1 / sqrt(var + eps) of each image over its "
+        "pixels and C / groups neighbouring channels.  x, y: [N, ..., C]; scale, bias: [C]; mean, rstd: [N, groups].")
+    .attr("groups", AttrType::kInt, "Number of groups; it divides C. C groups make it instance normalisation.")
+    .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
+    .inplace("x", "y")
+    .infer([](InferContext& c) {
+      Shape channels = channels_of_x(c, 2);
+      c.expect_shape("scale", channels);
+      c.expect_shape("bias", channels);
+      Shape groups = groups_of(c);
+      c.out("y", c.shape("x"), c.in("x").dtype);
+      for (const char* name : {"mean", "rstd"}) c.out(name, groups, c.in("x").dtype);
+    });
+
+PADDOCK_OP(group_norm_grad, "dy, x, scale, mean, rstd, dmean?, drstd? -> dx, dscale, dbias")
+    .doc(
+        "Gradients of group_norm from its input and statistics; dmean and drstd are the gradients of those outputs, 0 "
+        "when absent.  dy, x, dx: [N, ..., C]; scale, dscale, dbias: [C]; the others: [N, groups].")
+    .attr("groups", AttrType::kInt, "Number of groups; it divides C.")
+    .inplace("dy", "dx")
+    .inplace("x", "dx")
+    .infer([](InferContext& c) {
+      c.expect_floating("x");
+      c.expect_same_dtype();
+      c.expect_rank_at_least("x", 2);
+      c.expect_shape("dy", c.shape("x"));
+      Shape channels{c.shape("x").back()};
+      c.expect_shape("scale", channels);
+      for (const char* name : {"mean", "rstd", "dmean", "drstd"}) expect_if_given(c, name, groups_of(c));
+      c.out("dx", c.shape("x"), c.in("x").dtype);
+      for (const char* name : {"dscale", "dbias"}) c.out(name, channels, c.in("x").dtype);
+    });
+
 }  // namespace
 }  // namespace paddock

@@ -93,3 +93,132 @@ spec(
     ],
     errors=[Bad([normal(4, 2), normal(4, 3), *[normal(3)] * 3], ShapeError, r"dy has shape \[4, 2\] but must have")],
 )
+
+
+def _moments_over(x, axes):
+    return x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+
+
+def _layer_norm(x, scale=None, bias=None, eps=1e-5):
+    mean, var = _moments_over(x, -1)
+    rstd = 1 / np.sqrt(var + eps)
+    y = (x - mean) * rstd * (1 if scale is None else scale) + (0 if bias is None else bias)
+    return y, mean[..., 0], rstd[..., 0]
+
+
+def _projected(dy, x, scale, mean, rstd, dmean, drstd, axes):
+    """dx and dy * xhat by the chain rule through mean and rstd: d rstd / d x = -rstd^3 (x - mean) / n."""
+    n = np.prod([x.shape[a] for a in axes])
+    g, centered = dy * scale, x - mean
+    to_rstd = (g * centered).sum(axes, keepdims=True) + drstd
+    to_mean = -(g * rstd).sum(axes, keepdims=True) + dmean
+    return g * rstd + to_mean / n - to_rstd * rstd**3 * centered / n, dy * centered * rstd
+
+
+def _layer_norm_grad(dy, x, mean, rstd, scale=None, dmean=None, drstd=None):
+    statistics = [np.zeros(x.shape[:-1]) if t is None else t for t in (mean, rstd, dmean, drstd)]
+    mean, rstd, dmean, drstd = (t[..., None] for t in statistics)
+    dx, scaled = _projected(dy, x, 1.0 if scale is None else scale, mean, rstd, dmean, drstd, (x.ndim - 1,))
+    axes = tuple(range(x.ndim - 1))
+    return dx, scaled.sum(axes), dy.sum(axes)
+
+
+def _grouped(t, groups):
+    return t.reshape(t.shape[0], int(np.prod(t.shape[1:-1])), groups, t.shape[-1] // groups)
+
+
+def _group_norm(x, scale, bias, groups, eps=1e-5):
+    grouped = _grouped(x, groups)
+    mean, var = _moments_over(grouped, (1, 3))
+    rstd = 1 / np.sqrt(var + eps)
+    y = ((grouped - mean) * rstd).reshape(x.shape) * scale + bias
+    return y, mean[:, 0, :, 0], rstd[:, 0, :, 0]
+
+
+def _group_norm_grad(dy, x, scale, mean, rstd, dmean=None, drstd=None, *, groups):
+    statistics = [np.zeros((x.shape[0], groups)) if t is None else t for t in (mean, rstd, dmean, drstd)]
+    mean, rstd, dmean, drstd = (t[:, None, :, None] for t in statistics)
+    dx, scaled = _projected(
+        _grouped(dy, groups), _grouped(x, groups), scale.reshape(groups, -1), mean, rstd, dmean, drstd, (1, 3)
+    )
+    axes = tuple(range(x.ndim - 1))
+    return dx.reshape(x.shape), scaled.reshape(x.shape).sum(axes), dy.sum(axes)
+
+
+def _layer_backward(*shape, scale=True, through_statistics=False):
+    x, s, _ = _batch(*shape)
+    _, mean, rstd = _layer_norm(x)
+    extra = [normal(*shape[:-1], seed=k) for k in (4, 5)] if through_statistics else [None, None]
+    return [normal(*shape, seed=3), x, mean, rstd, s if scale else None, *extra]
+
+
+def _group_backward(groups, *shape, through_statistics=False):
+    x, scale, bias = _batch(*shape)
+    _, mean, rstd = _group_norm(x, scale, bias, groups)
+    extra = [normal(shape[0], groups, seed=k) for k in (4, 5)] if through_statistics else [None, None]
+    return [normal(*shape, seed=3), x, scale, mean, rstd, *extra]
+
+
+spec(
+    "layer_norm",
+    reference=_layer_norm,
+    roundings=64,
+    samples=[
+        Sample(_batch(3, 5)),
+        Sample([*_batch(2, 3, 17)[:2], None], {"eps": 1e-3}),
+        Sample([normal(4, 70), None, None]),
+        Sample([normal(4, 9), None, normal(9)]),
+        Sample(_batch(130, 131, shift=3.0)),
+        Sample(_batch(0, 8)),
+    ],
+    errors=[
+        Bad([normal(4, 3), normal(4), None], ShapeError, r"scale has shape \[4\] but must have \[3\]"),
+        Bad([normal(), None, None], ShapeError, "x has 0 axes"),
+    ],
+)
+spec(
+    "layer_norm_grad",
+    reference=_layer_norm_grad,
+    roundings=256,
+    samples=[
+        Sample(_layer_backward(3, 5)),
+        Sample(_layer_backward(2, 3, 17, scale=False)),
+        Sample(_layer_backward(2, 3, 9, through_statistics=True)),
+        Sample(_layer_backward(2, 5, scale=False, through_statistics=True)),
+        Sample(_layer_backward(130, 70)),
+        Sample(_layer_backward(0, 8)),
+    ],
+    errors=[Bad([normal(4, 3), normal(4, 3), normal(3), normal(4), None], ShapeError, r"mean has shape \[3\]")],
+)
+spec(
+    "group_norm",
+    reference=_group_norm,
+    roundings=64,
+    samples=[
+        Sample(_batch(2, 3, 3, 4), {"groups": 2}),
+        Sample(_batch(3, 6), {"groups": 3, "eps": 1e-3}),
+        Sample(_batch(1, 5, 7, 4), {"groups": 4}),
+        Sample(_batch(2, 40, 130, shift=3.0), {"groups": 13}),
+        Sample(_batch(0, 3, 3, 4), {"groups": 1}),
+    ],
+    errors=[
+        Bad([normal(2, 3, 4), normal(4), normal(4)], AttributeValueError, "groups is 3 but must divide the 4 channels",
+            {"groups": 3}),
+        Bad([normal(4), normal(4), normal(4)], ShapeError, "x has 1 axes .* needs at least 2", {"groups": 1}),
+    ],
+)  # fmt: skip
+spec(
+    "group_norm_grad",
+    reference=_group_norm_grad,
+    roundings=256,
+    samples=[
+        Sample(_group_backward(2, 2, 3, 3, 4), {"groups": 2}),
+        Sample(_group_backward(3, 3, 6), {"groups": 3}),
+        Sample(_group_backward(2, 2, 5, 4, through_statistics=True), {"groups": 2}),
+        Sample(_group_backward(13, 2, 40, 130), {"groups": 13}),
+    ],
+    errors=[
+        Bad([normal(2, 3, 4), normal(2, 3, 4), normal(4), normal(2, 1), normal(2, 2)], ShapeError,
+            r"mean has shape \[2, 1\] but must have \[2, 2\]", {"groups": 2}),
+    ],
+)  # fmt: skip
