@@ -120,12 +120,21 @@ PADDOCK_INLINE Vec<T> fma(Vec<T> a, Vec<T> b, Vec<T> c) {
 
 // a < b ? a : b and a > b ? a : b: where a lane of either is NaN the result is b's lane.
 #if defined(__AVX512F__)
-PADDOCK_INLINE Vec<float> min(Vec<float> a, Vec<float> b) { return {(Vec<float>::Native)_mm512_min_ps(a.v, b.v)}; }
-PADDOCK_INLINE Vec<float> max(Vec<float> a, Vec<float> b) { return {(Vec<float>::Native)_mm512_max_ps(a.v, b.v)}; }
-PADDOCK_INLINE Vec<double> min(Vec<double> a, Vec<double> b) { return {(Vec<double>::Native)_mm512_min_pd(a.v, b.v)}; }
-PADDOCK_INLINE Vec<double> max(Vec<double> a, Vec<double> b) { return {(Vec<double>::Native)_mm512_max_pd(a.v, b.v)}; }
-PADDOCK_INLINE Vec<float> sqrt(Vec<float> a) { return {(Vec<float>::Native)_mm512_sqrt_ps(a.v)}; }
-PADDOCK_INLINE Vec<double> sqrt(Vec<double> a) { return {(Vec<double>::Native)_mm512_sqrt_pd(a.v)}; }
+// The masked forms, all lanes on: GCC 12 warns of the undefined operand inside the plain ones.
+PADDOCK_INLINE Vec<float> min(Vec<float> a, Vec<float> b) {
+  return {(Vec<float>::Native)_mm512_maskz_min_ps(0xffff, a.v, b.v)};
+}
+PADDOCK_INLINE Vec<float> max(Vec<float> a, Vec<float> b) {
+  return {(Vec<float>::Native)_mm512_maskz_max_ps(0xffff, a.v, b.v)};
+}
+PADDOCK_INLINE Vec<double> min(Vec<double> a, Vec<double> b) {
+  return {(Vec<double>::Native)_mm512_maskz_min_pd(0xff, a.v, b.v)};
+}
+PADDOCK_INLINE Vec<double> max(Vec<double> a, Vec<double> b) {
+  return {(Vec<double>::Native)_mm512_maskz_max_pd(0xff, a.v, b.v)};
+}
+PADDOCK_INLINE Vec<float> sqrt(Vec<float> a) { return {(Vec<float>::Native)_mm512_maskz_sqrt_ps(0xffff, a.v)}; }
+PADDOCK_INLINE Vec<double> sqrt(Vec<double> a) { return {(Vec<double>::Native)_mm512_maskz_sqrt_pd(0xff, a.v)}; }
 #elif defined(__AVX2__) && defined(__FMA__)
 PADDOCK_INLINE Vec<float> min(Vec<float> a, Vec<float> b) { return {(Vec<float>::Native)_mm256_min_ps(a.v, b.v)}; }
 PADDOCK_INLINE Vec<float> max(Vec<float> a, Vec<float> b) { return {(Vec<float>::Native)_mm256_max_ps(a.v, b.v)}; }
