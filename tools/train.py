@@ -21,8 +21,9 @@ def main(words: list[str] | None = None) -> int:
     add_override_option(parser)
     parser.add_argument("--name", help="name of the run; by default that of the config")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (default: runs)")
-    parser.add_argument("--resume", action="store_true", help="continue the run from its last checkpoint")
-    parser.add_argument("--overwrite", action="store_true", help="replace a run of this name")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--resume", action="store_true", help="continue the run from its last checkpoint")
+    existing.add_argument("--overwrite", action="store_true", help="replace a run of this name")
     a = parser.parse_args(words)
 
     def start() -> int:

@@ -13,11 +13,13 @@ import contextlib
 import mmap
 import multiprocessing
 import os
+import sys
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -57,7 +59,7 @@ class WorkerPool:
         self._close = weakref.finalize(self, _shut_down, self._members)
         context: Any = multiprocessing.get_context(method or default_start_method())
         if context.get_start_method() == "forkserver":
-            context.set_forkserver_preload(_modules(recipe))
+            _start_fork_server(_modules(recipe))
         fd, block = create(payload.size)
         try:
             payload.write(block)
@@ -157,6 +159,23 @@ def _pack_recipe(recipe: Recipe) -> Any:
             f"DataLoader: dataset or transforms cannot be sent to worker processes ({error}); "
             "define their classes and functions at the top of a module, or use workers=0"
         ) from error
+
+
+def _start_fork_server(modules: list[str]) -> None:
+    """Start the fork server, if it does not run yet, with `modules` imported and this process's module path.
+
+    Python below 3.13 passes the path to workers but not to the server, which then could not import ahead.
+    """
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    try:
+        forkserver.set_forkserver_preload(modules)
+        forkserver.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def _modules(recipe: Recipe) -> list[str]:

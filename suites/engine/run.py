@@ -38,17 +38,18 @@ class RunFolder:
     def create(cls, path: Path, config: Config, *, overwrite: bool = False) -> RunFolder:
         """Make a new run folder and write what it starts from.
 
-        Raises ConfigError if the folder holds a run already and `overwrite` is off.
+        A run that never saved anything, because it failed at the start, is replaced.
+        Raises ConfigError if the folder holds another run and `overwrite` is off.
         """
         run = cls(path)
         if path.exists() and any(path.iterdir()):
-            if not overwrite:
+            if not run.config.is_file():
+                raise ConfigError(f"{path} is not empty and is no run, so it is not replaced; choose another --name")
+            if not overwrite and not run.is_empty():
                 raise ConfigError(
                     f"{path} holds a run already; continue it with --resume, choose another --name, "
                     "or replace it with --overwrite"
                 )
-            if not run.config.is_file():
-                raise ConfigError(f"{path} is not empty and is no run, so it is not replaced; choose another --name")
             shutil.rmtree(path)
         for folder in (run.weights, run.pictures):
             folder.mkdir(parents=True)
@@ -74,6 +75,10 @@ class RunFolder:
                 "with runtime.weights for its weights"
             )
         return run
+
+    def is_empty(self) -> bool:
+        """Whether no weights were saved."""
+        return not self.weights.is_dir() or not any(self.weights.iterdir())
 
     def write_environment(self, config: Config) -> None:
         """Write the environment report with the config's digest."""

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.progress import Progress
+
 from framework.errors import ConfigError
 from suites.engine.averaging import MovingAverage
 from suites.engine.building import build_optimizer, build_runtime, build_schedule, build_task, read_config
@@ -78,8 +81,14 @@ def evaluate_weights(source: Path, overrides: Sequence[str] = (), weights: Path 
     task = build_task(config)
     load_weights(task.model, weights or best_weights(run or RunFolder(source)))
     runtime = build_runtime(config)
-    with task.eval_loader(workers=runtime.workers) as loader:
-        metrics = evaluate(task, predictor(task, eager=runtime.eager), loader)
+    console = Console(stderr=True)
+    with (
+        task.eval_loader(workers=runtime.workers) as loader,
+        Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        shown = bar.add_task("evaluating", total=len(loader))
+        predict = predictor(task, eager=runtime.eager)
+        metrics = evaluate(task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done))
     if run is not None:
         run.write_metrics(metrics)
     return metrics
@@ -106,6 +115,8 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook]) -
         f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or loader.batch_size}, "
         f"so {schedule.base_lr * schedule.scale:g} for this batch of {loader.batch_size}"
     )
+    if runtime.eager:
+        log.say("runtime.eager is on: operators run one by one, which is slower; turn it off for real training")
     return Trainer(
         task,
         step,

@@ -69,6 +69,7 @@ class Assess(Hook):
 
     def _assess(self, trainer: Trainer) -> None:
         def after_batch(done: int) -> None:
+            trainer.call("during_evaluation", done, len(self._loader))
             if trainer.interrupted:
                 raise Interrupted
 

@@ -35,6 +35,9 @@ class Hook:
     def after_step(self, trainer: Trainer) -> None:
         """After the update; `trainer.step` counts it and `trainer.losses` holds its terms."""
 
+    def during_evaluation(self, trainer: Trainer, done: int, total: int) -> None:
+        """After each batch of an evaluation: `done` of `total`."""
+
     def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         """After an evaluation, with its figures."""
 

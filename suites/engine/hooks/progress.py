@@ -58,6 +58,11 @@ class ProgressBar(Hook):
             self._warn(trainer)
             self._sums, self._count = {}, 0
 
+    def during_evaluation(self, trainer: Trainer, done: int, total: int) -> None:
+        """Show how far it is."""
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], text=f"evaluating, batch {done} of {total}")
+
     def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         """Show the figures."""
         figures = " ".join(f"{name} {value:.4g}" for name, value in metrics.items())

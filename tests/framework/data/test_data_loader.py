@@ -282,6 +282,27 @@ def test_a_worker_that_cannot_start_says_why():
         list(make(2, worker_init=broken_init))
 
 
+def test_the_fork_server_imports_ahead_from_any_folder(tmp_path):
+    """Workers of a script in another folder find the data set's module imported already."""
+    (tmp_path / "dataset_module.py").write_text(
+        "import os\nfrom framework.data import Dataset\nIMPORTED_BY = os.getpid()\n"
+        "class Pids:\n"
+        "    def __len__(self): return 2\n"
+        "    def __getitem__(self, index): return {'imported': IMPORTED_BY, 'parent': os.getppid()}\n"
+    )
+    (tmp_path / "script.py").write_text(
+        f"import sys\nsys.path[:0] = [{str(ROOT)!r}]\n"
+        "from framework.data import DataLoader\n"
+        "if __name__ == '__main__':\n"
+        "    from dataset_module import Pids\n"
+        "    with DataLoader(Pids(), 2, workers=1) as loader:\n"
+        "        (batch,) = loader\n"
+        "    print(batch['imported'][0] == batch['parent'][0])\n"
+    )
+    done = subprocess.run([sys.executable, tmp_path / "script.py"], cwd="/", capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

@@ -37,11 +37,18 @@ def test_an_existing_run_is_not_overwritten_unless_asked(tmp_path):
     assert load_config(run.config, check=False).get("model.size") == 4
 
 
+def test_a_run_that_failed_at_the_start_is_replaced(tmp_path):
+    RunFolder.create(tmp_path / "a", config())
+    run = RunFolder.create(tmp_path / "a", config(model={"size": 4}))
+    assert load_config(run.config, check=False).get("model.size") == 4
+
+
 def test_a_folder_that_is_no_run_is_never_removed(tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos/cat.jpg").write_text("x")
-    with pytest.raises(ConfigError, match="is not empty and is no run"):
-        RunFolder.create(tmp_path / "photos", config(), overwrite=True)
+    for overwrite in (False, True):
+        with pytest.raises(ConfigError, match="is not empty and is no run"):
+            RunFolder.create(tmp_path / "photos", config(), overwrite=overwrite)
     assert (tmp_path / "photos/cat.jpg").exists()
 
 

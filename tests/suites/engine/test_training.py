@@ -86,7 +86,7 @@ KILLED = """
 """
 
 
-@pytest.mark.parametrize("step, priority", [(2, 99), (8, 0), (12, 99)])
+@pytest.mark.parametrize("step, priority", [(8, 0), (12, 99)])
 def test_a_run_killed_with_kill_9_and_resumed_equals_an_unbroken_one(tmp_path, config, reference, step, priority):
     script = tmp_path / "killed.py"
     values = {"root": str(ROOT), "config": str(config), "runs": str(tmp_path), "step": step, "priority": priority}
@@ -95,9 +95,7 @@ def test_a_run_killed_with_kill_9_and_resumed_equals_an_unbroken_one(tmp_path, c
     assert done.returncode == -signal.SIGKILL, done.stderr
     trainer = train(tmp_path / "killed", resume=True, hooks=[Kill(99, 0)])
     assert trainer.step == 20
-    assert (
-        f"resumed at step {step // 3 * 3 if priority else 6}" in (tmp_path / "killed/log.txt").read_text() or step == 2
-    )
+    assert f"resumed at step {step // 3 * 3}" in (tmp_path / "killed/log.txt").read_text()
     assert_same_run(tmp_path / "killed", reference)
 
 
