@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import signal
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -66,12 +67,20 @@ def main(connection: Connection, worker_init: Callable[[int], None] | None) -> N
     memory.flags.writeable = False  # shared by all workers
     try:
         recipe: Recipe = unpack(memory, setup.extents)
+        _limit_library_threads()
         if worker_init is not None:
             worker_init(setup.rank)
     except Exception:
         connection.send(Result(NOT_STARTED, error=traceback.format_exc()[-_MAX_ERROR:]))
         return
     _Server(connection, recipe).serve()
+
+
+def _limit_library_threads() -> None:
+    """Workers are the parallelism: OpenCV's own threads in each of them would only get in the way."""
+    cv2 = sys.modules.get("cv2")
+    if cv2 is not None:
+        cv2.setNumThreads(1)
 
 
 class _Server:

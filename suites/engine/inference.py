@@ -58,7 +58,8 @@ def open_model(path: Path, weights: Path | None = None) -> Model:
         return _open_export(path)
     if (path / "config.yml").is_file():
         task = open_run(path, weights)
-        return Model(task.processor(), task.eval_inputs, predictor(task))
+        processor = RunFolder(path).read_processor(task.processor_class)
+        return Model(processor, task.eval_inputs, predictor(task))
     raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
 
 
@@ -76,7 +77,7 @@ def export_run(path: Path, output: Path, weights: Path | None = None) -> ExportR
     Raises DataError if the evaluation set has no sample to trace with.
     """
     task = open_run(path, weights)
-    processor = task.processor()
+    processor = RunFolder(path).read_processor(task.processor_class)
     item = next((item for _, item in task.examples(1)), None)
     if item is None:
         raise DataError(f"export: {path}: the evaluation set is empty, so there is no input to trace the model with")

@@ -13,12 +13,15 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framework.atomic import write_text
 from framework.errors import CheckpointError, ConfigError
 from suites.engine import environment
 from suites.engine.config import Config, load_config
+
+if TYPE_CHECKING:
+    from suites.engine.task import Processor
 
 
 class RunFolder:
@@ -28,6 +31,7 @@ class RunFolder:
         self.path = path
         self.config = path / "config.yml"
         self.metrics = path / "metrics.json"
+        self.processor = path / "processor.json"
         self.environment = path / "environment.json"
         self.log = path / "log.txt"
         self.events = path / "events"
@@ -84,6 +88,19 @@ class RunFolder:
         """Write the environment report with the config's digest."""
         report = {"config_sha256": config.digest(), **environment.report()}
         write_text(self.environment, json.dumps(report, indent=2) + "\n")
+
+    def write_processor(self, processor: Processor) -> None:
+        """Keep what stands around the network when it predicts."""
+        write_text(self.processor, json.dumps(processor.metadata(), indent=2) + "\n")
+
+    def read_processor(self, kind: type[Processor]) -> Processor:
+        """Return what `write_processor` kept; raise CheckpointError if it is missing or damaged."""
+        try:
+            return kind.from_metadata(json.loads(self.processor.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.processor}: cannot be read ({error}); train.py writes it at its start"
+            ) from error
 
     def write_metrics(self, metrics: Mapping[str, float]) -> None:
         """Replace the figures of the last evaluation."""

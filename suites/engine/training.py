@@ -101,6 +101,7 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook]) -
     loader.start()  # workers read while the rest is built
     if runtime.weights is not None:
         _start_from(task, Path(runtime.weights), log)
+    run.write_processor(task.processor())
     total_steps = runtime.total_steps(len(loader))
     schedule = build_schedule(config, total_steps=total_steps, batch_size=loader.batch_size)
     average = MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None

@@ -10,6 +10,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -271,6 +272,22 @@ def test_an_idle_worker_that_dies_is_noticed_and_replaced_on_the_next_pass(two_e
 def test_what_cannot_be_sent_to_workers_is_said():
     with pytest.raises(AttributeValueError, match=r"top of a module, or use workers=0"):
         next(iter(make(1, transforms=[lambda sample, rng: sample])))
+
+
+class Threads:
+    """Says how many threads OpenCV uses."""
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return {"threads": cv2.getNumThreads()}
+
+
+def test_libraries_use_one_thread_in_a_worker():
+    with DataLoader(Threads(), 1, workers=1) as loader:
+        (batch,) = loader
+    assert batch["threads"][0] == 1
 
 
 def broken_init(rank):

@@ -116,6 +116,7 @@ def test_training_learns_and_leaves_all_its_files(reference):
         "config.yml",
         "environment.json",
         "metrics.json",
+        "processor.json",
         "log.txt",
         "events",
         "weights",
