@@ -1,0 +1,171 @@
+// Kernels of ops/indexing.cc but sort and topk. Tensors are seen as [outer, n, inner] around the axis.
+#include "cpu/indices.h"
+#include "cpu/move.h"
+
+namespace paddock::cpu {
+namespace {
+
+struct Around {
+  int64_t outer, n, inner;
+  Around(const Shape& x, int axis) : outer(x.count(0, axis)), n(x[axis]), inner(x.count(axis + 1, x.rank())) {}
+};
+
+// to[r] = from[source(r)] for rows of `bytes`; source -1 gives zeros.
+template <class F>
+void gather_rows(char* to, const char* from, int64_t rows, int64_t bytes, F source) {
+  parallel_for(rows, copy_grain(bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t s = source(r);
+      if (s < 0)
+        std::memset(to + r * bytes, 0, bytes);
+      else
+        copy_block(to + r * bytes, from + s * bytes, bytes);
+    }
+  });
+}
+
+PADDOCK_CPU_KERNEL(gather) {
+  const Tensor& x = c.in("x");
+  const Around d(x.shape(), c.axis("axis", x.shape().rank()));
+  const int64_t count = c.in("indices").numel();
+  Scratch indices = checked_indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  const auto* index = indices.as<int64_t>();
+  gather_rows(c.out(0).data<char>(), x.data<char>(), d.outer * count, d.inner * dtype_size(x.dtype()),
+              [=](int64_t r) { return r / count * d.n + index[r % count]; });
+}
+
+// Which updates go to each of n places: those of place p are order[start[p]] ... order[start[p + 1] - 1], ascending.
+struct Groups {
+  std::vector<int64_t> start, order;
+
+  Groups(const int64_t* index, int64_t count, int64_t n) : start(n + 1), order(count) {
+    for (int64_t i = 0; i < count; ++i) ++start[index[i] + 1];
+    for (int64_t p = 0; p < n; ++p) start[p + 1] += start[p];
+    std::vector<int64_t> next(start.begin(), start.end() - 1);
+    for (int64_t i = 0; i < count; ++i) order[next[index[i]]++] = i;
+  }
+};
+
+// y[o, index[i], :] += updates[o, i, :]; each place is summed by one thread, in the order of i.
+template <class T>
+void add_rows(T* y, const T* updates, const int64_t* index, int64_t count, const Around& d) {
+  if (count == 0 || d.inner == 0) return;
+  const Groups groups(index, count, d.n);
+  const int64_t work = (count / std::max<int64_t>(1, d.n) + 1) * d.inner;
+  parallel_for(d.outer * d.n, row_grain(work), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t o = r / d.n, p = r % d.n;
+      T* out = y + r * d.inner;
+      for (int64_t k = groups.start[p]; k < groups.start[p + 1]; ++k) {
+        const T* in = updates + (o * count + groups.order[k]) * d.inner;
+        for (int64_t j = 0; j < d.inner; ++j) out[j] += in[j];
+      }
+    }
+  });
+}
+
+void copy_unless_same(const Tensor& x, const Tensor& y) {
+  if (x.raw() != y.raw()) copy_rows(y.data<char>(), y.bytes(), x.data<char>(), y.bytes(), 1, y.bytes());
+}
+
+PADDOCK_CPU_KERNEL(scatter_add) {
+  const Tensor &x = c.in("x"), &y = c.out(0);
+  const Around d(x.shape(), c.axis("axis", x.shape().rank()));
+  Scratch indices = checked_indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  copy_unless_same(x, y);
+  dispatch_number(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    add_rows(y.data<T>(), c.in("updates").data<T>(), indices.as<int64_t>(), c.in("indices").numel(), d);
+  });
+}
+
+PADDOCK_CPU_KERNEL(take_along_axis) {
+  const Tensor& x = c.in("x");
+  const int axis = c.axis("axis", x.shape().rank());
+  const Around d(x.shape(), axis);
+  const int64_t m = c.in("indices").shape()[axis];
+  Scratch indices = checked_indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  const auto* index = indices.as<int64_t>();
+  dispatch_size(dtype_size(x.dtype()), [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    const U* in = x.data<U>();
+    U* out = c.out(0).data<U>();
+    parallel_for(d.outer * m, row_grain(d.inner), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r)
+        for (int64_t j = 0, k = r * d.inner; j < d.inner; ++j, ++k)
+          out[k] = in[(r / m * d.n + index[k]) * d.inner + j];
+    });
+  });
+}
+
+PADDOCK_CPU_KERNEL(put_along_axis_add) {
+  const Tensor &x = c.in("x"), &y = c.out(0);
+  const int axis = c.axis("axis", x.shape().rank());
+  const Around d(x.shape(), axis);
+  const int64_t m = c.in("indices").shape()[axis];
+  Scratch indices = checked_indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  copy_unless_same(x, y);
+  const auto* index = indices.as<int64_t>();
+  constexpr int64_t kColumns = 64;  // of the inner extent that one task takes
+  const int64_t blocks = (d.inner + kColumns - 1) / kColumns;
+  dispatch_number(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* in = c.in("updates").data<T>();
+    T* out = y.data<T>();
+    parallel_for(d.outer * blocks, row_grain(m * std::min(d.inner, kColumns)), [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t o = t / blocks, first = t % blocks * kColumns, last = std::min(d.inner, first + kColumns);
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t j = first, k = (o * m + i) * d.inner + first; j < last; ++j, ++k)
+            out[(o * d.n + index[k]) * d.inner + j] += in[k];
+      }
+    });
+  });
+}
+
+PADDOCK_CPU_KERNEL(embedding) {
+  const Tensor& weight = c.in("weight");
+  const auto padding = c.attr<int64_t>("padding_idx");
+  Scratch ids = checked_indices(c, "ids", weight.shape()[0], /*wrap=*/false, "weight");
+  const auto* id = ids.as<int64_t>();
+  gather_rows(c.out(0).data<char>(), weight.data<char>(), c.in("ids").numel(),
+              weight.shape()[1] * dtype_size(weight.dtype()),
+              [=](int64_t r) { return id[r] == padding ? -1 : id[r]; });
+}
+
+PADDOCK_CPU_KERNEL(embedding_grad) {
+  const Tensor& dweight = c.out(0);
+  const auto padding = c.attr<int64_t>("padding_idx");
+  const int64_t rows = dweight.shape()[0], count = c.in("ids").numel();
+  Scratch ids = checked_indices(c, "ids", rows, /*wrap=*/false, "weight");
+  std::memset(dweight.raw(), 0, dweight.bytes());
+  dispatch_float(dweight.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    add_rows(dweight.data<T>(), c.in("dy").data<T>(), ids.as<int64_t>(), count, Around(dweight.shape(), 0));
+    if (padding >= 0)  // what went to the padding row is taken out again
+      std::memset(dweight.data<T>() + padding * dweight.shape()[1], 0, dweight.shape()[1] * sizeof(T));
+  });
+}
+
+PADDOCK_CPU_KERNEL(one_hot) {
+  const Tensor& y = c.out(0);
+  const auto depth = c.attr<int64_t>("depth");
+  Scratch ids = checked_indices(c, "ids", depth, /*wrap=*/false, "depth");
+  const auto* id = ids.as<int64_t>();
+  dispatch_all(y.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* out = y.data<T>();
+    T one;
+    if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)
+      one = T(1.0f);
+    else
+      one = static_cast<T>(1);
+    parallel_for(c.in("ids").numel(), row_grain(depth), [&](int64_t begin, int64_t end) {
+      std::memset(static_cast<void*>(out + begin * depth), 0, (end - begin) * depth * sizeof(T));
+      for (int64_t i = begin; i < end; ++i) out[i * depth + id[i]] = one;
+    });
+  });
+}
+
+}  // namespace
+}  // namespace paddock::cpu

@@ -1,0 +1,36 @@
+// The check of indices; see indices.h.
+#include "cpu/indices.h"
+
+namespace paddock::cpu {
+namespace {
+
+// "indices[2, 0]": where the element with number i of a tensor stands.
+std::string place(const char* name, const Shape& shape, int64_t i) {
+  Shape at = shape;
+  for (int a = shape.rank() - 1; a >= 0; --a) {
+    at[a] = i % shape[a];
+    i /= shape[a];
+  }
+  return shape.rank() == 0 ? name : cat(name, at);
+}
+
+}  // namespace
+
+Scratch checked_indices(const KernelContext& c, const char* name, int64_t extent, bool wrap, const char* what) {
+  const Tensor& t = c.in(name);
+  Scratch checked(t.numel() * sizeof(int64_t));
+  auto* out = checked.as<int64_t>();
+  dispatch_index(t.dtype(), [&](auto tag) {
+    const auto* in = t.data<typename decltype(tag)::type>();
+    for (int64_t i = 0; i < t.numel(); ++i) {
+      const int64_t v = in[i], index = v < 0 && wrap ? v + extent : v;
+      if (index < 0 || index >= extent)
+        fail(ErrorKind::kAttribute, c.op().name, ": ", place(name, t.shape(), i), " is ", v, " but ", what, " has ",
+             extent, "; it must lie in [", wrap ? -extent : 0, ", ", extent - 1, "]");
+      out[i] = index;
+    }
+  });
+  return checked;
+}
+
+}  // namespace paddock::cpu

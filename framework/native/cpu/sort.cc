@@ -1,0 +1,75 @@
+// sort and topk: every element becomes an int64 key of the same order, so that one routine serves all types.
+#include <bit>
+#include <limits>
+
+#include "cpu/kernel.h"
+
+namespace paddock::cpu {
+namespace {
+
+// Ordered as the values are; -0 and 0 are equal, and NaN is above all.
+int64_t key_of(double v) {
+  if (v != v) return std::numeric_limits<int64_t>::max();
+  if (v == 0) return 0;
+  const auto bits = std::bit_cast<int64_t>(v);
+  return bits < 0 ? bits ^ std::numeric_limits<int64_t>::max() : bits;
+}
+
+template <class T>
+int64_t key(T v) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<int64_t>(v);
+  else if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)
+    return key_of(static_cast<float>(v));
+  else
+    return key_of(v);
+}
+
+struct Item {
+  int64_t key, index;
+  bool operator<(const Item& o) const { return key != o.key ? key < o.key : index < o.index; }
+};
+
+// The first k of each line along the axis, in order; `descending` puts the largest first.
+template <class T>
+void sort_lines(const KernelContext& c, int64_t k, bool descending) {
+  const Tensor& x = c.in(0);
+  const int axis = c.axis("axis", x.shape().rank());
+  const int64_t n = x.shape()[axis], inner = x.shape().count(axis + 1, x.shape().rank());
+  const int64_t lines = x.shape().count(0, axis) * inner;
+  const T* in = x.data<T>();
+  T* values = c.out(0).data<T>();
+  auto* indices = c.out(1).data<int64_t>();
+  // A comparison sort costs about 16 times a copy.
+  parallel_for(lines, row_grain(16 * n), [&](int64_t begin, int64_t end) {
+    std::vector<Item> items(n);
+    for (int64_t l = begin; l < end; ++l) {
+      const T* line = in + l / inner * n * inner + l % inner;
+      for (int64_t i = 0; i < n; ++i) {
+        const int64_t v = key(line[i * inner]);
+        items[i] = {descending ? ~v : v, i};
+      }
+      if (k < n) std::nth_element(items.begin(), items.begin() + k, items.end());
+      std::sort(items.begin(), items.begin() + k);
+      const int64_t at = l / inner * k * inner + l % inner;
+      for (int64_t i = 0; i < k; ++i) {
+        values[at + i * inner] = line[items[i].index * inner];
+        indices[at + i * inner] = items[i].index;
+      }
+    }
+  });
+}
+
+void sort_any(const KernelContext& c, int64_t k, bool descending) {
+  dispatch_all(c.in(0).dtype(), [&](auto tag) { sort_lines<typename decltype(tag)::type>(c, k, descending); });
+}
+
+PADDOCK_CPU_KERNEL(topk) { sort_any(c, c.attr<int64_t>("k"), c.attr<bool>("largest")); }
+
+PADDOCK_CPU_KERNEL(sort) {
+  const Shape& x = c.in(0).shape();
+  sort_any(c, x[c.axis("axis", x.rank())], c.attr<bool>("descending"));
+}
+
+}  // namespace
+}  // namespace paddock::cpu

@@ -1,0 +1,32 @@
+// Attributes that name one of a few ways to work, such as "constant", "reflect" or "edge".
+#pragma once
+#include <initializer_list>
+
+#include "op/context.h"
+
+namespace paddock {
+
+// The number of the chosen name in `names`; `Context` is InferContext or KernelContext.
+template <class Context>
+int choice(const Context& c, const char* attr, std::initializer_list<const char*> names) {
+  const auto value = c.template attr<std::string>(attr);
+  int i = 0;
+  for (const char* name : names) {
+    if (value == name) return i;
+    ++i;
+  }
+  std::string allowed;
+  for (const char* name : names) allowed += cat(allowed.empty() ? "" : ", ", "'", name, "'");
+  fail(ErrorKind::kAttribute, c.op().name, ": ", attr, " is '", value, "'; takes ", allowed);
+}
+
+// What an operator may apply to its result on the way to memory; the order is that of cpu::Activation.
+template <class Context>
+int activation_choice(const Context& c) {
+  return choice(c, "activation", {"none", "relu", "relu6", "leaky_relu"});
+}
+
+inline constexpr const char* kActivationDoc =
+    "Applied to the result: 'none', 'relu', 'relu6' (cut at 6) or 'leaky_relu' (`slope` below 0).";
+
+}  // namespace paddock

@@ -1,0 +1,128 @@
+// Two-dimensional convolution, its two gradients and the transposed convolution.
+// Letters: x [N, H, W, C], weight [K, R, S, C/groups], y [N, P, Q, K].
+#include "op/choice.h"
+#include "op/conv_shape.h"
+
+namespace paddock {
+namespace {
+
+OpDef& window_attrs(OpDef& op) {
+  return op.attr("stride", AttrType::kInts, Ints{1}, "Pixels from one window to the next; one number, or (height, width).")
+      .attr("padding", AttrType::kInts, Ints{0}, "Rows and columns of zeros around the image: one number, (height, width), or (top, bottom, left, right).")
+      .attr("dilation", AttrType::kInts, Ints{1}, "Pixels from one tap of the kernel to the next; one number, or (height, width).")
+      .attr("groups", AttrType::kInt, int64_t{1}, "Parts of the channels that are convolved apart; C of them is a depthwise convolution.");
+}
+
+OpDef& algorithm_attr(OpDef& op) {
+  return op.attr("algorithm", AttrType::kString, std::string("auto"), "'auto' (the best for the shapes) or 'direct' (sums in the order of the definition).");
+}
+
+void check_algorithm(const InferContext& c) { choice(c, "algorithm", {"auto", "direct"}); }
+
+// Checks that `weight` fits `channels` input channels, given by `name` of shape `x`.
+void expect_channels(const InferContext& c, const char* name, const Shape& x, const Shape& weight, int64_t groups) {
+  if (x[3] != weight[3] * groups) {
+    const std::string parts = groups == 1 ? "" : cat(" (", groups, " groups of ", weight[3], ")");
+    c.shape_error(name, " has ", x[3], " channels (axis -1 of ", x, ") but weight ", weight, " expects ",
+                  weight[3] * groups, parts);
+  }
+  if (weight[0] % groups != 0)
+    c.shape_error("weight ", weight, " has ", weight[0], " output channels (axis 0), which ", groups,
+                  " groups do not divide");
+}
+
+int64_t out_extent(const InferContext& c, const char* name, const Shape& x, int axis, const ConvAxis& a) {
+  if (x[axis] + a.before + a.after < a.reach())
+    c.shape_error(name, " of shape ", x, " has ", axis == 1 ? "height " : "width ", x[axis], ", which with padding (",
+                  a.before, ", ", a.after, ") is less than the kernel's reach ", a.reach(), " (", a.taps,
+                  " taps, dilation ", a.dilation, ")");
+  return a.out(x[axis]);
+}
+
+// y's shape for an image of shape x, after all checks.
+Shape conv_shape(const InferContext& c, const char* name, const Shape& x, const Shape& weight) {
+  const ConvWindow window = conv_window(c, weight);
+  expect_channels(c, name, x, weight, window.groups);
+  return {x[0], out_extent(c, name, x, 1, window.h), out_extent(c, name, x, 2, window.w), weight[0]};
+}
+
+void expect_images(const InferContext& c, std::initializer_list<const char*> names) {
+  for (const char* name : names) c.expect_rank(name, 4);
+  c.expect_floating(*names.begin());
+  c.expect_same_dtype();
+}
+
+[[maybe_unused]] OpDef& conv2d =
+    algorithm_attr(window_attrs(define_op("conv2d", "x, weight, bias? -> y", __FILE__)
+                     .doc("Two-dimensional convolution (cross-correlation), plus bias, through an activation.\n\n"
+                          "x: [N, H, W, C]; weight: [K, R, S, C/groups]; bias: [K]; y: [N, P, Q, K],\n"
+                          "P = (H + top + bottom - dilation * (R - 1) - 1) // stride + 1, Q likewise.")))
+        .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
+        .attr("slope", AttrType::kFloat, 0.01, "Slope of 'leaky_relu' below 0.")
+        .infer([](InferContext& c) {
+          expect_images(c, {"x", "weight"});
+          activation_choice(c);
+          check_algorithm(c);
+          c.out(0, conv_shape(c, "x", c.shape("x"), c.shape("weight")), c.in("x").dtype);
+          if (c.has("bias")) c.expect_shape("bias", {c.shape("weight")[0]});
+        });
+
+[[maybe_unused]] OpDef& conv2d_grad_input =
+    algorithm_attr(window_attrs(define_op("conv2d_grad_input", "dy, weight, like -> dx", __FILE__)
+                     .doc("Gradient of conv2d by its image.  dy: [N, P, Q, K]; weight: [K, R, S, C/groups]; like, dx: [N, H, W, C].")))
+        .shape_only("like")
+        .infer([](InferContext& c) {
+          expect_images(c, {"dy", "weight", "like"});
+          check_algorithm(c);
+          c.expect_shape("dy", conv_shape(c, "like", c.shape("like"), c.shape("weight")));
+          c.out(0, c.shape("like"), c.in("dy").dtype);
+        });
+
+[[maybe_unused]] OpDef& conv2d_grad_weight =
+    algorithm_attr(window_attrs(define_op("conv2d_grad_weight", "x, dy, like -> dweight", __FILE__)
+                     .doc("Gradient of conv2d by its weight.  x: [N, H, W, C]; dy: [N, P, Q, K]; like, dweight: [K, R, S, C/groups].")))
+        .shape_only("like")
+        .infer([](InferContext& c) {
+          expect_images(c, {"x", "dy", "like"});
+          check_algorithm(c);
+          c.expect_shape("dy", conv_shape(c, "x", c.shape("x"), c.shape("like")));
+          c.out(0, c.shape("like"), c.in("x").dtype);
+        });
+
+// The image whose convolution has x's height and width, `rest` rows and columns more than the smallest such.
+Shape transposed_shape(const InferContext& c, const Shape& x, const Shape& weight) {
+  const ConvWindow window = conv_window(c, weight);
+  const auto rest = c.pair("output_padding");
+  if (x[3] != weight[0])
+    c.shape_error("x has ", x[3], " channels (axis -1 of ", x, ") but weight ", weight, " expects ", weight[0]);
+  if (weight[0] % window.groups != 0)
+    c.shape_error("weight ", weight, " has ", weight[0], " input channels (axis 0), which ", window.groups,
+                  " groups do not divide");
+  Shape y{x[0], 0, 0, weight[3] * window.groups};
+  for (int i : {0, 1}) {
+    const ConvAxis& a = i == 0 ? window.h : window.w;
+    if (rest[i] < 0 || rest[i] >= a.stride)
+      c.attr_error("output_padding is ", rest[i], " but must lie in [0, ", a.stride - 1, "], less than the stride");
+    y[1 + i] = (x[1 + i] - 1) * a.stride + a.reach() - a.before - a.after + rest[i];
+    if (x[1 + i] < 1 || y[1 + i] < 1)
+      c.shape_error("x of shape ", x, " has ", i == 0 ? "height " : "width ", x[1 + i],
+                    ", from which the padding leaves nothing");
+  }
+  return y;
+}
+
+[[maybe_unused]] OpDef& conv2d_transpose =
+    window_attrs(define_op("conv2d_transpose", "x, weight, bias? -> y", __FILE__)
+                     .doc("Transposed convolution: the gradient of conv2d by its image, as an operator that enlarges, plus bias.\n\n"
+                          "x: [N, H, W, C]; weight: [C, R, S, K/groups]; bias: [K]; y: [N, P, Q, K],\n"
+                          "P = (H - 1) * stride + dilation * (R - 1) + 1 - top - bottom + output_padding, Q likewise."))
+        .attr("output_padding", AttrType::kInts, Ints{0}, "Rows and columns more at the far side, less than the stride; one number, or (height, width).")
+        .infer([](InferContext& c) {
+          expect_images(c, {"x", "weight"});
+          const Shape y = transposed_shape(c, c.shape("x"), c.shape("weight"));
+          if (c.has("bias")) c.expect_shape("bias", {y[3]});
+          c.out(0, y, c.in("x").dtype);
+        });
+
+}  // namespace
+}  // namespace paddock

@@ -1,0 +1,161 @@
+// Operators that read and write by index: gather, scatter, embedding, one-hot, sort and top-k.
+#include "op/context.h"
+
+namespace paddock {
+namespace {
+
+constexpr const char* kAxisDoc = "The axis that the indices count along; negative counts from the end.";
+
+void expect_number(const InferContext& c, std::string_view name) {
+  DType t = c.in(name).dtype;
+  if (t != DType::kF32 && t != DType::kF64 && t != DType::kI32 && t != DType::kI64)
+    c.dtype_error(name, " is ", t, " but must be float32, float64, int32 or int64; use cast");
+}
+
+void expect_same_as_x(const InferContext& c, std::string_view name) {
+  if (c.in(name).dtype != c.in("x").dtype)
+    c.dtype_error(name, " is ", c.in(name).dtype, " but x is ", c.in("x").dtype, "; cast one to the other's type");
+}
+
+// x with `axis` replaced by the axes of the indices.
+Shape gathered_shape(const Shape& x, int axis, const Shape& indices) {
+  Shape y;
+  for (int a = 0; a < axis; ++a) y.push_back(x[a]);
+  for (int64_t d : indices) y.push_back(d);
+  for (int a = axis + 1; a < x.rank(); ++a) y.push_back(x[a]);
+  return y;
+}
+
+PADDOCK_OP(gather, "x, indices -> y")
+    .doc("Whole slices of `x` by index along one axis; negative indices count from the end.\n\n"
+         "x: [..., n, ...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...].")
+    .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
+    .infer([](InferContext& c) {
+      c.expect_index("indices");
+      const int axis = c.axis("axis", c.shape(0).rank());
+      c.out(0, gathered_shape(c.shape(0), axis, c.shape(1)), c.in(0).dtype);
+    });
+
+PADDOCK_OP(scatter_add, "x, indices, updates -> y")
+    .doc("`x` plus `updates` at the slices that `indices` name; an index met twice adds twice, in order.\n\n"
+         "x: [..., n, ...]; indices: any shape, int32 or int64; updates: [..., *indices.shape, ...]; y: as x.")
+    .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
+    .inplace("x", "y")
+    .infer([](InferContext& c) {
+      expect_number(c, "x");
+      c.expect_index("indices");
+      expect_same_as_x(c, "updates");
+      const int axis = c.axis("axis", c.shape(0).rank());
+      c.expect_shape("updates", gathered_shape(c.shape(0), axis, c.shape(1)));
+      c.out(0, c.shape(0), c.in(0).dtype);
+    });
+
+void expect_along(const InferContext& c, int axis) {
+  c.expect_index("indices");
+  const Shape &x = c.shape("x"), &i = c.shape("indices");
+  bool fits = x.rank() == i.rank();
+  for (int a = 0; fits && a < x.rank(); ++a) fits = a == axis || x[a] == i[a];
+  if (!fits) c.shape_error("indices of shape ", i, " and x of shape ", x, " may differ on axis ", axis, " only");
+}
+
+PADDOCK_OP(take_along_axis, "x, indices -> y")
+    .doc("One element of `x` for each index, along one axis: y[.., i, ..] = x[.., indices[.., i, ..], ..].\n\n"
+         "x: [..., n, ...]; indices: [..., m, ...], int32 or int64; y: as indices.")
+    .attr("axis", AttrType::kInt, kAxisDoc)
+    .infer([](InferContext& c) {
+      expect_along(c, c.axis("axis", c.shape(0).rank()));
+      c.out(0, c.shape(1), c.in(0).dtype);
+    });
+
+PADDOCK_OP(put_along_axis_add, "x, indices, updates -> y")
+    .doc("`x` plus each update at its index along one axis; an index met twice adds twice, in order.\n\n"
+         "x: [..., n, ...]; indices, updates: [..., m, ...]; y: as x.")
+    .attr("axis", AttrType::kInt, kAxisDoc)
+    .inplace("x", "y")
+    .infer([](InferContext& c) {
+      expect_number(c, "x");
+      expect_same_as_x(c, "updates");
+      expect_along(c, c.axis("axis", c.shape(0).rank()));
+      c.expect_shape("updates", c.shape("indices"));
+      c.out(0, c.shape(0), c.in(0).dtype);
+    });
+
+constexpr const char* kPaddingDoc = "The id that reads zeros and gets no gradient; -1: none.";
+
+void expect_padding_row(const InferContext& c, int64_t rows) {
+  const auto padding = c.attr<int64_t>("padding_idx");
+  if (padding < -1 || padding >= rows)
+    c.attr_error("padding_idx is ", padding, " but must be -1 (none) or lie in [0, ", rows - 1, "], a row of the table");
+}
+
+PADDOCK_OP(embedding, "weight, ids -> y")
+    .doc("Rows of a table by id.  weight: [V, D]; ids: any shape, int32 or int64 in [0, V); y: [*ids.shape, D].")
+    .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
+    .infer([](InferContext& c) {
+      c.expect_rank("weight", 2);
+      c.expect_floating("weight");
+      expect_padding_row(c, c.shape("weight")[0]);
+      c.expect_index("ids");
+      Shape y = c.shape("ids");
+      y.push_back(c.shape("weight")[1]);
+      c.out(0, y, c.in("weight").dtype);
+    });
+
+PADDOCK_OP(embedding_grad, "dy, ids, like -> dweight")
+    .doc("Gradient of embedding: row v sums `dy` where ids is v, in order.  dy: [*ids.shape, D]; like, dweight: [V, D].")
+    .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
+    .shape_only("like")
+    .infer([](InferContext& c) {
+      c.expect_rank("like", 2);
+      expect_padding_row(c, c.shape("like")[0]);
+      c.expect_floating("dy");
+      c.expect_index("ids");
+      Shape dy = c.shape("ids");
+      dy.push_back(c.shape("like")[1]);
+      c.expect_shape("dy", dy);
+      c.out(0, c.shape("like"), c.in("dy").dtype);
+    });
+
+PADDOCK_OP(one_hot, "ids -> y")
+    .doc("1 at each id's place, 0 elsewhere.  ids: any shape, int32 or int64 in [0, depth); y: [*ids.shape, depth].")
+    .attr("depth", AttrType::kInt, "Number of places.")
+    .attr("dtype", AttrType::kString, std::string("float32"), "Type of y.")
+    .infer([](InferContext& c) {
+      c.expect_index("ids");
+      const auto depth = c.attr<int64_t>("depth");
+      if (depth < 0) c.attr_error("depth is ", depth, " but must be at least 0");
+      Shape y = c.shape(0);
+      y.push_back(depth);
+      c.out(0, y, c.attr<DType>("dtype"));
+    });
+
+PADDOCK_OP(topk, "x -> values, indices")
+    .doc("The k largest (or smallest) elements along an axis, best first, and where they stand, int64.\n\n"
+         "Of equal elements the one of the lower index comes first; NaN counts as larger than any number.\n"
+         "x: [..., n, ...]; values, indices: [..., k, ...].")
+    .attr("k", AttrType::kInt, "How many, at most the axis' extent.")
+    .attr("axis", AttrType::kInt, int64_t{-1}, "The axis to look along; negative counts from the end.")
+    .attr("largest", AttrType::kBool, true, "Take the largest; otherwise the smallest.")
+    .infer([](InferContext& c) {
+      Shape y = c.shape(0);
+      const int axis = c.axis("axis", y.rank());
+      const auto k = c.attr<int64_t>("k");
+      if (k < 0 || k > y[axis]) c.attr_error("k is ", k, " but must lie in [0, ", y[axis], "], axis ", axis, " of ", y);
+      y[axis] = k;
+      c.out(0, y, c.in(0).dtype);
+      c.out(1, y, DType::kI64);
+    });
+
+PADDOCK_OP(sort, "x -> values, indices")
+    .doc("Elements along an axis in order, and where they stood, int64.  Equal ones keep their order; NaN counts as "
+         "larger than any number.\n\nvalues, indices: as x.")
+    .attr("axis", AttrType::kInt, int64_t{-1}, "The axis to sort along; negative counts from the end.")
+    .attr("descending", AttrType::kBool, false, "Largest first.")
+    .infer([](InferContext& c) {
+      c.axis("axis", c.shape(0).rank());
+      c.out(0, c.shape(0), c.in(0).dtype);
+      c.out(1, c.shape(0), DType::kI64);
+    });
+
+}  // namespace
+}  // namespace paddock

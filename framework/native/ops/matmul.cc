@@ -1,0 +1,49 @@
+// Products of matrices, with a bias and an activation on the way to memory.
+#include "op/choice.h"
+
+namespace paddock {
+namespace {
+
+// Leading axes of a and b broadcast against each other.
+Shape leading_axes(const InferContext& c, const Shape& a, const Shape& b) {
+  const int rank = std::max(a.rank(), b.rank());
+  Shape y;
+  for (int i = 0; i < rank - 2; ++i) {
+    const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
+    const int64_t da = ia < 0 ? 1 : a[ia], db = ib < 0 ? 1 : b[ib];
+    if (da != db && da != 1 && db != 1)
+      c.shape_error("the leading axes of a ", a, " and b ", b, " do not broadcast: ", da, " against ", db);
+    y.push_back(da == 1 ? db : da);
+  }
+  return y;
+}
+
+PADDOCK_OP(matmul, "a, b, bias? -> y")
+    .doc("Products of matrices: y = activation(a b + bias); leading axes broadcast as in NumPy.\n\n"
+         "a: [..., M, D] ([..., D, M] with transpose_a); b: [..., D, K] ([..., K, D] with transpose_b); bias: [K];\n"
+         "y: [..., M, K].")
+    .attr("transpose_a", AttrType::kBool, false, "Take the last two axes of a the other way round.")
+    .attr("transpose_b", AttrType::kBool, false, "Take the last two axes of b the other way round.")
+    .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
+    .attr("slope", AttrType::kFloat, 0.01, "Slope of 'leaky_relu' below 0.")
+    .infer([](InferContext& c) {
+      const Shape &a = c.shape("a"), &b = c.shape("b");
+      c.expect_rank_at_least("a", 2);
+      c.expect_rank_at_least("b", 2);
+      c.expect_floating("a");
+      c.expect_same_dtype();
+      activation_choice(c);
+      const int ta = c.attr<bool>("transpose_a"), tb = c.attr<bool>("transpose_b");
+      const int64_t rows = a.dim(ta ? -1 : -2), depth = a.dim(ta ? -2 : -1), columns = b.dim(tb ? -2 : -1);
+      if (b.dim(tb ? -1 : -2) != depth)
+        c.shape_error("a has ", depth, " columns (axis ", ta ? -2 : -1, " of ", a, ") but b has ", b.dim(tb ? -1 : -2),
+                      " rows (axis ", tb ? -1 : -2, " of ", b, ")");
+      if (c.has("bias")) c.expect_shape("bias", {columns});
+      Shape y = leading_axes(c, a, b);
+      y.push_back(rows);
+      y.push_back(columns);
+      c.out(0, y, c.in("a").dtype);
+    });
+
+}  // namespace
+}  // namespace paddock
