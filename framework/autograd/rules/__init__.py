@@ -1,6 +1,11 @@
 """Gradient rules, one line an operator, one file a family (as in framework/native/ops/)."""
 
+from framework.autograd.rules import conv as conv
+from framework.autograd.rules import detection as detection
 from framework.autograd.rules import elementwise as elementwise
+from framework.autograd.rules import indexing as indexing
+from framework.autograd.rules import matmul as matmul
+from framework.autograd.rules import movement as movement
 from framework.autograd.rules import norm as norm
 from framework.autograd.rules import optim as optim
 from framework.autograd.rules import overlap as overlap

@@ -28,8 +28,8 @@ PADDOCK_CPU_KERNEL(gather) {
   const Tensor& x = c.in("x");
   const Around d(x.shape(), c.axis("axis", x.shape().rank()));
   const int64_t count = c.in("indices").numel();
-  Scratch indices = checked_indices(c, "indices", d.n, /*wrap=*/true, "the axis");
-  const auto* index = indices.as<int64_t>();
+  const CheckedIndices indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  const auto* index = indices.data();
   gather_rows(c.out(0).data<char>(), x.data<char>(), d.outer * count, d.inner * dtype_size(x.dtype()),
               [=](int64_t r) { return r / count * d.n + index[r % count]; });
 }
@@ -71,11 +71,11 @@ void copy_unless_same(const Tensor& x, const Tensor& y) {
 PADDOCK_CPU_KERNEL(scatter_add) {
   const Tensor &x = c.in("x"), &y = c.out(0);
   const Around d(x.shape(), c.axis("axis", x.shape().rank()));
-  Scratch indices = checked_indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  const CheckedIndices indices(c, "indices", d.n, /*wrap=*/true, "the axis");
   copy_unless_same(x, y);
   dispatch_number(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    add_rows(y.data<T>(), c.in("updates").data<T>(), indices.as<int64_t>(), c.in("indices").numel(), d);
+    add_rows(y.data<T>(), c.in("updates").data<T>(), indices.data(), c.in("indices").numel(), d);
   });
 }
 
@@ -84,16 +84,15 @@ PADDOCK_CPU_KERNEL(take_along_axis) {
   const int axis = c.axis("axis", x.shape().rank());
   const Around d(x.shape(), axis);
   const int64_t m = c.in("indices").shape()[axis];
-  Scratch indices = checked_indices(c, "indices", d.n, /*wrap=*/true, "the axis");
-  const auto* index = indices.as<int64_t>();
+  const CheckedIndices indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  const auto* index = indices.data();
   dispatch_size(dtype_size(x.dtype()), [&](auto tag) {
     using U = typename decltype(tag)::type;
     const U* in = x.data<U>();
     U* out = c.out(0).data<U>();
     parallel_for(d.outer * m, row_grain(d.inner), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
-        for (int64_t j = 0, k = r * d.inner; j < d.inner; ++j, ++k)
-          out[k] = in[(r / m * d.n + index[k]) * d.inner + j];
+        for (int64_t j = 0, k = r * d.inner; j < d.inner; ++j, ++k) out[k] = in[(r / m * d.n + index[k]) * d.inner + j];
     });
   });
 }
@@ -103,9 +102,9 @@ PADDOCK_CPU_KERNEL(put_along_axis_add) {
   const int axis = c.axis("axis", x.shape().rank());
   const Around d(x.shape(), axis);
   const int64_t m = c.in("indices").shape()[axis];
-  Scratch indices = checked_indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  const CheckedIndices indices(c, "indices", d.n, /*wrap=*/true, "the axis");
   copy_unless_same(x, y);
-  const auto* index = indices.as<int64_t>();
+  const auto* index = indices.data();
   constexpr int64_t kColumns = 64;  // of the inner extent that one task takes
   const int64_t blocks = (d.inner + kColumns - 1) / kColumns;
   dispatch_number(x.dtype(), [&](auto tag) {
@@ -126,22 +125,21 @@ PADDOCK_CPU_KERNEL(put_along_axis_add) {
 PADDOCK_CPU_KERNEL(embedding) {
   const Tensor& weight = c.in("weight");
   const auto padding = c.attr<int64_t>("padding_idx");
-  Scratch ids = checked_indices(c, "ids", weight.shape()[0], /*wrap=*/false, "weight");
-  const auto* id = ids.as<int64_t>();
+  const CheckedIndices ids(c, "ids", weight.shape()[0], /*wrap=*/false, "weight");
+  const auto* id = ids.data();
   gather_rows(c.out(0).data<char>(), weight.data<char>(), c.in("ids").numel(),
-              weight.shape()[1] * dtype_size(weight.dtype()),
-              [=](int64_t r) { return id[r] == padding ? -1 : id[r]; });
+              weight.shape()[1] * dtype_size(weight.dtype()), [=](int64_t r) { return id[r] == padding ? -1 : id[r]; });
 }
 
 PADDOCK_CPU_KERNEL(embedding_grad) {
   const Tensor& dweight = c.out(0);
   const auto padding = c.attr<int64_t>("padding_idx");
   const int64_t rows = dweight.shape()[0], count = c.in("ids").numel();
-  Scratch ids = checked_indices(c, "ids", rows, /*wrap=*/false, "weight");
+  const CheckedIndices ids(c, "ids", rows, /*wrap=*/false, "weight");
   std::memset(dweight.raw(), 0, dweight.bytes());
   dispatch_float(dweight.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    add_rows(dweight.data<T>(), c.in("dy").data<T>(), ids.as<int64_t>(), count, Around(dweight.shape(), 0));
+    add_rows(dweight.data<T>(), c.in("dy").data<T>(), ids.data(), count, Around(dweight.shape(), 0));
     if (padding >= 0)  // what went to the padding row is taken out again
       std::memset(dweight.data<T>() + padding * dweight.shape()[1], 0, dweight.shape()[1] * sizeof(T));
   });
@@ -150,8 +148,8 @@ PADDOCK_CPU_KERNEL(embedding_grad) {
 PADDOCK_CPU_KERNEL(one_hot) {
   const Tensor& y = c.out(0);
   const auto depth = c.attr<int64_t>("depth");
-  Scratch ids = checked_indices(c, "ids", depth, /*wrap=*/false, "depth");
-  const auto* id = ids.as<int64_t>();
+  const CheckedIndices ids(c, "ids", depth, /*wrap=*/false, "depth");
+  const auto* id = ids.data();
   dispatch_all(y.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* out = y.data<T>();

@@ -16,10 +16,10 @@ std::string place(const char* name, const Shape& shape, int64_t i) {
 
 }  // namespace
 
-Scratch checked_indices(const KernelContext& c, const char* name, int64_t extent, bool wrap, const char* what) {
+CheckedIndices::CheckedIndices(const KernelContext& c, const char* name, int64_t extent, bool wrap, const char* what)
+    : memory_(c.in(name).numel() * sizeof(int64_t)) {
   const Tensor& t = c.in(name);
-  Scratch checked(t.numel() * sizeof(int64_t));
-  auto* out = checked.as<int64_t>();
+  auto* out = memory_.as<int64_t>();
   dispatch_index(t.dtype(), [&](auto tag) {
     const auto* in = t.data<typename decltype(tag)::type>();
     for (int64_t i = 0; i < t.numel(); ++i) {
@@ -30,7 +30,6 @@ Scratch checked_indices(const KernelContext& c, const char* name, int64_t extent
       out[i] = index;
     }
   });
-  return checked;
 }
 
 }  // namespace paddock::cpu

@@ -4,9 +4,16 @@
 
 namespace paddock::cpu {
 
-// The indices as int64 in [0, extent); `wrap` counts negative ones from the end. `what` is what they index, for the
-// error, which names the first bad one.
-Scratch checked_indices(const KernelContext& c, const char* name, int64_t extent, bool wrap, const char* what);
+class CheckedIndices {
+ public:
+  // The indices of input `name` as int64 in [0, extent); `wrap` counts negative ones from the end. `what` is what they
+  // index, for the error, which names the first bad one.
+  CheckedIndices(const KernelContext& c, const char* name, int64_t extent, bool wrap, const char* what);
+  const int64_t* data() const { return memory_.as<int64_t>(); }
+
+ private:
+  Scratch memory_;
+};
 
 // Types that can be summed: float32, float64, int32, int64; the shape rule has refused the rest.
 template <class F>

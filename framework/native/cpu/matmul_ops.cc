@@ -45,7 +45,8 @@ void multiply(const KernelContext& c) {
   const bool one_a = a.leading.numel() == 1, one_b = b.leading.numel() == 1;
   // Rows of a share one b: the whole is a single tall product.
   if (one_b && !ta) {
-    gemm<T>(ta, tb, count * y.rows, y.columns, depth, T(1), pa, a.columns, pb, b.columns, T(0), py, y.columns, epilogue);
+    gemm<T>(ta, tb, count * y.rows, y.columns, depth, T(1), pa, a.columns, pb, b.columns, T(0), py, y.columns,
+            epilogue);
     return;
   }
   if ((one_a || a.leading == y.leading) && (one_b || b.leading == y.leading)) {
@@ -55,7 +56,8 @@ void multiply(const KernelContext& c) {
   }
   for (int64_t k = 0; k < count; ++k)
     gemm<T>(ta, tb, y.rows, y.columns, depth, T(1), pa + matrix_number(y.leading, a.leading, k) * size_a, a.columns,
-            pb + matrix_number(y.leading, b.leading, k) * size_b, b.columns, T(0), py + k * size_y, y.columns, epilogue);
+            pb + matrix_number(y.leading, b.leading, k) * size_b, b.columns, T(0), py + k * size_y, y.columns,
+            epilogue);
 }
 
 PADDOCK_CPU_KERNEL(matmul) {

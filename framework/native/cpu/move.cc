@@ -1,6 +1,8 @@
 // Copies of rows, and copies and sums through one table of indices an axis; see move.h.
 #include "cpu/move.h"
 
+#include <optional>
+
 namespace paddock::cpu {
 
 void copy_rows(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t rows, int64_t bytes) {
@@ -155,7 +157,8 @@ void sum_axis(const T* y, T* x, int64_t outer, const AxisTable& table, int64_t e
   parallel_for(outer * blocks, row_grain(n * columns), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {
       const int64_t o = k / blocks, first = k % blocks * columns, last = std::min(inner, first + columns);
-      for (int64_t i = 0; i < extent; ++i) std::fill(x + (o * extent + i) * inner + first, x + (o * extent + i) * inner + last, T(0));
+      for (int64_t i = 0; i < extent; ++i)
+        std::fill(x + (o * extent + i) * inner + first, x + (o * extent + i) * inner + last, T(0));
       for (int64_t j = 0; j < n; ++j) {
         if (table[j] < 0) continue;
         T* out = x + (o * extent + table[j]) * inner;
@@ -177,15 +180,15 @@ void sum_by_tables(const Tensor& y, const Tensor& x, const std::vector<AxisTable
       if (!is_identity(tables[a], x.shape()[a])) todo.push_back(a);
     if (todo.empty()) return copy_rows(x.data<char>(), x.bytes(), y.data<char>(), x.bytes(), 1, x.bytes());
     const T* in = y.data<T>();
-    Scratch buffers[2] = {Scratch(0), Scratch(0)};
+    std::optional<Scratch> buffers[2];
     for (size_t k = 0; k < todo.size(); ++k) {
       const int a = todo[k];
       const int64_t outer = shape.count(0, a), inner = shape.count(a + 1, shape.rank());
       shape[a] = x.shape()[a];
       T* out = x.data<T>();
       if (k + 1 < todo.size()) {
-        buffers[k % 2] = Scratch(shape.numel() * sizeof(T));
-        out = buffers[k % 2].as<T>();
+        buffers[k % 2].emplace(shape.numel() * sizeof(T));
+        out = buffers[k % 2]->template as<T>();
       }
       sum_axis<T>(in, out, outer, tables[a], x.shape()[a], inner);
       in = out;

@@ -17,9 +17,7 @@ void move_part(char* joined, int64_t joined_row, const Tensor& part, int64_t row
     copy_rows(own, row, joined, joined_row, outer, row);
 }
 
-int64_t row_bytes(const Tensor& t, int axis) {
-  return t.shape().count(axis, t.shape().rank()) * dtype_size(t.dtype());
-}
+int64_t row_bytes(const Tensor& t, int axis) { return t.shape().count(axis, t.shape().rank()) * dtype_size(t.dtype()); }
 
 PADDOCK_CPU_KERNEL(concat) {
   const Tensor& y = c.out(0);

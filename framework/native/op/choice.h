@@ -20,13 +20,19 @@ int choice(const Context& c, const char* attr, std::initializer_list<const char*
   fail(ErrorKind::kAttribute, c.op().name, ": ", attr, " is '", value, "'; takes ", allowed);
 }
 
-// What an operator may apply to its result on the way to memory; the order is that of cpu::Activation.
+// What an operator may apply to its result on the way to memory, by the attributes `activation` and `slope`; the order
+// is that of cpu::Activation.
 template <class Context>
 int activation_choice(const Context& c) {
-  return choice(c, "activation", {"none", "relu", "relu6", "leaky_relu"});
+  const int chosen = choice(c, "activation", {"none", "relu", "relu6", "leaky_relu"});
+  if (chosen == 3 && !(c.template attr<double>("slope") >= 0))
+    fail(ErrorKind::kAttribute, c.op().name, ": slope is ", c.template attr<double>("slope"),
+         " but must be at least 0");
+  return chosen;
 }
 
 inline constexpr const char* kActivationDoc =
     "Applied to the result: 'none', 'relu', 'relu6' (cut at 6) or 'leaky_relu' (`slope` below 0).";
+inline constexpr const char* kSlopeDoc = "Slope of 'leaky_relu' below 0, at least 0.";
 
 }  // namespace paddock

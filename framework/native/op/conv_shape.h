@@ -42,7 +42,8 @@ ConvWindow conv_window(const Context& c, const Shape& weight) {
   if (groups < 1) bad("groups is ", groups, " but must be at least 1");
   if (weight[1] < 1 || weight[2] < 1)
     fail(ErrorKind::kShape, c.op().name, ": weight of shape ", weight, " has no taps (axes 1 and 2)");
-  return {{weight[1], stride[0], dilation[0], pad[0], pad[1]}, {weight[2], stride[1], dilation[1], pad[2], pad[3]}, groups};
+  return {
+      {weight[1], stride[0], dilation[0], pad[0], pad[1]}, {weight[2], stride[1], dilation[1], pad[2], pad[3]}, groups};
 }
 
 }  // namespace paddock

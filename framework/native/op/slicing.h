@@ -11,7 +11,8 @@ struct AxisRange {
   int64_t begin, step, count;
 };
 
-// Resolves one axis of extent n like Python's x[start:end:step]: negative counts from the end, what lies outside is cut.
+// Resolves one axis of extent n like Python's x[start:end:step]: negative counts from the end, what lies outside is
+// cut.
 inline AxisRange resolve_range(int64_t n, int64_t start, int64_t end, int64_t step) {
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
   auto cut = [&](int64_t i) { return std::clamp(i < 0 ? i + n : i, low, high); };
@@ -30,8 +31,8 @@ std::vector<AxisRange> slice_ranges(const Context& c, const Shape& x) {
     for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   if (steps.empty()) steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
-    bad("starts, ends, axes and steps have ", starts.size(), ", ", ends.size(), ", ", axes.size(), " and ", steps.size(),
-        " numbers; they must have as many");
+    bad("starts, ends, axes and steps have ", starts.size(), ", ", ends.size(), ", ", axes.size(), " and ",
+        steps.size(), " numbers; they must have as many");
   std::vector<AxisRange> ranges;
   for (int64_t n : x) ranges.push_back({0, 1, n});
   uint32_t seen = 0;

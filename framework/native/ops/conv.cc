@@ -7,14 +7,19 @@ namespace paddock {
 namespace {
 
 OpDef& window_attrs(OpDef& op) {
-  return op.attr("stride", AttrType::kInts, Ints{1}, "Pixels from one window to the next; one number, or (height, width).")
-      .attr("padding", AttrType::kInts, Ints{0}, "Rows and columns of zeros around the image: one number, (height, width), or (top, bottom, left, right).")
-      .attr("dilation", AttrType::kInts, Ints{1}, "Pixels from one tap of the kernel to the next; one number, or (height, width).")
-      .attr("groups", AttrType::kInt, int64_t{1}, "Parts of the channels that are convolved apart; C of them is a depthwise convolution.");
+  return op
+      .attr("stride", AttrType::kInts, Ints{1}, "Pixels from one window to the next; one number, or (height, width).")
+      .attr("padding", AttrType::kInts, Ints{0},
+            "Rows and columns of zeros around the image: one number, (height, width), or (top, bottom, left, right).")
+      .attr("dilation", AttrType::kInts, Ints{1},
+            "Pixels from one tap of the kernel to the next; one number, or (height, width).")
+      .attr("groups", AttrType::kInt, int64_t{1},
+            "Parts of the channels that are convolved apart; C of them is a depthwise convolution.");
 }
 
 OpDef& algorithm_attr(OpDef& op) {
-  return op.attr("algorithm", AttrType::kString, std::string("auto"), "'auto' (the best for the shapes) or 'direct' (sums in the order of the definition).");
+  return op.attr("algorithm", AttrType::kString, std::string("auto"),
+                 "'auto' (the best for the shapes) or 'direct' (sums in the order of the definition).");
 }
 
 void check_algorithm(const InferContext& c) { choice(c, "algorithm", {"auto", "direct"}); }
@@ -53,12 +58,13 @@ void expect_images(const InferContext& c, std::initializer_list<const char*> nam
 }
 
 [[maybe_unused]] OpDef& conv2d =
-    algorithm_attr(window_attrs(define_op("conv2d", "x, weight, bias? -> y", __FILE__)
-                     .doc("Two-dimensional convolution (cross-correlation), plus bias, through an activation.\n\n"
-                          "x: [N, H, W, C]; weight: [K, R, S, C/groups]; bias: [K]; y: [N, P, Q, K],\n"
-                          "P = (H + top + bottom - dilation * (R - 1) - 1) // stride + 1, Q likewise.")))
+    algorithm_attr(
+        window_attrs(define_op("conv2d", "x, weight, bias? -> y", __FILE__)
+                         .doc("Two-dimensional convolution (cross-correlation), plus bias, through an activation.\n\n"
+                              "x: [N, H, W, C]; weight: [K, R, S, C/groups]; bias: [K]; y: [N, P, Q, K],\n"
+                              "P = (H + top + bottom - dilation * (R - 1) - 1) // stride + 1, Q likewise.")))
         .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
-        .attr("slope", AttrType::kFloat, 0.01, "Slope of 'leaky_relu' below 0.")
+        .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
         .infer([](InferContext& c) {
           expect_images(c, {"x", "weight"});
           activation_choice(c);
@@ -69,7 +75,8 @@ void expect_images(const InferContext& c, std::initializer_list<const char*> nam
 
 [[maybe_unused]] OpDef& conv2d_grad_input =
     algorithm_attr(window_attrs(define_op("conv2d_grad_input", "dy, weight, like -> dx", __FILE__)
-                     .doc("Gradient of conv2d by its image.  dy: [N, P, Q, K]; weight: [K, R, S, C/groups]; like, dx: [N, H, W, C].")))
+                                    .doc("Gradient of conv2d by its image.  dy: [N, P, Q, K]; weight: [K, R, S, "
+                                         "C/groups]; like, dx: [N, H, W, C].")))
         .shape_only("like")
         .infer([](InferContext& c) {
           expect_images(c, {"dy", "weight", "like"});
@@ -80,7 +87,8 @@ void expect_images(const InferContext& c, std::initializer_list<const char*> nam
 
 [[maybe_unused]] OpDef& conv2d_grad_weight =
     algorithm_attr(window_attrs(define_op("conv2d_grad_weight", "x, dy, like -> dweight", __FILE__)
-                     .doc("Gradient of conv2d by its weight.  x: [N, H, W, C]; dy: [N, P, Q, K]; like, dweight: [K, R, S, C/groups].")))
+                                    .doc("Gradient of conv2d by its weight.  x: [N, H, W, C]; dy: [N, P, Q, K]; like, "
+                                         "dweight: [K, R, S, C/groups].")))
         .shape_only("like")
         .infer([](InferContext& c) {
           expect_images(c, {"x", "dy", "like"});
@@ -113,10 +121,12 @@ Shape transposed_shape(const InferContext& c, const Shape& x, const Shape& weigh
 
 [[maybe_unused]] OpDef& conv2d_transpose =
     window_attrs(define_op("conv2d_transpose", "x, weight, bias? -> y", __FILE__)
-                     .doc("Transposed convolution: the gradient of conv2d by its image, as an operator that enlarges, plus bias.\n\n"
+                     .doc("Transposed convolution: the gradient of conv2d by its image, as an operator that enlarges, "
+                          "plus bias.\n\n"
                           "x: [N, H, W, C]; weight: [C, R, S, K/groups]; bias: [K]; y: [N, P, Q, K],\n"
                           "P = (H - 1) * stride + dilation * (R - 1) + 1 - top - bottom + output_padding, Q likewise."))
-        .attr("output_padding", AttrType::kInts, Ints{0}, "Rows and columns more at the far side, less than the stride; one number, or (height, width).")
+        .attr("output_padding", AttrType::kInts, Ints{0},
+              "Rows and columns more at the far side, less than the stride; one number, or (height, width).")
         .infer([](InferContext& c) {
           expect_images(c, {"x", "weight"});
           const Shape y = transposed_shape(c, c.shape("x"), c.shape("weight"));

@@ -27,8 +27,9 @@ Shape gathered_shape(const Shape& x, int axis, const Shape& indices) {
 }
 
 PADDOCK_OP(gather, "x, indices -> y")
-    .doc("Whole slices of `x` by index along one axis; negative indices count from the end.\n\n"
-         "x: [..., n, ...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...].")
+    .doc(
+        "Whole slices of `x` by index along one axis; negative indices count from the end.\n\n"
+        "x: [..., n, ...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...].")
     .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
     .infer([](InferContext& c) {
       c.expect_index("indices");
@@ -37,8 +38,9 @@ PADDOCK_OP(gather, "x, indices -> y")
     });
 
 PADDOCK_OP(scatter_add, "x, indices, updates -> y")
-    .doc("`x` plus `updates` at the slices that `indices` name; an index met twice adds twice, in order.\n\n"
-         "x: [..., n, ...]; indices: any shape, int32 or int64; updates: [..., *indices.shape, ...]; y: as x.")
+    .doc(
+        "`x` plus `updates` at the slices that `indices` name; an index met twice adds twice, in order.\n\n"
+        "x: [..., n, ...]; indices: any shape, int32 or int64; updates: [..., *indices.shape, ...]; y: as x.")
     .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
     .inplace("x", "y")
     .infer([](InferContext& c) {
@@ -59,8 +61,9 @@ void expect_along(const InferContext& c, int axis) {
 }
 
 PADDOCK_OP(take_along_axis, "x, indices -> y")
-    .doc("One element of `x` for each index, along one axis: y[.., i, ..] = x[.., indices[.., i, ..], ..].\n\n"
-         "x: [..., n, ...]; indices: [..., m, ...], int32 or int64; y: as indices.")
+    .doc(
+        "One element of `x` for each index, along one axis: y[.., i, ..] = x[.., indices[.., i, ..], ..].\n\n"
+        "x: [..., n, ...]; indices: [..., m, ...], int32 or int64; y: as indices.")
     .attr("axis", AttrType::kInt, kAxisDoc)
     .infer([](InferContext& c) {
       expect_along(c, c.axis("axis", c.shape(0).rank()));
@@ -68,8 +71,9 @@ PADDOCK_OP(take_along_axis, "x, indices -> y")
     });
 
 PADDOCK_OP(put_along_axis_add, "x, indices, updates -> y")
-    .doc("`x` plus each update at its index along one axis; an index met twice adds twice, in order.\n\n"
-         "x: [..., n, ...]; indices, updates: [..., m, ...]; y: as x.")
+    .doc(
+        "`x` plus each update at its index along one axis; an index met twice adds twice, in order.\n\n"
+        "x: [..., n, ...]; indices, updates: [..., m, ...]; y: as x.")
     .attr("axis", AttrType::kInt, kAxisDoc)
     .inplace("x", "y")
     .infer([](InferContext& c) {
@@ -85,7 +89,8 @@ constexpr const char* kPaddingDoc = "The id that reads zeros and gets no gradien
 void expect_padding_row(const InferContext& c, int64_t rows) {
   const auto padding = c.attr<int64_t>("padding_idx");
   if (padding < -1 || padding >= rows)
-    c.attr_error("padding_idx is ", padding, " but must be -1 (none) or lie in [0, ", rows - 1, "], a row of the table");
+    c.attr_error("padding_idx is ", padding, " but must be -1 (none) or lie in [0, ", rows - 1,
+                 "], a row of the table");
 }
 
 PADDOCK_OP(embedding, "weight, ids -> y")
@@ -102,7 +107,8 @@ PADDOCK_OP(embedding, "weight, ids -> y")
     });
 
 PADDOCK_OP(embedding_grad, "dy, ids, like -> dweight")
-    .doc("Gradient of embedding: row v sums `dy` where ids is v, in order.  dy: [*ids.shape, D]; like, dweight: [V, D].")
+    .doc(
+        "Gradient of embedding: row v sums `dy` where ids is v, in order.  dy: [*ids.shape, D]; like, dweight: [V, D].")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
     .shape_only("like")
     .infer([](InferContext& c) {
@@ -130,9 +136,10 @@ PADDOCK_OP(one_hot, "ids -> y")
     });
 
 PADDOCK_OP(topk, "x -> values, indices")
-    .doc("The k largest (or smallest) elements along an axis, best first, and where they stand, int64.\n\n"
-         "Of equal elements the one of the lower index comes first; NaN counts as larger than any number.\n"
-         "x: [..., n, ...]; values, indices: [..., k, ...].")
+    .doc(
+        "The k largest (or smallest) elements along an axis, best first, and where they stand, int64.\n\n"
+        "Of equal elements the one of the lower index comes first; NaN counts as larger than any number.\n"
+        "x: [..., n, ...]; values, indices: [..., k, ...].")
     .attr("k", AttrType::kInt, "How many, at most the axis' extent.")
     .attr("axis", AttrType::kInt, int64_t{-1}, "The axis to look along; negative counts from the end.")
     .attr("largest", AttrType::kBool, true, "Take the largest; otherwise the smallest.")
@@ -147,8 +154,9 @@ PADDOCK_OP(topk, "x -> values, indices")
     });
 
 PADDOCK_OP(sort, "x -> values, indices")
-    .doc("Elements along an axis in order, and where they stood, int64.  Equal ones keep their order; NaN counts as "
-         "larger than any number.\n\nvalues, indices: as x.")
+    .doc(
+        "Elements along an axis in order, and where they stood, int64.  Equal ones keep their order; NaN counts as "
+        "larger than any number.\n\nvalues, indices: as x.")
     .attr("axis", AttrType::kInt, int64_t{-1}, "The axis to sort along; negative counts from the end.")
     .attr("descending", AttrType::kBool, false, "Largest first.")
     .infer([](InferContext& c) {

@@ -19,13 +19,14 @@ Shape leading_axes(const InferContext& c, const Shape& a, const Shape& b) {
 }
 
 PADDOCK_OP(matmul, "a, b, bias? -> y")
-    .doc("Products of matrices: y = activation(a b + bias); leading axes broadcast as in NumPy.\n\n"
-         "a: [..., M, D] ([..., D, M] with transpose_a); b: [..., D, K] ([..., K, D] with transpose_b); bias: [K];\n"
-         "y: [..., M, K].")
+    .doc(
+        "Products of matrices: y = activation(a b + bias); leading axes broadcast as in NumPy.\n\n"
+        "a: [..., M, D] ([..., D, M] with transpose_a); b: [..., D, K] ([..., K, D] with transpose_b); bias: [K];\n"
+        "y: [..., M, K].")
     .attr("transpose_a", AttrType::kBool, false, "Take the last two axes of a the other way round.")
     .attr("transpose_b", AttrType::kBool, false, "Take the last two axes of b the other way round.")
     .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
-    .attr("slope", AttrType::kFloat, 0.01, "Slope of 'leaky_relu' below 0.")
+    .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
     .infer([](InferContext& c) {
       const Shape &a = c.shape("a"), &b = c.shape("b");
       c.expect_rank_at_least("a", 2);

@@ -1,0 +1,15 @@
+"""The derivative of an activation that an operator applies to its result, from the result itself."""
+
+from framework import ops
+from framework.tensor import Tensor
+
+
+def before_activation(dy: Tensor, y: Tensor, activation: str, slope: float) -> Tensor:
+    """Gradient of what the activation was applied to, given `dy` and `y` after it; both of one shape."""
+    if activation == "relu":
+        return ops.relu_grad(dy, y)
+    if activation == "relu6":
+        return ops.relu6_grad(dy, y)
+    if activation == "leaky_relu":
+        return ops.leaky_relu_grad(dy, y, slope=slope)  # y has the sign of what it was made of: slope is not negative
+    return dy

@@ -1,0 +1,38 @@
+"""Gradients of framework/native/ops/indexing.cc."""
+
+from framework.autograd.rule_table import no_gradient, rule
+from framework.ops import (
+    embedding,
+    embedding_grad,
+    full_like,
+    gather,
+    put_along_axis_add,
+    scatter_add,
+    take_along_axis,
+)
+from framework.tensor import Tensor
+
+
+def _put_back(dvalues: Tensor, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    return put_along_axis_add(full_like(x, value=0.0), indices, dvalues, axis=axis)
+
+
+rule("gather", x=lambda dy, x, indices, axis: scatter_add(full_like(x, value=0.0), indices, dy, axis=axis))
+rule("scatter_add", x=lambda dy: dy, updates=lambda dy, indices, axis: gather(dy, indices, axis=axis))
+rule("take_along_axis", x=lambda dy, x, indices, axis: _put_back(dy, x, indices, axis))
+rule(
+    "put_along_axis_add",
+    x=lambda dy: dy,
+    updates=lambda dy, indices, axis: take_along_axis(dy, indices, axis=axis),
+)
+rule(
+    "embedding",
+    weight=lambda dy, weight, ids, padding_idx: embedding_grad(dy, ids, weight, padding_idx=padding_idx),
+)
+rule(
+    "embedding_grad",
+    dy=lambda ddweight, ids, padding_idx: embedding(ddweight, ids, padding_idx=padding_idx),
+)
+rule("topk", x=lambda dvalues, x, indices, axis: _put_back(dvalues, x, indices, axis))
+rule("sort", x=lambda dvalues, x, indices, axis: _put_back(dvalues, x, indices, axis))
+no_gradient("its value does not depend smoothly on the ids", "one_hot")

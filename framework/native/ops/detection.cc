@@ -1,0 +1,89 @@
+// What object detectors do with boxes: overlap and the suppression of those that overlap a better one.
+// Boxes are [x1, y1, x2, y2]; M boxes, K classes, N images. Output shapes do not depend on the data.
+#include "op/context.h"
+
+namespace paddock {
+namespace {
+
+constexpr int64_t kCoordinates = 4;
+
+void expect_boxes(const InferContext& c, const char* name) {
+  if (c.shape(name).back() != kCoordinates)
+    c.shape_error(name, " of shape ", c.shape(name), " must end in 4 coordinates, x1, y1, x2, y2");
+}
+
+void expect_positive(const InferContext& c, const char* attr) {
+  const auto value = c.attr<int64_t>(attr);
+  if (value < 1) c.attr_error(attr, " is ", value, " but must be at least 1");
+}
+
+constexpr const char* kIouDoc = "A box that overlaps a better one by more than this is suppressed, in [0, 1].";
+
+void expect_overlap(const InferContext& c) {
+  const auto value = c.attr<double>("iou_threshold");
+  if (!(value >= 0 && value <= 1)) c.attr_error("iou_threshold is ", value, " but must lie in [0, 1]");
+}
+
+PADDOCK_OP(box_iou, "a, b -> iou")
+    .doc(
+        "Intersection over union of every pair of boxes; 0 where the union is empty.\n\n"
+        "a: [M, 4]; b: [K, 4]; iou: [M, K].")
+    .infer([](InferContext& c) {
+      for (const char* name : {"a", "b"}) {
+        c.expect_rank(name, 2);
+        expect_boxes(c, name);
+      }
+      c.expect_floating("a");
+      c.expect_same_dtype();
+      c.out(0, {c.shape("a")[0], c.shape("b")[0]}, c.in("a").dtype);
+    });
+
+PADDOCK_OP(nms, "boxes, scores -> keep, count")
+    .doc(
+        "Greedy non-maximum suppression: the best box is kept, those that overlap it go, and so on.\n\n"
+        "Of equal scores the lower index is the better; NaN scores are ignored.\n"
+        "boxes: [M, 4]; scores: [M]; keep: [max_outputs] int64, indices from the best on, then -1; count: [] int64.")
+    .attr("iou_threshold", AttrType::kFloat, 0.5, kIouDoc)
+    .attr("score_threshold", AttrType::kFloat, 0.0, "Boxes take part whose score is above this.")
+    .attr("max_outputs", AttrType::kInt, int64_t{100}, "Boxes to keep at most.")
+    .infer([](InferContext& c) {
+      c.expect_rank("boxes", 2);
+      expect_boxes(c, "boxes");
+      c.expect_floating("boxes");
+      c.expect_same_dtype();
+      c.expect_shape("scores", {c.shape("boxes")[0]});
+      expect_overlap(c);
+      expect_positive(c, "max_outputs");
+      c.out(0, {c.attr<int64_t>("max_outputs")}, DType::kI64);
+      c.out(1, {}, DType::kI64);
+    });
+
+PADDOCK_OP(multiclass_nms, "boxes, scores -> detections, count")
+    .doc(
+        "Detections of each image: per class, the best boxes go through non-maximum suppression; what is kept of all "
+        "classes is merged by score.\n\n"
+        "Of equal scores the lower class, then the lower index is the better; NaN scores are ignored.\n"
+        "boxes: [N, M, 4]; scores: [N, M, K]; detections: [N, keep_top_k, 6], rows (label, score, x1, y1, x2, y2) from "
+        "the best on, then rows of label -1 and zeros; count: [N] int32, the rows that hold a detection.")
+    .attr("score_threshold", AttrType::kFloat, 0.01, "Boxes take part in a class whose score there is above this.")
+    .attr("nms_top_k", AttrType::kInt, int64_t{1000}, "Boxes of a class that go through suppression at most.")
+    .attr("iou_threshold", AttrType::kFloat, 0.45, kIouDoc)
+    .attr("keep_top_k", AttrType::kInt, int64_t{100}, "Detections of an image at most.")
+    .infer([](InferContext& c) {
+      c.expect_rank("boxes", 3);
+      c.expect_rank("scores", 3);
+      expect_boxes(c, "boxes");
+      c.expect_floating("boxes");
+      c.expect_same_dtype();
+      const Shape &boxes = c.shape("boxes"), &scores = c.shape("scores");
+      if (boxes[0] != scores[0] || boxes[1] != scores[1])
+        c.shape_error("boxes ", boxes, " and scores ", scores, " must agree in images (axis 0) and boxes (axis 1)");
+      expect_overlap(c);
+      expect_positive(c, "nms_top_k");
+      expect_positive(c, "keep_top_k");
+      c.out(0, {boxes[0], c.attr<int64_t>("keep_top_k"), 6}, c.in("boxes").dtype);
+      c.out(1, {boxes[0]}, DType::kI32);
+    });
+
+}  // namespace
+}  // namespace paddock
