@@ -28,8 +28,9 @@ class Conv2d(Layer):
         padding: zeros on each side: one number, (h, w) or (top, bottom, left, right); None is half the kernel.
         dilation: distance between the kernel's taps.
         groups: independent groups of channels; C for a depthwise convolution.
-        bias: add one; it starts at 0.
+        bias: add one.
         initializer: of the weight.
+        bias_initializer: of the bias; 0 by default.
     """
 
     weight: Tensor
@@ -46,6 +47,7 @@ class Conv2d(Layer):
         groups: int = 1,
         bias: bool = True,
         initializer: init.Initializer | None = None,
+        bias_initializer: init.Initializer | None = None,
     ) -> None:
         super().__init__()
         if in_channels % groups or out_channels % groups:
@@ -60,7 +62,7 @@ class Conv2d(Layer):
         self.add_parameter("weight", (out_channels, r, s, in_channels // groups), initializer or init.Kaiming())
         self.bias = None
         if bias:
-            self.add_parameter("bias", (out_channels,), init.Constant(0.0))
+            self.add_parameter("bias", (out_channels,), bias_initializer or init.Constant(0.0))
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, H, W, C]; y: [N, H', W', K]."""

@@ -1,4 +1,7 @@
 """Imports every module whose components a config may name, so that they are registered."""
 
 import suites.detection.datasets
+import suites.detection.models.yolov3
+import suites.detection.settings
+import suites.detection.task
 import suites.detection.transforms  # noqa: F401

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
@@ -32,11 +34,13 @@ class Head(nn.Layer):
     """Neck maps to raw predictions, to losses, and to detections."""
 
 
-register_role("neck", Neck, supplied=("in_channels",), doc="Feature maps to feature maps.")
-register_role("head", Head, supplied=("in_channels", "strides"), doc="Feature maps to predictions and losses.")
+register_role("detection_neck", Neck, supplied=("in_channels",), doc="Feature maps to feature maps.")
+register_role(
+    "detection_head", Head, supplied=("in_channels", "strides"), doc="Feature maps to predictions and losses."
+)
 
 
-@register("neck")
+@register("detection_neck")
 class YOLOv3Neck(Neck):
     """From the coarsest level up: five convolutions give a route; half of it, doubled in size, joins the next level.
 
@@ -93,7 +97,20 @@ class PostProcess:
     keep_top_k: int = 100
 
 
-@register("head")
+@dataclass(frozen=True)
+class _ObjectBias:
+    """Zeros, but log(prior / (1 - prior)) for the object output of each of `anchors` anchors."""
+
+    anchors: int
+    prior: float
+
+    def __call__(self, shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
+        bias = np.zeros((self.anchors, shape[0] // self.anchors), np.float32)
+        bias[:, 4] = np.log(self.prior / (1 - self.prior))
+        return bias.reshape(-1)
+
+
+@register("detection_head")
 class YOLOv3Head(Head):
     """A 3x3 convolution and a 1x1 one for each level; A anchors a cell, 5 + K numbers each.
 
@@ -104,6 +121,7 @@ class YOLOv3Head(Head):
         anchors: (width, height) in pixels of the network's input, from small to large; dealt out evenly to the levels.
         loss: what is minimised.
         postprocess: how detections are chosen.
+        prior: score of "object" that an untrained head gives; small, as most cells are empty (Lin et al. 2017, 4.1).
     """
 
     def __init__(
@@ -114,17 +132,26 @@ class YOLOv3Head(Head):
         anchors: tuple[tuple[float, float], ...] = COCO_ANCHORS,
         loss: YOLOv3Loss | None = None,
         postprocess: PostProcess | None = None,
+        prior: float = 0.01,
     ) -> None:
         super().__init__()
         if num_classes < 1:
             raise AttributeValueError(f"YOLOv3Head: num_classes is {num_classes}; it must be 1 or more")
+        if not 0 < prior < 1:
+            raise AttributeValueError(f"YOLOv3Head: prior is {prior}; it must lie in (0, 1)")
         self.num_classes = num_classes
         self.levels = split_anchors(anchors, strides)
         self.loss = loss or YOLOv3Loss()
         self.postprocess = postprocess or PostProcess()
         self.tips = nn.LayerList(nn.ConvBNAct(c, 2 * c, 3, act="leaky_relu") for c in in_channels)
         self.outs = nn.LayerList(
-            nn.Conv2d(2 * c, len(v.anchors) * (5 + num_classes), 1, initializer=nn.init.Normal(0.01))
+            nn.Conv2d(
+                2 * c,
+                len(v.anchors) * (5 + num_classes),
+                1,
+                initializer=nn.init.Normal(0.01),
+                bias_initializer=_ObjectBias(len(v.anchors), prior),
+            )
             for c, v in zip(in_channels, self.levels, strict=True)
         )
 
@@ -170,10 +197,10 @@ class Detector(nn.Layer):
         raise NotImplementedError(f"{type(self).__name__} defines no detect()")
 
 
-register_role("model", Detector, doc="A whole network of the suite.")
+register_role("detector", Detector, doc="A whole detection network.")
 
 
-@register("model")
+@register("detector")
 class YOLOv3(Detector):
     """YOLOv3. Image sides must be multiples of the largest stride.
 

@@ -1,0 +1,134 @@
+"""The detection task: what the engine calls to build, train, evaluate and draw a detector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.data import DataLoader
+from framework.errors import ConfigError
+from framework.tensor import Tensor
+from suites.detection.datasets import DetectionDataset
+from suites.detection.losses import Targets
+from suites.detection.metrics import BoxEvaluator, VocEvaluator
+from suites.detection.models.yolov3 import Detector
+from suites.detection.processor import DetectionProcessor, original_detections
+from suites.detection.transforms import Augmented, collate
+from suites.engine.config import Config
+from suites.engine.registry import register
+from suites.engine.task import Batch, Metric, Task
+
+
+class BoxMetric(Metric):
+    """Feeds detections, mapped back to the original images, to an evaluator."""
+
+    def __init__(self, evaluator: BoxEvaluator) -> None:
+        self._evaluator = evaluator
+
+    def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Takes in the detections of one batch."""
+        for image_id, found in zip(batch["image_ids"], original_detections(outputs, batch), strict=True):
+            self._evaluator.add(int(image_id), *found)
+
+    def result(self) -> dict[str, float]:
+        """The evaluator's figures."""
+        return self._evaluator.compute()
+
+
+@register("task", "detection")
+class DetectionTask(Task):
+    """A detector with its data; data sets are opened when they are first needed.
+
+    Args:
+        config: of suite `detection`.
+    """
+
+    train_inputs: ClassVar[tuple[str, ...]] = ("images", "boxes", "labels", "scores")
+    eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
+    processor_class = DetectionProcessor
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.model: Detector = config.build("model")
+
+    @property
+    def main_metric(self) -> str:  # type: ignore[override]
+        """AP of COCO, mAP of VOC."""
+        return "mAP" if self._config.get("metric.type") == VocEvaluator.__name__ else "AP"
+
+    @cached_property
+    def _eval_set(self) -> DetectionDataset:
+        return self._open("data.eval.dataset")
+
+    def _open(self, path: str) -> DetectionDataset:
+        dataset: DetectionDataset = self._config.build(path)
+        wanted = self._config["data.num_classes"]
+        if dataset.num_classes != wanted:
+            names = ", ".join(dataset.class_names[:10]) + (", ..." if dataset.num_classes > 10 else "")
+            raise ConfigError(
+                f"{self._config.source}: data.num_classes is {wanted} but {path} has {dataset.num_classes} classes "
+                f"({names}); correct data.num_classes, or choose classes with {path}.classes"
+            )
+        return dataset
+
+    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
+        """Shuffled, augmented batches; a short last batch is left out."""
+        dataset = self._open("data.train.dataset")
+        batch_size = self._config["data.train.batch_size"]
+        return DataLoader(
+            Augmented(dataset, self._config.build("data.train.transforms")),
+            batch_size,
+            shuffle=True,
+            seed=seed,
+            workers=workers,
+            drop_last=len(dataset) >= batch_size,
+            batch_transforms=self._config.build("data.train.batch_transforms"),
+            collate=collate,
+        )
+
+    def eval_loader(self, *, workers: int) -> DataLoader:
+        """The evaluation set in order."""
+        transforms = self._config.build("data.eval.transforms")
+        return DataLoader(
+            Augmented(self._eval_set, transforms),
+            self._config["data.eval.batch_size"],
+            workers=workers,
+            collate=collate,
+        )
+
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Loss terms by name."""
+        targets = Targets(inputs["boxes"], inputs["labels"], inputs["scores"])
+        return self.model.losses(inputs["images"], targets)
+
+    def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`detections` [N, D, 6] in pixels of the input, `counts` [N]."""
+        detections, counts = self.model.detect(inputs["images"])
+        return {"detections": detections, "counts": counts}
+
+    def metric(self) -> Metric:
+        """A new, empty metric of the evaluation set."""
+        return BoxMetric(self._config.build("metric", truth=self._eval_set.ground_truth()))
+
+    def processor(self) -> DetectionProcessor:
+        """Preprocessing of evaluation, class names of the evaluation set."""
+        transforms: Any = self._config["data.eval.transforms"]
+        return DetectionProcessor(transforms, self._eval_set.class_names, self._config["min_score"])
+
+    def examples(self, count: int) -> list[tuple[str, Any]]:
+        """The first images of the evaluation set."""
+        dataset = self._eval_set
+        return [(_short_name(dataset, i), dataset[i].image) for i in range(min(count, len(dataset)))]
+
+    def names(self, batch: Batch) -> list[str]:
+        """What messages call the images of a batch."""
+        return [f"image {image_id}" for image_id in batch.get("image_ids", ())]
+
+
+def _short_name(dataset: DetectionDataset, index: int) -> str:
+    path = Path(dataset.name_of(index))
+    return path.name if path.suffix else f"{index:04d}.jpg"
