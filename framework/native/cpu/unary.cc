@@ -50,7 +50,9 @@ PADDOCK_CPU_KERNEL(gelu) {
 PADDOCK_CPU_KERNEL(clip) {
   dispatch_types<kNumbers>(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T low = math::saturate<T>(std::floor(c.attr<double>("min"))), high = math::saturate<T>(c.attr<double>("max"));
+    const double min = c.attr<double>("min");
+    const T low = math::saturate<T>(std::is_integral_v<T> ? std::floor(min) : min);
+    const T high = math::saturate<T>(c.attr<double>("max"));
     map<T, T>(c.in(0), c.out(0), [=](T x) { return x < low ? low : x > high ? high : x; });
   });
 }

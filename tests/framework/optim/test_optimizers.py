@@ -102,7 +102,7 @@ def test_vectors_are_decayed_where_asked_and_rates_multiplied_by_name():
     optimizer.step()
     np.testing.assert_allclose(w.numpy(), W * (1 - 0.1 * 0.01), rtol=1e-6)
     np.testing.assert_allclose(b.numpy(), B * (1 - 0.05 * 0.01), rtol=1e-6)
-    with pytest.raises(AttributeValueError, match="no parameter is called 'backbone.*'; names look like w, b"):
+    with pytest.raises(AttributeValueError, match=r"no parameter is called 'backbone.*'; names look like w, b"):
         make(optim.SGD, lr_multipliers={"backbone.*": 0.1})
 
 

@@ -278,6 +278,7 @@ spec(
     samples=[
         Sample([away_from([-1.0, 1.5], BIG)], {"min": -1.0, "max": 1.5}),
         Sample([SPECIAL], {"min": -2, "max": 2}),
+        Sample([away_from([-0.5, 0.25], BIG)], {"min": -0.5, "max": 0.25}),
         Sample([INTS], {"min": -2, "max": 1e30}),
         Sample([INTS.astype(np.int32)], {"min": float("-inf"), "max": 3}),
     ],
