@@ -55,7 +55,7 @@ def load(folder: Path) -> dict[str, Any]:
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read ({error}); resume from an earlier checkpoint") from error
+        raise CheckpointError(f"{path}: cannot be read ({error})") from error
     tensors = {file.stem: load_tensors(file) for file in folder.glob("*.safetensors")}
     try:
         return {name: _put_tensors(value, tensors.get(name, {})) for name, value in state.items()}
@@ -87,7 +87,13 @@ class Checkpoints:
         """Return the newest checkpoint, or None where there is none; tidy up what a killed run left."""
         remove_leftovers(self._folder)
         steps = self.steps()
-        return load(self._path(steps[-1])) if steps else None
+        if not steps:
+            return None
+        try:
+            return load(self._path(steps[-1]))
+        except CheckpointError as error:
+            earlier = f"; remove {self._path(steps[-1])} to resume at step {steps[-2]}" if len(steps) > 1 else ""
+            raise CheckpointError(f"{error}{earlier}") from error
 
     def _path(self, step: int) -> Path:
         return self._folder / f"step_{step:08d}"

@@ -12,7 +12,7 @@ class RunLog:
     """Lines for people. `console` is shared with the progress bar, so that lines appear above it."""
 
     def __init__(self, path: Path | None = None, console: Console | None = None) -> None:
-        self.console = console or Console(soft_wrap=True)
+        self.console = console or Console(soft_wrap=True, emoji=False)
         self._file = None if path is None else path.open("a", encoding="utf-8", buffering=1)
 
     def say(self, text: str) -> None:

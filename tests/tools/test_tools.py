@@ -87,6 +87,11 @@ def test_infer_draws_files_and_folders_and_skips_what_is_damaged(run, photos, tm
     assert results[str(photos / "p15.png")]["brightness"] > results[str(photos / "p3.png")]["brightness"]
 
 
+def test_an_output_folder_that_cannot_be_made_is_one_error(run, photos):
+    code, _, err = call(infer, run, photos, "--output", photos / "p3.png")
+    assert code == 2 and err.startswith("error: ") and "p3.png" in err and "Traceback" not in err
+
+
 def test_infer_without_any_readable_input_fails(run, tmp_path):
     code, _, err = call(infer, run, tmp_path / "missing.png", "--output", tmp_path / "out")
     assert code == 2 and "missing.png" in err

@@ -156,6 +156,15 @@ def test_a_damaged_file_is_named(tmp_path, name, keep):
         load(tmp_path / "c")
 
 
+def test_a_damaged_newest_checkpoint_says_how_to_use_the_one_before(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2):
+        checkpoints.save(step, example(step))
+    (tmp_path / "step_00000002/state.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"remove .*step_00000002 to resume at step 1"):
+        checkpoints.latest()
+
+
 def test_a_lost_file_is_said(tmp_path):
     save(tmp_path / "c", example())
     (tmp_path / "c" / "optimizer.safetensors").unlink()

@@ -92,27 +92,15 @@ def noise(sample: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]:
     return {**sample, "image": sample["image"] + rng.normal(0, 0.05, sample["image"].shape).astype(np.float32)}
 
 
-class Dense(nn.Layer):
-    """x [N, C] to [N, K]."""
-
-    def __init__(self, c: int, k: int) -> None:
-        super().__init__()
-        self.add_parameter("weight", (k, c), nn.init.Normal(0.1))
-        self.add_parameter("bias", (k,), nn.init.Constant(0.0))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return ops.sum(ops.expand_dims(x, axis=1) * self.weight, axes=(2,)) + self.bias
-
-
 class Net(nn.Layer):
     """Two linear layers with everything that has a state: batch norm and dropout."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
-        self.hidden = Dense(SIZE * SIZE * 3, width)
+        self.hidden = nn.Linear(SIZE * SIZE * 3, width)
         self.norm = nn.BatchNorm(width)
         self.drop = nn.Dropout(dropout)
-        self.out = Dense(width, 1)
+        self.out = nn.Linear(width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         return ops.squeeze(self.out(self.drop(ops.relu(self.norm(self.hidden(x))))), axis=1)
