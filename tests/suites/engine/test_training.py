@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 CONFIG = """
 suite: toy
 optimizer: {type: Momentum, momentum: 0.9, weight_decay: 1.0e-4}
-schedule: {type: Cosine, base_lr: 0.02, reference_batch: 8, warmup_steps: 3}
+schedule: {type: Cosine, base_lr: 0.2, reference_batch: 8, warmup_steps: 3}
 runtime: {epochs: 4, seed: 3, workers: 0, log_every: 5, checkpoint: {every: 3}, ema: {decay: 0.9}, clip_norm: 1.0,
           evaluation: {every: 2, pictures: 2}}
 """
@@ -124,7 +124,7 @@ def test_training_learns_and_leaves_all_its_files(reference):
     }
     assert sorted(p.name for p in (reference / "pictures").iterdir()) == ["grey0.jpg", "grey1.jpg"]
     log = (reference / "log.txt").read_text()
-    assert "learning rate: 0.02 for a batch of 8, so 0.01 for this batch of 4" in log
+    assert "learning rate: 0.2 for a batch of 8, so 0.1 for this batch of 4" in log
     assert "20 training samples, 5 steps an epoch, 20 steps" in log
 
 
