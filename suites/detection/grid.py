@@ -92,11 +92,11 @@ def decode_boxes(raw: Tensor, grid: Grid, stride: int) -> Tensor:
 
     Centre = (sigmoid(t) + cell) * stride, size = anchor * exp(t) (Redmon and Farhadi 2018, eq. in section 2.1).
     """
-    cell = ops.concat(ops.expand_dims(grid.x, axis=-1), ops.expand_dims(grid.y, axis=-1), axis=-1)  # [P, 2]
+    cell = ops.concat([ops.expand_dims(grid.x, axis=-1), ops.expand_dims(grid.y, axis=-1)], axis=-1)  # [P, 2]
     centre = (ops.sigmoid(_columns(raw, 0, 2)) + cell) * float(stride)
     # exp(8) times an anchor is far more than any image; the bound keeps an untrained network's boxes finite.
     half = ops.exp(ops.clip(_columns(raw, 2, 4), min=-8.0, max=8.0)) * (grid.anchors * 0.5)
-    return ops.concat(centre - half, centre + half, axis=-1)
+    return ops.concat([centre - half, centre + half], axis=-1)
 
 
 def _columns(x: Tensor, start: int, end: int) -> Tensor:

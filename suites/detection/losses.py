@@ -137,7 +137,7 @@ def _match(level: Level, grid: Grid, targets: Targets, best: Tensor) -> _Matches
     count = len(level.anchors)
     size = _size(targets.boxes)
     centre = (_corner(targets.boxes, 0) + _corner(targets.boxes, 2)) * (0.5 / level.stride)  # in cells
-    limit = ops.concat(ops.expand_dims(grid.columns, axis=0), ops.expand_dims(grid.rows, axis=0), axis=0)  # [2]
+    limit = ops.concat([ops.expand_dims(grid.columns, axis=0), ops.expand_dims(grid.rows, axis=0)], axis=0)  # [2]
     cell = ops.clip(ops.minimum(ops.floor(centre), limit - 1.0), min=0.0, max=float("inf"))
     column, row = ops.split(ops.cast(cell, dtype="int64"), axis=2, sizes=(1, 1))
     anchor = best - level.first

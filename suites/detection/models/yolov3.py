@@ -69,7 +69,7 @@ class YOLOv3Neck(Neck):
         routes: list[Tensor] = []
         for i, x in enumerate(reversed(maps)):
             if routes:
-                x = ops.concat(self.up(self.laterals[i - 1](routes[-1])), x, axis=3)
+                x = ops.concat([self.up(self.laterals[i - 1](routes[-1])), x], axis=3)
             routes.append(self.sets[i](x))
         return routes[::-1]
 
@@ -171,7 +171,7 @@ class YOLOv3Head(Head):
             boxes.append(decode_boxes(raw, make_grid(level, output), level.stride))
             _, seen, kinds = ops.split(raw, axis=2, sizes=(4, 1, self.num_classes))
             scores.append(ops.sigmoid(seen) * ops.sigmoid(kinds))
-        return ops.concat(*boxes, axis=1), ops.concat(*scores, axis=1)
+        return ops.concat(boxes, axis=1), ops.concat(scores, axis=1)
 
     def detect(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Detections [N, keep_top_k, 6] (label, score, x1, y1, x2, y2), best first, and their number [N]."""

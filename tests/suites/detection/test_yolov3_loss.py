@@ -232,5 +232,5 @@ def test_wrong_anchors_are_refused(anchors, match):
 
 
 def test_a_wrong_ignore_threshold_is_refused():
-    with pytest.raises(AttributeValueError, match="ignore_iou is 1.5"):
+    with pytest.raises(AttributeValueError, match=r"ignore_iou is 1\.5"):
         YOLOv3Loss(ignore_iou=1.5)
