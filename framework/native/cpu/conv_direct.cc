@@ -84,19 +84,6 @@ void point_at_pixels(const Grid& grid, const T* source, const T* zeros, int64_t 
   });
 }
 
-// dst[f] = row[first + f] where that lies inside [0, size), else 0, for f < count.
-template <class T>
-void copy_clipped(const T* row, int64_t first, int64_t size, int64_t count, T* dst) {
-  using V = Vec<T>;
-  const int64_t begin = std::clamp<int64_t>(-first, 0, count), end = std::clamp(size - first, begin, count);
-  for (int64_t f = 0; f < begin; ++f) dst[f] = T(0);
-  for (int64_t f = begin; f < end; f += V::kSize) {
-    const int64_t n = std::min<int64_t>(V::kSize, end - f);
-    V::load_n(row + first + f, n).store_n(dst + f, n);
-  }
-  for (int64_t f = end; f < count; ++f) dst[f] = T(0);
-}
-
 // Neighbouring taps whose pixels are contiguous in memory, so that one copy serves them all.
 struct TapRun {
   int64_t dh, dw, taps;
@@ -113,20 +100,58 @@ std::vector<TapRun> tap_runs(const Grid& grid, bool whole_pixels) {
   return runs;
 }
 
-// rows[row] = the values of all taps, one after the other. For images of few channels.
+// dst[i, 0:count] = src[i, 0:count] for i < rows; up to a vector beyond each row of dst is overwritten.
 template <class T>
-void gather_pixels(const Grid& grid, const std::vector<TapRun>& runs, const T* source, int64_t length, int64_t begin,
-                   int64_t rows, T* dst) {
-  for_each_stretch(grid, begin, rows, [&](int64_t, int64_t n, int64_t i, int64_t j0, int64_t count) {
-    for (int64_t j = j0; j < j0 + count; ++j)
-      for (const TapRun& run : runs) {
-        const int64_t h = i * grid.step_h + run.dh, w = j * grid.step_w + run.dw;
-        const bool outside = h < 0 || h >= grid.source_h || (run.taps == 1 && (w < 0 || w >= grid.source_w));
-        const int64_t size = outside ? 0 : grid.source_w * grid.source_c;
-        const T* row = outside ? source : source + grid.source_row(n, h);
-        copy_clipped(row, outside ? 0 : w * grid.source_c, size, run.taps * length, dst);
-        dst += run.taps * length;
-      }
+void copy_short_rows(const T* src, int64_t src_stride, int64_t rows, int64_t count, T* dst, int64_t dst_stride) {
+  using V = Vec<T>;
+  if (count <= V::kSize) {
+    for (int64_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride) V::load_n(src, count).store(dst);
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride)
+    for (int64_t f = 0; f < count; f += V::kSize)
+      V::load_n(src + f, std::min<int64_t>(V::kSize, count - f)).store(dst + f);
+}
+
+// The part of one run for `count` pixels from (n, i, j0) on; dst is the run's place in the first pixel's row.
+template <class T>
+void gather_run(const Grid& grid, const TapRun& run, const T* source, int64_t length, int64_t n, int64_t i,
+                int64_t j0, int64_t count, T* dst, int64_t dst_stride) {
+  const int64_t h = i * grid.step_h + run.dh, w = j0 * grid.step_w + run.dw, size = run.taps * length;
+  const auto clear = [&](int64_t j) { std::fill_n(dst + j * dst_stride, size, T(0)); };
+  if (h < 0 || h >= grid.source_h) {
+    for (int64_t j = 0; j < count; ++j) clear(j);
+    return;
+  }
+  const T* row = source + grid.source_row(n, h);
+  const auto border = [&](int64_t j) {
+    clear(j);
+    for (int64_t t = 0; t < run.taps; ++t) {
+      const int64_t at = w + j * grid.step_w + t;
+      if (at >= 0 && at < grid.source_w)
+        std::copy_n(row + at * grid.source_c, length, dst + j * dst_stride + t * length);
+    }
+  };
+  const Range left = inside(count, grid.step_w, w, grid.source_w);
+  const Range right = inside(count, grid.step_w, w + run.taps - 1, grid.source_w);
+  const int64_t end = std::max(left.begin, right.end);
+  for (int64_t j = 0; j < left.begin; ++j) border(j);
+  copy_short_rows(row + (w + left.begin * grid.step_w) * grid.source_c, grid.step_w * grid.source_c,
+                  end - left.begin, size, dst + left.begin * dst_stride, dst_stride);
+  for (int64_t j = end; j < count; ++j) border(j);
+}
+
+// dst[row] = the values of all taps, one after the other: for images of few channels. Runs are written in order, so
+// that what one run writes too much the next one overwrites; the last one's excess falls between the rows.
+template <class T>
+void gather_pixels(const Grid& grid, const std::vector<TapRun>& runs, const T* source, int64_t length,
+                   int64_t begin, int64_t rows, T* dst, int64_t dst_stride) {
+  for_each_stretch(grid, begin, rows, [&](int64_t row, int64_t n, int64_t i, int64_t j0, int64_t count) {
+    T* out = dst + row * dst_stride;
+    for (const TapRun& run : runs) {
+      gather_run(grid, run, source, length, n, i, j0, count, out, dst_stride);
+      out += run.taps * length;
+    }
   });
 }
 
@@ -137,6 +162,7 @@ void convolve(const Grid& grid, const T* source, int64_t length, T* target, int6
   const int64_t taps = static_cast<int64_t>(grid.taps.size());
   const bool gather = taps > 1 && length <= kGatherLength;
   const auto runs = tap_runs(grid, length == grid.source_c);
+  const int64_t gathered_row = taps * length + Vec<T>::kSize;
   Scratch zero(length * sizeof(T));
   std::fill_n(zero.as<T>(), length, T(0));
   const auto rows_at = [&](int64_t begin, int64_t rows, const T** a, T** c, T* scratch) {
@@ -144,14 +170,14 @@ void convolve(const Grid& grid, const T* source, int64_t length, T* target, int6
       for (int64_t j = 0; j < count; ++j) c[row + j] = target + grid.target_pixel(n, i, j0 + j);
     });
     if (gather) {
-      gather_pixels(grid, runs, source, length, begin, rows, scratch);
-      for (int64_t i = 0; i < rows; ++i) a[i] = scratch + i * taps * length;
+      gather_pixels(grid, runs, source, length, begin, rows, scratch, gathered_row);
+      for (int64_t i = 0; i < rows; ++i) a[i] = scratch + i * gathered_row;
     } else {
       point_at_pixels(grid, source, zero.as<T>(), begin, rows, a);
     }
   };
   RowsProduct<T> p{grid.pixels(), N, gather ? 1 : taps, gather ? taps * length : length, packed, rows_at};
-  if (gather) p.scratch_per_row = taps * length;
+  if (gather) p.scratch_per_row = gathered_row;
   p.epilogue = epilogue;
   p.residual_shift = residual_shift;
   multiply_rows(p);

@@ -75,12 +75,21 @@ void set_outcome(Tile<T>& tile, bool first, bool last, T alpha, T beta, const Ep
   tile.epilogue = last && !epilogue.empty() ? &epilogue : nullptr;
 }
 
+// Asks for the values of A that the next tile reads, which no earlier panel has brought into the cache.
+template <class T>
+void fetch_rows(const T* const* a, int64_t rows, const Tile<T>& tile) {
+  const int64_t line = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t k = 0; k < tile.length; k += line) __builtin_prefetch(a[i] + tile.a_offset + k);
+}
+
 // The tiles of one panel; rows are dealt out evenly so that no tile is left with a row or two.
 template <class T>
-void rows_of_panel(Tile<T>& tile, int64_t vecs, int64_t rows, const T* const* a, T* const* c) {
+void rows_of_panel(Tile<T>& tile, int64_t vecs, int64_t rows, const T* const* a, T* const* c, bool fetch) {
   const int64_t tiles = ceil_div(rows, tile_rows(vecs));
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t begin = i * rows / tiles, count = (i + 1) * rows / tiles - begin;
+    if (fetch && i + 1 < tiles) fetch_rows(a + begin + count, count, tile);
     tile.a_rows = a + begin;
     tile.c = c + begin;
     tile_kernel_by_rows<T>(count, vecs)(tile);
@@ -112,7 +121,7 @@ void rows_task(const RowsProduct<T>& p, const std::vector<DepthBlock>& blocks, i
       tile.b_stride = vecs * Vec<T>::kSize;
       tile.b = p.packed_b + panel_offset(p.taps * p.length, tile.column) +
                (block.tap * p.length + block.offset) * tile.b_stride;
-      rows_of_panel(tile, vecs, rows, a + block.tap * rows, c);
+      rows_of_panel(tile, vecs, rows, a + block.tap * rows, c, p.taps == 1 && panel == panel_begin);
     }
   }
 }
