@@ -12,8 +12,6 @@ constexpr int64_t kChunkBytes = 12 << 20;  // both transformed images of a chunk
 constexpr int64_t kDepth = 128;            // tiles that a register tile sums before it goes to memory
 constexpr int64_t kTaskTiles = 8;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // out[position][tile - first][k] = A dy A^T of the 4 x 4 pixels of each tile; pixels beyond the image are 0.
 void transform_gradient(const TiledImage& m, const float* dy, int64_t first, int64_t count, float* out,
                         int64_t stride) {

@@ -14,8 +14,6 @@ namespace {
 constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 // Depth of a block of the sum: a panel of B of this depth stays in the first-level cache.
 template <class T>
 constexpr int64_t kDepth = std::min<int64_t>(256, 32768 / (kPanelWidth<T> * static_cast<int64_t>(sizeof(T))));
@@ -75,21 +73,25 @@ void set_outcome(Tile<T>& tile, bool first, bool last, T alpha, T beta, const Ep
   tile.epilogue = last && !epilogue.empty() ? &epilogue : nullptr;
 }
 
-// Asks for the values of A that the next tile reads, which no earlier panel has brought into the cache.
+// Asks for what the next tile reads and writes: its rows of C, and its rows of A unless an earlier panel used them.
 template <class T>
-void fetch_rows(const T* const* a, int64_t rows, const Tile<T>& tile) {
+void fetch_next(const Tile<T>& tile, const T* const* a, T* const* c, int64_t rows) {
   const int64_t line = 64 / static_cast<int64_t>(sizeof(T));
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t k = 0; k < tile.length; k += line) __builtin_prefetch(a[i] + tile.a_offset + k);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < tile.columns; j += line) __builtin_prefetch(c[i] + tile.column + j, 1);
+    if (a)
+      for (int64_t k = 0; k < tile.length; k += line) __builtin_prefetch(a[i] + tile.a_offset + k);
+  }
 }
 
 // The tiles of one panel; rows are dealt out evenly so that no tile is left with a row or two.
 template <class T>
-void rows_of_panel(Tile<T>& tile, int64_t vecs, int64_t rows, const T* const* a, T* const* c, bool fetch) {
+void rows_of_panel(Tile<T>& tile, int64_t vecs, int64_t rows, const T* const* a, T* const* c,
+                   bool new_rows) {
   const int64_t tiles = ceil_div(rows, tile_rows(vecs));
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t begin = i * rows / tiles, count = (i + 1) * rows / tiles - begin;
-    if (fetch && i + 1 < tiles) fetch_rows(a + begin + count, count, tile);
+    if (i + 1 < tiles) fetch_next(tile, new_rows ? a + begin + count : nullptr, c + begin + count, count);
     tile.a_rows = a + begin;
     tile.c = c + begin;
     tile_kernel_by_rows<T>(count, vecs)(tile);

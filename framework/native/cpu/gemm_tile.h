@@ -14,6 +14,8 @@ namespace paddock::cpu {
 inline constexpr int kPanelVecs = kVecRegisters == 32 ? 4 : 2;
 inline constexpr int kMaxTileRows = 12;
 
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 template <class T>
 inline constexpr int64_t kPanelWidth = kPanelVecs * Vec<T>::kSize;
 
