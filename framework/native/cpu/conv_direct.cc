@@ -115,8 +115,8 @@ void copy_short_rows(const T* src, int64_t src_stride, int64_t rows, int64_t cou
 
 // The part of one run for `count` pixels from (n, i, j0) on; dst is the run's place in the first pixel's row.
 template <class T>
-void gather_run(const Grid& grid, const TapRun& run, const T* source, int64_t length, int64_t n, int64_t i,
-                int64_t j0, int64_t count, T* dst, int64_t dst_stride) {
+void gather_run(const Grid& grid, const TapRun& run, const T* source, int64_t length, int64_t n, int64_t i, int64_t j0,
+                int64_t count, T* dst, int64_t dst_stride) {
   const int64_t h = i * grid.step_h + run.dh, w = j0 * grid.step_w + run.dw, size = run.taps * length;
   const auto clear = [&](int64_t j) { std::fill_n(dst + j * dst_stride, size, T(0)); };
   if (h < 0 || h >= grid.source_h) {
@@ -136,16 +136,16 @@ void gather_run(const Grid& grid, const TapRun& run, const T* source, int64_t le
   const Range right = inside(count, grid.step_w, w + run.taps - 1, grid.source_w);
   const int64_t end = std::max(left.begin, right.end);
   for (int64_t j = 0; j < left.begin; ++j) border(j);
-  copy_short_rows(row + (w + left.begin * grid.step_w) * grid.source_c, grid.step_w * grid.source_c,
-                  end - left.begin, size, dst + left.begin * dst_stride, dst_stride);
+  copy_short_rows(row + (w + left.begin * grid.step_w) * grid.source_c, grid.step_w * grid.source_c, end - left.begin,
+                  size, dst + left.begin * dst_stride, dst_stride);
   for (int64_t j = end; j < count; ++j) border(j);
 }
 
 // dst[row] = the values of all taps, one after the other: for images of few channels. Runs are written in order, so
 // that what one run writes too much the next one overwrites; the last one's excess falls between the rows.
 template <class T>
-void gather_pixels(const Grid& grid, const std::vector<TapRun>& runs, const T* source, int64_t length,
-                   int64_t begin, int64_t rows, T* dst, int64_t dst_stride) {
+void gather_pixels(const Grid& grid, const std::vector<TapRun>& runs, const T* source, int64_t length, int64_t begin,
+                   int64_t rows, T* dst, int64_t dst_stride) {
   for_each_stretch(grid, begin, rows, [&](int64_t row, int64_t n, int64_t i, int64_t j0, int64_t count) {
     T* out = dst + row * dst_stride;
     for (const TapRun& run : runs) {

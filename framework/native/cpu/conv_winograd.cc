@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kBlockBytes = 2 << 20;  // transformed source and products of a block of tiles
 constexpr int64_t kDepth = 128;           // depth of a block of the sum over channels
 constexpr int64_t kTaskTiles = 8;
-constexpr int64_t kGroup = 64, kGroupDepth = 64;  // target and source channels of a task with its own weights
+constexpr int64_t kGroup = 64, kGroupDepth = 128;  // target and source channels of a task with its own weights
 
 // Where the pixels of a source tile are; pixels outside of the image point at `zeros`.
 struct SourceTile {
@@ -150,14 +150,14 @@ struct BackTransform {
     const int64_t corner = ((n * image.target_h + h0) * image.target_w + w0) * image.target_c + k0;
     for (int64_t k = 0; k < K; k += V::kSize) {
       const int64_t lanes = std::min<int64_t>(V::kSize, K - k);
-      transform_square<TargetTransform, 6, 4>(
-          [&](int i, int j) { return V::load(from + k + (i * 6 + j) * stride); },
-          [&](int i, int j, V v) {
-            if (i >= rows || j >= columns) return;
-            const int64_t at = corner + (i * image.target_w + j) * image.target_c + k;
-            if (!epilogue.empty()) v = finish(v, epilogue, k0 + k, at, lanes);
-            v.store_n(target + at, lanes);
-          });
+      transform_square<TargetTransform, 6, 4>([&](int i, int j) { return V::load(from + k + (i * 6 + j) * stride); },
+                                              [&](int i, int j, V v) {
+                                                if (i >= rows || j >= columns) return;
+                                                const int64_t at =
+                                                    corner + (i * image.target_w + j) * image.target_c + k;
+                                                if (!epilogue.empty()) v = finish(v, epilogue, k0 + k, at, lanes);
+                                                v.store_n(target + at, lanes);
+                                              });
     }
   }
 

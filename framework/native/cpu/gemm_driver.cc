@@ -86,8 +86,7 @@ void fetch_next(const Tile<T>& tile, const T* const* a, T* const* c, int64_t row
 
 // The tiles of one panel; rows are dealt out evenly so that no tile is left with a row or two.
 template <class T>
-void rows_of_panel(Tile<T>& tile, int64_t vecs, int64_t rows, const T* const* a, T* const* c,
-                   bool new_rows) {
+void rows_of_panel(Tile<T>& tile, int64_t vecs, int64_t rows, const T* const* a, T* const* c, bool new_rows) {
   const int64_t tiles = ceil_div(rows, tile_rows(vecs));
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t begin = i * rows / tiles, count = (i + 1) * rows / tiles - begin;
