@@ -40,11 +40,8 @@ def _check_training(task: Task, batch: Batch) -> None:
 def _check_evaluation(task: Task, batch: Batch) -> None:
     task.model.eval()
     inputs = {name: from_numpy(array) for name, array in _arrays(batch, task.eval_inputs).items()}
-    metric = task.metric()
-    metric.update({name: tensor.numpy() for name, tensor in task.eval_step(inputs).items()}, batch)
-    figures = metric.result()
-    if task.main_metric not in figures:
-        raise ConfigError(f"check: the metric gives {', '.join(figures)} but not '{task.main_metric}'")
+    outputs = {name: tensor.numpy() for name, tensor in task.eval_step(inputs).items()}
+    task.metric().update(outputs, batch)
 
 
 def _arrays(batch: Batch, names: tuple[str, ...]) -> dict[str, np.ndarray]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.data import DataLoader
+from framework.errors import ConfigError
 from framework.io import save_tensors
 from suites.engine.evaluation import Interrupted, Predict, draw_examples, evaluate
 from suites.engine.hooks.base import Hook
@@ -88,6 +89,10 @@ class Assess(Hook):
 
     def _compare(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
         name = trainer.task.main_metric
+        if name not in metrics:
+            raise ConfigError(
+                f"evaluation: the metric gives {', '.join(metrics)} but not '{name}', which decides the best"
+            )
         value = metrics[name]
         margin = self._early_stop.min_delta if self._early_stop else 0.0
         if self._best is None or value > self._best + margin:

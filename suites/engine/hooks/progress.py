@@ -64,8 +64,8 @@ class ProgressBar(Hook):
             self._bar.update(self._bar.task_ids[0], text=f"evaluating, batch {done} of {total}")
 
     def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
-        """Show the figures."""
-        figures = " ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        """Show the figures; those of single classes, such as `AP/dog`, are in metrics.json."""
+        figures = " ".join(f"{name} {value:.4g}" for name, value in metrics.items() if "/" not in name)
         trainer.log.say(f"evaluation at step {trainer.step}: {figures}")
 
     def close(self, trainer: Trainer) -> None:

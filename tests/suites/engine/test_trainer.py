@@ -12,7 +12,7 @@ from rich.console import Console
 
 from framework import from_numpy
 from framework.data import DataLoader
-from framework.errors import CheckpointError, NumericsError
+from framework.errors import CheckpointError, ConfigError, NumericsError
 from framework.io import load_tensors
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.hooks import Assess, Events, Hook, NanGuard, ProgressBar, Saving
@@ -231,6 +231,13 @@ def test_best_weights_are_those_of_the_best_evaluation(tmp_path):
     np.testing.assert_array_equal(load_tensors(tmp_path / "weights/best.safetensors")["w"].numpy(), kept["w"])
     metrics = json.loads((tmp_path / "metrics.json").read_text())
     assert metrics == {"AP": 0.2, "AP50": 0.75, "step": 12, "epoch": 3.0}
+
+
+def test_a_figure_that_the_metric_does_not_give_is_said(tmp_path):
+    trainer = make(tmp_path)
+    trainer.task.main_metric = "mAP"
+    with pytest.raises(ConfigError, match="the metric gives AP, AP50 but not 'mAP'"):
+        trainer.train()
 
 
 def test_early_stopping_waits_for_its_patience(tmp_path):
