@@ -1,7 +1,7 @@
 // How a convolution's attributes and shapes fit together, for the shape rules and for the kernels.
 // Letters: x [N, H, W, C], weight [K, R, S, C/groups], y [N, P, Q, K].
 #pragma once
-#include "op/context.h"
+#include "op/padding.h"
 
 namespace paddock {
 
@@ -17,20 +17,11 @@ struct ConvWindow {
   int64_t groups;
 };
 
-// padding: one number, (height, width), or (top, bottom, left, right).
-inline std::array<int64_t, 4> conv_padding(const OpDef& op, const Ints& p) {
-  if (p.size() == 1) return {p[0], p[0], p[0], p[0]};
-  if (p.size() == 2) return {p[0], p[0], p[1], p[1]};
-  if (p.size() == 4) return {p[0], p[1], p[2], p[3]};
-  fail(ErrorKind::kAttribute, op.name, ": padding has ", p.size(),
-       " numbers; takes one, two (height, width) or four (top, bottom, left, right)");
-}
-
 // The attributes stride, padding, dilation and groups with the weight's extents; each checked to make sense alone.
 template <class Context>
 ConvWindow conv_window(const Context& c, const Shape& weight) {
   const auto stride = c.pair("stride"), dilation = c.pair("dilation");
-  const auto pad = conv_padding(c.op(), c.template attr<Ints>("padding"));
+  const auto pad = window_padding(c.op(), c.template attr<Ints>("padding"));
   const auto groups = c.template attr<int64_t>("groups");
   auto bad = [&](const auto&... what) { fail(ErrorKind::kAttribute, c.op().name, ": ", what...); };
   for (int i : {0, 1}) {

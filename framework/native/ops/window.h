@@ -1,6 +1,6 @@
 // Pooling windows over images [N, H, W, C]: how attributes become a geometry, for the shape rule and for the kernel.
 #pragma once
-#include "op/context.h"
+#include "op/padding.h"
 
 namespace paddock {
 
@@ -27,15 +27,6 @@ struct Windows {
   int64_t images, channels;
   WindowAxis h, w;
 };
-
-// padding: one number, (height, width), or (top, bottom, left, right).
-inline std::array<int64_t, 4> window_padding(const OpDef& op, const Ints& p) {
-  if (p.size() == 1) return {p[0], p[0], p[0], p[0]};
-  if (p.size() == 2) return {p[0], p[0], p[1], p[1]};
-  if (p.size() == 4) return {p[0], p[1], p[2], p[3]};
-  fail(ErrorKind::kAttribute, op.name, ": padding has ", p.size(),
-       " numbers; takes one, two (height, width) or four (top, bottom, left, right)");
-}
 
 // Windows along one axis; with ceil_mode the last one may leave the input on the far side, but must start in it or in
 // the padding before it.
