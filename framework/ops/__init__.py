@@ -9,4 +9,7 @@ from framework.ops import dispatch as _dispatch
 
 globals().update({name: _dispatch.make_function(info) for name, info in _dispatch.OPS.items()})
 
-__all__ = [*_dispatch.OPS]
+from framework.ops.compositions import stack, unstack  # noqa: E402  (they are made of the functions above)
+from framework.ops.indexing import getitem  # noqa: E402
+
+__all__ = [*_dispatch.OPS, "getitem", "stack", "unstack"]
