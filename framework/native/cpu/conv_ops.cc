@@ -21,6 +21,8 @@ ConvGeometry geometry(const KernelContext& c, const Shape& x, const Shape& weigh
   return g;
 }
 
+ConvAlgorithm algorithm(const KernelContext& c) { return static_cast<ConvAlgorithm>(algorithm_choice(c)); }
+
 PADDOCK_CPU_KERNEL(conv2d) {
   const Tensor &x = c.in("x"), &weight = c.in("weight"), &y = c.out(0);
   if (y.numel() == 0) return;
@@ -31,7 +33,7 @@ PADDOCK_CPU_KERNEL(conv2d) {
     epilogue.bias = c.maybe<T>("bias");
     epilogue.activation = static_cast<Activation>(activation_choice(c));
     epilogue.slope = c.attr<T>("slope");
-    conv2d_forward<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), epilogue);
+    conv2d_forward<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), epilogue, algorithm(c));
   });
 }
 
@@ -41,7 +43,7 @@ PADDOCK_CPU_KERNEL(conv2d_grad_input) {
   const ConvGeometry g = geometry(c, dx.shape(), weight.shape(), dy.shape());
   dispatch_float(dx.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    conv2d_grad_input<T>(g, dy.data<T>(), weight.data<T>(), dx.data<T>());
+    conv2d_grad_input<T>(g, dy.data<T>(), weight.data<T>(), dx.data<T>(), algorithm(c));
   });
 }
 
@@ -51,7 +53,7 @@ PADDOCK_CPU_KERNEL(conv2d_grad_weight) {
   const ConvGeometry g = geometry(c, x.shape(), dweight.shape(), dy.shape());
   dispatch_float(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    conv2d_grad_weight<T>(g, x.data<T>(), dy.data<T>(), dweight.data<T>());
+    conv2d_grad_weight<T>(g, x.data<T>(), dy.data<T>(), dweight.data<T>(), algorithm(c));
   });
 }
 

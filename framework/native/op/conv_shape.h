@@ -1,6 +1,7 @@
 // How a convolution's attributes and shapes fit together, for the shape rules and for the kernels.
 // Letters: x [N, H, W, C], weight [K, R, S, C/groups], y [N, P, Q, K].
 #pragma once
+#include "op/choice.h"
 #include "op/padding.h"
 
 namespace paddock {
@@ -16,6 +17,12 @@ struct ConvWindow {
   ConvAxis h, w;
   int64_t groups;
 };
+
+// The attribute `algorithm`; the order is that of cpu::ConvAlgorithm.
+template <class Context>
+int algorithm_choice(const Context& c) {
+  return choice(c, "algorithm", {"auto", "direct", "winograd"});
+}
 
 // The attributes stride, padding, dilation and groups with the weight's extents; each checked to make sense alone.
 template <class Context>

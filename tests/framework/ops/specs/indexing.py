@@ -1,0 +1,203 @@
+"""framework/native/ops/indexing.cc"""
+
+import numpy as np
+
+from framework.errors import AttributeValueError, DTypeError, ShapeError
+from tests.framework.ops.harness import Bad, Sample, integers, normal, spec
+
+I23 = integers(-4, 4, 2, 3)  # indices into an axis of 4, some negative, some twice
+
+
+def _scatter_add(x, indices, updates, axis=0):
+    y = x.copy()
+    np.add.at(y, (slice(None),) * (axis % x.ndim) + (indices,), updates)
+    return y
+
+
+def _put_along(x, indices, updates, axis):
+    y = x.copy()
+    grid = list(np.indices(indices.shape))
+    grid[axis] = indices
+    np.add.at(y, tuple(grid), updates)
+    return y
+
+
+def _embedding(weight, ids, padding_idx=-1):
+    return np.where((ids == padding_idx)[..., None], 0.0, weight[ids])
+
+
+def _embedding_grad(dy, ids, like, padding_idx=-1):
+    dw = np.zeros(like.shape)
+    np.add.at(dw, ids, np.where((ids == padding_idx)[..., None], 0.0, dy))
+    return dw
+
+
+spec(
+    "gather",
+    reference=lambda x, indices, axis=0: np.take(x, indices % max(1, x.shape[axis]), axis),
+    exact=True,
+    samples=[
+        Sample([normal(4, 3), I23]),
+        Sample([normal(2, 4, 3), I23.astype(np.int32)], {"axis": 1}),
+        Sample([normal(5, 4), np.array(-1)], {"axis": -1}),
+        Sample([normal(3, 4, 2), np.zeros(0, np.int64)], {"axis": 1}),
+        Sample([integers(0, 99, 4, 3).astype(np.uint8), I23]),
+    ],
+    errors=[
+        Bad(
+            [normal(4, 3), np.array([[0, 1], [4, 0]])],
+            AttributeValueError,
+            r"indices\[1, 0\] is 4 but the axis has 4; it must lie in \[-4, 3\]",
+        ),
+        Bad([normal(4, 3), np.array([0, -5])], AttributeValueError, r"indices\[1\] is -5"),
+        Bad([normal(0, 3), np.array(0)], AttributeValueError, "indices is 0 but the axis has 0"),
+        Bad([normal(4, 3), normal(2)], DTypeError, "indices is float32 but must be int32 or int64"),
+    ],
+)
+spec(
+    "scatter_add",
+    reference=_scatter_add,
+    samples=[
+        Sample([normal(4, 3), I23, normal(2, 3, 3)]),
+        Sample([normal(2, 4, 3), I23, normal(2, 2, 3, 3)], {"axis": 1}),
+        Sample([normal(3, 4), np.array(-1), normal(3)], {"axis": -1}),
+        Sample([normal(4, 2), np.zeros(0, np.int32), normal(0, 2)]),
+        Sample([integers(0, 9, 4), I23, integers(0, 9, 2, 3)]),
+    ],
+    errors=[
+        Bad([normal(4, 3), np.array([4]), normal(1, 3)], AttributeValueError, r"indices\[0\] is 4 but the axis has 4"),
+        Bad(
+            [normal(4, 3), np.array([1]), normal(2, 3)], ShapeError, r"updates has shape \[2, 3\] but must .* \[1, 3\]"
+        ),
+        Bad([normal(4, 3), np.array([1]), integers(0, 2, 1, 3)], DTypeError, "updates is int64 but x is float32"),
+        Bad(
+            [integers(0, 9, 4).astype(np.uint8), np.array([1]), integers(0, 9, 1).astype(np.uint8)],
+            DTypeError,
+            "x is uint8 but must be float32",
+        ),
+    ],
+)
+spec(
+    "take_along_axis",
+    reference=lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+    exact=True,
+    samples=[
+        Sample([normal(4, 3), integers(-4, 4, 2, 3)], {"axis": 0}),
+        Sample([normal(2, 4), integers(-4, 4, 2, 6)], {"axis": -1}),
+        Sample([normal(2, 4, 3), integers(0, 4, 2, 1, 3).astype(np.int32)], {"axis": 1}),
+        Sample([integers(0, 9, 2, 4).astype(np.uint8), integers(0, 4, 2, 6)], {"axis": -1}),
+    ],
+    errors=[
+        Bad([normal(4, 3), np.full((1, 3), 4)], AttributeValueError, r"indices\[0, 0\] is 4", {"axis": 0}),
+        Bad([normal(4, 3), np.zeros((1, 2), int)], ShapeError, "may differ on axis 0 only", {"axis": 0}),
+    ],
+)
+spec(
+    "put_along_axis_add",
+    reference=_put_along,
+    samples=[
+        Sample([normal(4, 3), integers(-4, 4, 2, 3), normal(2, 3)], {"axis": 0}),
+        Sample([normal(2, 4), integers(-4, 4, 2, 6), normal(2, 6)], {"axis": -1}),
+        Sample([normal(2, 4, 3), integers(0, 4, 2, 5, 3), normal(2, 5, 3)], {"axis": 1}),
+    ],
+    errors=[
+        Bad([normal(2), np.array([-3]), normal(1)], AttributeValueError, r"indices\[0\] is -3", {"axis": 0}),
+        Bad(
+            [normal(2), np.array([0]), normal(2)],
+            ShapeError,
+            r"updates has shape \[2\] but must have \[1\]",
+            {"axis": 0},
+        ),
+    ],
+)
+spec(
+    "embedding",
+    reference=_embedding,
+    exact=True,
+    samples=[
+        Sample([normal(5, 3), integers(0, 5, 2, 4)]),
+        Sample([normal(5, 3), integers(0, 5, 7).astype(np.int32)], {"padding_idx": 2}),
+        Sample([normal(5, 1), np.array(3)]),
+    ],
+    errors=[
+        Bad([normal(5, 3), np.array([0, 5])], AttributeValueError, r"ids\[1\] is 5 but weight has 5; .* in \[0, 4\]"),
+        Bad([normal(5, 3), np.array([-1])], AttributeValueError, r"ids\[0\] is -1"),
+        Bad([normal(5, 3), np.array([0])], AttributeValueError, "padding_idx is 5 but must be -1", {"padding_idx": 5}),
+        Bad([normal(5), np.array([0])], ShapeError, "weight has 1 axes"),
+    ],
+)
+spec(
+    "embedding_grad",
+    reference=_embedding_grad,
+    differentiable=[0],
+    samples=[
+        Sample([normal(2, 4, 3), integers(0, 5, 2, 4), normal(5, 3)]),
+        Sample([normal(40, 3), integers(0, 5, 40), normal(5, 3)], {"padding_idx": 2}),
+        Sample([normal(0, 3), np.zeros(0, np.int32), normal(5, 3)]),
+    ],
+    roundings=40,  # terms of one sum at most
+    errors=[
+        Bad([normal(1, 3), np.array([5]), normal(5, 3)], AttributeValueError, r"ids\[0\] is 5 but weight has 5"),
+        Bad([normal(2, 3), np.array([1]), normal(5, 3)], ShapeError, r"dy has shape \[2, 3\] but must have \[1, 3\]"),
+    ],
+)
+spec(
+    "one_hot",
+    reference=lambda ids, depth, dtype="float32": np.eye(depth, dtype=dtype)[ids],
+    exact=True,
+    gradient=False,
+    samples=[
+        Sample([integers(0, 4, 2, 3)], {"depth": 4}),
+        Sample([integers(0, 4, 5).astype(np.int32)], {"depth": 6, "dtype": "int64"}),
+        Sample([np.array(1)], {"depth": 2, "dtype": "bool"}),
+        Sample([np.zeros((0, 2), np.int64)], {"depth": 3, "dtype": "float16"}),
+    ],
+    errors=[
+        Bad([np.array([0, 4])], AttributeValueError, r"ids\[1\] is 4 but depth has 4", {"depth": 4}),
+        Bad([np.array([0])], AttributeValueError, "depth is -1", {"depth": -1}),
+    ],
+)
+
+
+def _sorted(x, axis=-1, descending=False, count=None):
+    # NumPy's stable sort puts NaN last; descending order is that of the reversed array, read backwards.
+    if descending:
+        order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    else:
+        order = np.argsort(x, axis, kind="stable")
+    order = np.take(order, np.arange(x.shape[axis] if count is None else count), axis)
+    return np.take_along_axis(x, order, axis), order
+
+
+TIES = np.round(normal(3, 20))
+WITH_NAN = np.array([[1.0, np.nan, -np.inf, 0.0, -0.0, np.inf, np.nan, -2.0]])
+
+spec(
+    "sort",
+    reference=_sorted,
+    exact=True,
+    samples=[
+        Sample([normal(3, 7)]),
+        Sample([normal(3, 7, 2)], {"axis": 1, "descending": True}),
+        Sample([integers(-3, 3, 20, 3)], {"axis": 0}),
+        Sample([integers(0, 9, 2, 9).astype(np.uint8)], {"descending": True}),
+        Sample([normal(0, 3)], {"axis": 0}),
+    ],
+    errors=[Bad([normal(3)], AttributeValueError, r"axis is 1 but must lie in \[-1, 0\]", {"axis": 1})],
+)
+spec(
+    "topk",
+    reference=lambda x, k, axis=-1, largest=True: _sorted(x, axis, largest, k),
+    exact=True,
+    samples=[
+        Sample([normal(3, 7)], {"k": 3}),
+        Sample([normal(9, 2)], {"k": 4, "axis": 0, "largest": False}),
+        Sample([integers(-3, 3, 4, 30)], {"k": 12}),
+        Sample([normal(2, 5)], {"k": 5}),
+        Sample([normal(2, 5)], {"k": 0}),
+    ],
+    errors=[
+        Bad([normal(2, 5)], AttributeValueError, r"k is 6 but must lie in \[0, 5\], axis 1 of \[2, 5\]", {"k": 6}),
+        Bad([normal(2, 5)], AttributeValueError, "k is -1", {"k": -1}),
+    ],
+)
