@@ -1,4 +1,7 @@
-"""Gradients of framework/native/ops/conv.cc. The three convolutions are bilinear: each one's gradients are the others."""
+"""Gradients of framework/native/ops/conv.cc.
+
+The three convolutions are bilinear: each one's gradients are the others.
+"""
 
 from typing import Any
 

@@ -85,7 +85,7 @@ def _transpose(x, weight, bias=None, output_padding=0, **attrs):
     return y if bias is None else y + bias
 
 
-# x's shape, weight's shape, attributes: plain, strided, one-sided padding, dilated, grouped, depthwise, pointwise, wide.
+# x's shape, weight's shape, attributes: plain, strided, one-sided padding, dilated, grouped, depthwise, pointwise.
 CASES = [
     ((2, 5, 6, 3), (4, 3, 3, 3), {"padding": 1}),
     ((1, 7, 8, 2), (3, 3, 2, 2), {"stride": 2, "padding": (1, 0)}),

@@ -169,9 +169,6 @@ def _sorted(x, axis=-1, descending=False, count=None):
     return np.take_along_axis(x, order, axis), order
 
 
-TIES = np.round(normal(3, 20))
-WITH_NAN = np.array([[1.0, np.nan, -np.inf, 0.0, -0.0, np.inf, np.nan, -2.0]])
-
 spec(
     "sort",
     reference=_sorted,
