@@ -81,17 +81,25 @@ class KeptBoxes {
   std::vector<T> x1_, y1_, x2_, y2_, area_;
 };
 
-// Scores above the threshold (`stride` apart), the best `top` of them in order. A NaN is above nothing.
+// Brings the best `top` of the candidates to the front, in order, and drops the rest.
 template <class T>
-std::vector<Candidate<T>> candidates(const T* scores, int64_t count, int64_t stride, int32_t label, T threshold,
-                                     int64_t top) {
-  std::vector<Candidate<T>> found;
-  for (int64_t i = 0; i < count; ++i)
-    if (scores[i * stride] > threshold) found.push_back({scores[i * stride], label, i});
-  const auto n = std::min<int64_t>(top, static_cast<int64_t>(found.size()));
-  std::partial_sort(found.begin(), found.begin() + n, found.end());
-  found.resize(n);
-  return found;
+void keep_best(std::vector<Candidate<T>>& found, int64_t top) {
+  if (top < static_cast<int64_t>(found.size())) {
+    std::nth_element(found.begin(), found.begin() + top, found.end());
+    found.resize(top);
+  }
+  std::sort(found.begin(), found.end());
+}
+
+// The scores [rows, classes] of classes [first, last) above the threshold, one list a class, in the order of the rows.
+// A NaN is above nothing.
+template <class T>
+void collect(const T* scores, int64_t rows, int64_t classes, int64_t first, int64_t last, T threshold,
+             std::vector<Candidate<T>>* found) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t k = first; k < last; ++k)
+      if (scores[i * classes + k] > threshold)
+        found[k - first].push_back({scores[i * classes + k], static_cast<int32_t>(k), i});
 }
 
 // Keeps the candidates, in order, that overlap none kept before; at most `limit`.
@@ -112,7 +120,9 @@ PADDOCK_CPU_KERNEL(nms) {
   dispatch_float(c.in("boxes").dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const int64_t count = c.in("scores").numel(), limit = c.out("keep").numel();
-    auto kept = candidates<T>(c.in("scores").data<T>(), count, 1, 0, c.attr<T>("score_threshold"), count);
+    std::vector<Candidate<T>> kept;
+    collect<T>(c.in("scores").data<T>(), count, 1, 0, 1, c.attr<T>("score_threshold"), &kept);
+    keep_best(kept, count);
     suppress<T>(kept, c.in("boxes").data<Box<T>>(), c.attr<T>("iou_threshold"), limit);
     auto* keep = c.out("keep").data<int64_t>();
     std::fill(keep, keep + limit, int64_t{-1});
@@ -124,8 +134,8 @@ PADDOCK_CPU_KERNEL(nms) {
 // One image's rows of the output from what its classes kept.
 template <class T>
 int32_t write_detections(std::vector<Candidate<T>>& kept, const Box<T>* boxes, T* rows, int64_t limit) {
-  const auto n = std::min<int64_t>(limit, static_cast<int64_t>(kept.size()));
-  std::partial_sort(kept.begin(), kept.begin() + n, kept.end());
+  keep_best(kept, limit);
+  const auto n = static_cast<int64_t>(kept.size());
   for (int64_t i = 0; i < limit; ++i, rows += 6) {
     std::fill(rows, rows + 6, T(0));
     rows[0] = T(-1);
@@ -146,12 +156,17 @@ void detect(const KernelContext& c) {
   const T threshold = c.attr<T>("score_threshold"), iou_threshold = c.attr<T>("iou_threshold");
   const auto top = c.attr<int64_t>("nms_top_k");
   std::vector<std::vector<Candidate<T>>> kept(images * classes);
-  parallel_for(images * classes, row_grain(boxes_each), [&](int64_t begin, int64_t end) {
+  // A task takes the classes of one cache line of scores, so that each line is read once.
+  const int64_t together = 64 / static_cast<int64_t>(sizeof(T)), blocks = (classes + together - 1) / together;
+  parallel_for(images * blocks, row_grain(boxes_each * together), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t image = t / classes, label = t % classes;
-      kept[t] = candidates<T>(scores + image * boxes_each * classes + label, boxes_each, classes,
-                              static_cast<int32_t>(label), threshold, top);
-      suppress<T>(kept[t], boxes + image * boxes_each, iou_threshold, limit);
+      const int64_t image = t / blocks, first = t % blocks * together, last = std::min(classes, first + together);
+      auto* lists = &kept[image * classes + first];
+      collect<T>(scores + image * boxes_each * classes, boxes_each, classes, first, last, threshold, lists);
+      for (int64_t k = 0; k < last - first; ++k) {
+        keep_best(lists[k], top);
+        suppress<T>(lists[k], boxes + image * boxes_each, iou_threshold, limit);
+      }
     }
   });
   for (int64_t image = 0; image < images; ++image) {
