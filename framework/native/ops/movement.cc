@@ -42,7 +42,10 @@ PADDOCK_OP(concat, "xs... -> y")
     .attr("axis", AttrType::kInt, "The axis to join along; negative counts from the end.")
     .infer([](InferContext& c) {
       if (c.input_count() == 0) c.shape_error("there is nothing to join; give at least one tensor");
-      c.expect_same_dtype();
+      for (int i = 1; i < c.input_count(); ++i)
+        if (c.in(i).dtype != c.in(0).dtype)
+          c.dtype_error("xs[", i, "] is ", c.in(i).dtype, " but xs[0] is ", c.in(0).dtype,
+                        "; cast one to the other's type");
       Shape y = c.shape(0);
       if (y.rank() == 0) c.shape_error("xs[0] has no axes; use stack to join scalars");
       const int axis = c.axis("axis", y.rank());

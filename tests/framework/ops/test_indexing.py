@@ -1,4 +1,4 @@
-"""x[index] as NumPy has it, its errors and gradients; stack and unstack; orders with NaN and ties; every element type."""
+"""x[index] as NumPy has it, its errors and gradients; stack and unstack; orders with NaN and ties; all types."""
 
 import itertools
 

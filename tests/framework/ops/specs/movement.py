@@ -80,7 +80,7 @@ spec(
             {"axis": 0},
         ),
         Bad([], ShapeError, "nothing to join", {"axis": 0}),
-        Bad([normal(2), integers(0, 3, 2)], DTypeError, "xs is int64 but xs is float32", {"axis": 0}),
+        Bad([normal(2), integers(0, 3, 2)], DTypeError, r"xs\[1\] is int64 but xs\[0\] is float32", {"axis": 0}),
         Bad([normal(), normal()], ShapeError, "use stack", {"axis": 0}),
     ],
 )
