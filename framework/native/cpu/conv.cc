@@ -10,15 +10,17 @@ namespace paddock::cpu {
 namespace {
 
 // Costs in multiply-adds: a transformed value costs about as much as this many of them.
-constexpr double kTransformCost = 10, kWeightCost = 12;
+// The weight gradient transforms its weights once and back only.
+constexpr double kTransformCost = 10, kWeightCost = 12, kWeightGradientCost = 6;
 
 bool winograd_pays(const ConvGeometry& g, ConvPass pass) {
   const bool back = pass == ConvPass::kGradInput;
   const int64_t h = back ? g.H : g.P, w = back ? g.W : g.Q;
+  const double weight_cost = pass == ConvPass::kGradWeight ? kWeightGradientCost : kWeightCost;
   const double tiles = static_cast<double>(g.N * ((h + 3) / 4) * ((w + 3) / 4));
   const double C = static_cast<double>(g.C), K = static_cast<double>(g.K);
   const double direct = 9.0 * static_cast<double>(g.N * h * w) * C * K;
-  const double winograd = kPositions * (tiles * C * K + kTransformCost * tiles * (C + K) + kWeightCost * C * K);
+  const double winograd = kPositions * (tiles * C * K + kTransformCost * tiles * (C + K) + weight_cost * C * K);
   return g.C >= 8 && g.K >= 8 && winograd < direct;
 }
 

@@ -36,12 +36,18 @@ struct PackedWeights {
   int64_t row, rows, column, columns;
   float* data;
 
-  int64_t position_size() const { return packed_size<float>(rows, columns); }
+  // An odd number of cache lines, so that the positions of one weight fall into different cache sets.
+  static int64_t position_size(int64_t rows, int64_t columns) {
+    return ((packed_size<float>(rows, columns) + 15) / 16 | 1) * 16;
+  }
+  static size_t bytes(int64_t rows, int64_t columns) {
+    return kPositions * position_size(rows, columns) * sizeof(float);
+  }
   // Element (row r, column n) of a position, counted within the part; n is a multiple of the vector.
   float* at(int64_t position, int64_t r, int64_t n) const {
     const int64_t n0 = n / kPanelWidth<float> * kPanelWidth<float>;
     const int64_t width = panel_vecs<float>(columns, n0) * V::kSize;
-    return data + position * position_size() + panel_offset(rows, n0) + r * width + (n - n0);
+    return data + position * position_size(rows, columns) + panel_offset(rows, n0) + r * width + (n - n0);
   }
 };
 
@@ -182,7 +188,7 @@ struct Pass {
     const int64_t bytes = kPositions * 4 * (padded(C) + padded(K));
     int64_t block = std::clamp<int64_t>(kBlockBytes / bytes, 24, 96) / 12 * 12;
     if (tiles < 8 * block) block = tiles;  // too few blocks to share: the threads work on one block together
-    Scratch packed(kPositions * packed_size<float>(C, K) * sizeof(float));
+    Scratch packed(PackedWeights::bytes(C, K));
     const PackedWeights u{0, C, 0, K, packed.as<float>()};
     weights.transform(u);
     parallel_for(tiles, block, [&](int64_t begin, int64_t end) { by_tiles(u, begin, end - begin); });
@@ -217,7 +223,7 @@ struct Pass {
     parallel_for(image.target_c, kGroup, [&](int64_t begin, int64_t end) {
       const int64_t K = end - begin, m_stride = position_stride(count, K);
       Scratch m(kPositions * m_stride * sizeof(float));
-      Scratch packed(kPositions * packed_size<float>(kGroupDepth, K) * sizeof(float));
+      Scratch packed(PackedWeights::bytes(kGroupDepth, K));
       const TilePointers pointers(count, v.as<float>(), padded(C), m.as<float>(), padded(K));
       for (int64_t row = 0; row < C; row += kGroupDepth) {
         const PackedWeights u{row, std::min(kGroupDepth, C - row), begin, K, packed.as<float>()};
@@ -256,7 +262,8 @@ void transform_source(const TiledImage& image, const float* source, int64_t firs
 }
 
 bool winograd_applies(const ConvGeometry& g) {
-  return g.R == 3 && g.S == 3 && g.stride_h == 1 && g.stride_w == 1 && g.dil_h == 1 && g.dil_w == 1 && g.groups == 1;
+  return g.R == 3 && g.S == 3 && g.stride_h == 1 && g.stride_w == 1 && g.dil_h == 1 && g.dil_w == 1 && g.groups == 1 &&
+         g.N * g.P * g.Q > 0;
 }
 
 void winograd_forward(const ConvGeometry& g, const float* x, const float* w, float* y, const Epilogue<float>& e) {
