@@ -1,0 +1,205 @@
+"""Convolution in every algorithm and pass, on every instruction set here, against float64 NumPy on random geometries.
+
+Direct algorithms are held to the worst case of a sum of n products in any order, n u / (1 - n u) times the sum of the
+products' sizes (Higham, Accuracy and Stability, section 3.1); Winograd to its promise, 1e-5 of the largest output.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import framework
+from framework import _core, ops
+
+PASSES = ("forward", "grad_input", "grad_weight")
+
+
+@pytest.fixture(autouse=True)
+def restore_settings():
+    threads, isa = framework.num_threads(), _core.active_isa()
+    yield
+    framework.set_num_threads(threads)
+    _core.use_isa(isa)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One geometry: extents by the letters of the operator's documentation, pairs as (height, width)."""
+
+    N: int
+    H: int
+    W: int
+    C: int
+    K: int
+    R: int
+    S: int
+    stride: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # top, bottom, left, right
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+
+    @property
+    def out(self) -> tuple[int, int]:
+        t, b, le, r = self.padding
+        p = (self.H + t + b - self.dilation[0] * (self.R - 1) - 1) // self.stride[0] + 1
+        q = (self.W + le + r - self.dilation[1] * (self.S - 1) - 1) // self.stride[1] + 1
+        return p, q
+
+    @property
+    def attrs(self) -> dict:
+        return {k: getattr(self, k) for k in ("stride", "padding", "dilation", "groups")}
+
+    @property
+    def winograd(self) -> bool:
+        return (self.R, self.S, self.stride, self.dilation, self.groups) == (3, 3, (1, 1), (1, 1), 1)
+
+    def arrays(self, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        x = rng.standard_normal((self.N, self.H, self.W, self.C))
+        w = rng.standard_normal((self.K, self.R, self.S, self.C // self.groups))
+        dy = rng.standard_normal((self.N, *self.out, self.K))
+        return x, w, dy
+
+    def terms(self, which: str) -> int:
+        p, q = self.out
+        taps = self.R * self.S
+        sizes = (taps * self.C // self.groups, taps * self.K // self.groups, self.N * p * q)
+        return sizes[PASSES.index(which)]
+
+
+def random_case(seed: int) -> Case:
+    rng = np.random.default_rng(seed)
+    kind = ("any", "winograd", "depthwise", "groups")[seed % 4]
+    size = lambda most: int(rng.integers(1, most + 1))  # noqa: E731
+    pair = lambda most: (size(most), size(most))  # noqa: E731
+    C, K, groups = size(70), size(70), 1
+    if kind == "depthwise":
+        groups = size(70)
+        C = K = groups
+        K *= int(rng.choice([1, 1, 2]))  # a multiplier of 2 takes the general path
+    elif kind == "groups":
+        groups = size(4)
+        C, K = groups * size(12), groups * size(12)
+    R, S, stride, dilation = *pair(5), pair(3), pair(3)
+    if kind == "winograd":
+        R, S, stride, dilation = 3, 3, (1, 1), (1, 1)
+    padding = tuple(int(p) for p in rng.integers(0, 4, 4))
+    reach = (dilation[0] * (R - 1) + 1, dilation[1] * (S - 1) + 1)
+    H = max(size(14), reach[0] - padding[0] - padding[1])
+    W = max(size(14), reach[1] - padding[2] - padding[3])
+    return Case(size(3), H, W, C, K, R, S, stride, padding, dilation, groups)
+
+
+def reference(case: Case, x: np.ndarray, w: np.ndarray, dy: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(y, dx, dw) in float64, tap by tap."""
+    top, bottom, left, right = case.padding
+    (P, Q), g = case.out, case.groups
+    padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    split = (case.N, P, Q, g)
+    y, dw, dpadded = np.zeros((*split, case.K // g)), np.zeros_like(w), np.zeros_like(padded)
+    wg = w.reshape(g, case.K // g, case.R, case.S, -1)
+    dyg = dy.reshape(*split, -1)
+    for r in range(case.R):
+        for s in range(case.S):
+            h0, w0 = r * case.dilation[0], s * case.dilation[1]
+            rows = slice(h0, h0 + (P - 1) * case.stride[0] + 1, case.stride[0])
+            columns = slice(w0, w0 + (Q - 1) * case.stride[1] + 1, case.stride[1])
+            seen = padded[:, rows, columns].reshape(*split, -1)
+            y += np.einsum("npqgc,gkc->npqgk", seen, wg[:, :, r, s])
+            dw[:, r, s] = np.einsum("npqgc,npqgk->gkc", seen, dyg).reshape(case.K, -1)
+            part = np.einsum("npqgk,gkc->npqgc", dyg, wg[:, :, r, s])
+            dpadded[:, rows, columns] += part.reshape(case.N, P, Q, case.C)
+    dx = dpadded[:, top : top + case.H, left : left + case.W]
+    return y.reshape(case.N, P, Q, case.K), dx, dw
+
+
+def compute(case: Case, x: np.ndarray, w: np.ndarray, dy: np.ndarray, algorithm: str) -> list[np.ndarray]:
+    tx, tw, tdy = (framework.tensor(a) for a in (x, w, dy))
+    attrs = {**case.attrs, "algorithm": algorithm}
+    return [
+        ops.conv2d(tx, tw, **attrs).numpy(),
+        ops.conv2d_grad_input(tdy, tw, tx, **attrs).numpy(),
+        ops.conv2d_grad_weight(tx, tdy, tw, **attrs).numpy(),
+    ]
+
+
+def worst_case(case: Case, which: str, sizes: np.ndarray, dtype: type) -> np.ndarray:
+    """Bound of the error of a sum of rounded products whose absolute values sum to `sizes`.
+
+    Inputs are exact in both types. The reference, in float64, has an error of the same form.
+    """
+    n = case.terms(which) + 1
+    u, u64 = np.finfo(dtype).eps / 2, np.finfo(np.float64).eps / 2
+    return (n * u / (1 - n * u) + n * u64 / (1 - n * u64)) * sizes
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seed", range(48))
+def test_every_algorithm_and_pass_is_right_on_every_instruction_set(seed, dtype):
+    case = random_case(seed)
+    arrays = [a.astype(dtype) for a in case.arrays(seed)]
+    exact = reference(case, *(a.astype(np.float64) for a in arrays))
+    sizes = reference(case, *(np.abs(a.astype(np.float64)) for a in arrays))
+    for isa in _core.supported_isas():
+        _core.use_isa(isa)
+        for algorithm in ("direct", "auto", "winograd") if case.winograd else ("direct", "auto"):
+            for i, (which, got) in enumerate(zip(PASSES, compute(case, *arrays, algorithm), strict=True)):
+                error, bound = np.abs(got - exact[i]), worst_case(case, which, sizes[i], dtype)
+                if algorithm != "direct" and case.winograd and dtype == np.float32:
+                    bound = np.full_like(error, 1e-5 * np.abs(exact[i]).max())
+                assert (error <= bound).all(), f"{isa} {algorithm} {which} {case}: {(error - bound).max()} too far"
+
+
+LARGE = {
+    "many tiles": Case(2, 41, 38, 32, 24, 3, 3),
+    "few tiles, many channels": Case(1, 9, 7, 96, 272, 3, 3),
+    "long sum in slices": Case(2, 64, 60, 20, 24, 1, 1, padding=(0, 0, 0, 0)),
+    "strided stem": Case(2, 64, 60, 3, 32, 7, 7, stride=(2, 2), padding=(3, 3, 3, 3)),
+    "depthwise": Case(2, 40, 44, 80, 80, 3, 3, groups=80),
+}
+
+
+@pytest.mark.parametrize("case", LARGE.values(), ids=LARGE.keys())
+def test_one_two_and_three_threads_give_the_same_bits(case):
+    arrays = [a.astype(np.float32) for a in case.arrays(0)]
+    for algorithm in ("direct", "winograd") if case.winograd else ("direct",):
+        results = []
+        for threads in (1, 2, 3):
+            framework.set_num_threads(threads)
+            results.append(compute(case, *arrays, algorithm))
+        for other in results[1:]:
+            for which, a, b in zip(PASSES, results[0], other, strict=True):
+                assert np.array_equal(a, b), f"{algorithm} {which}"
+
+
+@pytest.mark.parametrize("case", LARGE.values(), ids=LARGE.keys())
+def test_algorithms_agree_where_work_is_shared(case):
+    """Large enough for several tasks, depth blocks and slices; small cases above never leave the first."""
+    arrays = [a.astype(np.float32) for a in case.arrays(1)]
+    exact = reference(case, *(a.astype(np.float64) for a in arrays))
+    sizes = reference(case, *(np.abs(a.astype(np.float64)) for a in arrays))
+    for i, (which, got) in enumerate(zip(PASSES, compute(case, *arrays, "direct"), strict=True)):
+        assert (np.abs(got - exact[i]) <= worst_case(case, which, sizes[i], np.float32)).all(), which
+    if case.winograd:
+        for i, (which, got) in enumerate(zip(PASSES, compute(case, *arrays, "winograd"), strict=True)):
+            assert np.abs(got - exact[i]).max() <= 1e-5 * np.abs(exact[i]).max(), which
+
+
+@pytest.mark.parametrize("isa", _core.supported_isas())
+@pytest.mark.parametrize("seed", range(12))
+def test_matmul_is_right_on_every_instruction_set(isa, seed):
+    rng = np.random.default_rng(seed)
+    _core.use_isa(isa)
+    M, N, D = (int(v) for v in rng.integers(1, 150, 3))
+    if seed % 4 == 0:
+        M, N, D = M // 8 + 1, N // 8 + 1, D * 20 + 2048  # a sum long enough to be cut into slices
+    a, b = rng.standard_normal((M, D)).astype(np.float32), rng.standard_normal((D, N)).astype(np.float32)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    n, u = D + 1, np.finfo(np.float32).eps / 2
+    bound = n * u / (1 - n * u) * (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64))
+    for ta in (False, True):
+        for tb in (False, True):
+            left, right = (np.ascontiguousarray(m.T) if t else m for m, t in ((a, ta), (b, tb)))
+            y = ops.matmul(framework.tensor(left), framework.tensor(right), transpose_a=ta, transpose_b=tb).numpy()
+            assert (np.abs(y - exact) <= bound).all(), f"transposed {ta}, {tb}"
