@@ -66,11 +66,12 @@ TaskShape task_shape(int64_t M, int64_t panels, int64_t work_of_row) {
   return s;
 }
 
+// `epilogue` may be null.
 template <class T>
-void set_outcome(Tile<T>& tile, bool first, bool last, T alpha, T beta, const Epilogue<T>& epilogue) {
+void set_outcome(Tile<T>& tile, bool first, bool last, T alpha, T beta, const Epilogue<T>* epilogue) {
   tile.alpha = alpha;
   tile.beta = first ? beta : T(1);
-  tile.epilogue = last && !epilogue.empty() ? &epilogue : nullptr;
+  tile.epilogue = last && epilogue && !epilogue->empty() ? epilogue : nullptr;
 }
 
 // Asks for what the next tile reads and writes: its rows of C, and its rows of A unless an earlier panel used them.
@@ -110,7 +111,7 @@ void rows_task(const RowsProduct<T>& p, const std::vector<DepthBlock>& blocks, i
   tile.residual_shift = p.residual_shift;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const DepthBlock& block = blocks[i];
-    set_outcome(tile, i == 0, i + 1 == blocks.size(), p.alpha, p.beta, p.epilogue);
+    set_outcome(tile, i == 0, i + 1 == blocks.size(), p.alpha, p.beta, &p.epilogue);
     tile.a_stride = rows;
     tile.a_offset = block.offset;
     tile.taps = block.taps;
@@ -190,7 +191,7 @@ struct BlockTask {
     const int64_t parts = std::max<int64_t>(1, ceil_div(k1 - k0, kDepth<T>));
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t k = k0 + i * (k1 - k0) / parts, depth = k0 + (i + 1) * (k1 - k0) / parts - k;
-      set_outcome(tile, i == 0, i + 1 == parts, alpha, beta, epilogue ? *epilogue : Epilogue<T>{});
+      set_outcome(tile, i == 0, i + 1 == parts, alpha, beta, epilogue);
       p.pack_a(m0, rows, k, depth, packed_a.as<T>(), stride);
       tile.length = depth;
       panels(tile, k, packed_a.as<T>(), packed_b.as<T>(), c_rows.data());
