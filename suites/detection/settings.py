@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from framework.errors import AttributeValueError
 from framework.optim import Optimizer, Schedule
 from suites.detection.metrics import BoxEvaluator
 from suites.detection.models.yolov3 import Detector
@@ -32,9 +31,6 @@ class TrainData:
     batch_transforms: list[BatchTransform] = field(default_factory=list)
     batch_size: int = 8
 
-    def __post_init__(self) -> None:
-        _positive("data.train.batch_size", self.batch_size)
-
 
 @dataclass
 class EvalData:
@@ -49,9 +45,6 @@ class EvalData:
     dataset: Annotated[Factory[Any], OfRole("dataset")]
     transforms: list[Transform]
     batch_size: int = 8
-
-    def __post_init__(self) -> None:
-        _positive("data.eval.batch_size", self.batch_size)
 
 
 @dataclass
@@ -95,9 +88,12 @@ class DetectionConfig:
     min_score: float = 0.3
 
 
-def _positive(who: str, value: int) -> None:
-    if value < 1:
-        raise AttributeValueError(f"{who} is {value}; it must be 1 or more")
+@rule("data.train.batch_size", "data.eval.batch_size", suite="detection")
+def batches_hold_images(config: Config) -> Iterator[tuple[str, str]]:
+    """A batch holds at least one image."""
+    for path in ("data.train.batch_size", "data.eval.batch_size"):
+        if config[path] < 1:
+            yield path, f"is {config[path]}; it must be 1 or more"
 
 
 @rule("model.head.anchors", "model.backbone.out_strides", suite="detection")

@@ -1,0 +1,124 @@
+"""The detection task as the engine uses it: trains, evaluates, draws and exports from a config."""
+
+import numpy as np
+import pytest
+
+from framework.errors import CheckpointError, ConfigError
+from framework.io import load_tensors
+from suites.detection.processor import DetectionProcessor, original_detections
+from suites.engine.building import build_task
+from suites.engine.config import Config
+from suites.engine.inference import export_run, infer_files, open_model
+from suites.engine.training import evaluate_weights, train
+
+CONFIG = """
+suite: detection
+model:
+  type: YOLOv3
+  backbone: {type: MobileNetV1, scale: 0.25, out_strides: [16, 32]}
+  neck: {type: YOLOv3Neck, width: 16}
+  head: {type: YOLOv3Head, num_classes: "${data.num_classes}", anchors: [[24, 40], [40, 62]]}
+data:
+  num_classes: 10
+  train:
+    dataset: {type: DigitScenes, split: train, length: 8, size: 96, max_side: 60}
+    transforms: [{id: flip, type: RandomFlip}, {id: normalize, type: Normalize}]
+    batch_size: 4
+  eval:
+    dataset: {type: DigitScenes, split: test, length: 3, size: 96, max_side: 60}
+    transforms: [{id: resize, type: Resize, size: 96}, {id: normalize, type: Normalize}]
+    batch_size: 2
+optimizer: {type: Momentum}
+schedule: {type: Constant, base_lr: 1e-4}
+metric: {type: CocoEvaluator}
+runtime: {steps: 2, workers: 0, evaluation: {every: 0, pictures: 1}}
+min_score: 0.0
+"""
+
+
+@pytest.fixture
+def config_file(tmp_path):
+    path = tmp_path / "tiny.yml"
+    path.write_text(CONFIG)
+    return path
+
+
+def load(config_file, *overrides):
+    from suites.engine.building import read_config
+
+    return read_config(config_file, overrides)
+
+
+def test_a_run_leaves_weights_figures_and_pictures_and_can_be_exported(config_file, tmp_path):
+    run = tmp_path / "run"
+    train(config_file, runs=tmp_path, name="run")
+    figures = evaluate_weights(run)
+    assert 0 <= figures["AP50"] <= 1
+    assert "head.outs.0.weight" in load_tensors(run / "weights" / "last.safetensors")
+    assert len(list((run / "pictures").glob("*.jpg"))) == 1
+    report = export_run(run, tmp_path / "export")
+    # Batch norm is folded into the convolutions: a few roundings of float32 on numbers of the size of the image, 96.
+    assert report.largest_difference < 0.01
+    assert not report.fixed_shapes
+    pictures = list((run / "pictures").glob("*.jpg"))
+    drawn = [infer_files(open_model(p), pictures, tmp_path / p.name / "out") for p in (run, tmp_path / "export")]
+    assert [len(d.pictures) for d in drawn] == [1, 1]
+
+
+def test_a_wrong_number_of_classes_names_both(config_file):
+    task = build_task(load(config_file, "data.num_classes=3"))
+    with pytest.raises(ConfigError, match=r"data.num_classes is 3 but data.train.dataset has 10 classes \(0, 1, "):
+        task.train_loader(seed=0, workers=0)
+
+
+@pytest.mark.parametrize(
+    ("override", "match"),
+    [
+        ("model.head.num_classes=3", r"model.head.num_classes: is 3 but data.num_classes is 10"),
+        ("data.eval.transforms[resize].size=100", r"100 is no multiple of 32, the network's largest stride"),
+        ("model.head.anchors=[[8, 8], [9, 9], [10, 10]]", r"3 anchors do not divide into 2 levels"),
+        ("data.train.batch_size=0", r"data.train.batch_size: is 0; it must be 1 or more"),
+        ("model.head.anchor=[[8, 8]]", r"YOLOv3Head takes no 'anchor'; did you mean 'anchors'"),
+    ],
+)
+def test_wrong_configs_are_refused(config_file, override, match):
+    with pytest.raises(ConfigError, match=match):
+        load(config_file, override)
+
+
+def test_a_task_needs_no_data_until_it_is_asked_for(config_file):
+    task = build_task(load(config_file, "data.train.dataset={type: VocDetection, root: nowhere}"))
+    assert task.main_metric == "AP"
+    assert task.eval_inputs == ("images",)
+
+
+def test_voc_figures_have_their_own_main_figure(config_file):
+    assert build_task(load(config_file, "metric={type: VocEvaluator}")).main_metric == "mAP"
+
+
+def test_detections_come_back_in_the_images_own_pixels():
+    processor = DetectionProcessor([{"type": "Resize", "size": [64, 32]}, {"type": "Normalize"}], ["cat", "dog"], 0.5)
+    image = np.zeros((128, 128, 3), np.uint8)  # halved in height, quartered in width
+    batch = processor.prepare([image])
+    assert batch["images"].shape == (1, 64, 32, 3) and batch["images"].dtype == np.float32
+    detections = np.array([[[1, 0.9, 4, 8, 16, 40], [0, 0.4, 0, 0, 8, 8], [0, 0.3, 0, 0, 9, 9]]], np.float32)
+    outputs = {"detections": detections, "counts": np.array([2], np.int32)}
+    ((boxes, scores, labels),) = original_detections(outputs, batch)
+    np.testing.assert_allclose(boxes, [[16, 16, 64, 80], [0, 0, 32, 16]])
+    assert scores.tolist() == pytest.approx([0.9, 0.4]) and labels.tolist() == [1, 0]
+    (result,) = processor.results(outputs, batch)
+    assert result == [{"class": "dog", "score": 0.9, "box": [16.0, 16.0, 64.0, 80.0]}]
+    assert processor.draw(image, result).max() > 0
+    again = DetectionProcessor.from_metadata(processor.metadata())
+    assert again.metadata() == processor.metadata()
+    with pytest.raises(CheckpointError, match="metadata lack 'class_names'"):
+        DetectionProcessor.from_metadata({"transforms": []})
+
+
+def test_config_from_code_builds_the_default_neck():
+    values = {"type": "MobileNetV1", "scale": 0.25}
+    config = Config.from_dict({"suite": "detection", "model": {"type": "YOLOv3", "backbone": values, "head": HEAD}})
+    assert config.build("model").neck.channels == (128, 256, 512)
+
+
+HEAD = {"type": "YOLOv3Head", "num_classes": 2}
