@@ -60,9 +60,11 @@ class Node:
         # Which entries of `inputs` belong to which input of the signature (a variadic input has several).
         self.input_slots = slots if len(inputs) == len(slots) else [min(i, slots[-1]) for i in range(len(inputs))]
         # An edge is the input's node and output number, the leaf tensor itself, or None where no gradient goes.
-        self.edges: list[Any] = [_edge(x) for x in inputs]
+        self.edges: list[Any] = [(x.node or x) if x is not None and x.requires_grad else None for x in inputs]
         saved = retention.saved_inputs
-        self.saved = [x if saved[s] else None for x, s in zip(inputs, self.input_slots, strict=True)]
+        self.saved = (
+            [x if saved[s] else None for x, s in zip(inputs, self.input_slots, strict=True)] if retention.saves else []
+        )
         # Outputs are saved as bare data: holding the tensors would make a reference cycle through `node`.
         keep = retention.keeps_outputs
         self.outputs = [(o._data, o._value) if keep else None for o in outputs]
@@ -86,12 +88,13 @@ class Node:
 class Retention:
     """What the tape keeps of an operator's inputs and outputs, from its gradient rule."""
 
-    __slots__ = ("keeps_outputs", "saved_inputs", "slots")
+    __slots__ = ("keeps_outputs", "saved_inputs", "saves", "slots")
 
     def __init__(self, info: OpInfo) -> None:
         needed = RULES.saves(info)
         self.slots = list(range(len(info.inputs)))
         self.saved_inputs = [a["name"] in needed for a in info.inputs]
+        self.saves = any(self.saved_inputs)
         # An operator with several outputs keeps them: the shape of one without a gradient is needed for its zeros.
         self.keeps_outputs = info.many_outputs or any(o["name"] in needed for o in info.outputs)
 
@@ -111,7 +114,7 @@ def remember(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], out: A
     """Adds an operator that was just run or traced."""
     if info.name in RULES.without_gradient:
         return
-    outputs = out if isinstance(out, tuple) else (out,)
+    outputs = out if info.many_outputs else (out,)
     node = Node(info, inputs, attrs, outputs)
     for i, t in enumerate(outputs):
         if t.dtype in _DIFFERENTIABLE:
