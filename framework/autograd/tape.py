@@ -136,8 +136,9 @@ def backward(root: Tensor, grad: Tensor | None = None, *, create_graph: bool = F
     leaves = _walk([root], [grad], create_graph)
     for leaf, g in leaves.values():
         leaf.grad = g if leaf.grad is None else leaf.grad + g
-        if g.is_traced:
-            g._value.program.trace.hold_grad(leaf)
+        trace = dispatch.state.trace
+        if trace is not None:
+            trace.hold_grad(leaf)
 
 
 def gradients(
@@ -209,4 +210,5 @@ def _seed(root: Tensor, grad: Tensor | None) -> Tensor:
 
 
 from framework.autograd.rule_table import RULES  # noqa: E402
+from framework.ops import dispatch  # noqa: E402
 from framework.tensor import Tensor  # noqa: E402

@@ -36,7 +36,7 @@ def clip_by_global_norm(params: Iterable[Tensor], max_norm: float) -> Tensor | N
     _positive("clip_by_norm", max_norm)
     with no_grad():
         held = [p for p in params if p.grad is not None]
-        squares = [ops.sum(ops.square(p.grad)) for p in held]
+        squares = [ops.sum(ops.square(p.grad)) for p in held if p.grad is not None]
         if not squares:
             return None
         total = squares[0]

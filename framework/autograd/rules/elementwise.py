@@ -94,7 +94,8 @@ no_gradient("its result is a truth value", "isnan", "isinf", "isfinite", "logica
 no_gradient("its result is a truth value", "logical_and", "logical_or", "logical_xor", "equal", "not_equal")
 no_gradient("its result is a truth value", "less", "less_equal", "greater", "greater_equal")
 
-_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+_SELU_SCALE: float = 1.0507009873554805
+_SELU_ALPHA: float = 1.6732632423543772
 _GELU_SCALE, _GELU_CUBIC = 2.0 * math.sqrt(2.0 / math.pi), 0.044715
 
 

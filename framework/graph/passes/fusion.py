@@ -112,7 +112,7 @@ def _fuse_follower(program: Program, absorb: Callable[[Operation, Operation], Op
             continue
         follower = rewriter.single_use(op.outputs[0])
         new = absorb(op, follower) if follower is not None else None
-        if new is not None:
+        if follower is not None and new is not None:
             merged[follower] = new
             gone.add(op)
             lines.append(f"{follower} fused into {op.name} {op.outputs[0]}")
