@@ -35,12 +35,12 @@ namespace {
       map_binary<T, bool, name##_formula>(c.in(0), c.in(1), c.out(0)); \
     });                                                                \
   }
-#define GRAD(name, second, doc, ...) \
-  PADDOCK_CPU_KERNEL(name) {         \
-    map_grad(c, [](auto d, auto v) { \
+#define GRAD(name, second, doc, ...)          \
+  PADDOCK_CPU_KERNEL(name) {                  \
+    map_grad(c, [](auto d, auto v) {          \
       using T [[maybe_unused]] = decltype(d); \
-      return (__VA_ARGS__);          \
-    });                              \
+      return (__VA_ARGS__);                   \
+    });                                       \
   }
 #define UNARY(...)
 #define UNARY_ATTR(...)
