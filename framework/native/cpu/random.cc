@@ -8,35 +8,45 @@
 namespace paddock::cpu {
 namespace {
 
-constexpr int64_t kLanes = 16;  // generator blocks computed side by side, four words each
+constexpr int64_t kLanes = 16;  // generator blocks computed side by side
+constexpr int64_t kStrip = 4 * kLanes;
 constexpr double kTwoPi = 6.283185307179586476925;
 
-// The words of blocks first, first + 1, ... of a key's stream: word[w][lane] is random_block(key, first + lane)[w].
+// The words of kLanes consecutive blocks of a key's stream, one block after the other: word[4 * b + w] is
+// random_block(key, first + b)[w].
 struct Words {
-  uint32_t word[4][kLanes];
+  uint32_t word[kStrip];
 };
 
 Words random_words(const int64_t* key, uint64_t first) {
-  auto seed = static_cast<uint64_t>(key[0]), call = static_cast<uint64_t>(key[1]);
+  const auto seed = static_cast<uint64_t>(key[0]), call = static_cast<uint64_t>(key[1]);
   auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  Words s;
+  uint32_t a[kLanes], b[kLanes], c[kLanes], d[kLanes];
   for (int64_t i = 0; i < kLanes; ++i) {
     const uint64_t index = first + static_cast<uint64_t>(i);
-    s.word[0][i] = static_cast<uint32_t>(index);
-    s.word[1][i] = static_cast<uint32_t>(index >> 32);
-    s.word[2][i] = static_cast<uint32_t>(call);
-    s.word[3][i] = static_cast<uint32_t>(call >> 32);
+    a[i] = static_cast<uint32_t>(index);
+    b[i] = static_cast<uint32_t>(index >> 32);
+    c[i] = static_cast<uint32_t>(call);
+    d[i] = static_cast<uint32_t>(call >> 32);
   }
-  for (int round = 0; round < 10; ++round) {  // core/random.h's rounds, one lane a vector element
+  for (int round = 0; round < 10; ++round) {  // core/random.h's rounds, one block a vector element
+#pragma GCC unroll 1                          // a loop left whole is vectorised
     for (int64_t i = 0; i < kLanes; ++i) {
-      const uint64_t p0 = uint64_t{0xD2511F53u} * s.word[0][i], p1 = uint64_t{0xCD9E8D57u} * s.word[2][i];
-      s.word[0][i] = static_cast<uint32_t>(p1 >> 32) ^ s.word[1][i] ^ k0;
-      s.word[1][i] = static_cast<uint32_t>(p1);
-      s.word[2][i] = static_cast<uint32_t>(p0 >> 32) ^ s.word[3][i] ^ k1;
-      s.word[3][i] = static_cast<uint32_t>(p0);
+      const uint64_t p = uint64_t{0xD2511F53u} * a[i], q = uint64_t{0xCD9E8D57u} * c[i];
+      a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0;
+      b[i] = static_cast<uint32_t>(q);
+      c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
+      d[i] = static_cast<uint32_t>(p);
     }
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
+  }
+  Words s;
+  for (int64_t i = 0; i < kLanes; ++i) {
+    s.word[4 * i] = a[i];
+    s.word[4 * i + 1] = b[i];
+    s.word[4 * i + 2] = c[i];
+    s.word[4 * i + 3] = d[i];
   }
   return s;
 }
@@ -45,15 +55,12 @@ Words random_words(const int64_t* key, uint64_t first) {
 template <class T>
 inline constexpr int64_t kPerBlock = sizeof(T) == 4 ? 4 : 2;
 
-template <class T>
-void to_units(const Words& s, T* units) {
-  for (int64_t i = 0; i < kLanes; ++i)
-    for (int64_t k = 0; k < kPerBlock<T>; ++k) {
-      if constexpr (sizeof(T) == 4)
-        units[i * 4 + k] = to_unit(s.word[k][i]);
-      else
-        units[i * 2 + k] = ((s.word[2 * k][i] >> 5) * 0x1p26 + (s.word[2 * k + 1][i] >> 6)) * 0x1p-53;
-    }
+void to_units(const Words& s, float* units) {
+  for (int64_t i = 0; i < kStrip; ++i) units[i] = to_unit(s.word[i]);
+}
+void to_units(const Words& s, double* units) {
+  for (int64_t i = 0; i < kStrip / 2; ++i)
+    units[i] = ((s.word[2 * i] >> 5) * 0x1p26 + (s.word[2 * i + 1] >> 6)) * 0x1p-53;
 }
 
 // y[i] for all i, a strip of kLanes blocks at a time: make(words, strip) fills the strip's values.
@@ -114,18 +121,18 @@ PADDOCK_CPU_KERNEL(dropout) {
   const auto least = static_cast<uint32_t>(std::ceil(p * 0x1p24));
   dispatch_float(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr int64_t strip = kLanes * 4;
     const T* x = c.in(0).data<T>();
     T* y = c.out(0).data<T>();
     const T factor = static_cast<T>(1 / (1 - p));
     parallel_for(c.in(0).numel(), kGrain / 4, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; at += strip) {
+      for (int64_t at = begin; at < end; at += kStrip) {
         const Words s = random_words(key, static_cast<uint64_t>(at / 4));
-        T factors[strip];
-        for (int64_t i = 0; i < strip; ++i) factors[i] = (s.word[i % 4][i / 4] >> 8) >= least ? factor : T{0};
-        const int64_t n = std::min(strip, end - at);
+        const int64_t n = std::min(kStrip, end - at);
 #pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) y[at + i] = factors[i] != 0 ? x[at + i] * factors[i] : T{0};
+        for (int64_t i = 0; i < n; ++i) {
+          const T scaled = x[at + i] * factor;
+          y[at + i] = (s.word[i] >> 8) >= least ? scaled : T{0};
+        }
       }
     });
   });

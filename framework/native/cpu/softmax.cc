@@ -174,8 +174,10 @@ PADDOCK_CPU_KERNEL(sigmoid_cross_entropy) {
     T* loss = c.out(0).data<T>();
     parallel_for(c.in("logits").numel(), kGrain / 4, [=](int64_t begin, int64_t end) {
 #pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i)
-        loss[i] = math::softplus(-std::fabs(x[i])) + (x[i] > 0 ? x[i] : T{0}) - x[i] * t[i];
+      for (int64_t i = begin; i < end; ++i) {
+        const T v = x[i], beyond = math::log1p(math::exp(-std::fabs(v)));
+        loss[i] = beyond + ((v > T{0} ? v : T{0}) - v * t[i]);
+      }
     });
   });
 }
