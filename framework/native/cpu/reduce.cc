@@ -77,23 +77,6 @@ struct Product : Sum<T> {
   }
 };
 
-template <class T, bool kLargest>
-struct Extreme {
-  using In = T;
-  using Part = T;
-  using Acc = T;
-  static constexpr bool kSameForAll = true;
-  T identity() const {
-    using Limits = std::numeric_limits<T>;
-    if constexpr (std::is_floating_point_v<T>)
-      return kLargest ? -Limits::infinity() : Limits::infinity();
-    else
-      return kLargest ? Limits::min() : Limits::max();
-  }
-  T load(T x, int64_t) const { return x; }
-  T join(T a, T b) const { return ((kLargest ? a > b : a < b) | (a != a)) ? a : b; }
-};
-
 struct Any {
   using In = uint8_t;
   using Part = uint8_t;
@@ -123,15 +106,9 @@ ReducePlan plan_of(const KernelContext& c) {
   return plan_reduction(x, c.axes_mask("axes", x.rank()));
 }
 
-// Every type but the 16-bit floats; bool counts as 0 and 1.
-template <class F>
-void dispatch_numbers(DType t, F&& f) {
-  dispatch_types<kComparable>(t, f);
-}
-
-template <template <class> class Reduction>
+template <template <class> class Reduction, Types kTypes>
 void accumulate(const KernelContext& c) {
-  dispatch_numbers(c.in(0).dtype(), [&](auto tag) {
+  dispatch_types<kTypes>(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using Out = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
     Out* y = c.out(0).data<Out>();
@@ -142,7 +119,7 @@ void accumulate(const KernelContext& c) {
 
 template <bool kLargest>
 void extreme(const KernelContext& c) {
-  dispatch_numbers(c.in(0).dtype(), [&](auto tag) {
+  dispatch_types<kComparable>(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* y = c.out(0).data<T>();
     reduce(Extreme<T, kLargest>(), plan_of(c), c.in(0).data<T>(), [y](int64_t i, T acc) { y[i] = acc; });
@@ -155,8 +132,8 @@ void logical(const KernelContext& c) {
   reduce(R(), plan_of(c), c.in(0).data<uint8_t>(), [y](int64_t i, uint8_t acc) { y[i] = acc; });
 }
 
-PADDOCK_CPU_KERNEL(sum) { accumulate<Sum>(c); }
-PADDOCK_CPU_KERNEL(prod) { accumulate<Product>(c); }
+PADDOCK_CPU_KERNEL(sum) { accumulate<Sum, kComparable>(c); }
+PADDOCK_CPU_KERNEL(prod) { accumulate<Product, kNumbers>(c); }
 PADDOCK_CPU_KERNEL(max) { extreme<true>(c); }
 PADDOCK_CPU_KERNEL(min) { extreme<false>(c); }
 PADDOCK_CPU_KERNEL(any) { logical<Any>(c); }

@@ -3,10 +3,12 @@
 //   Part load(In x, int64_t out)      one element of output element `out`
 //   Part join(Part, Part), Acc join(Acc, Acc)      associative up to rounding
 //   Acc identity()
-//   kSameForAll              load does not look at `out`
+//   kSameForAll              load is cheap and does not look at `out`
 // Order of combination: neighbours in trees within blocks of kBlock elements or 8 rows, blocks in sequence within
 // segments, segments in sequence. All are set by the shape alone, so threads and instruction sets do not matter.
 #pragma once
+#include <limits>
+
 #include "cpu/kernel.h"
 
 namespace paddock::cpu {
@@ -55,27 +57,33 @@ inline typename R::Part join8(const R& r, Get get) {
 
 // Reduces n <= kBlock neighbours: folds eight stretches onto each other until few are left.
 template <class R>
-typename R::Acc reduce_block(const R& r, const typename R::In* x, int64_t n, int64_t out) {
+[[gnu::noinline]] typename R::Acc reduce_block(const R& r, const typename R::In* x, int64_t n, int64_t out) {
   using Part = typename R::Part;
   using Acc = typename R::Acc;
   Acc acc = r.identity();
-  if (n < 16) {
-    for (int64_t i = 0; i < n; ++i) acc = r.join(acc, static_cast<Acc>(r.load(x[i], out)));
-    return acc;
-  }
-  Part part[kBlock / 8];
-  int64_t m = n / 8;
+  Part part[kBlock];
+  if constexpr (R::kSameForAll) {
+    if (n >= 16) {  // the first fold reads x itself
+      const int64_t m = n / 8;
+      for (int64_t i = 8 * m; i < n; ++i) acc = r.join(acc, static_cast<Acc>(r.load(x[i], out)));
 #pragma GCC ivdep
-  for (int64_t i = 0; i < m; ++i) part[i] = join8(r, [&](int k) { return r.load(x[i + k * m], out); });
-  for (int64_t i = 8 * m; i < n; ++i) acc = r.join(acc, static_cast<Acc>(r.load(x[i], out)));
-  while (m >= 16) {
-    const int64_t rest = m;
-    m = rest / 8;
-    for (int64_t i = 8 * m; i < rest; ++i) acc = r.join(acc, static_cast<Acc>(part[i]));
+      for (int64_t i = 0; i < m; ++i) part[i] = join8(r, [&](int k) { return r.load(x[i + k * m], out); });
+      n = m;
+    } else {
+      for (int64_t i = 0; i < n; ++i) part[i] = r.load(x[i], out);
+    }
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) part[i] = r.load(x[i], out);
+  }
+  while (n >= 16) {
+    const int64_t m = n / 8;
+    for (int64_t i = 8 * m; i < n; ++i) acc = r.join(acc, static_cast<Acc>(part[i]));
 #pragma GCC ivdep
     for (int64_t i = 0; i < m; ++i) part[i] = join8(r, [&](int k) { return part[i + k * m]; });
+    n = m;
   }
-  for (int64_t i = 0; i < m; ++i) acc = r.join(acc, static_cast<Acc>(part[i]));
+  for (int64_t i = 0; i < n; ++i) acc = r.join(acc, static_cast<Acc>(part[i]));
   return acc;
 }
 
@@ -88,7 +96,8 @@ typename R::Acc reduce_run(const R& r, const typename R::In* x, int64_t n, int64
 
 // Joins rows into acc[width], eight at a time; row(i) points at row i.
 template <class R, class Row>
-void reduce_rows(const R& r, int64_t rows, int64_t width, typename R::Acc* acc, int64_t out, Row row) {
+[[gnu::noinline]] void reduce_rows(const R& r, int64_t rows, int64_t width, typename R::Acc* acc, int64_t out,
+                                   Row row) {
   using In = typename R::In;
   using Acc = typename R::Acc;
   int64_t i = 0;
@@ -213,5 +222,26 @@ void reduce(const R& r, const ReducePlan& p, const typename R::In* x, Finish fin
   else
     reduce_inner(r, p, x, finish);
 }
+
+// The largest or the smallest element; NaN if there is one.
+template <class T, bool kLargest>
+struct Extreme {
+  using In = T;
+  using Part = T;
+  using Acc = T;
+  static constexpr bool kSameForAll = true;
+  T identity() const {
+    using Limits = std::numeric_limits<T>;
+    if constexpr (std::is_floating_point_v<T>)
+      return kLargest ? -Limits::infinity() : Limits::infinity();
+    else
+      return kLargest ? Limits::min() : Limits::max();
+  }
+  T load(T x, int64_t) const { return x; }
+  T join(T a, T b) const {
+    T better = kLargest ? (a > b ? a : b) : (a < b ? a : b);  // b if either is NaN
+    return a != a ? a : better;
+  }
+};
 
 }  // namespace paddock::cpu

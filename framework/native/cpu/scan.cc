@@ -1,6 +1,7 @@
 // Kernels of ops/reduce.cc that look at one axis in order (argmax, argmin, cumsum), and unreduce.
 #include "cpu/broadcast.h"
 #include "cpu/dispatch.h"
+#include "cpu/reduce.h"
 #include "cpu/scalar_ops.h"
 
 namespace paddock::cpu {
@@ -26,6 +27,44 @@ void for_columns(const Around& at, Body body) {
   });
 }
 
+// Whether b comes before a in the search; a NaN comes before all, and the earlier of equals stays.
+template <bool kLargest, class T>
+bool is_better(T a, T b) {
+  return (kLargest ? b > a : b < a) | ((b != b) & (a == a));
+}
+
+// The index of the extreme element among n neighbours: its value first, then where it stands.
+template <bool kLargest, class T>
+int64_t find_in_run(const T* x, int64_t n) {
+  constexpr int64_t kStretch = 64;
+  const T extreme = reduce_run(Extreme<T, kLargest>(), x, n, 0);
+  auto is_it = [extreme](T v) { return (v == extreme) | ((v != v) & (extreme != extreme)); };
+  int64_t i = 0;
+  for (; i + kStretch <= n; i += kStretch) {
+    bool found = false;
+    for (int64_t j = i; j < i + kStretch; ++j) found |= is_it(x[j]);
+    if (found) break;
+  }
+  while (!is_it(x[i])) ++i;
+  return i;
+}
+
+template <bool kLargest, class T>
+void find_in_columns(const T* row, const Around& at, int64_t width, int64_t* index) {
+  T best[kColumns];
+  std::copy_n(row, width, best);
+  std::fill_n(index, width, 0);
+  for (int64_t i = 1; i < at.n; ++i) {
+    row += at.inner;
+#pragma GCC ivdep
+    for (int64_t j = 0; j < width; ++j) {
+      bool better = is_better<kLargest>(best[j], row[j]);
+      index[j] = better ? i : index[j];
+      best[j] = better ? row[j] : best[j];
+    }
+  }
+}
+
 template <bool kLargest>
 void arg(const KernelContext& c) {
   const Tensor& x = c.in(0);
@@ -34,19 +73,12 @@ void arg(const KernelContext& c) {
   dispatch_types<kComparable>(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_columns(at, [&](int64_t o, int64_t first, int64_t width) {
-      const T* row = x.data<T>() + o * at.n * at.inner + first;
+      const T* start = x.data<T>() + o * at.n * at.inner + first;
       int64_t* index = y + o * at.inner + first;
-      T best[kColumns];
-      std::copy_n(row, width, best);
-      std::fill_n(index, width, 0);
-      for (int64_t i = 1; i < at.n; ++i) {
-        row += at.inner;
-        for (int64_t j = 0; j < width; ++j) {
-          bool better = (kLargest ? row[j] > best[j] : row[j] < best[j]) | ((row[j] != row[j]) & (best[j] == best[j]));
-          index[j] = better ? i : index[j];
-          best[j] = better ? row[j] : best[j];
-        }
-      }
+      if (at.inner == 1)
+        *index = find_in_run<kLargest>(start, at.n);
+      else
+        find_in_columns<kLargest>(start, at, width, index);
     });
   });
 }

@@ -39,6 +39,13 @@ void infer_sum(InferContext& c) {
   c.out(0, reduced(c), is_floating(t) ? t : DType::kI64);
 }
 
+void infer_prod(InferContext& c) {
+  DType t = c.in(0).dtype;
+  if (t != DType::kF32 && t != DType::kF64 && t != DType::kI32 && t != DType::kI64)
+    c.dtype_error("x is ", t, " but must be float32, float64, int32 or int64; use cast");
+  c.out(0, reduced(c), is_floating(t) ? t : DType::kI64);
+}
+
 void infer_floating(InferContext& c) {
   c.expect_floating("x");
   c.out(0, reduced(c), c.in(0).dtype);
@@ -86,9 +93,9 @@ REDUCTION(max, "The largest element; NaN if there is one. The gradient is shared
 REDUCTION(min, "The smallest element; NaN if there is one. The gradient is shared equally by all that are smallest.",
           &infer_extreme);
 REDUCTION(prod,
-          "The product, 1 of no elements; whole numbers and bool give int64. Its gradient holds with zeros among the "
+          "The product, 1 of no elements; whole numbers give int64. Its gradient holds with zeros among the "
           "elements, its second derivative only without.",
-          &infer_sum);
+          &infer_prod);
 REDUCTION(any, "Whether an element is true.", &infer_bool);
 REDUCTION(all, "Whether all elements are true.", &infer_bool);
 REDUCTION(logsumexp, "log(sum(e^x)), computed as m + log(sum(e^(x - m))) with m = max(x) so that nothing overflows.",

@@ -124,7 +124,7 @@ spec(
     samples=_samples(lambda *s: away_from([0.0], normal(*s), margin=0.2))
     + EMPTY
     + [Sample([np.exp(normal(5000, scale=0.02))]), Sample([_small_ints(4, 3).astype("int32")], {"axes": (0,)})],
-    errors=BAD_AXES,
+    errors=[*BAD_AXES, Bad([np.zeros(2, np.int8)], DTypeError, "x is int8 but must be float32, float64, int32")],
 )
 for _name in ("any", "all"):
     spec(
