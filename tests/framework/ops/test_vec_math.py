@@ -27,7 +27,7 @@ BOUNDS = {
 
 
 def ulps(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Distance in units in the last place of the exact value; infinite where one is NaN or infinite and the other not."""
+    """Distance in units in the last place; infinite where only one of the two is NaN or infinite."""
     with np.errstate(over="ignore"):
         rounded = exact.astype(np.float32)
     same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
