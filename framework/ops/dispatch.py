@@ -11,8 +11,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from framework import _core
 from framework.autograd import tape
 from framework.errors import AttributeValueError
@@ -154,11 +152,6 @@ def _documentation(info: OpInfo) -> str:
         lines += ["", "Args:"]
         lines += [f"    {a['name']}: {a['doc']}" for a in info.attrs]
     return "\n".join(lines)
-
-
-def as_numpy_attr(value: Any) -> Any:
-    """NumPy integers and arrays in attributes become plain Python numbers and tuples."""
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 from framework.tensor import Tensor, scalar_like, tensor  # noqa: E402  (Tensor's methods call operators)

@@ -63,8 +63,6 @@ def test_a_whole_training_step_is_one_program_and_equals_eager():
     for i in range(5):
         x = framework.tensor(images(8, seed=i))
         y = framework.tensor(images(8, seed=i)[:, :1])
-        with framework.no_grad():
-            pass
         a = eager(x, y)
         w1.node = v1.node = None
         w1.requires_grad = True
