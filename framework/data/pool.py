@@ -136,6 +136,7 @@ class WorkerPool:
             member.reusable.append(result.block)
 
     def _died(self, member: _Member) -> None:
+        self._raise_last_words(member)
         member.process.join(_GRACE)
         code = member.process.exitcode
         self.close()
@@ -144,6 +145,13 @@ class WorkerPool:
         raise WorkerError(
             f"DataLoader: worker process {member.process.pid} {cause} while it made batches{hint if code == -9 else ''}"
         )
+
+
+    def _raise_last_words(self, member: _Member) -> None:
+        """Take in what a worker said before it ended: the error of one that could not start may still be unread."""
+        with contextlib.suppress(EOFError, OSError):
+            while member.connection.poll():
+                self._accept(member, member.connection.recv())
 
 
 def default_start_method() -> str:

@@ -5,6 +5,7 @@ Messages are small in both directions (a batch travels in a block), so neither s
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import signal
@@ -71,7 +72,8 @@ def main(connection: Connection, worker_init: Callable[[int], None] | None) -> N
         if worker_init is not None:
             worker_init(setup.rank)
     except Exception:
-        connection.send(Result(NOT_STARTED, error=traceback.format_exc()[-_MAX_ERROR:]))
+        with contextlib.suppress(ConnectionError):  # another worker failed first, and the parent has gone
+            connection.send(Result(NOT_STARTED, error=traceback.format_exc()[-_MAX_ERROR:]))
         return
     _Server(connection, recipe).serve()
 

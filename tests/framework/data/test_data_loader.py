@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from multiprocessing.connection import wait
 from pathlib import Path
 
 import cv2
@@ -15,6 +16,8 @@ import numpy as np
 import pytest
 
 from framework.data import DataLoader, sample_rng
+from framework.data.pool import WorkerPool
+from framework.data.recipe import Recipe, Task
 from framework.errors import AttributeValueError, CheckpointError, DataError, WorkerError
 
 ROOT = Path(__file__).parents[3]
@@ -297,6 +300,15 @@ def broken_init(rank):
 def test_a_worker_that_cannot_start_says_why():
     with pytest.raises(WorkerError, match=r"could not start(.|\n)*no licence server"):
         list(make(2, worker_init=broken_init))
+
+
+def test_a_worker_that_ended_before_it_got_a_task_says_why():
+    """The task cannot be sent any more, and what the worker said is still unread."""
+    recipe = Recipe([0], [], [], list, seed=0)
+    pool = WorkerPool(recipe, 1, None, broken_init)
+    wait([member.process.sentinel for member in pool._members])
+    with pytest.raises(WorkerError, match=r"could not start(.|\n)*no licence server"):
+        pool.submit(Task(0, 0, 0, np.array([0])))
 
 
 def test_the_fork_server_imports_ahead_from_any_folder(tmp_path):
