@@ -13,10 +13,9 @@ from framework.autograd import tape
 from framework.errors import PaddockError, TraceError
 from framework.graph import passes
 from framework.graph.ir import Program, Value
+from framework.graph.passes.report import Explanation
 from framework.graph.trace import Trace
 from framework.tensor import Tensor, from_numpy
-
-TRAINING_PASSES = ("fold_constants", "merge_equal_operations", "drop_dead_code", "fuse_activation")
 
 
 class CompiledProgram:
@@ -48,6 +47,10 @@ class CompiledProgram:
         """Where the memory of a run with these inputs goes."""
         plan = self._executable.plan([t._data for t in inputs], [t._data for t in self._states])
         return MemoryReport(self.program, self._numbers, plan)
+
+    def explain(self) -> Explanation:
+        """What each pass matched and nearly matched; print it."""
+        return self.program.explain()
 
     @property
     def plans_made(self) -> int:
@@ -150,6 +153,10 @@ class TracedFunction:
         """The compiled Program for these arguments, for printing, reports and export; does not run it."""
         return self._entry(args)[0].compiled
 
+    def explain(self, *args: Any) -> Explanation:
+        """What each pass matched and nearly matched in the Program for these arguments; does not run it."""
+        return self.program_for(*args).explain()
+
     def _entry(self, args: Sequence[Any]) -> tuple[_Entry, list[Tensor]]:
         leaves: list[Tensor] = []
         structure = _flatten(list(args), leaves)
@@ -195,7 +202,7 @@ class _Entry:
         return all(layer.mode_now() == training for layer, training in self.modes)
 
 
-def program(function: Callable[..., Any] | None = None, *, pass_names: Sequence[str] = TRAINING_PASSES) -> Any:
+def program(function: Callable[..., Any] | None = None, *, pass_names: Sequence[str] = passes.TRAINING_PASSES) -> Any:
     """Makes a function run as a Program: traced at the first call, planned again when input shapes change.
 
     Arguments and results may be Tensors or NumPy arrays in lists, tuples and dicts; other arguments are part of the

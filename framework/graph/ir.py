@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from framework import _core
 
 if TYPE_CHECKING:
+    from framework.graph.passes.report import Explanation, PassReport
     from framework.graph.trace import Trace
     from framework.ops.dispatch import OpInfo
     from framework.tensor import Tensor
@@ -127,6 +128,7 @@ class Program:
         updates: new value of a state after a run, by the state's value.
         shape_reads: where Python read an input-dependent shape while tracing; when not empty, the Program is only
             right for the input shapes it was traced with.
+        reports: what each pass that ran on it found.
     """
 
     def __init__(self) -> None:
@@ -138,6 +140,7 @@ class Program:
         self.results: list[Value] = []
         self.updates: dict[Value, Value] = {}
         self.shape_reads: list[str] = []
+        self.reports: list[PassReport] = []
         self.trace: Trace | None = None
 
     def next_id(self) -> int:
@@ -215,6 +218,12 @@ class Program:
             op.inputs = [new if v is old else v for v in op.inputs]
         self.results = [new if v is old else v for v in self.results]
         self.updates = {s: new if v is old else v for s, v in self.updates.items()}
+
+    def explain(self) -> Explanation:
+        """What each pass matched and nearly matched; print it."""
+        from framework.graph.passes.report import Explanation
+
+        return Explanation(self.reports)
 
     def __str__(self) -> str:
         inputs = ", ".join(_declaration(v) for v in self.inputs)

@@ -1,22 +1,21 @@
-"""Passes: named rewrites of a Program, each in a file of its own, run in a given order.
+"""Passes: named rewrites of a Program, run in a given order that their declarations check.
 
-A pass takes a Program, changes it, and returns a list of lines that say what it matched. Passes never look at sizes:
-shapes may change from call to call.
+A pass is a function `(program, report) -> None` under `@graph_pass(...)`; it changes the Program and notes in its
+report what it matched and what it nearly matched. Passes never look at sizes: shapes may change from call to call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from framework.errors import AttributeValueError
 from framework.graph.ir import Program
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
 from framework.graph.passes.fusion import fold_batch_norm, freeze_states, fuse_activation, fuse_bias
-
-Pass = Callable[[Program], list[str]]
+from framework.graph.passes.report import Explanation, Pass
 
 PASSES: dict[str, Pass] = {
-    p.__name__: p
+    p.name: p
     for p in (
         fold_constants,
         merge_equal_operations,
@@ -28,8 +27,11 @@ PASSES: dict[str, Pass] = {
     )
 }
 
+# For a step that trains.
+TRAINING_PASSES: tuple[str, ...] = ("fold_constants", "merge_equal_operations", "drop_dead_code", "fuse_activation")
+
 # For a model that only runs forward: weights become constants, so that what depends on them alone is computed now.
-INFERENCE_PASSES = (
+INFERENCE_PASSES: tuple[str, ...] = (
     "freeze_states",
     "fold_batch_norm",
     "fold_constants",
@@ -37,19 +39,32 @@ INFERENCE_PASSES = (
     "drop_dead_code",
     "fuse_bias",
     "fuse_activation",
-    "drop_dead_code",
 )
 
 
-def run(program: Program, names: Sequence[str]) -> dict[str, list[str]]:
-    """Runs passes in order and returns what each of them matched.
+def run(program: Program, names: Sequence[str]) -> Explanation:
+    """Runs passes in order; says what they found, which the Program remembers too (`program.explain()`).
 
     Raises:
-        AttributeValueError: a name is not a pass.
+        AttributeValueError: a name is not a pass, or the order is not what a pass declares.
     """
-    report: dict[str, list[str]] = {}
-    for name in names:
+    _check_order(names)
+    reports = [PASSES[name](program) for name in names]
+    program.reports += reports
+    return Explanation(reports)
+
+
+def _check_order(names: Sequence[str]) -> None:
+    for i, name in enumerate(names):
         if name not in PASSES:
             raise AttributeValueError(f"passes: there is no pass '{name}'; there are {', '.join(PASSES)}")
-        report.setdefault(name, []).extend(PASSES[name](program))
-    return report
+        done, to_come, p = names[:i], names[i + 1 :], PASSES[name]
+        for other in p.requires:
+            if other not in done:
+                raise AttributeValueError(f"passes: '{name}' needs '{other}' before it; put that into the list")
+        for other in p.after:
+            if other in to_come and other not in done:
+                raise AttributeValueError(f"passes: '{name}' must run after '{other}'; swap them")
+        for other in p.before:
+            if other in done and other not in to_come:
+                raise AttributeValueError(f"passes: '{name}' must run before '{other}'; swap them")

@@ -6,14 +6,16 @@ from typing import Any
 
 from framework import _core
 from framework.graph.ir import Operation, Program, Value
+from framework.graph.passes.report import PassReport, graph_pass
 
 # Folding must not make a Program larger than the operations it saves: a `full` of a whole image stays an operation.
 MAX_FOLDED_BYTES = 64 << 20
 
 
-def fold_constants(program: Program) -> list[str]:
+@graph_pass(before=("drop_dead_code",))
+def fold_constants(program: Program, report: PassReport) -> None:
     """Computes operations whose inputs are all constants, once and for all."""
-    lines, kept = [], []
+    kept = []
     for op in program.block:
         if not all(v is None or v in program.constants for v in op.inputs):
             kept.append(op)
@@ -23,19 +25,21 @@ def fold_constants(program: Program) -> list[str]:
         arrays = list(out) if op.info.many_outputs else [out]
         if sum(a.nbytes for a in arrays) > MAX_FOLDED_BYTES:
             kept.append(op)
+            report.missed.append(
+                f"{op} not folded: its {sum(a.nbytes for a in arrays)} bytes exceed {MAX_FOLDED_BYTES}"
+            )
             continue
         for value, array in zip(op.outputs, arrays, strict=True):
             value.kind = "constant"
             value.static = True
             program.constants[value] = array
-        lines.append(f"{op} folded")
+        report.match(f"{op} folded")
     program.block.ops = kept
-    return lines
 
 
-def merge_equal_operations(program: Program) -> list[str]:
+@graph_pass()
+def merge_equal_operations(program: Program, report: PassReport) -> None:
     """Keeps the first of operations with the same operator, inputs and attributes (they are all pure)."""
-    lines: list[str] = []
     seen: dict[Any, Operation] = {}
     kept = []
     renamed: dict[Value, Value] = {}
@@ -47,21 +51,20 @@ def merge_equal_operations(program: Program) -> list[str]:
             kept.append(op)
             continue
         renamed.update(zip(op.outputs, first.outputs, strict=True))
-        lines.append(f"{op} equals {first}")
+        report.match(f"{op} equals {first}")
     program.block.ops = kept
     program.results = [renamed.get(v, v) for v in program.results]
     program.updates = {s: renamed.get(v, v) for s, v in program.updates.items()}
-    return lines
 
 
-def drop_dead_code(program: Program) -> list[str]:
+@graph_pass()
+def drop_dead_code(program: Program, report: PassReport) -> None:
     """Drops operations that neither a result nor an update depends on, and states and constants nobody reads."""
     alive: set[Value] = program.kept()
     kept: list[Operation] = []
-    lines = []
     for op in reversed(program.block.ops):
         if alive.isdisjoint(op.outputs):
-            lines.append(f"{op} is not used")
+            report.match(f"{op} is not used")
             continue
         alive.update(v for v in op.inputs if v is not None)
         kept.append(op)
@@ -69,4 +72,3 @@ def drop_dead_code(program: Program) -> list[str]:
     alive.update(program.updates)
     program.states = {v: t for v, t in program.states.items() if v in alive}
     program.constants = {v: a for v, a in program.constants.items() if v in alive}
-    return lines

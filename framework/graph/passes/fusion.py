@@ -2,79 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from framework.graph.ir import Operation, Program, Value
-from framework.ops import dispatch
+from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
+from framework.graph.passes.rewriter import Readers, Rewriter
 
 EPILOGUE_OPERATORS = ("conv2d", "matmul")
 ACTIVATIONS = ("relu", "relu6", "leaky_relu")
 
 
-def freeze_states(program: Program) -> list[str]:
+@graph_pass(before=("fold_constants",))
+def freeze_states(program: Program, report: PassReport) -> None:
     """Turns states that the Program only reads into constants (a copy): for inference and export."""
-    lines = []
     for value, tensor in list(program.states.items()):
         if value in program.updates:
+            report.missed.append(f"{value} {tensor.name or ''} not frozen: the program updates it")
             continue
         program.constants[value] = tensor.detach().array()
         del program.states[value]
         value.kind = "constant"
-        lines.append(f"{value} {tensor.name or ''} frozen")
-    return lines
+        report.match(f"{value} {tensor.name or ''} frozen")
 
 
-class _Rewriter:
-    """Emits operations into a new block while walking the old one."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.users = program.users()
-        self.kept = program.kept()
-        self.ops: list[Operation] = []
-
-    def emit(self, name: str, inputs: list[Value | None], where: str, **attrs: object) -> Value:
-        """Adds an operation with one output before the one at hand."""
-        info = dispatch.OPS[name]
-        op = self.program.make_operation(info, inputs, info.attr_values(attrs), where)
-        self.ops.append(op)
-        return op.outputs[0]
-
-    def single_use(self, value: Value) -> Operation | None:
-        """The only reader of a value that does not leave the Program."""
-        users = self.users.get(value, [])
-        return users[0] if len(users) == 1 and value not in self.kept else None
-
-
-def fold_batch_norm(program: Program) -> list[str]:
+@graph_pass(requires=("freeze_states",), before=("fold_constants", "fuse_activation"))
+def fold_batch_norm(program: Program, report: PassReport) -> None:
     """conv2d -> batch_norm_inference becomes one conv2d with scaled weights and a bias.
 
     weight' = weight * f and bias' = (bias - mean) * f + offset, with f = scale / sqrt(var + eps), per output channel.
     """
-    lines = []
-    rewriter = _Rewriter(program)
-    producers = program.producers()
-    absorbed: dict[Operation, Operation] = {}  # batch norm -> its convolution
-    for op in program.block:
-        if op.name != "batch_norm_inference" or op.inputs[0] not in producers:
-            continue
-        conv = producers[op.inputs[0]]
-        if conv.name == "conv2d" and conv.attr("activation") == "none" and rewriter.single_use(conv.outputs[0]) is op:
-            absorbed[op] = conv
+    rewriter = Rewriter(program)
+    absorbed = _norms_after_convolutions(program, rewriter, report)  # batch norm -> its convolution
     convolutions = set(absorbed.values())
     for op in program.block:
         if op in convolutions:
             continue
         if op in absorbed:
             _emit_folded(rewriter, absorbed[op], op)
-            lines.append(f"{op} folded into {absorbed[op].name} {absorbed[op].outputs[0]}")
+            report.match(f"{op} folded into {name_of(absorbed[op])}{place_of(op)}")
         else:
             rewriter.ops.append(op)
     program.block.ops = rewriter.ops
-    return lines
 
 
-def _emit_folded(rewriter: _Rewriter, conv: Operation, norm: Operation) -> None:
+def _norms_after_convolutions(program: Program, readers: Readers, report: PassReport) -> dict[Operation, Operation]:
+    absorbed: dict[Operation, Operation] = {}
+    producers = program.producers()
+    for op in program.block:
+        conv = producers.get(op.inputs[0]) if op.name == "batch_norm_inference" and op.inputs[0] is not None else None
+        if conv is None or conv.name != "conv2d":
+            continue
+        if conv.attr("activation") != "none":
+            report.miss(chain_of(conv, op), f"the convolution applies {conv.attr('activation')} first")
+        elif readers.only(conv.outputs[0]) is not op:
+            report.miss(chain_of(conv, op), readers.why_not_only(conv.outputs[0], op))
+        else:
+            absorbed[op] = conv
+    return absorbed
+
+
+def _emit_folded(rewriter: Rewriter, conv: Operation, norm: Operation) -> None:
     _, scale, offset, mean, var = norm.inputs
     where = conv.where
     root = rewriter.emit("sqrt", [rewriter.emit("add", [var, _eps(rewriter, norm, var)], where)], where)
@@ -87,52 +74,69 @@ def _emit_folded(rewriter: _Rewriter, conv: Operation, norm: Operation) -> None:
     rewriter.ops.append(Operation(conv.info, [conv.inputs[0], weight, new_bias], norm.outputs, conv.attrs, where))
 
 
-def _eps(rewriter: _Rewriter, norm: Operation, like: Value | None) -> Value:
+def _eps(rewriter: Rewriter, norm: Operation, like: Value | None) -> Value:
     return rewriter.emit("full_like", [like], norm.where, value=norm.attr("eps"))
 
 
-def fuse_bias(program: Program) -> list[str]:
+@graph_pass(before=("fuse_activation",))
+def fuse_bias(program: Program, report: PassReport) -> None:
     """conv2d or matmul without bias -> add of a vector becomes its bias."""
-    return _fuse_follower(program, _as_bias)
+    _fuse_follower(program, report, ("add",), _as_bias)
 
 
-def fuse_activation(program: Program) -> list[str]:
+@graph_pass()
+def fuse_activation(program: Program, report: PassReport) -> None:
     """conv2d or matmul -> relu, relu6 or leaky_relu becomes its epilogue."""
-    return _fuse_follower(program, _as_activation)
+    _fuse_follower(program, report, ACTIVATIONS, _as_activation)
 
 
-def _fuse_follower(program: Program, absorb: Callable[[Operation, Operation], Operation | None]) -> list[str]:
-    """Where `absorb(op, follower)` gives a merged operation, it replaces both at the follower's place."""
-    lines = []
-    rewriter = _Rewriter(program)
+def _fuse_follower(
+    program: Program,
+    report: PassReport,
+    names: Sequence[str],
+    absorb: Callable[[Operation, Operation], Operation | str],
+) -> None:
+    """Where `absorb(op, follower)` gives a merged operation, it replaces both at the follower's place.
+
+    It gives a reason where the two do not fit. A follower is an operation of `names` that reads op's result.
+    """
+    readers = Readers(program)
     merged: dict[Operation, Operation] = {}  # follower -> merged operation
     gone: set[Operation] = set()
     for op in program.block:
-        if op.name not in EPILOGUE_OPERATORS or op.attr("activation") != "none":
+        if op.name not in EPILOGUE_OPERATORS:
             continue
-        follower = rewriter.single_use(op.outputs[0])
-        new = absorb(op, follower) if follower is not None else None
-        if follower is not None and new is not None:
-            merged[follower] = new
-            gone.add(op)
-            lines.append(f"{follower} fused into {op.name} {op.outputs[0]}")
+        y = op.outputs[0]
+        follower = next((f for f in readers.of(y) if f.name in names), None)
+        if follower is None:
+            continue
+        if op.attr("activation") != "none":
+            new: Operation | str = f"it already ends in {op.attr('activation')}"
+        elif readers.only(y) is not follower:
+            new = readers.why_not_only(y, follower)
+        else:
+            new = absorb(op, follower)
+        if isinstance(new, str):
+            report.miss(chain_of(op, follower), new)
+            continue
+        merged[follower] = new
+        gone.add(op)
+        report.match(f"{follower} fused into {name_of(op)}{place_of(follower)}")
     program.block.ops = [merged.get(op, op) for op in program.block if op not in gone]
-    return lines
 
 
-def _as_bias(op: Operation, follower: Operation) -> Operation | None:
-    if follower.name != "add" or op.input("bias") is not None:
-        return None
-    vector = follower.inputs[1] if follower.inputs[0] is op.outputs[0] else follower.inputs[0]
-    # A static vector of the channels' length; anything else may broadcast differently.
-    if vector is None or not vector.static or vector.shape != op.outputs[0].shape[-1:] or len(op.outputs[0].shape) < 2:
-        return None
+def _as_bias(op: Operation, follower: Operation) -> Operation | str:
+    if op.input("bias") is not None:
+        return "it has a bias already"
+    y = op.outputs[0]
+    vector = follower.inputs[1] if follower.inputs[0] is y else follower.inputs[0]
+    if vector is None or not vector.static or vector.shape != y.shape[-1:] or len(y.shape) < 2:
+        # Anything but a static vector of the channels' length may broadcast differently.
+        return f"{vector} is no parameter of shape [{y.shape[-1]}]"
     return Operation(op.info, [*op.inputs[:2], vector], follower.outputs, op.attrs, op.where)
 
 
-def _as_activation(op: Operation, follower: Operation) -> Operation | None:
-    if follower.name not in ACTIVATIONS:
-        return None
+def _as_activation(op: Operation, follower: Operation) -> Operation:
     slope = follower.attr("slope") if follower.name == "leaky_relu" else op.attr("slope")
     attrs = op.with_attrs(activation=follower.name, slope=slope)
     return Operation(op.info, op.inputs, follower.outputs, attrs, op.where)

@@ -63,7 +63,7 @@ def test_bias_and_activation_become_an_epilogue():
     f = lambda x: ops.leaky_relu(ops.matmul(x, w) + bias, slope=0.2)  # noqa: E731
     a, b, before, after, report = before_and_after(f, rows(), ["fuse_bias", "fuse_activation"])
     assert before == ["matmul", "add", "leaky_relu"] and after == ["matmul"]
-    assert len(report["fuse_bias"]) == len(report["fuse_activation"]) == 1
+    assert len(report["fuse_bias"].matched) == len(report["fuse_activation"].matched) == 1
     np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
