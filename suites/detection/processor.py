@@ -28,7 +28,7 @@ class DetectionProcessor(Processor):
 
     def __init__(self, transforms: list[dict[str, Any]], class_names: Sequence[str], min_score: float) -> None:
         self._written = transforms
-        self._transforms: list[Transform] = build_value(transforms, list[Transform])
+        self._transforms: list[Transform] = build_value(transforms, list[Transform], suite="detection")
         self._class_names = tuple(class_names)
         self._min_score = min_score
 

@@ -24,9 +24,10 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
 
 def task_class(suite: str) -> type[Task]:
     """Return the task of a suite; raise ConfigError if there is no such suite."""
-    if suite not in REGISTRY.names("task"):
+    seen = REGISTRY.seen_by(suite)
+    if suite not in seen.names("task"):
         load_suites([suite])
-    found: Any = REGISTRY.get("task", suite)
+    found: Any = seen.get("task", suite)
     return found
 
 

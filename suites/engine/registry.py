@@ -2,16 +2,22 @@
 
 A role is an open string such as ``backbone`` or ``loss``. A registry maps (role, type name) to a class or
 function, whose signature is the schema of its part of a config (see `suites.engine.config`).
+
+Names belong to suites. What `suites.<suite>` registers is seen by configs of that suite alone; what `suites.engine`
+and `suites.vision` register is shared: every suite sees it. So two suites may each have a ``Resize``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import importlib
 import importlib.util
 import inspect
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from framework.errors import ConfigError
@@ -41,61 +47,108 @@ class Role:
     doc: str = ""
 
 
-class Registry:
-    """Maps (role, type name) to a class or function. Programs use `REGISTRY`; tests make their own."""
+@dataclass(frozen=True)
+class _Shelf:
+    """What one suite registered, or what is shared."""
 
-    def __init__(self) -> None:
-        self._roles: dict[str, Role] = {}
-        self._parts: dict[str, dict[str, Callable[..., Any]]] = {}
+    roles: dict[str, Role] = field(default_factory=dict)
+    parts: dict[str, dict[str, Callable[..., Any]]] = field(default_factory=dict)
+
+
+class Registry:
+    """Maps (role, type name) to a class or function. Programs use `REGISTRY`; tests make their own.
+
+    A registry shows what is shared; `seen_by` and `owned_by` give views of the same registry that show more or
+    other.
+    """
+
+    def __init__(self, load_all: Callable[[], None] | None = None) -> None:
+        """Args: `load_all` registers what every suite has, so that an error can say whose a name is."""
+        self._shelves: dict[str | None, _Shelf] = {None: _Shelf()}
+        self._shown: tuple[str | None, ...] = (None,)
+        self._load_all = load_all
+
+    def seen_by(self, suite: str) -> Registry:
+        """What configs of a suite see: what is shared and what the suite registers, now or later."""
+        return self._view((None, suite))
+
+    def owned_by(self, suite: str | None) -> Registry:
+        """What one suite registers itself; with None, what is shared."""
+        return self._view((suite,))
+
+    def suites(self) -> list[str]:
+        """Names of the suites that have registered something, sorted."""
+        return sorted(suite for suite in self._shelves if suite is not None)
 
     def register_role(
-        self, name: str, base: type | None = None, *, supplied: Iterable[str] = (), doc: str = ""
+        self,
+        name: str,
+        base: type | None = None,
+        *,
+        supplied: Iterable[str] = (),
+        doc: str = "",
+        suite: str | None = None,
     ) -> Role:
         """Declare a role. Undeclared roles work too; they have no base class and nothing is supplied.
 
+        Args:
+            name: The role's name.
+            base: see `Role`.
+            supplied: see `Role`.
+            doc: see `Role`.
+            suite: Whose role it is; by default that of the calling module, which may be shared.
+
         Raises:
-            ConfigError: The role or the base class is declared already.
+            ConfigError: The suite sees such a role or a role with this base class already.
         """
-        if name in self._roles:
+        suite = suite or _calling_suite()
+        meeting = self._meeting(suite)
+        known = [role for shelf in meeting for role in shelf.roles.values()]
+        if any(role.name == name for role in known):
             raise ConfigError(f"registry: role '{name}' is declared twice; choose another name")
-        taken = next((r.name for r in self._roles.values() if base is not None and r.base is base), None)
+        taken = next((role.name for role in known if base is not None and role.base is base), None)
         if taken is not None:
             raise ConfigError(
                 f"registry: {getattr(base, '__name__', base)} is the base of role '{taken}' already, "
                 f"so it cannot be the base of role '{name}' too; derive another class"
             )
         role = Role(name, base, tuple(supplied), doc)
-        for part_name, part in self._parts.get(name, {}).items():
-            _require_base(role, part_name, part)
-        self._roles[name] = role
+        for shelf in meeting:
+            for part_name, part in shelf.parts.get(name, {}).items():
+                _require_base(role, part_name, part)
+        self._shelf(suite).roles[name] = role
         return role
 
-    def register(self, role: str, name: str | None = None) -> Callable[[Target], Target]:
+    def register(self, role: str, name: str | None = None, *, suite: str | None = None) -> Callable[[Target], Target]:
         """Decorate a class or function so that a config can name it in slots of `role`.
 
         Args:
             role: Role of the component.
             name: Its type name; the class's or function's own name by default.
+            suite: Whose it is; by default that of the calling module, which may be shared.
 
         Raises:
-            ConfigError: The name is taken in this role, or the class does not derive from the role's base.
+            ConfigError: The suite sees this name in this role already, or the class does not derive from the role's
+                base.
 
         Example:
             >>> @register("backbone")            # doctest: +SKIP
             ... class MobileNetV1(Backbone): ...
         """
+        suite = suite or _calling_suite()
 
         def decorate(target: Target) -> Target:
             part_name = name if name is not None else target.__name__
-            parts = self._parts.setdefault(role, {})
-            if part_name in parts:
-                raise ConfigError(
-                    f"registry: {role} '{part_name}' is registered twice, by {_where(parts[part_name])} "
-                    f"and by {_where(target)}; give one of them another name"
-                )
-            if role in self._roles:
-                _require_base(self._roles[role], part_name, target)
-            parts[part_name] = target
+            for shelf in self._meeting(suite):
+                taken = shelf.parts.get(role, {}).get(part_name)
+                if taken is not None:
+                    raise ConfigError(
+                        f"registry: {role} '{part_name}' is registered twice, by {_where(taken)} "
+                        f"and by {_where(target)}; give one of them another name"
+                    )
+                if role in shelf.roles:
+                    _require_base(shelf.roles[role], part_name, target)
+            self._shelf(suite).parts.setdefault(role, {})[part_name] = target
             return target
 
         return decorate
@@ -106,16 +159,20 @@ class Registry:
         Raises:
             ConfigError: There is none; the message names the nearest and lists all.
         """
-        parts = self._parts.get(role, {})
-        if name in parts:
-            return parts[name]
+        for parts in self._parts(role):
+            if name in parts:
+                return parts[name]
         raise ConfigError(self.missing(role, name))
 
     def missing(self, role: str, name: str) -> str:
-        """Why `name` is no `role`: the nearest name, the role it does fit, and all that this role takes."""
+        """Why `name` is no `role`: whose it is, the nearest name, or the role it does fit; and all that fit."""
         names = self.names(role)
-        elsewhere = [r for r in self.roles() if r != role and name in self._parts.get(r, {})]
-        if elsewhere and nearest(name, names) is None:
+        owners = self._owners(role, name)
+        elsewhere = [r for r in self.roles() if r != role and name in self.names(r)]
+        if owners:
+            whose = f"suite{'s' * (len(owners) > 1)} {' and '.join(repr(owner) for owner in owners)}"
+            text = f"'{name}' is a {role} of {whose}, whose names only configs of that suite see."
+        elif elsewhere and nearest(name, names) is None:
             text = f"'{name}' is a {' and a '.join(elsewhere)}, not a {role}."
         else:
             text = f"no {role} is called '{name}'{did_you_mean(name, names) or '.'}"
@@ -123,36 +180,65 @@ class Registry:
 
     def role(self, name: str) -> Role:
         """The role's declaration, or an empty one if it was never declared."""
-        return self._roles.get(name, Role(name))
+        return next((shelf.roles[name] for shelf in self._visible() if name in shelf.roles), Role(name))
 
     def roles(self) -> list[str]:
         """Names of all roles declared or used, sorted."""
-        return sorted({*self._roles, *self._parts})
+        return sorted({name for shelf in self._visible() for name in (*shelf.roles, *shelf.parts)})
 
     def names(self, role: str) -> list[str]:
         """Type names registered for a role, sorted."""
-        return sorted(self._parts.get(role, {}))
+        return sorted(name for parts in self._parts(role) for name in parts)
 
     def find(self, name: str) -> Iterator[tuple[str, Callable[..., Any]]]:
         """All (role, component) pairs registered as `name`, in whichever role."""
         for role in self.roles():
-            if name in self._parts.get(role, {}):
-                yield role, self._parts[role][name]
+            if name in self.names(role):
+                yield role, self.get(role, name)
 
     def role_of(self, cls: type) -> str | None:
         """The role of a parameter annotated with `cls`: its nearest declared base's, else its own."""
-        bases = {r.base: r.name for r in self._roles.values() if r.base is not None}
+        shelves = self._visible()
+        bases = {role.base: role.name for shelf in shelves for role in shelf.roles.values() if role.base is not None}
         for base in cls.__mro__:
             if base in bases:
                 return bases[base]
-        for role, parts in self._parts.items():
-            if any(part is cls for part in parts.values()):
-                return role
-        return None
+        return next((role for role in self.roles() if self.is_registered(role, cls)), None)
 
     def is_registered(self, role: str, target: object) -> bool:
         """Whether exactly this class or function can be named in slots of `role`."""
-        return any(part is target for part in self._parts.get(role, {}).values())
+        return any(part is target for parts in self._parts(role) for part in parts.values())
+
+    def _view(self, shown: tuple[str | None, ...]) -> Registry:
+        view = copy.copy(self)
+        view._shown = shown
+        return view
+
+    def _shelf(self, suite: str | None) -> _Shelf:
+        return self._shelves.setdefault(suite, _Shelf())
+
+    def _visible(self) -> list[_Shelf]:
+        return [self._shelves[suite] for suite in self._shown if suite in self._shelves]
+
+    def _meeting(self, suite: str | None) -> list[_Shelf]:
+        """The shelves that some config sees together with what `suite` registers."""
+        return list(self._shelves.values()) if suite is None else [self._shelf(None), self._shelf(suite)]
+
+    def _parts(self, role: str) -> list[dict[str, Callable[..., Any]]]:
+        return [shelf.parts[role] for shelf in self._visible() if role in shelf.parts]
+
+    def _owners(self, role: str, name: str) -> list[str]:
+        """The suites that register `name` for `role`."""
+        if self._load_all is not None:
+            self._load_all()
+        return [suite for suite in self.suites() if name in self._shelves[suite].parts.get(role, {})]
+
+
+def _calling_suite() -> str | None:
+    """The suite of the module that called `register` or `register_role`; None if it is none or shared."""
+    package, _, rest = str(sys._getframe(2).f_globals.get("__name__", "")).partition(".")
+    suite = rest.partition(".")[0]
+    return suite if package == "suites" and suite and suite not in _SHARED_PACKAGES else None
 
 
 def _where(target: Callable[..., Any]) -> str:
@@ -165,11 +251,6 @@ def _require_base(role: Role, name: str, target: Callable[..., Any]) -> None:
             f"registry: {role.name} '{name}' ({_where(target)}) must derive from {_where(role.base)}, "
             f"the base class of role '{role.name}'"
         )
-
-
-REGISTRY = Registry()
-register = REGISTRY.register
-register_role = REGISTRY.register_role
 
 
 def suite_names() -> list[str]:
@@ -197,3 +278,14 @@ def load_suites(names: Iterable[str]) -> None:
         importlib.import_module(f"suites.{name}")
         if importlib.util.find_spec(f"suites.{name}.parts") is not None:
             importlib.import_module(f"suites.{name}.parts")
+
+
+def _load_all_suites() -> None:
+    for name in suite_names():
+        with contextlib.suppress(ImportError):  # of a library that only this suite needs
+            load_suites([name])
+
+
+REGISTRY = Registry(_load_all_suites)
+register = REGISTRY.register
+register_role = REGISTRY.register_role

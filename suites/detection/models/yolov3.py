@@ -34,13 +34,11 @@ class Head(nn.Layer):
     """Neck maps to raw predictions, to losses, and to detections."""
 
 
-register_role("detection_neck", Neck, supplied=("in_channels",), doc="Feature maps to feature maps.")
-register_role(
-    "detection_head", Head, supplied=("in_channels", "strides"), doc="Feature maps to predictions and losses."
-)
+register_role("neck", Neck, supplied=("in_channels",), doc="Feature maps to feature maps.")
+register_role("head", Head, supplied=("in_channels", "strides"), doc="Feature maps to predictions and losses.")
 
 
-@register("detection_neck")
+@register("neck")
 class YOLOv3Neck(Neck):
     """From the coarsest level up: five convolutions give a route; half of it, doubled in size, joins the next level.
 
@@ -110,7 +108,7 @@ class _ObjectBias:
         return bias.reshape(-1)
 
 
-@register("detection_head")
+@register("head")
 class YOLOv3Head(Head):
     """A 3x3 convolution and a 1x1 one for each level; A anchors a cell, 5 + K numbers each.
 

@@ -162,7 +162,12 @@ class Config:
         return slot, node, at
 
     def _root_slot(self) -> Component:
-        return Component("config", self._registry, key="suite")
+        return Component("config", self._seen(), key="suite")
+
+    def _seen(self) -> Registry:
+        """What the config's suite sees of the registry."""
+        assert isinstance(self.root.value, dict)
+        return self._registry.seen_by(str(self.root.value["suite"].value))
 
     def _suite_problems(self) -> list[Problem]:
         """What is wrong with the `suite` key, after loading the parts of the suite that it names."""
@@ -172,14 +177,14 @@ class Config:
         if node is None:
             text = f"needs 'suite', which says whose parts it uses; one of: {listing(known)}"
             return [Problem(Origin(self.source), (), text)]
-        if node.value in self._registry.names("config"):
+        if node.value in self._seen().names("config"):
             return []
         if not isinstance(node.value, str) or node.value not in known:
             near = did_you_mean(str(node.value), known) or "."
             text = f"no suite is called {node.value!r}{near} Suites: {listing(known)}"
             return [Problem(node.origin, ("suite",), text)]
         load_suites([node.value])
-        if node.value not in self._registry.names("config"):
+        if node.value not in self._seen().names("config"):
             text = f"suite '{node.value}' registers no config class (role 'config') to check this file with"
             return [Problem(node.origin, ("suite",), text)]
         return []
@@ -220,13 +225,23 @@ def load_config(
     return config
 
 
-def build_value(value: Any, hint: Any, *, registry: Registry = REGISTRY, **supplied: Any) -> Any:
-    """Build plain data as an argument with this type hint: ``build_value({"type": "Resize"}, Transform)``.
+def build_value(
+    value: Any, hint: Any, *, suite: str | None = None, registry: Registry = REGISTRY, **supplied: Any
+) -> Any:
+    """Build plain data as an argument with this type hint: ``build_value({"type": "DarkNet53"}, Backbone)``.
+
+    Args:
+        value: Plain dicts, lists and scalars.
+        hint: What they are to be.
+        suite: Whose components may be named besides the shared ones.
+        registry: Where types are looked up.
+        supplied: Arguments that code gives to the component.
 
     Raises:
         ConfigError: The data does not fit.
     """
-    return build_node(slot_of(hint, registry), from_plain(value, Origin("value from code")), (), **supplied)
+    seen = registry if suite is None else registry.seen_by(suite)
+    return build_node(slot_of(hint, seen), from_plain(value, Origin("value from code")), (), **supplied)
 
 
 def build_node(slot: Slot, node: Node, path: Path, **supplied: Any) -> Any:

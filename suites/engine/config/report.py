@@ -23,35 +23,43 @@ _WIDTH = 110
 
 
 def list_text(registry: Registry, role: str | None = None) -> str:
-    """All roles, or one, each with its components and the first line of their documentation.
+    """All roles, or one, each with its components and the first line of their documentation; suite by suite.
 
     Raises:
         ConfigError: There is no such role.
     """
-    if role is not None and role not in registry.roles():
-        near = did_you_mean(role, registry.roles()) or "."
-        raise ConfigError(f"no role is called '{role}'{near} Roles: {', '.join(registry.roles())}")
+    roles = sorted({name for suite in _owners(registry) for name in registry.owned_by(suite).roles()})
+    if role is not None and role not in roles:
+        near = did_you_mean(role, roles) or "."
+        raise ConfigError(f"no role is called '{role}'{near} Roles: {', '.join(roles)}")
     blocks = []
-    for name in registry.roles() if role is None else [role]:
-        doc = registry.role(name).doc
-        lines = [f"{name}: {doc}" if doc else name]
-        lines += [_entry(part, registry.get(name, part)) for part in registry.names(name)] or ["  (none)"]
-        blocks.append("\n".join(lines))
+    for suite in _owners(registry):
+        own = registry.owned_by(suite)
+        for name in own.roles():
+            if role in (None, name):
+                doc = _seen(registry, suite).role(name).doc
+                lines = [f"{_of(name, suite)}: {doc}" if doc else _of(name, suite)]
+                lines += [_entry(part, own.get(name, part)) for part in own.names(name)] or ["  (none)"]
+                blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
 
 def help_text(registry: Registry, name: str) -> str:
-    """What a component takes: each argument with its type, default and documentation.
+    """What a component takes: each argument with its type, default and documentation; of every suite that has it.
 
     Raises:
         ConfigError: Nothing is registered as `name`; the message names the nearest.
     """
-    found = list(registry.find(name))
+    owned = {suite: registry.owned_by(suite) for suite in _owners(registry)}
+    found = [(suite, role, target) for suite, own in owned.items() for role, target in own.find(name)]
     if not found:
-        known = [part for role in registry.roles() for part in registry.names(role)]
+        known = [part for own in owned.values() for role in own.roles() for part in own.names(role)]
         near = did_you_mean(name, known) or "."
         raise ConfigError(f"no component is called '{name}'{near} `list` shows all")
-    return "\n\n".join(_component_help(registry, role, name, target) for role, target in found)
+    return "\n\n".join(
+        _component_help(_seen(registry, suite), role, f"{name} ({_of(role, suite)})", target)
+        for suite, role, target in found
+    )
 
 
 def explain_text(config: Config, path: str) -> str:
@@ -93,13 +101,26 @@ def diff_lines(first: Config, second: Config) -> list[str]:
     return lines
 
 
+def _owners(registry: Registry) -> list[str | None]:
+    """None for what is shared, then the suites."""
+    return [None, *registry.suites()]
+
+
+def _seen(registry: Registry, suite: str | None) -> Registry:
+    return registry if suite is None else registry.seen_by(suite)
+
+
+def _of(role: str, suite: str | None) -> str:
+    return role if suite is None else f"{role} of {suite}"
+
+
 def _entry(name: str, target: Callable[..., Any]) -> str:
     return f"  {name:<24} {signature_of(target).summary}".rstrip()
 
 
-def _component_help(registry: Registry, role: str, name: str, target: Callable[..., Any]) -> str:
+def _component_help(registry: Registry, role: str, title: str, target: Callable[..., Any]) -> str:
     signature = signature_of(target)
-    lines = [f"{name} ({role}), {target.__module__}.{target.__qualname__}"]
+    lines = [f"{title}, {target.__module__}.{target.__qualname__}"]
     if signature.summary:
         lines.append(f"  {signature.summary}")
     supplied = registry.role(role).supplied

@@ -12,6 +12,7 @@ from suites.engine.registry import REGISTRY
 from tests.suites.detection.transforms.helpers import painted
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "detection_data.md").read_text()
+COMPONENTS = REGISTRY.seen_by("detection")
 
 
 def blocks(kind):
@@ -23,13 +24,13 @@ def test_every_dataset_line_names_a_type_and_arguments_it_takes():
     assert len(lines) == 5
     for line in lines:
         spec = yaml.safe_load(line)["dataset"]
-        taken = signature_of(REGISTRY.get("dataset", spec.pop("type"))).parameters
+        taken = signature_of(COMPONENTS.get("dataset", spec.pop("type"))).parameters
         assert set(spec) <= set(taken)
 
 
 def test_every_transform_in_the_table_is_registered():
     table = TEXT.split("## Transforms")[1].split("A transform of your own")[0]
-    known = {*REGISTRY.names("transform"), *REGISTRY.names("batch_transform")}
+    known = {*COMPONENTS.names("transform"), *COMPONENTS.names("batch_transform")}
     named = set(re.findall(r"`([A-Z]\w+)`", table))
     assert named <= known and len(named) >= 13
 

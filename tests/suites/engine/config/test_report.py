@@ -5,7 +5,7 @@ import pytest
 from framework.errors import ConfigError
 from suites.engine.config.report import diff_lines, explain_text, help_text, list_text
 from suites.engine.config.signatures import parse_arguments
-from tests.suites.engine.config.world import GOOD
+from tests.suites.engine.config.world import GOOD, PlainNeck
 
 
 def test_list_shows_roles_components_and_their_first_line(registry):
@@ -39,6 +39,12 @@ def test_help_shows_what_fits_a_slot_what_code_supplies_and_nested_sections(regi
     assert "  data: a mapping (Data)\n      num_classes: int" in text
     assert "          batch_size: int = 8\n              Images a step." in text
     assert help_text(registry, "Crop").endswith("takes no arguments")
+
+
+def test_components_of_a_suite_are_listed_and_explained_as_the_suites_own(registry):
+    registry.register("neck", "Pyramid", suite="other")(PlainNeck)
+    assert list_text(registry, "neck").endswith("\n\nneck of other\n  Pyramid")
+    assert help_text(registry, "Pyramid").startswith("Pyramid (neck of other), tests.suites.engine.config.world.")
 
 
 def test_help_on_something_unknown_names_the_nearest(registry):
