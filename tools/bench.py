@@ -21,21 +21,26 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from framework import Tensor
+    from framework.nn import Layer
     from suites.vision.backbones import Backbone
 
 Step = Callable[[], Any]
 
 
-def yolov3(backbone: Callable[[], Backbone]) -> Any:
-    """YOLOv3 for COCO's 80 classes: three levels of 3 * (5 + 80) channels."""
-    from suites.detection.models.yolov3 import YOLOv3, YOLOv3Head
-    from suites.engine.config import Factory
+def training(
+    make_model: Callable[[], Layer],
+    shape: tuple[int, ...],
+    draw_target: Callable[[np.random.Generator, tuple[int, ...]], np.ndarray],
+    loss: Callable[[Tensor, Tensor], Tensor],
+) -> tuple[Step, int]:
+    """A training step with fixed random inputs of `shape` [N, ...] and targets, and N.
 
-    return YOLOv3(backbone(), head=Factory.of(YOLOv3Head, num_classes=80))
-
-
-def training(make_backbone: Callable[[], Backbone], shape: tuple[int, ...]) -> tuple[Step, int]:
-    """A training step on one batch of `shape` [N, H, W, 3], and N; the loss is dense, with fixed targets."""
+    For each output of the model, `draw_target` gives a target by the output's shape; the step minimises the sum of the
+    means of `loss(output, target)`.
+    """
     import numpy as np
 
     from framework import from_numpy, no_grad, ops, program
@@ -43,34 +48,34 @@ def training(make_backbone: Callable[[], Backbone], shape: tuple[int, ...]) -> t
     from framework.optim import Momentum
 
     rng = np.random.default_rng(0)
-    model = yolov3(make_backbone)
+    model = make_model()
     init.initialize(model, 0)
     images = from_numpy(rng.standard_normal(shape, np.float32))
     with no_grad():
-        targets = [from_numpy(rng.random(y.shape, np.float32)) for y in model(images)]
+        targets = [from_numpy(draw_target(rng, y.shape)) for y in _listed(model(images))]
     optimizer = Momentum(model.named_parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4, decay_vectors=True)
 
     @program
     def step(x: Any, ts: Any) -> Any:
-        terms = [ops.mean(ops.sigmoid_cross_entropy(y, t)) for y, t in zip(model(x), ts, strict=True)]
-        loss = terms[0] + terms[1] + terms[2]
+        first, *more = [ops.mean(loss(y, t)) for y, t in zip(_listed(model(x)), ts, strict=True)]
+        total = sum(more, start=first)
         optimizer.zero_grad()
-        loss.backward()
+        total.backward()
         optimizer.step()
-        return loss
+        return total
 
     return lambda: step(images, targets), shape[0]
 
 
-def inference(make_backbone: Callable[[], Backbone], shape: tuple[int, ...]) -> tuple[Step, int]:
-    """The raw predictions of one batch of `shape` [N, H, W, 3], and N."""
+def inference(make_model: Callable[[], Layer], shape: tuple[int, ...]) -> tuple[Step, int]:
+    """The model's outputs for one batch of `shape` [N, ...], and N."""
     import numpy as np
 
     from framework import from_numpy, no_grad, program
     from framework.graph.passes import INFERENCE_PASSES
     from framework.nn import init
 
-    model = yolov3(make_backbone)
+    model = make_model()
     init.initialize(model, 0)
     model.eval()
     images = from_numpy(np.random.default_rng(0).standard_normal(shape, np.float32))
@@ -83,24 +88,71 @@ def inference(make_backbone: Callable[[], Backbone], shape: tuple[int, ...]) -> 
     return step, shape[0]
 
 
-def mobilenet() -> Backbone:
-    """MobileNetV1 at full width."""
+def _listed(outputs: Any) -> list[Any]:
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+def dense(make_model: Callable[[], Layer], shape: tuple[int, ...]) -> tuple[Step, int]:
+    """Training on a number in [0, 1) for every number given out, by sigmoid cross entropy."""
+    import numpy as np
+
+    from framework import ops
+
+    return training(make_model, shape, lambda rng, y: rng.random(y, np.float32), ops.sigmoid_cross_entropy)
+
+
+def labelled(make_model: Callable[[], Layer], shape: tuple[int, ...]) -> tuple[Step, int]:
+    """Training on a class for every position of the output [..., K], by softmax cross entropy."""
+    from framework import ops
+
+    return training(make_model, shape, lambda rng, y: rng.integers(0, y[-1], y[:-1]), ops.cross_entropy)
+
+
+def yolov3(backbone: Callable[[], Backbone]) -> Layer:
+    """YOLOv3 for COCO's 80 classes: three levels of 3 * (5 + 80) channels."""
+    from suites.detection.models.yolov3 import YOLOv3, YOLOv3Head
+    from suites.engine.config import Factory
+
+    return YOLOv3(backbone(), head=Factory.of(YOLOv3Head, num_classes=80))
+
+
+def yolov3_mobilenet() -> Layer:
+    """YOLOv3 on MobileNetV1 at full width."""
     from suites.vision.backbones import MobileNetV1
 
-    return MobileNetV1()
+    return yolov3(MobileNetV1)
 
 
-def darknet() -> Backbone:
-    """DarkNet-53."""
+def yolov3_darknet() -> Layer:
+    """YOLOv3 on DarkNet-53."""
     from suites.vision.backbones import DarkNet53
 
-    return DarkNet53()
+    return yolov3(DarkNet53)
+
+
+def resnet50() -> Layer:
+    """ResNet-50 with ImageNet's 1,000 classes."""
+    from suites.classification.models.classifier import ImageClassifier
+    from suites.vision.backbones import ResNet
+
+    return ImageClassifier(ResNet(50, out_strides=(32,)), num_classes=1000)
+
+
+def tsn_resnet50() -> Layer:
+    """TSN on ResNet-50 with Kinetics-400's classes."""
+    from suites.video.models.tsn import TSN
+    from suites.vision.backbones import ResNet
+
+    return TSN(ResNet(50, out_strides=(32,)), num_classes=400)
 
 
 CASES: dict[str, Callable[[], tuple[Step, int]]] = {
-    "yolov3_mobilenetv1_train_b8_320": lambda: training(mobilenet, (8, 320, 320, 3)),
-    "yolov3_darknet53_train_b4_320": lambda: training(darknet, (4, 320, 320, 3)),
-    "yolov3_darknet53_infer_b1_416": lambda: inference(darknet, (1, 416, 416, 3)),
+    "resnet50_train_b8_224": lambda: labelled(resnet50, (8, 224, 224, 3)),
+    "resnet50_infer_b1_224": lambda: inference(resnet50, (1, 224, 224, 3)),
+    "yolov3_mobilenetv1_train_b8_320": lambda: dense(yolov3_mobilenet, (8, 320, 320, 3)),
+    "yolov3_darknet53_train_b4_320": lambda: dense(yolov3_darknet, (4, 320, 320, 3)),
+    "yolov3_darknet53_infer_b1_416": lambda: inference(yolov3_darknet, (1, 416, 416, 3)),
+    "tsn_resnet50_train_b2_t4_224": lambda: labelled(tsn_resnet50, (2, 4, 224, 224, 3)),
 }
 
 
@@ -118,7 +170,7 @@ def measure(case: str, seconds: float) -> dict[str, Any]:
     median = statistics.median(times)
     return {
         "case": case,
-        "unit": "images/s",
+        "unit": "clips/s" if case.startswith("tsn") else "images/s",
         "rate": round(items / median, 3),
         "step_ms": round(median * 1e3, 2),
         "steps": len(times),

@@ -146,7 +146,6 @@ class WorkerPool:
             f"DataLoader: worker process {member.process.pid} {cause} while it made batches{hint if code == -9 else ''}"
         )
 
-
     def _raise_last_words(self, member: _Member) -> None:
         """Take in what a worker said before it ended: the error of one that could not start may still be unread."""
         with contextlib.suppress(EOFError, OSError):

@@ -1,0 +1,1 @@
+"""Video classification: one label a clip."""

@@ -1,0 +1,1 @@
+"""Video classifiers, one file a family."""
