@@ -58,7 +58,7 @@ class CompiledProgram:
         return self._executable.plans_made
 
     def forget_plans(self) -> None:
-        """Drops all plans, so that the next run plans anew."""
+        """Drops all plans, and what kernels prepared from constants; the next run makes both anew."""
         self._executable.forget_plans()
 
     def _with_line(self, e: PaddockError) -> PaddockError:

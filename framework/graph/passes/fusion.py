@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from framework import _core
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
 from framework.graph.passes.rewriter import Readers, Rewriter
@@ -19,7 +20,7 @@ def freeze_states(program: Program, report: PassReport) -> None:
         if value in program.updates:
             report.missed.append(f"{value} {tensor.name or ''} not frozen: the program updates it")
             continue
-        program.constants[value] = tensor.detach().array()
+        program.constants[value] = _core.call(dispatch.OPS["copy"].native, (tensor.array(),), ())
         del program.states[value]
         value.kind = "constant"
         report.match(f"{value} {tensor.name or ''} frozen")

@@ -34,21 +34,22 @@ ConvAlgorithm conv2d_algorithm(const ConvGeometry& g, ConvPass pass, int element
 
 template <class T>
 void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue,
-                    ConvAlgorithm algorithm) {
-  if (is_depthwise(g)) return depthwise_forward(g, x, w, y, epilogue);
+                    ConvAlgorithm algorithm, const Prepared& prepared) {
+  if (is_depthwise(g)) return depthwise_forward(g, x, w, y, epilogue, prepared);
   if constexpr (std::is_same_v<T, float>)
     if (conv2d_algorithm(g, ConvPass::kForward, sizeof(T), algorithm) == ConvAlgorithm::kWinograd)
       return winograd_forward(g, x, w, y, epilogue);
-  direct_forward(g, x, w, y, epilogue);
+  direct_forward(g, x, w, y, epilogue, prepared);
 }
 
 template <class T>
-void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, ConvAlgorithm algorithm) {
-  if (is_depthwise(g)) return depthwise_grad_input(g, dy, w, dx);
+void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, ConvAlgorithm algorithm,
+                       const Prepared& prepared) {
+  if (is_depthwise(g)) return depthwise_grad_input(g, dy, w, dx, prepared);
   if constexpr (std::is_same_v<T, float>)
     if (conv2d_algorithm(g, ConvPass::kGradInput, sizeof(T), algorithm) == ConvAlgorithm::kWinograd)
       return winograd_grad_input(g, dy, w, dx);
-  direct_grad_input(g, dy, w, dx);
+  direct_grad_input(g, dy, w, dx, prepared);
 }
 
 template <class T>
@@ -61,8 +62,9 @@ void conv2d_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw, C
 }
 
 #define PADDOCK_INSTANTIATE(T)                                                                                     \
-  template void conv2d_forward<T>(const ConvGeometry&, const T*, const T*, T*, const Epilogue<T>&, ConvAlgorithm); \
-  template void conv2d_grad_input<T>(const ConvGeometry&, const T*, const T*, T*, ConvAlgorithm);                  \
+  template void conv2d_forward<T>(const ConvGeometry&, const T*, const T*, T*, const Epilogue<T>&, ConvAlgorithm,  \
+                                  const Prepared&);                                                                \
+  template void conv2d_grad_input<T>(const ConvGeometry&, const T*, const T*, T*, ConvAlgorithm, const Prepared&); \
   template void conv2d_grad_weight<T>(const ConvGeometry&, const T*, const T*, T*, ConvAlgorithm);
 PADDOCK_INSTANTIATE(float)
 PADDOCK_INSTANTIATE(double)

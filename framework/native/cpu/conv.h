@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cpu/gemm.h"
+#include "op/prepared.h"
 
 namespace paddock::cpu {
 
@@ -25,15 +26,15 @@ enum class ConvPass { kForward, kGradInput, kGradWeight };
 ConvAlgorithm conv2d_algorithm(const ConvGeometry& g, ConvPass pass, int element_size,
                                ConvAlgorithm wanted = ConvAlgorithm::kAuto);
 
-// y = activation(conv(x, w) + bias + residual).
+// y = activation(conv(x, w) + bias + residual). `prepared`, here and below, keeps what is derived from w.
 template <class T>
 void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue = {},
-                    ConvAlgorithm algorithm = ConvAlgorithm::kAuto);
+                    ConvAlgorithm algorithm = ConvAlgorithm::kAuto, const Prepared& prepared = {});
 
 // dx [N, H, W, C] of dy [N, P, Q, K].
 template <class T>
 void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx,
-                       ConvAlgorithm algorithm = ConvAlgorithm::kAuto);
+                       ConvAlgorithm algorithm = ConvAlgorithm::kAuto, const Prepared& prepared = {});
 
 // dw [K, R, S, C / groups] of x and dy.
 template <class T>

@@ -15,9 +15,12 @@ constexpr int64_t kTaskOperations = 1 << 17;  // multiply-adds of a task
 
 // weights [C, taps] -> [taps, C], so that a tap's channels are contiguous.
 template <class T>
-void tap_major(const T* w, int64_t C, int64_t taps, T* out) {
-  for (int64_t c = 0; c < C; ++c)
-    for (int64_t t = 0; t < taps; ++t) out[t * C + c] = w[c * taps + t];
+std::shared_ptr<Storage> tap_major(const T* w, int64_t C, int64_t taps, const Prepared& prepared) {
+  return prepared.block("depthwise taps", C * taps * static_cast<int64_t>(sizeof(T)), [&](void* block) {
+    T* out = static_cast<T*>(block);
+    for (int64_t c = 0; c < C; ++c)
+      for (int64_t t = 0; t < taps; ++t) out[t * C + c] = w[c * taps + t];
+  });
 }
 
 // A tap of one grid row: its source pixel for column 0, its shift along the row, its weights.
@@ -212,17 +215,17 @@ class DepthwiseWeightRow {
 }  // namespace
 
 template <class T>
-void depthwise_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue) {
-  const Scratch weights(g.C * g.R * g.S * sizeof(T));
-  tap_major(w, g.C, g.R * g.S, weights.as<T>());
-  convolve_depthwise(forward_grid(g), x, weights.as<T>(), y, epilogue);
+void depthwise_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue,
+                       const Prepared& prepared) {
+  const auto weights = tap_major(w, g.C, g.R * g.S, prepared);
+  convolve_depthwise(forward_grid(g), x, static_cast<const T*>(weights->data()), y, epilogue);
 }
 
 template <class T>
-void depthwise_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx) {
-  const Scratch weights(g.C * g.R * g.S * sizeof(T));
-  tap_major(w, g.C, g.R * g.S, weights.as<T>());
-  for (const Grid& grid : grad_input_grids(g)) convolve_depthwise(grid, dy, weights.as<T>(), dx, {});
+void depthwise_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, const Prepared& prepared) {
+  const auto weights = tap_major(w, g.C, g.R * g.S, prepared);
+  for (const Grid& grid : grad_input_grids(g))
+    convolve_depthwise(grid, dy, static_cast<const T*>(weights->data()), dx, {});
 }
 
 template <class T>
@@ -249,8 +252,9 @@ void depthwise_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw
 }
 
 #define PADDOCK_INSTANTIATE(T)                                                                         \
-  template void depthwise_forward<T>(const ConvGeometry&, const T*, const T*, T*, const Epilogue<T>&); \
-  template void depthwise_grad_input<T>(const ConvGeometry&, const T*, const T*, T*);                  \
+  template void depthwise_forward<T>(const ConvGeometry&, const T*, const T*, T*, const Epilogue<T>&,  \
+                                     const Prepared&);                                                 \
+  template void depthwise_grad_input<T>(const ConvGeometry&, const T*, const T*, T*, const Prepared&); \
   template void depthwise_grad_weight<T>(const ConvGeometry&, const T*, const T*, T*);
 PADDOCK_INSTANTIATE(float)
 PADDOCK_INSTANTIATE(double)

@@ -197,37 +197,51 @@ void pack_for_grad_input(const ConvGeometry& g, const Grid& grid, const T* w, T*
   });
 }
 
+// The packed weights of all groups, `size` elements each.
+template <class T>
+std::shared_ptr<Storage> packed_groups(const Prepared& prepared, std::string_view form, int64_t groups, int64_t size,
+                                       FunctionRef<void(int64_t group, T* panels)> pack) {
+  return prepared.block(form, groups * size * static_cast<int64_t>(sizeof(T)), [&](void* block) {
+    for (int64_t i = 0; i < groups; ++i) pack(i, static_cast<T*>(block) + i * size);
+  });
+}
+
 }  // namespace
 
 template <class T>
-void direct_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue) {
+void direct_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue,
+                    const Prepared& prepared) {
   const Grid grid = forward_grid(g);
   const int64_t C = g.C / g.groups, K = g.K / g.groups, depth = g.R * g.S * C;
-  Scratch packed(packed_size<T>(depth, K) * sizeof(T));
+  const int64_t size = packed_size<T>(depth, K);
+  const auto packed = packed_groups<T>(prepared, "forward panels", g.groups, size, [&](int64_t i, T* panels) {
+    pack_all(true, w + i * K * depth, depth, depth, K, panels);
+  });
   for (int64_t i = 0; i < g.groups; ++i) {
-    pack_all(true, w + i * K * depth, depth, depth, K, packed.as<T>());
     Epilogue<T> e = epilogue;
     if (e.bias) e.bias += i * K;
-    convolve(grid, x + i * C, C, y + i * K, K, packed.as<T>(), e, e.residual ? e.residual - y : 0);
+    convolve(grid, x + i * C, C, y + i * K, K, static_cast<const T*>(packed->data()) + i * size, e,
+             e.residual ? e.residual - y : 0);
   }
 }
 
 template <class T>
-void direct_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx) {
+void direct_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, const Prepared& prepared) {
   const int64_t C = g.C / g.groups, K = g.K / g.groups;
   for (const Grid& grid : grad_input_grids(g)) {
-    const int64_t taps = static_cast<int64_t>(grid.taps.size());
-    Scratch packed(std::max<int64_t>(1, packed_size<T>(taps * K, C)) * sizeof(T));
-    for (int64_t i = 0; i < g.groups; ++i) {
-      pack_for_grad_input(g, grid, w + i * K * g.R * g.S * C, packed.as<T>());
-      convolve(grid, dy + i * K, K, dx + i * C, C, packed.as<T>(), {}, 0);
-    }
+    const int64_t size = packed_size<T>(static_cast<int64_t>(grid.taps.size()) * K, C);
+    const std::string form = cat("gradient panels of phase ", grid.out_h, ", ", grid.out_w);
+    const auto packed = packed_groups<T>(prepared, form, g.groups, size, [&](int64_t i, T* panels) {
+      pack_for_grad_input(g, grid, w + i * K * g.R * g.S * C, panels);
+    });
+    for (int64_t i = 0; i < g.groups; ++i)
+      convolve(grid, dy + i * K, K, dx + i * C, C, static_cast<const T*>(packed->data()) + i * size, {}, 0);
   }
 }
 
-#define PADDOCK_INSTANTIATE(T)                                                                      \
-  template void direct_forward<T>(const ConvGeometry&, const T*, const T*, T*, const Epilogue<T>&); \
-  template void direct_grad_input<T>(const ConvGeometry&, const T*, const T*, T*);
+#define PADDOCK_INSTANTIATE(T)                                                                                       \
+  template void direct_forward<T>(const ConvGeometry&, const T*, const T*, T*, const Epilogue<T>&, const Prepared&); \
+  template void direct_grad_input<T>(const ConvGeometry&, const T*, const T*, T*, const Prepared&);
 PADDOCK_INSTANTIATE(float)
 PADDOCK_INSTANTIATE(double)
 #undef PADDOCK_INSTANTIATE

@@ -50,17 +50,19 @@ inline bool is_depthwise(const ConvGeometry& g) { return g.groups == g.C && g.K 
 
 // The direct algorithm for any geometry.
 template <class T>
-void direct_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue);
+void direct_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue,
+                    const Prepared& prepared);
 template <class T>
-void direct_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx);
+void direct_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, const Prepared& prepared);
 template <class T>
 void direct_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw);
 
 // The depthwise kernels (one channel a group, multiplier 1).
 template <class T>
-void depthwise_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue);
+void depthwise_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue,
+                       const Prepared& prepared);
 template <class T>
-void depthwise_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx);
+void depthwise_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, const Prepared& prepared);
 template <class T>
 void depthwise_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw);
 

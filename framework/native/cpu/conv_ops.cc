@@ -33,7 +33,7 @@ PADDOCK_CPU_KERNEL(conv2d) {
     epilogue.bias = c.maybe<T>("bias");
     epilogue.activation = static_cast<Activation>(activation_choice(c));
     epilogue.slope = c.attr<T>("slope");
-    conv2d_forward<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), epilogue, algorithm(c));
+    conv2d_forward<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), epilogue, algorithm(c), c.prepared("weight"));
   });
 }
 
@@ -43,7 +43,7 @@ PADDOCK_CPU_KERNEL(conv2d_grad_input) {
   const ConvGeometry g = geometry(c, dx.shape(), weight.shape(), dy.shape());
   dispatch_float(dx.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    conv2d_grad_input<T>(g, dy.data<T>(), weight.data<T>(), dx.data<T>(), algorithm(c));
+    conv2d_grad_input<T>(g, dy.data<T>(), weight.data<T>(), dx.data<T>(), algorithm(c), c.prepared("weight"));
   });
 }
 
@@ -63,7 +63,7 @@ PADDOCK_CPU_KERNEL(conv2d_transpose) {
   const ConvGeometry g = geometry(c, y.shape(), weight.shape(), x.shape());
   dispatch_float(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    conv2d_grad_input<T>(g, x.data<T>(), weight.data<T>(), y.data<T>());
+    conv2d_grad_input<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), ConvAlgorithm::kAuto, c.prepared("weight"));
     const T* bias = c.maybe<T>("bias");
     if (!bias) return;
     T* out = y.data<T>();

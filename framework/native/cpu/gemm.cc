@@ -26,20 +26,22 @@ struct Product {
   T* C;
   int64_t ldc;
   Epilogue<T> epilogue;
+  const Prepared& prepared;
 };
 
 // A's rows are read in place and B is packed once, columns [n0, n0 + N) of it.
 template <class T>
 void by_rows(const Product<T>& g, int64_t n0, int64_t N) {
-  Scratch packed(packed_size<T>(g.K, N) * sizeof(T));
-  pack_all(g.tb, g.B + (g.tb ? n0 * g.ldb : n0), g.ldb, g.K, N, packed.as<T>());
+  const auto packed = g.prepared.block(
+      cat("panels from column ", n0), packed_size<T>(g.K, N) * static_cast<int64_t>(sizeof(T)),
+      [&](void* panels) { pack_all(g.tb, g.B + (g.tb ? n0 * g.ldb : n0), g.ldb, g.K, N, static_cast<T*>(panels)); });
   const auto rows_at = [&](int64_t begin, int64_t rows, const T** a, T** c, T*) {
     for (int64_t i = 0; i < rows; ++i) {
       a[i] = g.A + (begin + i) * g.lda;
       c[i] = g.C + (begin + i) * g.ldc + n0;
     }
   };
-  RowsProduct<T> p{g.M, N, 1, g.K, packed.as<T>(), rows_at};
+  RowsProduct<T> p{g.M, N, 1, g.K, static_cast<const T*>(packed->data()), rows_at};
   p.alpha = g.alpha;
   p.beta = g.beta;
   p.epilogue = g.epilogue;
@@ -71,8 +73,8 @@ bool is_deep(int64_t M, int64_t N, int64_t K) { return M * N <= 256 * 256 && K >
 
 template <class T>
 void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
-          T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue) {
-  const Product<T> g{ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue};
+          T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue, const Prepared& prepared) {
+  const Product<T> g{ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue, prepared};
   if (ta || is_deep(M, N, K) || K == 0) return by_blocks(g);
   const int64_t width = kPanelWidth<T>;
   const int64_t chunk = std::max<int64_t>(1, kPackedBytes / (static_cast<int64_t>(sizeof(T)) * K * width)) * width;
@@ -97,7 +99,7 @@ void batched_gemm(int64_t batch, bool ta, bool tb, int64_t M, int64_t N, int64_t
 
 #define PADDOCK_INSTANTIATE(T)                                                                                 \
   template void gemm<T>(bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T, T*, \
-                        int64_t, const Epilogue<T>&);                                                          \
+                        int64_t, const Epilogue<T>&, const Prepared&);                                         \
   template void batched_gemm<T>(int64_t, bool, bool, int64_t, int64_t, int64_t, T, const T*, int64_t, int64_t, \
                                 const T*, int64_t, int64_t, T, T*, int64_t, int64_t, const Epilogue<T>&);
 PADDOCK_INSTANTIATE(float)

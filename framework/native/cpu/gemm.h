@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "op/prepared.h"
+
 namespace paddock::cpu {
 
 enum class Activation { kNone, kRelu, kRelu6, kLeakyRelu };
@@ -20,9 +22,10 @@ struct Epilogue {
 
 // op(A) is [M, K], op(B) is [K, N], C is [M, N]. ta: A is stored as [K, M]; tb: B is stored as [N, K].
 // lda, ldb, ldc: elements from one stored row to the next. With beta 0, C is not read. K may be 0.
+// `prepared` keeps what is derived from B.
 template <class T>
 void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
-          T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue = {});
+          T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue = {}, const Prepared& prepared = {});
 
 // `batch` products; matrix i of A starts at A + i * stride_a, and so on. A stride of 0 shares a matrix (not
 // C's).

@@ -45,8 +45,8 @@ void multiply(const KernelContext& c) {
   const bool one_a = a.leading.numel() == 1, one_b = b.leading.numel() == 1;
   // Rows of a share one b: the whole is a single tall product.
   if (one_b && !ta) {
-    gemm<T>(ta, tb, count * y.rows, y.columns, depth, T(1), pa, a.columns, pb, b.columns, T(0), py, y.columns,
-            epilogue);
+    gemm<T>(ta, tb, count * y.rows, y.columns, depth, T(1), pa, a.columns, pb, b.columns, T(0), py, y.columns, epilogue,
+            c.prepared("b"));
     return;
   }
   if ((one_a || a.leading == y.leading) && (one_b || b.leading == y.leading)) {

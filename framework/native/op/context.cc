@@ -94,6 +94,11 @@ void InferContext::expect_same_dtype() const {
   }
 }
 
+Prepared KernelContext::prepared(std::string_view name) const {
+  const int i = op_.input_index(name);
+  return prepared_ && has(i) && prepared_->constant[i] ? Prepared(prepared_, i, in(i).type()) : Prepared();
+}
+
 void run_kernel(const KernelContext& context, Device device) {
   const OpDef& op = context.op();
   KernelFn kernel = op.kernels[static_cast<int>(device)];

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "op/op.h"
+#include "op/prepared.h"
 
 namespace paddock {
 
@@ -94,13 +95,14 @@ class PADDOCK_API InferContext {
 class PADDOCK_API KernelContext {
  public:
   KernelContext(const OpDef& op, const Tensor* const* inputs, int input_count, Tensor* outputs, int output_count,
-                const std::vector<AttrValue>& attrs)
+                const std::vector<AttrValue>& attrs, PreparedBlocks* prepared = nullptr)
       : op_(op),
         inputs_(inputs),
         input_count_(input_count),
         outputs_(outputs),
         output_count_(output_count),
-        attrs_(attrs) {}
+        attrs_(attrs),
+        prepared_(prepared) {}
 
   const OpDef& op() const { return op_; }
   int input_count() const { return input_count_; }
@@ -118,6 +120,9 @@ class PADDOCK_API KernelContext {
     return has(i) ? in(i).template data<T>() : nullptr;
   }
 
+  // Where to keep what is derived from this input: from run to run when it is a constant of the program.
+  Prepared prepared(std::string_view name) const;
+
   template <class T>
   T attr(std::string_view name) const {
     return detail::attr_as<T>(op_, attrs_, name);
@@ -133,6 +138,7 @@ class PADDOCK_API KernelContext {
   Tensor* outputs_;
   int output_count_;
   const std::vector<AttrValue>& attrs_;
+  PreparedBlocks* prepared_;
 };
 
 // Runs an operator's kernel on `device`; the outputs are allocated.

@@ -19,9 +19,23 @@ std::vector<TensorType> types_of(const std::vector<Tensor>& inputs, const std::v
   return types;
 }
 
+// Which inputs of each instruction are constants, or views of constants.
+std::vector<PreparedBlocks> find_constants(const ProgramDesc& program) {
+  std::vector<bool> constant(program.value_count, false);
+  std::fill(constant.begin() + program.first_constant(), constant.begin() + program.first_temporary(), true);
+  std::vector<PreparedBlocks> prepared(program.instructions.size());
+  for (size_t k = 0; k < prepared.size(); ++k) {
+    const Instruction& ins = program.instructions[k];
+    for (int v : ins.inputs) prepared[k].constant.push_back(v != kAbsent && constant[v]);
+    if (ins.op->is_view) constant[ins.outputs[0]] = constant[ins.inputs[0]];
+  }
+  return prepared;
+}
+
 }  // namespace
 
-Executable::Executable(ProgramDesc program) : program_(std::move(program)), values_(program_.value_count) {}
+Executable::Executable(ProgramDesc program)
+    : program_(std::move(program)), prepared_(find_constants(program_)), values_(program_.value_count) {}
 
 const Plan& Executable::find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
   if (static_cast<int>(inputs.size()) != program_.input_count ||
@@ -48,6 +62,7 @@ const Plan& Executable::plan_for(const std::vector<Tensor>& inputs, const std::v
 void Executable::forget_plans() {
   std::lock_guard lock(mutex_);
   plans_.clear();
+  for (auto& p : prepared_) p.blocks.clear();
 }
 
 void Executable::bind(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
@@ -88,13 +103,15 @@ void Executable::execute() {
   const Tensor absent;
   std::vector<const Tensor*> in;
   std::vector<Tensor> out;
-  for (const auto& ins : program_.instructions) {
+  for (size_t k = 0; k < program_.instructions.size(); ++k) {
+    const Instruction& ins = program_.instructions[k];
     if (ins.op->is_view) continue;
     in.clear();
     out.clear();
     for (int v : ins.inputs) in.push_back(v == kAbsent ? &absent : &values_[v]);
     for (int v : ins.outputs) out.push_back(values_[v]);
-    run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()), ins.attrs});
+    run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()), ins.attrs,
+                &prepared_[k]});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <list>
 #include <mutex>
 
+#include "op/prepared.h"
 #include "plan/plan.h"
 
 namespace paddock {
@@ -17,6 +18,7 @@ class PADDOCK_API Executable {
   const Plan& plan_for(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
   // Plans made since the start: a test's and a benchmark's view of the cache.
   int64_t plans_made() const { return plans_made_; }
+  // Drops the plans and what kernels derived from constants; the next run makes both again.
   void forget_plans();
 
  private:
@@ -27,7 +29,8 @@ class PADDOCK_API Executable {
   void finish(const Plan& plan, const std::vector<Tensor>& states, std::vector<Tensor>& results);
 
   ProgramDesc program_;
-  std::list<Plan> plans_;  // most recent first
+  std::list<Plan> plans_;                 // most recent first
+  std::vector<PreparedBlocks> prepared_;  // of every instruction
   std::shared_ptr<Storage> arena_;
   std::vector<Tensor> values_;
   int64_t plans_made_ = 0;
