@@ -8,6 +8,7 @@ from framework import _core
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
 from framework.graph.passes.rewriter import Readers, Rewriter
+from framework.ops import dispatch
 
 EPILOGUE_OPERATORS = ("conv2d", "matmul")
 ACTIVATIONS = ("relu", "relu6", "leaky_relu")
