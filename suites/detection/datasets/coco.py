@@ -12,10 +12,10 @@ import numpy as np
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations, clean_boxes
 from suites.detection.datasets.base import FileDataset, OnProblem
-from suites.detection.datasets.sources import Source, open_source, read_file
 from suites.detection.sample import GroundTruth
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
+from suites.vision.sources import Source, open_source, read_file
 
 
 @register("dataset")

@@ -12,11 +12,11 @@ from pathlib import Path, PurePosixPath
 from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset, OnProblem
-from suites.detection.datasets.sources import Source, open_source
 from suites.detection.sample import Sample
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.vision.images import IMAGE_SUFFIXES
+from suites.vision.sources import Source, open_source
 
 _CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
 

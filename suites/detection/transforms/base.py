@@ -8,25 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import cv2
 import numpy as np
 
-from framework.errors import AttributeValueError
 from suites.detection.datasets.base import DetectionDataset
 from suites.detection.sample import Sample
 from suites.engine.registry import register_role
-
-INTERPOLATIONS = {
-    "nearest": cv2.INTER_NEAREST,
-    "linear": cv2.INTER_LINEAR,
-    "cubic": cv2.INTER_CUBIC,
-    "area": cv2.INTER_AREA,
-    "lanczos": cv2.INTER_LANCZOS4,
-}
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 class Transform(ABC):
@@ -107,39 +94,3 @@ class Augmented:
             else:
                 sample = transform(sample, rng)
         return sample
-
-
-def pair(size: int | Sequence[int], who: str) -> tuple[int, int]:
-    """(H, W) from one number (a square) or two; at least 1 each."""
-    values = (size, size) if isinstance(size, int) else tuple(size)
-    if len(values) != 2 or min(values) < 1:
-        raise AttributeValueError(f"{who}: size is {size}; it must be one number or [height, width], at least 1")
-    return int(values[0]), int(values[1])
-
-
-def check_range(who: str, name: str, value: Sequence[float], least: float) -> tuple[float, float]:
-    """A (low, high) pair with least <= low <= high."""
-    if len(value) != 2 or not least <= value[0] <= value[1]:
-        raise AttributeValueError(f"{who}: {name} is {list(value)}; it must be [low, high] with {least} <= low <= high")
-    return float(value[0]), float(value[1])
-
-
-def check_prob(who: str, prob: float) -> float:
-    """A probability."""
-    if not 0 <= prob <= 1:
-        raise AttributeValueError(f"{who}: prob is {prob}; it must be in [0, 1]")
-    return prob
-
-
-def interpolation(name: str, rng: np.random.Generator) -> int:
-    """OpenCV's number of an interpolation; `random` draws one of them."""
-    if name == "random":
-        name = list(INTERPOLATIONS)[int(rng.integers(len(INTERPOLATIONS)))]
-    return INTERPOLATIONS[name]
-
-
-def fill_colour(fill: Sequence[float], image: np.ndarray) -> tuple[Any, ...]:
-    """A fill given as RGB in [0, 1], in the units of an image: 0 to 255 where it is uint8."""
-    scale = 255.0 if image.dtype == np.uint8 else 1.0
-    colour = [value * scale for value in fill]
-    return tuple(round(c) for c in colour) if image.dtype == np.uint8 else tuple(colour)

@@ -8,22 +8,12 @@ from dataclasses import replace
 import cv2
 import numpy as np
 
-from framework.errors import AttributeValueError, DTypeError
+from framework.errors import AttributeValueError
 from suites.detection.sample import Sample
-from suites.detection.transforms.base import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    MixingTransform,
-    Transform,
-    check_prob,
-    check_range,
-)
+from suites.detection.transforms.base import MixingTransform, Transform
 from suites.engine.registry import register
-
-_LUMA = np.array([0.299, 0.587, 0.114])
-# RGB to luma, in-phase, quadrature (NTSC); a rotation of the last two turns the hue and keeps the luma.
-_TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.595716, -0.274453, -0.321263], [0.211456, -0.522591, 0.311135]])
-_FROM_YIQ = np.linalg.inv(_TO_YIQ)
+from suites.vision.colour import ColourMaps, recolour
+from suites.vision.pixels import IMAGENET_MEAN, IMAGENET_STD, Normalizer, check_prob
 
 
 @register("transform")
@@ -49,40 +39,12 @@ class ColorDistort(Transform):
         hue: Sequence[float] = (-18.0, 18.0),
         prob: float = 0.5,
     ) -> None:
-        self._brightness = check_range("ColorDistort", "brightness", brightness, 0)
-        self._contrast = check_range("ColorDistort", "contrast", contrast, 0)
-        self._saturation = check_range("ColorDistort", "saturation", saturation, 0)
-        self._hue = check_range("ColorDistort", "hue", hue, -180)
-        self._prob = check_prob("ColorDistort", prob)
+        self._maps = ColourMaps(brightness, contrast, saturation, hue, prob, "ColorDistort")
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample with other colours; its image must be uint8."""
-        if sample.image.dtype != np.uint8:
-            raise DTypeError(f"ColorDistort: the image is {sample.image.dtype}; put ColorDistort before Normalize")
-        steps = [self._bright, self._contrasted, self._saturated, self._turned]
-        colour_map = np.eye(3, 4)
-        mean = np.array(cv2.mean(sample.image)[:3])
-        for choice in rng.permutation(len(steps)):
-            if rng.random() < self._prob:
-                step = steps[choice](rng, float(_LUMA @ (colour_map @ [*mean, 1.0])))
-                colour_map = step[:, :3] @ colour_map + np.pad(step[:, 3:], ((0, 0), (3, 0)))
-        if np.array_equal(colour_map, np.eye(3, 4)):
-            return sample
-        return replace(sample, image=cv2.transform(sample.image, colour_map))
-
-    def _bright(self, rng: np.random.Generator, grey: float) -> np.ndarray:
-        return rng.uniform(*self._brightness) * np.eye(3, 4)
-
-    def _contrasted(self, rng: np.random.Generator, grey: float) -> np.ndarray:
-        factor = rng.uniform(*self._contrast)
-        return np.hstack([factor * np.eye(3), np.full((3, 1), (1 - factor) * grey)])
-
-    def _saturated(self, rng: np.random.Generator, grey: float) -> np.ndarray:
-        factor = rng.uniform(*self._saturation)
-        return np.hstack([factor * np.eye(3) + (1 - factor) * _LUMA, np.zeros((3, 1))])
-
-    def _turned(self, rng: np.random.Generator, grey: float) -> np.ndarray:
-        return np.hstack([hue_matrix(rng.uniform(*self._hue)), np.zeros((3, 1))])
+        image = recolour(sample.image, self._maps.draw(sample.image, rng))
+        return sample if image is sample.image else replace(sample, image=image)
 
 
 @register("transform")
@@ -133,28 +95,11 @@ class Normalize(Transform):
     """
 
     def __init__(self, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD) -> None:
-        if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
-            raise AttributeValueError(
-                f"Normalize: mean is {list(mean)} and std {list(std)}; each needs 3 numbers, std above 0"
-            )
-        scale = 1 / (255 * np.asarray(std, np.float64))
-        self._scale = scale.astype(np.float32)
-        self._shift = (-np.asarray(mean, np.float64) * 255 * scale).astype(np.float32)
+        self._normal = Normalizer(mean, std)
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample with a float32 image; the given image must be uint8."""
-        if sample.image.dtype != np.uint8:
-            raise DTypeError(f"Normalize: the image is {sample.image.dtype}; it takes uint8, so use it once")
-        image = sample.image * self._scale
-        image += self._shift
-        return replace(sample, image=image)
-
-
-def hue_matrix(degrees: float) -> np.ndarray:
-    """The map of RGB [3, 3] that turns the hue and keeps luma and saturation (in YIQ)."""
-    cos, sin = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
-    turn = np.array([[1, 0, 0], [0, cos, -sin], [0, sin, cos]])
-    return _FROM_YIQ @ turn @ _TO_YIQ
+        return replace(sample, image=self._normal(sample.image))
 
 
 def _on_canvas(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -10,17 +10,9 @@ import numpy as np
 
 from framework.errors import AttributeValueError
 from suites.detection.sample import Sample, box_areas, clip_boxes
-from suites.detection.transforms.base import (
-    IMAGENET_MEAN,
-    BatchTransform,
-    Transform,
-    check_prob,
-    check_range,
-    fill_colour,
-    interpolation,
-    pair,
-)
+from suites.detection.transforms.base import BatchTransform, Transform
 from suites.engine.registry import register
+from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, fill_colour, interpolation, pair
 
 Interp = Literal["nearest", "linear", "cubic", "area", "lanczos", "random"]
 
