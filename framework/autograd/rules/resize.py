@@ -3,13 +3,9 @@
 from framework import ops
 from framework.autograd.rule_table import rule
 
-rule("resize_nearest", x=lambda dy, x, size, scale: ops.resize_nearest_grad(dy, x, size, scale))
-rule("resize_nearest_grad", dy=lambda ddx, size, scale: ops.resize_nearest(ddx, size, scale))
+rule("resize_nearest", x=lambda dy, x: ops.resize_nearest_grad(dy, x))
+rule("resize_nearest_grad", dy=lambda ddx, dy: ops.resize_nearest(ddx, dy))
+rule("resize_bilinear", x=lambda dy, x, align_corners: ops.resize_bilinear_grad(dy, x, align_corners))
 rule(
-    "resize_bilinear",
-    x=lambda dy, x, size, scale, align_corners: ops.resize_bilinear_grad(dy, x, size, scale, align_corners),
-)
-rule(
-    "resize_bilinear_grad",
-    dy=lambda ddx, size, scale, align_corners: ops.resize_bilinear(ddx, size, scale, align_corners),
+    "resize_bilinear_grad", dy=lambda ddx, dy, align_corners: ops.resize_bilinear(ddx, dy, align_corners=align_corners)
 )

@@ -26,29 +26,31 @@ def _linear_matrix(n, out, align_corners):
     return np.maximum(0, 1 - np.abs(np.clip(at, 0, n - 1)[:, None] - np.arange(n)[None]))
 
 
-def _matrices(shape, size=(), scale=(), align_corners=None):
-    sizes = zip(shape[1:3], _target(shape, size, scale), strict=True)
+def _matrices(sizes, targets, align_corners):
+    """How rows and columns of the output are mixed from those of the input."""
+    pairs = zip(sizes, targets, strict=True)
     if align_corners is None:
-        return [_nearest_matrix(n, out) for n, out in sizes]
-    return [_linear_matrix(n, out, align_corners) for n, out in sizes]
+        return [_nearest_matrix(n, out) for n, out in pairs]
+    return [_linear_matrix(n, out, align_corners) for n, out in pairs]
 
 
-def _resize(x, **attrs):
-    rows, columns = _matrices(x.shape, **attrs)
+def _resize(x, like=None, size=(), scale=(), align_corners=None):
+    targets = _target(x.shape, size, scale) if like is None else like.shape[1:3]
+    rows, columns = _matrices(x.shape[1:3], targets, align_corners)
     return np.einsum("ph,qw,nhwc->npqc", rows, columns, x)
 
 
-def _resize_grad(dy, like, **attrs):
-    rows, columns = _matrices(like.shape, **attrs)
+def _resize_grad(dy, like, align_corners=None):
+    rows, columns = _matrices(like.shape[1:3], dy.shape[1:3], align_corners)
     return np.einsum("ph,qw,npqc->nhwc", rows, columns, dy)
 
 
-def _bilinear(x, align_corners=False, **attrs):
-    return _resize(x, align_corners=align_corners, **attrs)
+def _bilinear(x, like=None, align_corners=False, **attrs):
+    return _resize(x, like, align_corners=align_corners, **attrs)
 
 
-def _bilinear_grad(dy, like, align_corners=False, **attrs):
-    return _resize_grad(dy, like, align_corners=align_corners, **attrs)
+def _bilinear_grad(dy, like, align_corners=False):
+    return _resize_grad(dy, like, align_corners)
 
 
 TARGETS = [
@@ -58,48 +60,44 @@ TARGETS = [
     ((1, 1, 3, 1), {"size": (4,)}),
     ((1, 4, 5, 2), {"size": (1, 5)}),
 ]
-CORNERS = [(shape, {**a, "align_corners": corners}) for shape, a in TARGETS for corners in (False, True)]
+CORNERS = [{"align_corners": False}, {"align_corners": True}]
 
 
-def _samples(targets):
-    return [Sample([normal(*shape)], attrs) for shape, attrs in targets] + [
-        Sample([np.zeros((0, 2, 2, 3))], {"size": (4, 4)})
-    ]
+def _samples(kinds):
+    sized = [Sample([normal(*shape)], {**a, **kind}) for shape, a in TARGETS for kind in kinds]
+    alike = [Sample([normal(2, 3, 4, 5), np.zeros((1, 5, 9, 2))], kind) for kind in kinds]
+    return sized + alike + [Sample([np.zeros((0, 2, 2, 3))], {"size": (4, 4)})]
 
 
-def _gradient_samples(targets):
-    return [
-        Sample([normal(shape[0], *_target(shape, a.get("size"), a.get("scale")), shape[3], seed=3), np.zeros(shape)], a)
-        for shape, a in targets
-    ]
+def _gradient_samples(kinds):
+    shapes = [((s[0], *_target(s, a.get("size"), a.get("scale")), s[3]), s) for s, a in TARGETS]
+    return [Sample([normal(*dy, seed=3), np.zeros(like)], kind) for dy, like in shapes for kind in kinds]
 
 
 ERRORS = [
-    Bad([normal(1, 2, 2, 1)], AttributeValueError, "either size or scale"),
-    Bad([normal(1, 2, 2, 1)], AttributeValueError, "either size or scale", {"size": (4,), "scale": (2.0,)}),
+    Bad([normal(1, 2, 2, 1)], AttributeValueError, "either size, scale or like"),
+    Bad([normal(1, 2, 2, 1)], AttributeValueError, "either size, scale or like", {"size": (4,), "scale": (2.0,)}),
     Bad([normal(1, 2, 2, 1)], AttributeValueError, "height 0 and width 0", {"scale": (0.25,)}),
     Bad([normal(1, 2, 2, 1)], AttributeValueError, "one number, or two", {"size": (4, 4, 4)}),
     Bad([normal(2, 2, 1)], ShapeError, "x has 3 axes", {"size": (4,)}),
+    Bad([normal(1, 2, 2, 1), normal(1, 2, 2, 1)], AttributeValueError, "either size, scale or like", {"size": (4,)}),
+    Bad([normal(1, 2, 2, 1), normal(2, 2, 1)], ShapeError, "like has 3 axes"),
     Bad([np.zeros((1, 0, 2, 1))], ShapeError, "has no pixels", {"size": (4,)}),
 ]
 GRADIENT_ERRORS = [
-    Bad(
-        [normal(1, 3, 3, 1), normal(1, 2, 2, 1)],
-        ShapeError,
-        r"dy has shape .* must have \[1, 4, 4, 1\]",
-        {"size": (4,)},
-    )
+    Bad([normal(1, 3, 3, 1), normal(1, 2, 2, 2)], ShapeError, r"dy has shape .* must have \[1, 3, 3, 2\]"),
+    Bad([normal(3, 3, 1), normal(1, 2, 2, 1)], ShapeError, "dy has 3 axes"),
 ]
 
-spec("resize_nearest", reference=_resize, exact=True, samples=_samples(TARGETS), errors=ERRORS)
+spec("resize_nearest", reference=_resize, exact=True, differentiable=[0], samples=_samples([{}]), errors=ERRORS)
 spec(
     "resize_nearest_grad",
     reference=_resize_grad,
     differentiable=[0],
-    samples=_gradient_samples(TARGETS),
+    samples=_gradient_samples([{}]),
     errors=GRADIENT_ERRORS,
 )
-spec("resize_bilinear", reference=_bilinear, samples=_samples(CORNERS), errors=ERRORS)
+spec("resize_bilinear", reference=_bilinear, differentiable=[0], samples=_samples(CORNERS), errors=ERRORS)
 spec(
     "resize_bilinear_grad",
     reference=_bilinear_grad,
