@@ -146,12 +146,22 @@ def tsn_resnet50() -> Layer:
     return TSN(ResNet(50, out_strides=(32,)), num_classes=400)
 
 
+def deeplab_mobilenet() -> Layer:
+    """DeepLabV3+ on MobileNetV2 at output stride 16 with Cityscapes' 19 classes."""
+    from suites.segmentation.models.deeplab_v3plus import DeepLabV3Plus
+    from suites.vision.backbones import MobileNetV2
+
+    return DeepLabV3Plus(MobileNetV2(out_strides=(4, 16), output_stride=16), num_classes=19, dropout=0.0)
+
+
 CASES: dict[str, Callable[[], tuple[Step, int]]] = {
     "resnet50_train_b8_224": lambda: labelled(resnet50, (8, 224, 224, 3)),
     "resnet50_infer_b1_224": lambda: inference(resnet50, (1, 224, 224, 3)),
     "yolov3_mobilenetv1_train_b8_320": lambda: dense(yolov3_mobilenet, (8, 320, 320, 3)),
     "yolov3_darknet53_train_b4_320": lambda: dense(yolov3_darknet, (4, 320, 320, 3)),
     "yolov3_darknet53_infer_b1_416": lambda: inference(yolov3_darknet, (1, 416, 416, 3)),
+    "deeplabv3p_mobilenetv2_train_b4_256": lambda: labelled(deeplab_mobilenet, (4, 256, 256, 3)),
+    "deeplabv3p_mobilenetv2_infer_b1_512": lambda: inference(deeplab_mobilenet, (1, 512, 512, 3)),
     "tsn_resnet50_train_b2_t4_224": lambda: labelled(tsn_resnet50, (2, 4, 224, 224, 3)),
 }
 

@@ -1,0 +1,1 @@
+"""Segmentation architectures; one file a model family."""
