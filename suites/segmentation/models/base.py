@@ -17,7 +17,7 @@ class Segmenter(nn.Layer):
 
     Attributes:
         num_classes: K.
-        loss_weights: of each output's loss; the first output is what the network predicts, others only help in training.
+        loss_weights: of each output's loss; the first output is what is predicted, others only help in training.
     """
 
     num_classes: int

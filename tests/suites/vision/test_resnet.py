@@ -1,7 +1,5 @@
 """ResNet has torchvision's parameters under known names, the peer's numbers, and freezes what it says."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from framework.errors import AttributeValueError
 from framework.nn import init
 from suites.vision.backbones import ResNet
 from suites.vision.backbones.resnet import torchvision_name
+from tests.suites.peer import give_weights, layer_name, load_peer, to_peer
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 64, 96, 3)).astype(np.float32)
 
@@ -111,12 +110,7 @@ def test_wrong_arguments_are_refused(arguments, match):
 
 @pytest.fixture
 def peer(shared_data):
-    """The benchmark peer's ResNet-50 in PyTorch, where both are there."""
-    pytest.importorskip("torch")
-    spec = importlib.util.spec_from_file_location("peer_torch", shared_data("../bench/peer_torch.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_peer(shared_data)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -128,9 +122,7 @@ def test_the_numbers_are_the_peers(peer, training):
     net = ImageClassifier(ResNet(50, out_strides=(32,)), num_classes=10)
     init.initialize(net, 0)
     theirs = peer.ResNet50(10)
-    state = {peer_name(name): to_peer(t.numpy()) for name, t in net.state_dict().items()}
-    missing, unexpected = theirs.load_state_dict({n: torch.from_numpy(a) for n, a in state.items()}, strict=False)
-    assert not unexpected and all(name.endswith("num_batches_tracked") for name in missing)
+    give_weights(theirs, net, lambda name: layer_name(name.removeprefix("backbone.")))
     images = np.random.default_rng(0).standard_normal((4, 96, 96, 3)).astype(np.float32)
     with no_grad(), torch.no_grad():
         ours = net.train(training)(tensor(images)).numpy()
@@ -142,14 +134,3 @@ def test_the_numbers_are_the_peers(peer, training):
     # ten because Winograd's roundings are up to ten times those of a direct convolution.
     allowed = max(1e-5 * np.abs(exact).max(), 10 * np.abs(single - exact).max())
     assert np.abs(ours - exact).max() <= allowed
-
-
-def to_peer(array):
-    """Weights [K, R, S, C] as [K, C, R, S], images [N, H, W, C] as [N, C, H, W]; others as they are."""
-    return np.ascontiguousarray(array.transpose(0, 3, 1, 2)) if array.ndim == 4 else array
-
-
-def peer_name(name):
-    """`backbone.stages.0.1.body.2.norm.scale` is `stages.0.1.body.2.1.weight` there."""
-    name = name.removeprefix("backbone.").replace(".conv.", ".0.").replace(".norm.", ".1.")
-    return name.replace("scale", "weight")
