@@ -27,6 +27,7 @@ class _Rule:
     def __init__(self) -> None:
         self.formulas: list[tuple[tuple[str, ...], Formula, tuple[str, ...]]] = []
         self.names: set[str] = set()
+        self.through_composition = False
 
     def add(self, inputs: tuple[str, ...], formula: Formula) -> None:
         needs = tuple(inspect.signature(formula).parameters)
@@ -47,6 +48,8 @@ class RuleTable:
     def saves(self, info: OpInfo) -> set[str]:
         """Names of inputs and outputs that the operator's rule reads."""
         found = self.rules.get(info.name)
+        if found and found.through_composition:
+            return {a["name"] for a in info.inputs}
         return found.names if found else set()
 
     def run(self, node: Node, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -55,6 +58,8 @@ class RuleTable:
         found = self.rules.get(info.name)
         if found is None:
             raise GradientError(f"{info.name}: it has no gradient rule; detach() its input, or add a rule")
+        if found.through_composition:
+            return _composed_gradients(node, dys)
         grads: list[Tensor | None] = [None] * len(node.edges)
         for inputs, formula, needs in found.formulas:
             slots = [[i for i, s in enumerate(node.input_slots) if info.inputs[s]["name"] == name] for name in inputs]
@@ -63,7 +68,7 @@ class RuleTable:
             result = formula(*[_argument(name, node, dys) for name in needs])
             results = result if len(inputs) > 1 else (result,)
             for group, value in zip(slots, results, strict=True):
-                values = value if isinstance(value, (list, tuple)) else [value]
+                values = value if isinstance(value, (list, tuple)) else [value] * len(group)  # none: it was left out
                 for i, g in zip(group, values, strict=True):
                     grads[i] = g if node.edges[i] is not None else None
         return grads
@@ -95,6 +100,26 @@ def _or_zeros(dy: Tensor | None, node: Node, i: int) -> Tensor:
     return dy if dy is not None else ops.full_like(node.output(i).detach(), value=0.0)
 
 
+def _composed_gradients(node: Node, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Gradients of the composition that the operator stands for, which runs again for this."""
+    from framework import ops
+    from framework.autograd import tape
+    from framework.ops.compositions import composition_of
+
+    keeps_history = tape.state.enabled
+    attrs = {spec["name"]: value for spec, value in zip(node.info.attrs, node.attrs, strict=True)}
+    with tape.recording(True):
+        # A view of each input, at which the walk stops: an input given twice has two of them.
+        views = [None if x is None else ops.reshape_like(x, x) for x in node.saved]
+        out = composition_of(node.info)(*views, **attrs)
+    outs = out if isinstance(out, tuple) else (out,)
+    roots = [(o, dy) for o, dy in zip(outs, dys, strict=True) if dy is not None and o.requires_grad]
+    wanted = [v for v, edge in zip(views, node.edges, strict=True) if v is not None and edge is not None]
+    found = tape.gradients([o for o, _ in roots], wanted, [dy for _, dy in roots], create_graph=keeps_history)
+    given = iter(found)
+    return [next(given) if v is not None and e is not None else None for v, e in zip(views, node.edges, strict=True)]
+
+
 RULES = RuleTable()
 
 
@@ -114,3 +139,12 @@ def no_gradient(reason: str, *names: str) -> None:
     """Declares that operators have no gradient, and why."""
     for name in names:
         RULES.without_gradient[name] = reason
+
+
+def through_composition(*names: str) -> None:
+    """Declares that fused operators have the gradients of what they stand for (framework.ops.compositions).
+
+    Exact to any order, and slower than a rule of their own: for operators whose gradient is rarely wanted.
+    """
+    for name in names:
+        RULES.rules.setdefault(name, _Rule()).through_composition = True

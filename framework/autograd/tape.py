@@ -32,12 +32,13 @@ _DIFFERENTIABLE = frozenset(("float32", "float64", "float16", "bfloat16"))
 @contextlib.contextmanager
 def no_grad() -> Iterator[None]:
     """Inside, operators are not remembered: for evaluation and for updates of parameters."""
-    with _recording(False):
+    with recording(False):
         yield
 
 
 @contextlib.contextmanager
-def _recording(enabled: bool) -> Iterator[None]:
+def recording(enabled: bool) -> Iterator[None]:
+    """Inside, operators are remembered or not."""
     before, state.enabled = state.enabled, enabled
     try:
         yield
@@ -133,7 +134,7 @@ def backward(root: Tensor, grad: Tensor | None = None, *, create_graph: bool = F
     Raises:
         GradientError: `root` has no history, is not a scalar, or its history was freed by an earlier call.
     """
-    leaves = _walk([root], [grad], create_graph)
+    leaves = _walk([root], [grad], create_graph, {})
     for leaf, g in leaves.values():
         leaf.grad = g if leaf.grad is None else leaf.grad + g
         trace = dispatch.state.trace
@@ -150,24 +151,34 @@ def gradients(
 ) -> list[Tensor | None]:
     """d(sum of outputs . grads)/d(each input), without touching anybody's `grad`; None where there is no path.
 
-    `inputs` must be leaves (tensors made with requires_grad, such as parameters).
+    `inputs` are leaves (tensors made with requires_grad, such as parameters) or results of operators.
     """
-    leaves = _walk(outputs, grads or [None] * len(outputs), create_graph)
-    return [leaves[id(x)][1] if id(x) in leaves else None for x in inputs]
+    keys = [_key(x.node or x) for x in inputs]
+    found = _walk(outputs, grads or [None] * len(outputs), create_graph, dict(zip(keys, inputs, strict=True)))
+    return [found[key][1] if key in found else None for key in keys]
+
+
+def _key(edge: Any) -> Any:
+    """What an edge leads to: a leaf, or an output of a node."""
+    return id(edge) if isinstance(edge, Tensor) else (edge[0].order, edge[1])
 
 
 def _walk(
-    roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph: bool
-) -> dict[int, tuple[Tensor, Tensor]]:
-    """Visits nodes from the latest to the earliest; returns the gradient of every leaf by its id."""
-    leaves: dict[int, tuple[Tensor, Tensor]] = {}
+    roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph: bool, stops: dict[Any, Tensor]
+) -> dict[Any, tuple[Tensor, Tensor]]:
+    """Visits nodes from the latest to the earliest; returns the gradient of every leaf, by its key.
+
+    `stops` are tensors at which the walk ends as if they were leaves, by their keys.
+    """
+    leaves: dict[Any, tuple[Tensor, Tensor]] = {}
     pending: dict[int, list[Tensor | None]] = {}  # gradients of a node's outputs, by its order
     heap: list[tuple[int, Node]] = []
 
     def send(edge: Any, g: Tensor) -> None:
-        if isinstance(edge, Tensor):
-            have = leaves.get(id(edge))
-            leaves[id(edge)] = (edge, g if have is None else have[1] + g)
+        key = _key(edge)
+        if isinstance(edge, Tensor) or key in stops:
+            have = leaves.get(key)
+            leaves[key] = (stops.get(key, edge), g if have is None else have[1] + g)
             return
         node, i = edge
         if node.order not in pending:
@@ -181,7 +192,7 @@ def _walk(
         have_g = pending[node.order][i]
         pending[node.order][i] = g if have_g is None else have_g + g
 
-    with _recording(create_graph):
+    with recording(create_graph):
         for root, grad in zip(roots, grads, strict=True):
             edge = _edge(root)
             if edge is None:

@@ -1,12 +1,25 @@
-"""Functions that are written with other operators: they have their gradients and traces from those."""
+"""Functions that are written with other operators: they have their gradients and traces from those.
+
+A fused operator (`fused_from` in its block) keeps here what it stands for, under the name it declares and with its own
+inputs and attributes: the tests compare the two, and `through_composition` takes its gradient from here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from framework.errors import ShapeError
 from framework.ops.dispatch import call_by_name
 from framework.tensor import Tensor
+
+if TYPE_CHECKING:
+    from framework.ops.dispatch import OpInfo
+
+
+def composition_of(info: OpInfo) -> Callable[..., Any]:
+    """The function that a fused operator stands for: takes its inputs by position, its attributes by name."""
+    return globals()[info.composition]
 
 
 def stack(xs: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -36,3 +49,97 @@ def unstack(x: Tensor, axis: int = 0) -> list[Tensor]:
         raise ShapeError("unstack: a tensor without axes has no slices")
     parts = call_by_name("split", [x], axis=axis, sizes=[1] * x.shape[axis]) if x.shape[axis] else ()
     return [call_by_name("squeeze", [part], axis=axis) for part in parts]
+
+
+def _activated(x: Tensor, activation: str, slope: float) -> Tensor:
+    if activation == "none":
+        return x
+    return call_by_name(activation, [x], **({"slope": slope} if activation == "leaky_relu" else {}))
+
+
+def _with_residual(x: Tensor, residual: Tensor | None, activation: str, slope: float, residual_last: bool) -> Tensor:
+    if residual is None:
+        return _activated(x, activation, slope)
+    if residual_last:
+        return _activated(x, activation, slope) + residual
+    return _activated(x + residual, activation, slope)
+
+
+def _before_activation(dy: Tensor, y: Tensor, activation: str, slope: float) -> Tensor:
+    """The gradient of what the activation was applied to; y is that, or the activation's result."""
+    if activation == "none":
+        return dy
+    return call_by_name(f"{activation}_grad", [dy, y], **({"slope": slope} if activation == "leaky_relu" else {}))
+
+
+def batch_norm(
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    residual: Tensor | None = None,
+    *,
+    eps: float,
+    activation: str,
+    slope: float,
+    residual_last: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Batch norm, then the residual and the activation.  x, residual, y: [..., C]; the others: [C]."""
+    y, mean, var = call_by_name("batch_norm", [x, scale, bias, None], eps=eps)
+    return _with_residual(y, residual, activation, slope, residual_last), mean, var
+
+
+def batch_norm_inference(
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    residual: Tensor | None = None,
+    *,
+    eps: float,
+    activation: str,
+    slope: float,
+    residual_last: bool,
+) -> Tensor:
+    """Batch norm with given statistics, then the residual and the activation.  x, y: [..., C]; the others: [C]."""
+    y = call_by_name("batch_norm_inference", [x, scale, bias, mean, var, None], eps=eps)
+    return _with_residual(y, residual, activation, slope, residual_last)
+
+
+def batch_norm_activation_grad(
+    dy: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    dmean: Tensor | None = None,
+    dvar: Tensor | None = None,
+    *,
+    eps: float,
+    activation: str,
+    slope: float,
+) -> tuple[Tensor, ...]:
+    """The gradient through the activation, then batch_norm_grad.  dy, x, dx: [..., C]; the others: [C]."""
+    normalised = call_by_name("batch_norm_inference", [x, scale, bias, mean, var, None], eps=eps)
+    dz = _before_activation(dy, normalised, activation, slope)
+    return call_by_name("batch_norm_grad", [dz, x, scale, mean, var, dmean, dvar], eps=eps)
+
+
+def batch_norm_residual_grad(
+    dy: Tensor,
+    y: Tensor,
+    x: Tensor,
+    scale: Tensor,
+    mean: Tensor,
+    var: Tensor,
+    dmean: Tensor | None = None,
+    dvar: Tensor | None = None,
+    *,
+    eps: float,
+    activation: str,
+    slope: float,
+) -> tuple[Tensor, ...]:
+    """The gradient through the activation, which the residual gets, then batch_norm_grad of it."""
+    dz = _before_activation(dy, y, activation, slope)
+    return (*call_by_name("batch_norm_grad", [dz, x, scale, mean, var, dmean, dvar], eps=eps), dz)

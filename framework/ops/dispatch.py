@@ -25,6 +25,7 @@ class OpInfo:
 
     __slots__ = (
         "attrs",
+        "composition",
         "doc",
         "family",
         "in_place",
@@ -47,6 +48,7 @@ class OpInfo:
         self.attrs: list[dict[str, Any]] = native.attrs
         self.in_place: list[tuple[int, int]] = native.in_place
         self.is_view: bool = native.is_view
+        self.composition: str = native.composition  # a function of framework.ops.compositions, "" for none
         self.retention: tape.Retention | None = None  # filled by the tape at first use
         self.many_outputs = len(self.outputs) > 1 or bool(self.outputs and self.outputs[0]["variadic"])
 

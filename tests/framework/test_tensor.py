@@ -101,6 +101,15 @@ def test_backward_explains_itself():
         y.backward()
 
 
+def test_gradients_reach_a_result_in_the_middle_and_stop_there():
+    x = framework.tensor([2.0, -1.0], requires_grad=True)
+    y = x * x
+    to_y, to_x, to_y_again = framework.gradients([ops.sum(y * y) + ops.sum(x)], [y, x, y])
+    np.testing.assert_array_equal(to_y.numpy(), [8.0, 2.0])
+    np.testing.assert_array_equal(to_y_again.numpy(), [8.0, 2.0])
+    np.testing.assert_array_equal(to_x.numpy(), [1.0, 1.0])  # not through y
+
+
 def test_gradients_add_up_over_uses_and_calls():
     x = framework.tensor([2.0], requires_grad=True)
     ops.sum(x * x + x).backward()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from framework import ops
-from framework.autograd.rule_table import joint_rule, rule
+from framework.autograd.rule_table import joint_rule, through_composition
+from framework.autograd.rules.activation import before_activation
 
 T = Any  # Tensor, or None for an absent input
 
@@ -18,29 +19,40 @@ def _leading(x: T) -> tuple[int, ...]:
     return tuple(range(x.ndim - 1))
 
 
-joint_rule(
-    "batch_norm",
-    "x scale bias",
-    lambda dy, dmean, dvar, x, scale, mean, var, eps: ops.batch_norm_grad(
-        dy, x, scale, mean, var, dmean, dvar, eps=eps
-    ),
-)
+def _batch_norm(dy, dmean, dvar, y, x, scale, bias, residual, mean, var, eps, activation, slope, residual_last):  # type: ignore[no-untyped-def]
+    """Gradients of batch_norm by x, scale, bias and residual."""
+    how = {"eps": eps, "activation": activation, "slope": slope}
+    if activation == "none":
+        return *ops.batch_norm_grad(dy, x, scale, mean, var, dmean, dvar, eps=eps), dy
+    if residual is None or residual_last:
+        return *ops.batch_norm_activation_grad(dy, x, scale, bias, mean, var, dmean, dvar, **how), dy
+    return ops.batch_norm_residual_grad(dy, y, x, scale, mean, var, dmean, dvar, **how)
+
+
+joint_rule("batch_norm", "x scale bias residual", _batch_norm)
+through_composition("batch_norm_activation_grad", "batch_norm_residual_grad")
 
 
 def _rate(scale: T, var: T, eps: float) -> T:
     return scale * ops.rsqrt(var + eps)
 
 
-rule(
-    "batch_norm_inference",
-    x=lambda dy, scale, var, eps: dy * _rate(scale, var, eps),
-    scale=lambda dy, x, mean, var, eps: ops.sum_to(dy * (x - mean), mean) * ops.rsqrt(var + eps),
-    bias=lambda dy, mean: ops.sum_to(dy, mean),
-    mean=lambda dy, mean, scale, var, eps: -_rate(scale, var, eps) * ops.sum_to(dy, mean),
-    var=lambda dy, x, scale, mean, var, eps: (
-        ops.sum_to(dy * (x - mean), mean) * _rate(scale, var, eps) / (var + eps) * -0.5
-    ),
-)
+def _batch_norm_inference(  # type: ignore[no-untyped-def]
+    dy, y, x, scale, bias, mean, var, residual, eps, activation, slope, residual_last
+):
+    """Gradients of batch_norm_inference by all of its inputs: x, scale, bias, mean, var, residual."""
+    dz = dy
+    if activation != "none" and residual is not None and not residual_last:
+        dz = before_activation(dy, y, activation, slope)
+    elif activation != "none":
+        normalised = ops.batch_norm_inference(x, scale, bias, mean, var, eps=eps)
+        dz = before_activation(dy, normalised, activation, slope)
+    rate, total, product = _rate(scale, var, eps), ops.sum_to(dz, mean), ops.sum_to(dz * (x - mean), mean)
+    to_var = product * rate / (var + eps) * -0.5
+    return dz * rate, product * ops.rsqrt(var + eps), total, -rate * total, to_var, dy if residual_last else dz
+
+
+joint_rule("batch_norm_inference", "x scale bias mean var residual", _batch_norm_inference)
 
 
 def _second_order(

@@ -56,6 +56,8 @@ def _norms_after_convolutions(program: Program, readers: Readers, report: PassRe
             continue
         if conv.attr("activation") != "none":
             report.miss(chain_of(conv, op), f"the convolution applies {conv.attr('activation')} first")
+        elif op.input("residual") is not None:
+            report.miss(chain_of(conv, op), "it adds a residual")
         elif readers.only(conv.outputs[0]) is not op:
             report.miss(chain_of(conv, op), readers.why_not_only(conv.outputs[0], op))
         else:
@@ -64,7 +66,7 @@ def _norms_after_convolutions(program: Program, readers: Readers, report: PassRe
 
 
 def _emit_folded(rewriter: Rewriter, conv: Operation, norm: Operation) -> None:
-    _, scale, offset, mean, var = norm.inputs
+    _, scale, offset, mean, var = norm.inputs[:5]
     where = conv.where
     root = rewriter.emit("sqrt", [rewriter.emit("add", [var, _eps(rewriter, norm, var)], where)], where)
     factor = rewriter.emit("div", [scale, root], where)
@@ -73,7 +75,8 @@ def _emit_folded(rewriter: Rewriter, conv: Operation, norm: Operation) -> None:
     bias = conv.input("bias")
     centred = rewriter.emit("neg", [mean], where) if bias is None else rewriter.emit("sub", [bias, mean], where)
     new_bias = rewriter.emit("add", [rewriter.emit("mul", [centred, factor], where), offset], where)
-    rewriter.ops.append(Operation(conv.info, [conv.inputs[0], weight, new_bias], norm.outputs, conv.attrs, where))
+    attrs = conv.with_attrs(activation=norm.attr("activation"), slope=norm.attr("slope"))
+    rewriter.ops.append(Operation(conv.info, [conv.inputs[0], weight, new_bias], norm.outputs, attrs, where))
 
 
 def _eps(rewriter: Rewriter, norm: Operation, like: Value | None) -> Value:

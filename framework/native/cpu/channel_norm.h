@@ -69,18 +69,20 @@ void channel_moments(const Columns& m, const T* x, double* mean, double* var) {
   join_moments(m, parts, mean, var);
 }
 
-// sums[c] = sum of dy, sums[C + c] = sum of dy * (x - mean), chunk by chunk in T and over chunks in double.
-template <class T>
-void gradient_sums(const Columns& m, const T* __restrict dy, const T* __restrict x, const T* __restrict mean,
-                   double* sums) {
+// sums[c] = sum of d, sums[C + c] = sum of d * (x - mean), chunk by chunk in T and over chunks in double; d is
+// gradient(element, column of a joined row).
+template <class T, class F>
+void gradient_sums(const Columns& m, const F& gradient, const T* __restrict x, const T* __restrict mean, double* sums) {
   Scratch partial = scratch(sizeof(T) * 2 * m.channels * m.chunks());
   T* parts = partial.as<T>();
   for_each_task(m, [&](const ColumnTask& t) {
     T sum[Columns::kMaxWidth], product[Columns::kMaxWidth];
-    const T* __restrict center = mean + t.first;
-    sum_task<T, 2>(m, t, {sum, product}, [&](int64_t i, int64_t c, auto& s) {
-      s[0] += dy[i];
-      s[1] += dy[i] * (x[i] - center[c]);
+    const F d_of = gradient;
+    const int64_t first = t.first;
+    sum_task<T, 2>(m, t, {sum, product}, [=](int64_t i, int64_t c, auto& s) {
+      const T d = d_of(i, first + c);
+      s[0] += d;
+      s[1] += d * (x[i] - mean[first + c]);
     });
     T* part = parts + t.chunk * 2 * m.channels + t.first;
     const int64_t count = std::min(t.count, m.channels);
@@ -94,11 +96,13 @@ void gradient_sums(const Columns& m, const T* __restrict dy, const T* __restrict
   });
 }
 
-// dx = dy * rate + (x - mean) * slope + offset; each coefficient fills one joined row. dx may be dy or x.
-template <class T>
-void apply_gradient(const Columns& m, const T* dy, const T* x, const T* mean, const T* rate, const T* slope,
+// dx = d * rate + (x - mean) * slope + offset with d as above; each coefficient fills one joined row. dx may be x, or
+// what `gradient` reads.
+template <class T, class F>
+void apply_gradient(const Columns& m, const F& gradient, const T* x, const T* mean, const T* rate, const T* slope,
                     const T* offset, T* dx) {
-  for_each_element(m, [=](int64_t i, int64_t k) { dx[i] = dy[i] * rate[k] + (x[i] - mean[k]) * slope[k] + offset[k]; });
+  for_each_element(
+      m, [=](int64_t i, int64_t k) { dx[i] = gradient(i, k) * rate[k] + (x[i] - mean[k]) * slope[k] + offset[k]; });
 }
 
 }  // namespace paddock::cpu

@@ -92,15 +92,22 @@ void repeat(const Columns& m, T* v) {
 }
 
 // For every element i of column c: body(i, c), where c counts within a joined row (see `repeat`). body may read and
-// write element i of the same buffer.
+// write element i of the same buffer. The last rows come first: a pass over the same matrix has just left them in the
+// cache, and the next operator starts with the first ones.
 template <class F>
-void for_each_element(const Columns& m, F&& body) {
+void for_each_element(const Columns& m, const F& body) {
   if (m.width == 0) return;
-  parallel_for(m.rows * m.channels, m.width * row_grain(m.width), [&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; at += m.width) {
-      const int64_t n = std::min(m.width, end - at);
+  const int64_t elements = m.rows * m.channels, chunk = m.width * row_grain(m.width);
+  const int64_t chunks = (elements + chunk - 1) / chunk;
+  parallel_for(chunks, 1, [&](int64_t from, int64_t to) {
+    const F local = body;  // what body holds by value is then a register, and not a load behind a condition
+    for (int64_t t = from; t < to; ++t) {
+      const int64_t begin = (chunks - 1 - t) * chunk, end = std::min(begin + chunk, elements);
+      for (int64_t at = begin; at < end; at += m.width) {
+        const int64_t n = std::min(m.width, end - at);
 #pragma GCC ivdep
-      for (int64_t c = 0; c < n; ++c) body(at + c, c);
+        for (int64_t c = 0; c < n; ++c) local(at + c, c);
+      }
     }
   });
 }

@@ -98,7 +98,8 @@ void backward(const KernelContext& c) {
     double *sums = totals.as<double>() + 2 * n * channels, *products = sums + channels;
     for (int64_t i = 0; i < channels; ++i) center[i] = mean[n * g.groups + i / g.per_group];
     repeat(g.image, center);
-    gradient_sums<T>(g.image, dy + n * g.size(), x + n * g.size(), center, sums);
+    const auto gradient = [image = dy + n * g.size()](int64_t i, int64_t) { return image[i]; };
+    gradient_sums<T>(g.image, gradient, x + n * g.size(), center, sums);
     for (int64_t k = 0; k < g.groups; ++k) {
       const int64_t at = n * g.groups + k, first = k * g.per_group;
       double sum = 0, product = drstd ? static_cast<double>(drstd[at]) : 0.0;
@@ -114,7 +115,7 @@ void backward(const KernelContext& c) {
       }
     }
     for (T* v : {rate, slope, offset}) repeat(g.image, v);
-    apply_gradient(g.image, dy + n * g.size(), x + n * g.size(), center, rate, slope, offset,
+    apply_gradient(g.image, gradient, x + n * g.size(), center, rate, slope, offset,
                    c.out("dx").data<T>() + n * g.size());
   });
   parameter_gradients<T>(c, g, totals.as<double>());

@@ -1,6 +1,6 @@
 // Normalisation: over the batch (Ioffe & Szegedy 2015), over the last axis (Ba et al. 2016), over groups of channels
 // (Wu & He 2018). Statistics are outputs, so that gradients and running averages need no second pass.
-#include "op/context.h"
+#include "op/choice.h"
 
 namespace paddock {
 namespace {
@@ -25,30 +25,64 @@ void expect_if_given(const InferContext& c, std::string_view name, const Shape& 
 
 constexpr const char* kEpsDoc = "Added to the variance.";
 
-PADDOCK_OP(batch_norm, "x, scale, bias -> y, mean, var")
+// The shapes of a batch normalisation: x, y and residual [..., C], everything in `vectors` [C].
+Shape batch_norm_shapes(const InferContext& c, std::initializer_list<const char*> vectors) {
+  Shape channels = channels_of_x(c, 1);
+  for (const char* name : vectors) expect_if_given(c, name, channels);
+  return channels;
+}
+
+void check_activation_and_residual(const InferContext& c) {
+  expect_if_given(c, "residual", c.shape("x"));
+  activation_choice(c);
+}
+
+constexpr const char* kResidualLastDoc = "Apply the activation before the residual is added.";
+
+PADDOCK_OP(batch_norm, "x, scale, bias, residual? -> y, mean, var")
     .doc(
-        "y = (x - mean) / sqrt(var + eps) * scale + bias with the mean and the biased variance of each channel over "
-        "all other axes.  x: [..., C]; scale, bias, mean, var: [C]; y: like x.")
+        "y = activation((x - mean) / sqrt(var + eps) * scale + bias + residual) with the mean and the biased variance "
+        "of each channel over all other axes.  x: [..., C]; scale, bias, mean, var: [C]; residual, y: like x.")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
+    .attr("activation", AttrType::kString, "none", kActivationDoc)
+    .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+    .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
     .inplace("x", "y")
+    .inplace("residual", "y")
+    .fused_from("batch_norm")
     .infer([](InferContext& c) {
-      Shape channels = channels_of_x(c, 1);
-      c.expect_shape("scale", channels);
-      c.expect_shape("bias", channels);
+      Shape channels = batch_norm_shapes(c, {"scale", "bias"});
+      check_activation_and_residual(c);
       c.out("y", c.shape("x"), c.in("x").dtype);
       c.out("mean", channels, c.in("x").dtype);
       c.out("var", channels, c.in("x").dtype);
     });
 
-PADDOCK_OP(batch_norm_inference, "x, scale, bias, mean, var -> y")
-    .doc("y = (x - mean) / sqrt(var + eps) * scale + bias with given statistics.  x, y: [..., C]; the others: [C].")
+PADDOCK_OP(batch_norm_inference, "x, scale, bias, mean, var, residual? -> y")
+    .doc(
+        "y = activation((x - mean) / sqrt(var + eps) * scale + bias + residual) with given statistics; with those of "
+        "batch_norm, its y bit for bit.  x, residual, y: [..., C]; the others: [C].")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
+    .attr("activation", AttrType::kString, "none", kActivationDoc)
+    .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+    .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
     .inplace("x", "y")
+    .inplace("residual", "y")
+    .fused_from("batch_norm_inference")
     .infer([](InferContext& c) {
-      Shape channels = channels_of_x(c, 1);
-      for (const char* name : {"scale", "bias", "mean", "var"}) c.expect_shape(name, channels);
+      batch_norm_shapes(c, {"scale", "bias", "mean", "var"});
+      check_activation_and_residual(c);
       c.out("y", c.shape("x"), c.in("x").dtype);
     });
+
+// Shapes of the gradients: dx and the two of [C].
+void infer_batch_norm_grad(InferContext& c) {
+  Shape channels = batch_norm_shapes(c, {"scale", "mean", "var", "dmean", "dvar"});
+  c.expect_shape("dy", c.shape("x"));
+  c.out("dx", c.shape("x"), c.in("x").dtype);
+  c.out("dscale", channels, c.in("x").dtype);
+  c.out("dbias", channels, c.in("x").dtype);
+}
 
 PADDOCK_OP(batch_norm_grad, "dy, x, scale, mean, var, dmean?, dvar? -> dx, dscale, dbias")
     .doc(
@@ -57,13 +91,42 @@ PADDOCK_OP(batch_norm_grad, "dy, x, scale, mean, var, dmean?, dvar? -> dx, dscal
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .inplace("dy", "dx")
     .inplace("x", "dx")
+    .infer(&infer_batch_norm_grad);
+
+PADDOCK_OP(batch_norm_activation_grad, "dy, x, scale, bias, mean, var, dmean?, dvar? -> dx, dscale, dbias")
+    .doc(
+        "Gradients of batch_norm with an activation: batch_norm_grad of dy times the activation's derivative, which is "
+        "computed again from x. A residual that is added after the activation has the gradient dy.  dy, x, dx: "
+        "[..., C]; the others: [C].")
+    .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
+    .attr("activation", AttrType::kString, "none", kActivationDoc)
+    .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+    .inplace("dy", "dx")
+    .inplace("x", "dx")
+    .fused_from("batch_norm_activation_grad")
     .infer([](InferContext& c) {
-      Shape channels = channels_of_x(c, 1);
-      c.expect_shape("dy", c.shape("x"));
-      for (const char* name : {"scale", "mean", "var", "dmean", "dvar"}) expect_if_given(c, name, channels);
-      c.out("dx", c.shape("x"), c.in("x").dtype);
-      c.out("dscale", channels, c.in("x").dtype);
-      c.out("dbias", channels, c.in("x").dtype);
+      activation_choice(c);
+      infer_batch_norm_grad(c);
+      c.expect_shape("bias", c.shape("scale"));
+    });
+
+PADDOCK_OP(batch_norm_residual_grad, "dy, y, x, scale, mean, var, dmean?, dvar? -> dx, dscale, dbias, dresidual")
+    .doc(
+        "Gradients of batch_norm whose activation follows the residual, by its result y: dresidual is dy times the "
+        "activation's derivative and the others are batch_norm_grad of that.  dy, y, x, dx, dresidual: [..., C]; the "
+        "others: [C].")
+    .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
+    .attr("activation", AttrType::kString, "none", kActivationDoc)
+    .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+    .inplace("x", "dx")
+    .inplace("y", "dx")
+    .inplace("dy", "dresidual")
+    .fused_from("batch_norm_residual_grad")
+    .infer([](InferContext& c) {
+      activation_choice(c);
+      infer_batch_norm_grad(c);
+      c.expect_shape("y", c.shape("x"));
+      c.out("dresidual", c.shape("x"), c.in("x").dtype);
     });
 
 // x's shape without its last axis: one number a row.

@@ -15,6 +15,7 @@ import numpy as np
 
 import framework
 from framework.ops import dispatch
+from framework.ops.compositions import composition_of
 
 FLOATS = ("float32", "float64")
 
@@ -70,6 +71,19 @@ class Spec:
     differentiable: Sequence[int] | None = None  # numbers of the inputs to differentiate by; default: all float inputs
     exact: bool = False  # outputs must equal the reference
     dtypes: Sequence[str] = FLOATS
+
+
+def composed(name: str) -> Callable[..., Any]:
+    """The composition that fused operator `name` stands for, as a reference in NumPy arrays."""
+    info = dispatch.OPS[name]
+
+    def reference(*inputs: np.ndarray | None, **attrs: Any) -> Any:
+        tensors = [None if x is None else framework.tensor(x) for x in inputs]
+        values = {a["name"]: a["default"] for a in info.attrs} | attrs
+        out = outputs_of(composition_of(info)(*tensors, **values))
+        return tuple(out) if len(out) > 1 else out[0]
+
+    return reference
 
 
 SPECS: dict[str, Spec] = {}

@@ -9,10 +9,11 @@ from framework.autograd.check import check_gradients
 from framework.autograd.rule_table import RULES
 from framework.ops import dispatch
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
-from tests.framework.ops.harness import SPECS, Sample, Spec, outputs_of
+from tests.framework.ops.harness import SPECS, Sample, Spec, composed, outputs_of
 
 CASES = [pytest.param(s, i, id=f"{s.name}-{i}") for s in SPECS.values() for i in range(len(s.samples))]
 ERRORS = [pytest.param(s, bad, id=f"{s.name}-{i}") for s in SPECS.values() for i, bad in enumerate(s.errors)]
+FUSED = [p for p in CASES if dispatch.OPS[p.values[0].name].composition]
 DIFFERENTIABLE = [p for p in CASES if p.values[0].gradient]
 
 
@@ -46,6 +47,16 @@ def test_forward_equals_the_reference(spec, i, dtype):
         else:
             eps = float(np.finfo(g.dtype).eps)
             np.testing.assert_allclose(g, e, rtol=spec.roundings * eps, atol=spec.roundings * eps * magnitude)
+
+
+@pytest.mark.parametrize(("spec", "i"), FUSED)
+def test_a_fused_operator_equals_what_it_stands_for(spec, i):
+    sample = spec.samples[i]
+    got, expected = sample.run(spec.name, "float64"), composed(spec.name)(*sample.inputs, **sample.attrs)
+    expected = list(expected) if isinstance(expected, tuple) else [expected]
+    tolerance = spec.roundings * float(np.finfo(np.float64).eps) * _magnitude([*sample.inputs, *expected])
+    for g, e in zip(got, expected, strict=True):
+        np.testing.assert_allclose(g, e, rtol=0, atol=tolerance)
 
 
 def _float_inputs(sample: Sample) -> list[int]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from framework.errors import AttributeValueError, DTypeError, ShapeError
-from tests.framework.ops.harness import Bad, Sample, normal, spec
+from tests.framework.ops.harness import Bad, Sample, away_from, composed, normal, spec
 
 
 def _moments(x):
@@ -15,9 +15,26 @@ def _normalized(x, scale, bias, mean, var, eps=1e-5):
     return (x - mean) / np.sqrt(var + eps) * scale + bias
 
 
-def _batch_norm(x, scale, bias, eps=1e-5):
+def _activated(y, activation, slope):
+    return {
+        "none": lambda: y,
+        "relu": lambda: np.maximum(y, 0),
+        "relu6": lambda: np.clip(y, 0, 6),
+        "leaky_relu": lambda: np.where(y > 0, y, slope * y),
+    }[activation]()
+
+
+def _batch_norm_inference(
+    x, scale, bias, mean, var, residual=None, eps=1e-5, activation="none", slope=0.01, residual_last=False
+):
+    y = _normalized(x, scale, bias, mean, var, eps)
+    before, after = (0, residual) if residual_last and residual is not None else (residual, 0)
+    return _activated(y + (0 if before is None else before), activation, slope) + after
+
+
+def _batch_norm(x, scale, bias, residual=None, **attrs):
     mean, var = _moments(x)
-    return _normalized(x, scale, bias, mean, var, eps), mean, var
+    return _batch_norm_inference(x, scale, bias, mean, var, residual, **attrs), mean, var
 
 
 def _batch_norm_grad(dy, x, scale, mean, var, dmean=None, dvar=None, eps=1e-5):
@@ -46,6 +63,20 @@ def _backward(*shape):
     return [normal(*shape, seed=3), x, scale, *_moments(x), None, None]
 
 
+def _activation_backward(*shape):
+    """With x chosen so that no normalised value lies at a kink of an activation."""
+    x, scale, bias = _batch(*shape)
+    mean, var = _moments(x)
+    z = away_from([0, 6], _normalized(x, scale, bias, mean, var))
+    x = (z - bias) / scale * np.sqrt(var + 1e-5) + mean
+    return [normal(*shape, seed=3), x, scale, bias, mean, var, None, None]
+
+
+def _residual_backward(*shape):
+    dy, x, scale, mean, var, *rest = _backward(*shape)
+    return [dy, away_from([0, 6], normal(*shape, seed=6)), x, scale, mean, var, *rest]
+
+
 # A sum of n terms by chunks and vector lanes rounds far less than n times; 64 covers the largest sample here.
 spec(
     "batch_norm",
@@ -59,8 +90,16 @@ spec(
         Sample(_batch(5, 9, 9, 3)),
         Sample(_batch(3, 17, 17, 48)),
         Sample(_batch(1100, 80, shift=3.0)),
+        Sample(_batch(3, 5, 5, 6), {"activation": "relu"}),
+        Sample([*_batch(3, 5, 5, 6), normal(3, 5, 5, 6, seed=6)], {"activation": "relu6"}),
+        Sample([*_batch(40, 130), normal(40, 130, seed=6)], {"activation": "leaky_relu", "slope": 0.2}),
+        Sample([*_batch(7, 9, 20), normal(7, 9, 20, seed=6)], {"activation": "leaky_relu", "residual_last": True}),
+        Sample([*_batch(7, 9, 5), normal(7, 9, 5, seed=6)]),
     ],
     errors=[
+        Bad([*_batch(4, 3), normal(4, 2)], ShapeError, r"residual has shape \[4, 2\] but must have \[4, 3\]"),
+        Bad(_batch(4, 3), AttributeValueError, "activation is 'elu'; takes 'none', 'relu'", {"activation": "elu"}),
+        Bad(_batch(4, 3), AttributeValueError, "slope is -1", {"activation": "leaky_relu", "slope": -1.0}),
         Bad([normal(4, 3), normal(4), normal(3)], ShapeError, r"scale has shape \[4\] but must have \[3\]"),
         Bad([normal(), normal(1), normal(1)], ShapeError, r"x has 0 axes .* needs at least 1"),
         Bad([normal(4, 3), normal(3), normal(3)], AttributeValueError, "eps is -1", {"eps": -1.0}),
@@ -68,13 +107,16 @@ spec(
 )
 spec(
     "batch_norm_inference",
-    reference=_normalized,
+    reference=_batch_norm_inference,
     roundings=16,
     samples=[
         Sample(_with_statistics(2, 3, 3, 4)),
         Sample(_with_statistics(6, 5), {"eps": 1e-3}),
         Sample([np.zeros((0, 3)), *(normal(3, seed=s) for s in range(3)), np.ones(3)]),
         Sample(_with_statistics(300, 70)),
+        Sample(_with_statistics(30, 7), {"activation": "relu"}),
+        Sample([*_with_statistics(30, 7), normal(30, 7, seed=6)], {"activation": "relu"}),
+        Sample([*_with_statistics(30, 7), normal(30, 7, seed=6)], {"activation": "relu6", "residual_last": True}),
     ],
     errors=[
         Bad([normal(4, 3), *[normal(3)] * 3, normal(2)], ShapeError, r"var has shape \[2\] but must have \[3\]"),
@@ -93,6 +135,37 @@ spec(
     ],
     errors=[Bad([normal(4, 2), normal(4, 3), *[normal(3)] * 3], ShapeError, r"dy has shape \[4, 2\] but must have")],
 )
+# The order-2 gradient is a composition of operators that have theirs checked.
+spec(
+    "batch_norm_activation_grad",
+    reference=composed("batch_norm_activation_grad"),
+    roundings=256,
+    samples=[
+        Sample(_activation_backward(2, 3, 3, 4), {"activation": "relu"}),
+        Sample([*_activation_backward(6, 5)[:6], normal(5, seed=4), normal(5, seed=5)],
+               {"activation": "leaky_relu", "slope": 0.3, "eps": 1e-3}),
+        Sample(_activation_backward(40, 130), {"activation": "relu6"}),
+        Sample(_activation_backward(3, 17, 17, 48), {"activation": "leaky_relu"}),
+        Sample(_activation_backward(9, 6)),
+    ],
+    errors=[
+        Bad([*_activation_backward(4, 3)[:3], normal(2), *[normal(3)] * 2], ShapeError, r"bias has shape \[2\]"),
+        Bad(_activation_backward(4, 3), AttributeValueError, "activation is 'tanh'", {"activation": "tanh"}),
+    ],
+)  # fmt: skip
+spec(
+    "batch_norm_residual_grad",
+    reference=composed("batch_norm_residual_grad"),
+    roundings=256,
+    samples=[
+        Sample(_residual_backward(2, 3, 3, 4), {"activation": "relu"}),
+        Sample([*_residual_backward(6, 5)[:6], normal(5, seed=4), normal(5, seed=5)],
+               {"activation": "leaky_relu", "slope": 0.3, "eps": 1e-3}),
+        Sample(_residual_backward(40, 130), {"activation": "relu6"}),
+        Sample(_residual_backward(3, 17, 17, 48), {"activation": "relu"}),
+    ],
+    errors=[Bad([normal(4, 3), normal(4, 2), normal(4, 3), *[normal(3)] * 3], ShapeError, r"y has shape \[4, 2\]")],
+)  # fmt: skip
 
 
 def _moments_over(x, axes):
