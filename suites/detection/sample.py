@@ -6,15 +6,17 @@ Boxes are `[x1, y1, x2, y2]` in pixels, float32; labels count from 0 to K - 1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-IDENTITY = (1.0, 1.0, 0.0, 0.0)
+from suites.vision.pixels import fill_colour, mirror, on_canvas, stretch
+from suites.vision.sample import IDENTITY, ImageSample, then
 
 
 @dataclass
-class Sample:
+class Sample(ImageSample):
     """One image and its boxes, as datasets give it and transforms change it.
 
     Attributes:
@@ -50,11 +52,6 @@ class Sample:
         if self.crowd is None:
             self.crowd = np.zeros(count, bool)
 
-    @property
-    def size(self) -> tuple[int, int]:
-        """(H, W) of the image as it is now."""
-        return self.image.shape[0], self.image.shape[1]
-
     def pick(self, keep: np.ndarray) -> Sample:
         """The same image with the boxes that `keep` (bool or indices [M]) selects."""
         return replace(
@@ -68,9 +65,30 @@ class Sample:
 
     def moved(self, image: np.ndarray, ax: float, ay: float, bx: float, by: float) -> Sample:
         """The sample with a new `image`, in which a point (x, y) of the old one lies at (ax*x+bx, ay*y+by)."""
-        px, py, qx, qy = self.placement
-        placement = (ax * px, ay * py, ax * qx + bx, ay * qy + by)
-        return replace(self, image=image, boxes=place_boxes(self.boxes, (ax, ay, bx, by)), placement=placement)
+        step = (ax, ay, bx, by)
+        return replace(self, image=image, boxes=place_boxes(self.boxes, step), placement=then(self.placement, step))
+
+    def recoloured(self, image: np.ndarray) -> Sample:
+        """The sample with other pixels at the same places."""
+        return replace(self, image=image)
+
+    def resized(self, size: tuple[int, int], method: int) -> Sample:
+        """The sample stretched to `size` (H, W)."""
+        if size == self.size:
+            return self
+        (height, width), (new_height, new_width) = self.size, size
+        return self.moved(stretch(self.image, size, method), new_width / width, new_height / height, 0, 0)
+
+    def padded(self, size: tuple[int, int], top: int, left: int, fill: Sequence[float]) -> Sample:
+        """The sample on a canvas of `size` (H, W), its corner at (left, top)."""
+        if size == self.size:
+            return self
+        return self.moved(on_canvas(self.image, size, top, left, fill_colour(fill, self.image)), 1, 1, left, top)
+
+    def mirrored(self, horizontal: bool) -> Sample:
+        """The sample with left and right swapped, else top and bottom."""
+        height, width = self.size
+        return self.moved(mirror(self.image, horizontal), *((-1, 1, width, 0) if horizontal else (1, -1, 0, height)))
 
 
 def place_boxes(boxes: np.ndarray, placement: tuple[float, float, float, float] | np.ndarray) -> np.ndarray:

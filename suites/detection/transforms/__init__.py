@@ -1,19 +1,25 @@
 """Augmentation for detection: sample transforms, batch transforms and collation (the recipe of YOLOv3 and SSD)."""
 
-from suites.detection.transforms.base import Augmented, BatchTransform, MixingTransform, Transform
-from suites.detection.transforms.batch import Each, collate
-from suites.detection.transforms.colour import ColorDistort, Mixup, Normalize
-from suites.detection.transforms.geometry import (
-    DropTinyBoxes,
+from suites.engine.registry import register, register_role
+from suites.vision.pipeline import Augmented, BatchTransform, MixingTransform, Transform
+from suites.vision.transforms import (
+    ColorDistort,
     Letterbox,
+    Normalize,
     PadToMultiple,
-    RandomExpand,
     RandomFlip,
-    RandomIoUCrop,
-    RandomShape,
     Resize,
     ResizeKeepRatio,
 )
+
+register_role("transform", Transform, doc="sample -> sample, of a training or evaluation pipeline")
+register_role("batch_transform", BatchTransform, doc="samples of a batch -> samples")
+for _transform in (ColorDistort, Letterbox, Normalize, PadToMultiple, RandomFlip, Resize, ResizeKeepRatio):
+    register("transform")(_transform)
+
+from suites.detection.transforms.batch import Each, collate  # noqa: E402  (registers for the roles above)
+from suites.detection.transforms.geometry import DropTinyBoxes, RandomExpand, RandomIoUCrop, RandomShape  # noqa: E402
+from suites.detection.transforms.mixup import Mixup  # noqa: E402
 
 __all__ = [
     "Augmented",

@@ -10,8 +10,8 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.detection.sample import Sample
-from suites.detection.transforms.base import BatchTransform, Transform
 from suites.engine.registry import register
+from suites.vision.pipeline import BatchTransform, Transform
 
 BOXES_MULTIPLE = 16  # box counts are rounded up to it, so that few different shapes are planned for
 

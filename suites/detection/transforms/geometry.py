@@ -1,136 +1,17 @@
-"""Transforms that move pixels and boxes together: resize, letterbox, flip, expand, IoU-constrained crop."""
+"""Transforms that move pixels and boxes together: expand, IoU-constrained crop, a random size for a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
-import cv2
 import numpy as np
 
 from framework.errors import AttributeValueError
 from suites.detection.sample import Sample, box_areas, clip_boxes
-from suites.detection.transforms.base import BatchTransform, Transform
 from suites.engine.registry import register
-from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, fill_colour, interpolation, pair
-
-Interp = Literal["nearest", "linear", "cubic", "area", "lanczos", "random"]
-
-
-@register("transform")
-class Resize(Transform):
-    """Stretches the image to a fixed size; the aspect ratio may change.
-
-    Args:
-        size: Side of the square, or [height, width], in pixels.
-        interp: How pixels are interpolated; "random" draws a method each time, which makes a detector less
-            sensitive to how images were scaled.
-    """
-
-    def __init__(self, size: int | Sequence[int], interp: Interp = "linear") -> None:
-        self._size = pair(size, "Resize")
-        self._interp = interp
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the sample at the size."""
-        return resized(sample, self._size, interpolation(self._interp, rng))
-
-
-@register("transform")
-class ResizeKeepRatio(Transform):
-    """Scales so that the short side has `short` pixels, or less where the long side would exceed `max_long`.
-
-    Args:
-        short: Wanted short side in pixels.
-        max_long: Largest long side in pixels.
-        interp: As in `Resize`.
-    """
-
-    def __init__(self, short: int, max_long: int, interp: Interp = "linear") -> None:
-        if not 1 <= short <= max_long:
-            raise AttributeValueError(
-                f"ResizeKeepRatio: short is {short} and max_long {max_long}; needed is 1 <= short <= max_long"
-            )
-        self._short, self._max_long, self._interp = short, max_long, interp
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the scaled sample."""
-        scale = min(self._short / min(sample.size), self._max_long / max(sample.size))
-        return resized(sample, scaled_size(sample.size, scale), interpolation(self._interp, rng))
-
-
-@register("transform")
-class Letterbox(Transform):
-    """Scales the image to fit into a fixed size without changing its aspect ratio, and fills the rest.
-
-    Args:
-        size: Side of the square, or [height, width], in pixels.
-        fill: RGB of the border, in [0, 1].
-        centred: Whether the image is put in the middle, else at the top left.
-        interp: As in `Resize`.
-    """
-
-    def __init__(
-        self,
-        size: int | Sequence[int],
-        fill: Sequence[float] = (0.5, 0.5, 0.5),
-        centred: bool = True,
-        interp: Interp = "linear",
-    ) -> None:
-        self._size = pair(size, "Letterbox")
-        self._fill, self._centred, self._interp = tuple(fill), centred, interp
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the framed sample."""
-        (height, width), (fit_height, fit_width) = sample.size, self._size
-        inner = scaled_size(sample.size, min(fit_height / height, fit_width / width))
-        sample = resized(sample, inner, interpolation(self._interp, rng))
-        free = fit_height - inner[0], fit_width - inner[1]
-        top, left = (free[0] // 2, free[1] // 2) if self._centred else (0, 0)
-        return padded(sample, self._size, top, left, self._fill)
-
-
-@register("transform")
-class PadToMultiple(Transform):
-    """Fills below and to the right until both sides are multiples of a number, e.g. of the largest stride.
-
-    Args:
-        multiple: In pixels.
-        fill: RGB of the border, in [0, 1].
-    """
-
-    def __init__(self, multiple: int = 32, fill: Sequence[float] = (0.5, 0.5, 0.5)) -> None:
-        if multiple < 1:
-            raise AttributeValueError(f"PadToMultiple: multiple is {multiple}; it must be at least 1")
-        self._multiple, self._fill = multiple, tuple(fill)
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the padded sample."""
-        height, width = (-(-side // self._multiple) * self._multiple for side in sample.size)
-        return padded(sample, (height, width), 0, 0, self._fill)
-
-
-@register("transform")
-class RandomFlip(Transform):
-    """Mirrors the image.
-
-    Args:
-        prob: How often.
-        direction: "horizontal" swaps left and right, "vertical" top and bottom.
-    """
-
-    def __init__(self, prob: float = 0.5, direction: Literal["horizontal", "vertical"] = "horizontal") -> None:
-        self._prob = check_prob("RandomFlip", prob)
-        self._horizontal = direction == "horizontal"
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the sample, mirrored or not."""
-        if rng.random() >= self._prob:
-            return sample
-        height, width = sample.size
-        if self._horizontal:
-            return sample.moved(cv2.flip(sample.image, 1), -1, 1, width, 0)
-        return sample.moved(cv2.flip(sample.image, 0), 1, -1, 0, height)
+from suites.vision.pipeline import BatchTransform, Transform
+from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, interpolation, pair
+from suites.vision.transforms import Interp
 
 
 @register("transform")
@@ -157,7 +38,7 @@ class RandomExpand(Transform):
         height, width = (int(side * ratio) for side in sample.size)
         top = int(rng.integers(height - sample.size[0] + 1))
         left = int(rng.integers(width - sample.size[1] + 1))
-        return padded(sample, (height, width), top, left, self._fill)
+        return sample.padded((height, width), top, left, self._fill)
 
 
 @register("transform")
@@ -241,7 +122,7 @@ class RandomShape(BatchTransform):
         """Returns the samples, all of one size."""
         size = self._sizes[int(rng.integers(len(self._sizes)))]
         method = interpolation(self._interp, rng)
-        return [resized(sample, size, method) for sample in samples]
+        return [sample.resized(size, method) for sample in samples]
 
 
 @register("transform")
@@ -258,30 +139,6 @@ class DropTinyBoxes(Transform):
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample without these boxes."""
         return sample.pick((sample.boxes[:, 2:] - sample.boxes[:, :2]).min(axis=1, initial=np.inf) >= self._min_side)
-
-
-def scaled_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
-    """(H, W) times `scale`, rounded, at least 1."""
-    return max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
-
-
-def resized(sample: Sample, size: tuple[int, int], method: int) -> Sample:
-    """The sample stretched to `size` (H, W); `method` is OpenCV's number of the interpolation."""
-    if size == sample.size:
-        return sample
-    (height, width), (new_height, new_width) = sample.size, size
-    image = cv2.resize(sample.image, (new_width, new_height), interpolation=method)
-    return sample.moved(image, new_width / width, new_height / height, 0, 0)
-
-
-def padded(sample: Sample, size: tuple[int, int], top: int, left: int, fill: Sequence[float]) -> Sample:
-    """The sample on a canvas of `size` (H, W), its corner at (left, top)."""
-    bottom, right = size[0] - sample.size[0] - top, size[1] - sample.size[1] - left
-    if not (top or left or bottom or right):
-        return sample
-    colour = fill_colour(fill, sample.image)
-    image = cv2.copyMakeBorder(sample.image, top, bottom, left, right, cv2.BORDER_CONSTANT, value=colour)
-    return sample.moved(image, 1, 1, left, top)
 
 
 def cropped(sample: Sample, crop: np.ndarray) -> Sample:

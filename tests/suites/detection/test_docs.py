@@ -38,7 +38,10 @@ def test_every_transform_in_the_table_is_registered():
 def test_the_transform_of_ones_own_works():
     (code,) = blocks("python")
     scope = {}
-    exec(compile(code.replace('@register("transform")\n', ""), "docs/detection_data.md", "exec"), scope)
+    exec(
+        compile(code.replace('@register("transform", suite="detection")\n', ""), "docs/detection_data.md", "exec"),
+        scope,
+    )
     invert = scope["Invert"](prob=1.0)
     assert isinstance(invert, Transform)
     sample = painted([(0, 0, 5, 5)])

@@ -1,50 +1,17 @@
-"""Transforms that change pixels and leave boxes where they are: colour distortion, mixup, normalisation."""
+"""Mixup: two images in one, with the boxes of both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 
 import cv2
 import numpy as np
 
 from framework.errors import AttributeValueError
 from suites.detection.sample import Sample
-from suites.detection.transforms.base import MixingTransform, Transform
 from suites.engine.registry import register
-from suites.vision.colour import ColourMaps, recolour
-from suites.vision.pixels import IMAGENET_MEAN, IMAGENET_STD, Normalizer, check_prob
-
-
-@register("transform")
-class ColorDistort(Transform):
-    """Changes brightness, contrast, saturation and hue, each with probability `prob`, in random order.
-
-    Every one is a linear map of RGB, so they are multiplied into one matrix and the image is passed over once.
-    Values are cut to 0..255 at the end only.
-
-    Args:
-        brightness: Range of the factor on all values.
-        contrast: Range of the factor on the distance from the image's mean grey.
-        saturation: Range of the factor on the distance from each pixel's grey.
-        hue: Range of the turn of the hue, in degrees.
-        prob: How often each of the four is applied.
-    """
-
-    def __init__(
-        self,
-        brightness: Sequence[float] = (0.5, 1.5),
-        contrast: Sequence[float] = (0.5, 1.5),
-        saturation: Sequence[float] = (0.5, 1.5),
-        hue: Sequence[float] = (-18.0, 18.0),
-        prob: float = 0.5,
-    ) -> None:
-        self._maps = ColourMaps(brightness, contrast, saturation, hue, prob, "ColorDistort")
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the sample with other colours; its image must be uint8."""
-        image = recolour(sample.image, self._maps.draw(sample.image, rng))
-        return sample if image is sample.image else replace(sample, image=image)
+from suites.vision.pipeline import MixingTransform
+from suites.vision.pixels import check_prob
 
 
 @register("transform")
@@ -84,22 +51,6 @@ class Mixup(MixingTransform):
             crowd=np.concatenate([sample.crowd, other.crowd]),
             placement=sample.placement,
         )
-
-
-@register("transform")
-class Normalize(Transform):
-    """Makes the image float32: (value / 255 - mean) / std, a channel at a time.
-
-    Args:
-        mean, std: Of red, green, blue, for values in [0, 1]; ImageNet's by default.
-    """
-
-    def __init__(self, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD) -> None:
-        self._normal = Normalizer(mean, std)
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the sample with a float32 image; the given image must be uint8."""
-        return replace(sample, image=self._normal(sample.image))
 
 
 def _on_canvas(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -1,26 +1,23 @@
 """The contracts of augmentation: Transform (one sample), BatchTransform (a batch), Augmented (a set with both).
 
 Randomness comes only from the generator a transform is given, never from elsewhere, so that a sample depends
-on (seed, epoch, index) alone, with any number of workers.
+on (seed, epoch, index) alone, with any number of workers. Each suite says what its sample is.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
-
-from suites.detection.datasets.base import DetectionDataset
-from suites.detection.sample import Sample
-from suites.engine.registry import register_role
 
 
 class Transform(ABC):
     """Makes a new sample from a sample, and leaves the one it is given as it was."""
 
     @abstractmethod
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+    def __call__(self, sample: Any, rng: np.random.Generator) -> Any:
         """Returns the changed sample; draws from `rng` only."""
 
 
@@ -31,12 +28,12 @@ class MixingTransform(Transform):
     transforms. Called by itself, such a transform changes nothing, as there is nothing to mix with.
     """
 
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+    def __call__(self, sample: Any, rng: np.random.Generator) -> Any:
         """Returns the sample unchanged."""
         return sample
 
     @abstractmethod
-    def mix(self, sample: Sample, rng: np.random.Generator, draw: Callable[[], Sample]) -> Sample:
+    def mix(self, sample: Any, rng: np.random.Generator, draw: Callable[[], Any]) -> Any:
         """Returns the mixture of `sample` with as many drawn samples as it takes."""
 
 
@@ -44,50 +41,58 @@ class BatchTransform(ABC):
     """Changes all samples of a batch alike, such as to one random size."""
 
     @abstractmethod
-    def __call__(self, samples: list[Sample], rng: np.random.Generator) -> list[Sample]:
+    def __call__(self, samples: list[Any], rng: np.random.Generator) -> list[Any]:
         """Returns the changed samples; draws from `rng` only."""
 
 
-register_role("transform", Transform, doc="sample -> sample, of a training or evaluation pipeline")
-register_role("batch_transform", BatchTransform, doc="samples of a batch -> samples")
+class Samples(Protocol):
+    """What `Augmented` asks of a data set."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Any: ...
+
+    def name_of(self, index: int) -> str:
+        """The file, or other name, of sample `index` for messages."""
+        ...
 
 
 class Augmented:
-    """A detection set with its transforms: what the data loader draws from.
+    """A data set with its transforms: what the data loader draws from.
 
-    `sample(index, rng)` loads image `index` and applies the transforms in order. A `MixingTransform` at place
-    p may draw others: each is another image, chosen by `rng`, through transforms 0 to p - 1.
+    `sample(index, rng)` loads sample `index` and applies the transforms in order. A `MixingTransform` at place
+    p may draw others: each is another sample, chosen by `rng`, through transforms 0 to p - 1.
 
     Args:
-        dataset: The images and boxes.
+        dataset: The samples.
         transforms: Applied in this order.
     """
 
-    def __init__(self, dataset: DetectionDataset, transforms: Sequence[Transform]) -> None:
+    def __init__(self, dataset: Samples, transforms: Sequence[Transform]) -> None:
         self.dataset = dataset
         self._transforms = tuple(transforms)
 
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Any:
         """Sample `index` with random choices that depend on the index alone: for evaluation and pictures."""
         return self.sample(index, np.random.default_rng(index))
 
-    def sample(self, index: int, rng: np.random.Generator) -> Sample:
+    def sample(self, index: int, rng: np.random.Generator) -> Any:
         """Sample `index` through all transforms."""
         return self._through(index, rng, len(self._transforms))
 
     def name_of(self, index: int) -> str:
-        """The file, or other name, of image `index` for messages."""
+        """The file, or other name, of sample `index` for messages."""
         return self.dataset.name_of(index)
 
-    def _through(self, index: int, rng: np.random.Generator, count: int) -> Sample:
+    def _through(self, index: int, rng: np.random.Generator, count: int) -> Any:
         sample = self.dataset[index]
         for place, transform in enumerate(self._transforms[:count]):
             if isinstance(transform, MixingTransform):
 
-                def draw(before: int = place) -> Sample:
+                def draw(before: int = place) -> Any:
                     return self._through(int(rng.integers(len(self.dataset))), rng, before)
 
                 sample = transform.mix(sample, rng, draw)
