@@ -15,10 +15,11 @@ AttrValue attr_from_python(nb::handle value, const AttrSpec& spec, const std::st
 nb::object attr_to_python(const AttrValue& value);
 std::vector<AttrValue> attrs_from_python(const OpDef& op, nb::tuple values);
 
-// bind/array.cc, bind/program.cc
+// Each in the file of its name.
 void bind_array(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_program(nb::module_& m);
+void bind_record(nb::module_& m);
 
 // Releases the GIL for work worth more than the cost of doing so.
 class MaybeReleaseGil {

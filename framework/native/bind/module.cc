@@ -41,6 +41,7 @@ NB_MODULE(_core, m) {
   bind_array(m);
   bind_ops(m);
   bind_program(m);
+  bind_record(m);
   m.def("num_threads", &num_threads);
   m.def("set_num_threads", &set_num_threads);
   m.def("supported_isas", &supported_isas);

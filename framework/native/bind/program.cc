@@ -74,6 +74,7 @@ void bind_program(nb::module_& m) {
       .def("prepare", [](Executable& e, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& states) { e.plan_for(inputs, states); })
       .def("forget_plans", &Executable::forget_plans)
+      .def_prop_ro("id", &Executable::id, "Tells the records of this program from others'.")
       .def_prop_ro("plans_made", &Executable::plans_made);
 }
 

@@ -5,9 +5,12 @@
 
 #include "cpu/conv_grid.h"
 #include "cpu/winograd.h"
+#include "op/record.h"
 
 namespace paddock::cpu {
 namespace {
+
+constexpr const char* kWinogradName = "winograd F(4x4,3x3)";
 
 // Costs in multiply-adds: a transformed value costs about as much as this many of them.
 // The weight gradient transforms its weights once and back only.
@@ -35,29 +38,47 @@ ConvAlgorithm conv2d_algorithm(const ConvGeometry& g, ConvPass pass, int element
 template <class T>
 void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue,
                     ConvAlgorithm algorithm, const Prepared& prepared) {
-  if (is_depthwise(g)) return depthwise_forward(g, x, w, y, epilogue, prepared);
+  if (is_depthwise(g)) {
+    note_implementation("depthwise");
+    return depthwise_forward(g, x, w, y, epilogue, prepared);
+  }
   if constexpr (std::is_same_v<T, float>)
-    if (conv2d_algorithm(g, ConvPass::kForward, sizeof(T), algorithm) == ConvAlgorithm::kWinograd)
+    if (conv2d_algorithm(g, ConvPass::kForward, sizeof(T), algorithm) == ConvAlgorithm::kWinograd) {
+      note_implementation(kWinogradName);
       return winograd_forward(g, x, w, y, epilogue);
+    }
+  note_implementation("direct");
   direct_forward(g, x, w, y, epilogue, prepared);
 }
 
 template <class T>
 void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, ConvAlgorithm algorithm,
                        const Prepared& prepared) {
-  if (is_depthwise(g)) return depthwise_grad_input(g, dy, w, dx, prepared);
+  if (is_depthwise(g)) {
+    note_implementation("depthwise");
+    return depthwise_grad_input(g, dy, w, dx, prepared);
+  }
   if constexpr (std::is_same_v<T, float>)
-    if (conv2d_algorithm(g, ConvPass::kGradInput, sizeof(T), algorithm) == ConvAlgorithm::kWinograd)
+    if (conv2d_algorithm(g, ConvPass::kGradInput, sizeof(T), algorithm) == ConvAlgorithm::kWinograd) {
+      note_implementation(kWinogradName);
       return winograd_grad_input(g, dy, w, dx);
+    }
+  note_implementation("direct");
   direct_grad_input(g, dy, w, dx, prepared);
 }
 
 template <class T>
 void conv2d_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw, ConvAlgorithm algorithm) {
-  if (is_depthwise(g)) return depthwise_grad_weight(g, x, dy, dw);
+  if (is_depthwise(g)) {
+    note_implementation("depthwise");
+    return depthwise_grad_weight(g, x, dy, dw);
+  }
   if constexpr (std::is_same_v<T, float>)
-    if (conv2d_algorithm(g, ConvPass::kGradWeight, sizeof(T), algorithm) == ConvAlgorithm::kWinograd)
+    if (conv2d_algorithm(g, ConvPass::kGradWeight, sizeof(T), algorithm) == ConvAlgorithm::kWinograd) {
+      note_implementation(kWinogradName);
       return winograd_grad_weight(g, x, dy, dw);
+    }
+  note_implementation("direct");
   direct_grad_weight(g, x, dy, dw);
 }
 

@@ -1,6 +1,8 @@
 // Attribute access and the checks that shape rules share.
 #include "op/context.h"
 
+#include "op/record.h"
+
 namespace paddock {
 namespace {
 
@@ -103,6 +105,7 @@ void run_kernel(const KernelContext& context, Device device) {
   const OpDef& op = context.op();
   KernelFn kernel = op.kernels[static_cast<int>(device)];
   if (!kernel) fail(ErrorKind::kNotSupported, op.name, ": no kernel for this device");
+  if (Recorder* recorder = Recorder::active()) return recorder->run(context, kernel);
   kernel(context);
 }
 

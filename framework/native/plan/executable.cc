@@ -2,9 +2,11 @@
 #include "plan/executable.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "op/context.h"
+#include "op/record.h"
 
 namespace paddock {
 namespace {
@@ -32,10 +34,18 @@ std::vector<PreparedBlocks> find_constants(const ProgramDesc& program) {
   return prepared;
 }
 
+int64_t next_id() {
+  static std::atomic<int64_t> made{0};
+  return made++;
+}
+
 }  // namespace
 
 Executable::Executable(ProgramDesc program)
-    : program_(std::move(program)), prepared_(find_constants(program_)), values_(program_.value_count) {}
+    : program_(std::move(program)),
+      prepared_(find_constants(program_)),
+      values_(program_.value_count),
+      id_(next_id()) {}
 
 const Plan& Executable::find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
   if (static_cast<int>(inputs.size()) != program_.input_count ||
@@ -103,6 +113,7 @@ void Executable::execute() {
   const Tensor absent;
   std::vector<const Tensor*> in;
   std::vector<Tensor> out;
+  Recorder* recorder = Recorder::active();
   for (size_t k = 0; k < program_.instructions.size(); ++k) {
     const Instruction& ins = program_.instructions[k];
     if (ins.op->is_view) continue;
@@ -110,6 +121,7 @@ void Executable::execute() {
     out.clear();
     for (int v : ins.inputs) in.push_back(v == kAbsent ? &absent : &values_[v]);
     for (int v : ins.outputs) out.push_back(values_[v]);
+    if (recorder) recorder->at(id_, static_cast<int64_t>(k));
     run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()), ins.attrs,
                 &prepared_[k]});
   }

@@ -20,6 +20,8 @@ class PADDOCK_API Executable {
   int64_t plans_made() const { return plans_made_; }
   // Drops the plans and what kernels derived from constants; the next run makes both again.
   void forget_plans();
+  // Tells the records of this program from others'.
+  int64_t id() const { return id_; }
 
  private:
   const Plan& find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
@@ -33,7 +35,7 @@ class PADDOCK_API Executable {
   std::vector<PreparedBlocks> prepared_;  // of every instruction
   std::shared_ptr<Storage> arena_;
   std::vector<Tensor> values_;
-  int64_t plans_made_ = 0;
+  int64_t plans_made_ = 0, id_;
   std::mutex mutex_;
 };
 
