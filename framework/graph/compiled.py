@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +11,21 @@ import numpy as np
 
 from framework import _core
 from framework.autograd import tape
-from framework.errors import PaddockError, TraceError
+from framework.errors import AttributeValueError, PaddockError, TraceError
 from framework.graph import passes
 from framework.graph.ir import Program, Value
 from framework.graph.passes.report import Explanation
 from framework.graph.trace import Trace
 from framework.tensor import Tensor, from_numpy
+
+
+class _Watcher(threading.local):
+    """Where the Programs that this thread runs are put by the ids of their executables, while a profile watches."""
+
+    programs: dict[int, CompiledProgram] | None = None
+
+
+watcher = _Watcher()
 
 
 class CompiledProgram:
@@ -33,6 +43,8 @@ class CompiledProgram:
         Raises:
             ShapeError, DTypeError: the inputs do not fit; the message names the operator and the user's line.
         """
+        if watcher.programs is not None:
+            watcher.programs[self._executable.id] = self
         try:
             out = self._executable.run([t._data for t in inputs], [t._data for t in self._states])
         except PaddockError as e:
@@ -43,9 +55,17 @@ class CompiledProgram:
         """Infers shapes and plans memory for these inputs without running; does nothing when that plan is kept."""
         self._executable.prepare([t._data for t in inputs], [t._data for t in self._states])
 
-    def memory_report(self, inputs: Sequence[Tensor]) -> MemoryReport:
-        """Where the memory of a run with these inputs goes."""
-        plan = self._executable.plan([t._data for t in inputs], [t._data for t in self._states])
+    def memory_report(self, inputs: Sequence[Tensor] | None = None) -> MemoryReport:
+        """Where the memory of a run with these inputs goes; by default with those of the last run.
+
+        Raises:
+            AttributeValueError: without inputs, when there is no plan of an earlier run.
+        """
+        if inputs is not None:
+            self.plan(inputs)
+        plan = self._executable.last_plan()
+        if plan is None:
+            raise AttributeValueError("memory_report: the Program has not run yet; pass its inputs")
         return MemoryReport(self.program, self._numbers, plan)
 
     def explain(self) -> Explanation:

@@ -66,13 +66,13 @@ void bind_program(nb::module_& m) {
              return e.run(inputs, states);
            })
       .def(
-          "plan",
-          [](Executable& e, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
-            return describe(e.plan_for(inputs, states));
+          "last_plan",
+          [](Executable& e) -> nb::object {
+            const auto plan = e.last_plan();
+            return plan ? nb::object(describe(*plan)) : nb::none();
           },
-          "What the memory plan for these types looks like.")
-      .def("prepare", [](Executable& e, const std::vector<Tensor>& inputs,
-                         const std::vector<Tensor>& states) { e.plan_for(inputs, states); })
+          "What the memory plan that was used or prepared last looks like; None when there is none.")
+      .def("prepare", &Executable::prepare)
       .def("forget_plans", &Executable::forget_plans)
       .def_prop_ro("id", &Executable::id, "Tells the records of this program from others'.")
       .def_prop_ro("plans_made", &Executable::plans_made);

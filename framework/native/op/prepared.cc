@@ -2,11 +2,13 @@
 #include "op/prepared.h"
 
 #include "op/isa.h"
+#include "op/record.h"
 
 namespace paddock {
 
 std::shared_ptr<Storage> Prepared::block(std::string_view form, int64_t bytes, FunctionRef<void(void*)> fill) const {
   const std::string isa = active_isa();
+  if (kept_) note_implementation("prepared weights");
   if (kept_)
     for (const auto& b : kept_->blocks)
       if (b.input == input_ && b.form == form && b.isa == isa && b.type == type_) return b.bytes;

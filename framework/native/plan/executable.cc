@@ -64,9 +64,14 @@ const Plan& Executable::find_plan(const std::vector<Tensor>& inputs, const std::
   return plans_.front();
 }
 
-const Plan& Executable::plan_for(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
+void Executable::prepare(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
   std::lock_guard lock(mutex_);
-  return find_plan(inputs, states);
+  find_plan(inputs, states);
+}
+
+std::optional<Plan> Executable::last_plan() {
+  std::lock_guard lock(mutex_);
+  return plans_.empty() ? std::nullopt : std::optional(plans_.front());
 }
 
 void Executable::forget_plans() {

@@ -2,6 +2,7 @@
 #pragma once
 #include <list>
 #include <mutex>
+#include <optional>
 
 #include "op/prepared.h"
 #include "plan/plan.h"
@@ -14,8 +15,10 @@ class PADDOCK_API Executable {
 
   // Runs once. `states` are read and, where the program updates them, overwritten in their own memory.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
-  // The plan for these types (made now when it is new), for reports and tests.
-  const Plan& plan_for(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
+  // Makes the plan for these types when there is none, without running.
+  void prepare(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
+  // A copy of the plan that was used or prepared last, if any, for reports and tests.
+  std::optional<Plan> last_plan();
   // Plans made since the start: a test's and a benchmark's view of the cache.
   int64_t plans_made() const { return plans_made_; }
   // Drops the plans and what kernels derived from constants; the next run makes both again.
