@@ -74,15 +74,20 @@ class Call:
         return f"{inputs} -> {', '.join(str(list(shape)) for shape, _ in self.outputs)}"
 
     def _window(self) -> str:
-        """Of a convolution: its kernel, stride, dilation and groups, the last three where they are not 1."""
+        """Of a convolution: its kernel, and stride, dilation and groups where they are not 1."""
         given = {a["name"]: value for a, value in zip(OPS[self.operator].attrs, self.attrs, strict=True)}
         if "stride" not in given or "groups" not in given:
             return ""
         arg_names = [a["name"] for a in OPS[self.operator].inputs]
         weight = self.inputs[arg_names.index("weight")] if "weight" in arg_names else self.outputs[0]
-        words = ["x".join(map(str, weight[0][1:3]))] if weight else []
+        if weight is None:
+            return ""
+        (filters, height, width, depth), groups = weight[0], given["groups"]
+        words = [f"{height}x{width}"]
         words += [f"{name} {_extent(given[name])}" for name in ("stride", "dilation") if _extent(given[name]) != "1"]
-        return " ".join([*words, f"groups {given['groups']}"] if given["groups"] != 1 else words)
+        if groups != 1:
+            words.append("depthwise" if depth == 1 and groups == filters else f"groups {groups}")
+        return " ".join(words)
 
 
 def _extent(value: Any) -> str:
@@ -192,8 +197,8 @@ class Profile:
 
     def headline(self) -> str:
         """One line: time in all, inside of operators, and what was not kept."""
-        inside, wall = self.operator_seconds, self.wall_seconds
-        text = f"{wall * 1e3:.1f} ms, {inside * 1e3:.1f} ms of it ({inside / wall:.0%}) in {len(self.calls)} operators"
+        inside, wall = self.operator_seconds, self.wall_seconds or 1e-9
+        text = f"{wall * 1e3:.1f} ms, {inside * 1e3:.1f} ms of it ({inside / wall:.0%}) in {len(self.calls)} operator calls"
         return text if not self.dropped else f"{text}; {self.dropped} more calls came after the limit and are left out"
 
     def write_chrome_trace(self, path: Path | str) -> None:
