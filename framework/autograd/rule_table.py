@@ -2,7 +2,8 @@
 
 A rule is one line of `framework/autograd/rules/`: `rule("exp", x=lambda dy, y: dy * y)`. The names of a lambda's
 parameters say what it needs: `d` + an output's name is that output's gradient, an input's, output's or attribute's
-name is that. What no lambda of a rule names is not kept in memory until the backward pass.
+name is that. What no lambda of a rule names is not kept in memory until the backward pass. An output that nothing
+depends on has a gradient of zeros, or None where the parameter's default is None.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ class _Rule:
     def __init__(self) -> None:
         self.formulas: list[tuple[tuple[str, ...], Formula, tuple[str, ...]]] = []
         self.names: set[str] = set()
+        self.may_be_none: set[str] = set()
         self.through_composition = False
 
     def add(self, inputs: tuple[str, ...], formula: Formula) -> None:
-        needs = tuple(inspect.signature(formula).parameters)
+        parameters = inspect.signature(formula).parameters
+        needs = tuple(parameters)
+        self.may_be_none.update(name for name, p in parameters.items() if p.default is None)
         self.formulas.append((inputs, formula, needs))
         self.names.update(needs)
 
@@ -65,7 +69,7 @@ class RuleTable:
             slots = [[i for i, s in enumerate(node.input_slots) if info.inputs[s]["name"] == name] for name in inputs]
             if all(node.edges[i] is None for group in slots for i in group):
                 continue
-            result = formula(*[_argument(name, node, dys) for name in needs])
+            result = formula(*[_argument(name, node, dys, name in found.may_be_none) for name in needs])
             results = result if len(inputs) > 1 else (result,)
             for group, value in zip(slots, results, strict=True):
                 values = value if isinstance(value, (list, tuple)) else [value] * len(group)  # none: it was left out
@@ -74,7 +78,7 @@ class RuleTable:
         return grads
 
 
-def _argument(name: str, node: Node, dys: Sequence[Tensor | None]) -> Any:
+def _argument(name: str, node: Node, dys: Sequence[Tensor | None], may_be_none: bool) -> Any:
     """What a formula's parameter stands for."""
     info = node.info
     for i, arg in enumerate(info.inputs):
@@ -87,7 +91,7 @@ def _argument(name: str, node: Node, dys: Sequence[Tensor | None]) -> Any:
         if "d" + out["name"] == name:
             if out["variadic"]:
                 return [_or_zeros(dys[k], node, k) for k in range(i, len(dys))]
-            return _or_zeros(dys[i], node, i)
+            return dys[i] if may_be_none else _or_zeros(dys[i], node, i)
     for value, attr in zip(node.attrs, info.attrs, strict=True):
         if attr["name"] == name:
             return value

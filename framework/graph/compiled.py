@@ -11,7 +11,7 @@ import numpy as np
 
 from framework import _core
 from framework.autograd import tape
-from framework.errors import AttributeValueError, PaddockError, TraceError
+from framework.errors import AttributeValueError, PaddockError, ShapeError, TraceError
 from framework.graph import passes
 from framework.graph.ir import Program, Value
 from framework.graph.passes.report import Explanation
@@ -166,7 +166,14 @@ class TracedFunction:
     def __call__(self, *args: Any) -> Any:
         """Runs the Program that fits the arguments, tracing it first when there is none."""
         entry, leaves = self._entry(args)
-        results = entry.compiled.run(leaves)
+        try:
+            results = entry.compiled.run(leaves)
+        except ShapeError:
+            if not entry.compiled.program.assumptions:
+                raise
+            entry.refused.append([t.shape for t in leaves])  # a pass took shapes for equal that are not: trace again
+            entry, leaves = self._entry(args)
+            results = entry.compiled.run(leaves)
         return _unflatten(entry.out_structure, iter(results))
 
     def program_for(self, *args: Any) -> CompiledProgram:
@@ -215,9 +222,10 @@ class _Entry:
         self.modes = list(modes.items())
         self.shapes = shapes if compiled.program.shape_reads else None
         self.out_structure = out
+        self.refused: list[list[tuple[int, ...]]] = []  # shapes that disprove what a pass assumed
 
     def fits(self, shapes: list[tuple[int, ...]]) -> bool:
-        if self.shapes is not None and self.shapes != shapes:
+        if (self.shapes is not None and self.shapes != shapes) or shapes in self.refused:
             return False
         return all(layer.mode_now() == training for layer, training in self.modes)
 

@@ -126,6 +126,8 @@ class Program:
         states: each state's value and the Tensor that holds its data between runs.
         constants: each constant's value and its data.
         updates: new value of a state after a run, by the state's value.
+        assumptions: pairs of values that a pass found to have one shape and takes to always have; an operator refuses
+            shapes that disprove it, and the function is traced again for them.
         shape_reads: where Python read an input-dependent shape while tracing; when not empty, the Program is only
             right for the input shapes it was traced with.
         reports: what each pass that ran on it found.
@@ -139,6 +141,7 @@ class Program:
         self.block = Block()
         self.results: list[Value] = []
         self.updates: dict[Value, Value] = {}
+        self.assumptions: list[tuple[Value, Value]] = []
         self.shape_reads: list[str] = []
         self.reports: list[PassReport] = []
         self.trace: Trace | None = None
@@ -224,6 +227,10 @@ class Program:
         from framework.graph.passes.report import Explanation
 
         return Explanation(self.reports)
+
+    def assume_equal_shapes(self, a: Value, b: Value) -> None:
+        """Notes that an operator which a pass emits is only right while `a` and `b` have one shape, and checks it."""
+        self.assumptions.append((a, b))
 
     def __str__(self) -> str:
         inputs = ", ".join(_declaration(v) for v in self.inputs)

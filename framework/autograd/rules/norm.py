@@ -19,7 +19,9 @@ def _leading(x: T) -> tuple[int, ...]:
     return tuple(range(x.ndim - 1))
 
 
-def _batch_norm(dy, dmean, dvar, y, x, scale, bias, residual, mean, var, eps, activation, slope, residual_last):  # type: ignore[no-untyped-def]
+def _batch_norm(  # type: ignore[no-untyped-def]
+    dy, y, x, scale, bias, residual, mean, var, eps, activation, slope, residual_last, dmean=None, dvar=None
+):
     """Gradients of batch_norm by x, scale, bias and residual."""
     how = {"eps": eps, "activation": activation, "slope": slope}
     if activation == "none":
@@ -116,7 +118,9 @@ def _rstd_gradients(
 joint_rule(
     "layer_norm",
     "x scale bias",
-    lambda dy, dmean, drstd, x, scale, mean, rstd: ops.layer_norm_grad(dy, x, mean, rstd, scale, dmean, drstd),
+    lambda dy, x, scale, mean, rstd, dmean=None, drstd=None: ops.layer_norm_grad(
+        dy, x, mean, rstd, scale, dmean, drstd
+    ),
 )
 
 
@@ -138,7 +142,7 @@ joint_rule("layer_norm_grad", "dy x mean rstd scale dmean drstd", _layer_norm_gr
 joint_rule(
     "group_norm",
     "x scale bias",
-    lambda dy, dmean, drstd, x, scale, mean, rstd, groups: ops.group_norm_grad(
+    lambda dy, x, scale, mean, rstd, groups, dmean=None, drstd=None: ops.group_norm_grad(
         dy, x, scale, mean, rstd, dmean, drstd, groups=groups
     ),
 )

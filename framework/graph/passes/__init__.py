@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from framework.errors import AttributeValueError
 from framework.graph.ir import Program
+from framework.graph.passes.batch_norm import fuse_batch_norm, fuse_batch_norm_grad
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
 from framework.graph.passes.fusion import fold_batch_norm, freeze_states, fuse_activation, fuse_bias
 from framework.graph.passes.report import Explanation, Pass
@@ -22,13 +23,22 @@ PASSES: dict[str, Pass] = {
         drop_dead_code,
         freeze_states,
         fold_batch_norm,
+        fuse_batch_norm_grad,
+        fuse_batch_norm,
         fuse_bias,
         fuse_activation,
     )
 }
 
 # For a step that trains.
-TRAINING_PASSES: tuple[str, ...] = ("fold_constants", "merge_equal_operations", "drop_dead_code", "fuse_activation")
+TRAINING_PASSES: tuple[str, ...] = (
+    "fold_constants",
+    "merge_equal_operations",
+    "drop_dead_code",
+    "fuse_batch_norm_grad",
+    "fuse_batch_norm",
+    "fuse_activation",
+)
 
 # For a model that only runs forward: weights become constants, so that what depends on them alone is computed now.
 INFERENCE_PASSES: tuple[str, ...] = (
@@ -37,6 +47,7 @@ INFERENCE_PASSES: tuple[str, ...] = (
     "fold_constants",
     "merge_equal_operations",
     "drop_dead_code",
+    "fuse_batch_norm",
     "fuse_bias",
     "fuse_activation",
 )

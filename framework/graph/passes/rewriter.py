@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import name_of, place_of
 from framework.ops import dispatch
@@ -35,6 +37,35 @@ class Readers:
             return f"{value} is the new value of a state"
         return f"{value} is read twice by {name_of(reader)}"
 
+    def depends(self, value: Value, op: Operation) -> bool:
+        """Whether the results of `op` take part in computing `value`."""
+        known = set(op.outputs)
+        for later in self._program.block.ops[self._program.block.ops.index(op) + 1 :]:
+            if not known.isdisjoint(later.inputs):
+                known.update(later.outputs)
+        return value in known
+
+
+class DataReaders(Readers):
+    """Readers of a value's data: who reads its shape only can read it elsewhere."""
+
+    def of(self, value: Value) -> list[Operation]:
+        """The operations that read a value's data, in program order."""
+        return [op for op in super().of(value) if any(v is value and not shape for v, shape in _with_shape_only(op))]
+
+    def refer_to_shape_of(self, value: Value | None, gone: Sequence[Operation]) -> None:
+        """What reads only the shape of the first results of `gone` reads that of `value`, which is the same."""
+        for v in (op.outputs[0] for op in gone):
+            for reader in super().of(v):
+                pairs = _with_shape_only(reader)
+                reader.inputs = [value if read is v and shape else read for read, shape in pairs]
+
+
+def _with_shape_only(op: Operation) -> list[tuple[Value | None, bool]]:
+    """Each input, and whether it is read for its shape only."""
+    last = len(op.info.inputs) - 1
+    return [(v, op.info.inputs[min(i, last)]["shape_only"]) for i, v in enumerate(op.inputs)]
+
 
 class Rewriter(Readers):
     """Emits operations into a new block while walking the old one."""
@@ -50,3 +81,23 @@ class Rewriter(Readers):
         op = self.program.make_operation(info, inputs, info.attr_values(attrs), where)
         self.ops.append(op)
         return op.outputs[0]
+
+
+def in_order(program: Program, ops: Sequence[Operation]) -> list[Operation]:
+    """The operations, each at its place in `ops` or earlier: just before the first that reads its result."""
+    producers = {v: op for op in ops for v in op.outputs}
+    ordered: list[Operation] = []
+    done: set[Operation] = set()
+    for first in ops:
+        pending = [first]
+        while pending:
+            op = pending[-1]
+            missing = [producers[v] for v in op.inputs if v in producers and producers[v] not in done]
+            if missing and op not in done:
+                pending += reversed(missing)
+                continue
+            pending.pop()
+            if op not in done:
+                done.add(op)
+                ordered.append(op)
+    return ordered
