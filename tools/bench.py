@@ -3,7 +3,7 @@
 Prints one JSON line a case: {"case", "unit", "rate", "step_ms", "steps", "peak_rss_mb"}. `rate` is the median over the
 timed steps. A training step is forward, loss, backward and the optimizer's update, in float32, as one Program. The
 cases are those of ../shared/bench/peer_torch.py: same networks, shapes and mathematics. benchmarks/training_vs_torch.py
-runs both in turns and gives the ratio.
+runs both in turns and gives the ratio. `--profile` shows where the time goes and keeps it in runs/bench/CASE.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from framework import Tensor
     from framework.nn import Layer
+    from suites.engine.profiling import StepProfile
     from suites.vision.backbones import Backbone
 
 Step = Callable[[], Any]
@@ -166,11 +167,15 @@ CASES: dict[str, Callable[[], tuple[Step, int]]] = {
 }
 
 
-def measure(case: str, seconds: float) -> dict[str, Any]:
-    """The JSON fields of one case; the first two steps are not timed."""
+def measure(case: str, seconds: float, profile: StepProfile | None = None) -> dict[str, Any]:
+    """The JSON fields of one case; the first two steps are not timed, nor are those that are profiled."""
     step, items = CASES[case]()
     for _ in range(2):
         step()
+    if profile is not None:
+        for _ in range(profile.length):
+            with profile.step():
+                step()
     times: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 3:
@@ -190,10 +195,13 @@ def measure(case: str, seconds: float) -> dict[str, Any]:
 
 def main(words: list[str] | None = None) -> int:
     """Measure the cases named on the command line and return the exit status."""
+    from suites.engine.profiling import StepProfile, add_profile_option
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all of " + ", ".join(CASES))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=8)
+    add_profile_option(parser, "steps")
     a = parser.parse_args(words)
     unknown = [case for case in a.cases if case not in CASES]
     if unknown:
@@ -202,7 +210,8 @@ def main(words: list[str] | None = None) -> int:
 
     set_num_threads(a.threads)
     for case in a.cases or CASES:
-        print(json.dumps(measure(case, a.seconds)), flush=True)
+        profile = StepProfile(Path("runs/bench") / case) if a.profile else None
+        print(json.dumps(measure(case, a.seconds, profile)), flush=True)
     return 0
 
 

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 def main(words: list[str] | None = None) -> int:
     """Train a run to its end and return the exit status; `words` are the command line."""
     from suites.engine.command_line import INTERRUPTED, add_override_option, run
+    from suites.engine.profiling import add_profile_option
 
     parser = argparse.ArgumentParser(description="Train what a config describes.")
     parser.add_argument("config", type=Path, help="a config file, or the folder of a run")
@@ -24,12 +25,21 @@ def main(words: list[str] | None = None) -> int:
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue the run from its last checkpoint")
     existing.add_argument("--overwrite", action="store_true", help="replace a run of this name")
+    add_profile_option(parser, "steps")
     a = parser.parse_args(words)
 
     def start() -> int:
         from suites.engine.training import train
 
-        done = train(a.config, a.overrides, runs=a.runs, name=a.name, resume=a.resume, overwrite=a.overwrite)
+        done = train(
+            a.config,
+            a.overrides,
+            runs=a.runs,
+            name=a.name,
+            resume=a.resume,
+            overwrite=a.overwrite,
+            profile=a.profile,
+        )
         return INTERRUPTED if done.interrupted else 0
 
     return run(start)

@@ -169,6 +169,11 @@ class Profile:
         return self._calls
 
     @property
+    def programs(self) -> list[compiled.CompiledProgram]:
+        """The Programs that ran, in the order of their first run; for their `memory_report()`."""
+        return list(self._programs.values())
+
+    @property
     def dropped(self) -> int:
         """Calls beyond the limit, which were not kept."""
         return int(self._recorder.dropped)
@@ -187,9 +192,14 @@ class Profile:
         keys = ((c.label, c.implementation, f"{c.shapes}  {c.where}".rstrip()) for c in self.calls)
         return self._rows(keys)
 
-    def table(self, details: int = 0) -> str:
-        """`operators()` as text, then the first `details` rows of `details()`."""
-        lines = [self.headline(), *_aligned(COLUMNS, [cells(row) for row in self.operators()])]
+    def table(self, rows: int | None = None, details: int = 0) -> str:
+        """`operators()` as text, the first `rows` of them if given, then the first `details` rows of `details()`."""
+        operators = self.operators()
+        shown = operators[:rows]
+        lines = [self.headline(), *_aligned(COLUMNS, [cells(row) for row in shown])]
+        if rest := operators[len(shown) :]:
+            spent, share = sum(row.seconds for row in rest), sum(row.share for row in rest)
+            lines.append(f"and {len(rest)} rows more, {spent * 1e3:.2f} ms in all, {share:.1%}")
         if details:
             wide = [(*cells(row), row.detail) for row in self.details()[:details]]
             lines += ["", *_aligned((*COLUMNS, "shapes, line"), wide)]
@@ -197,8 +207,8 @@ class Profile:
 
     def headline(self) -> str:
         """One line: time in all, inside of operators, and what was not kept."""
-        inside, wall = self.operator_seconds, self.wall_seconds or 1e-9
-        text = f"{wall * 1e3:.1f} ms, {inside * 1e3:.1f} ms of it ({inside / wall:.0%}) in {len(self.calls)} operator calls"
+        inside, wall, count = self.operator_seconds, self.wall_seconds or 1e-9, len(self.calls)
+        text = f"{wall * 1e3:.1f} ms, {inside * 1e3:.1f} ms of it ({inside / wall:.0%}) in {count} operator calls"
         return text if not self.dropped else f"{text}; {self.dropped} more calls came after the limit and are left out"
 
     def write_chrome_trace(self, path: Path | str) -> None:

@@ -16,6 +16,7 @@ from framework.graph.passes import INFERENCE_PASSES
 from framework.predictor import Predictor
 from suites.engine.building import build_task, read_config, task_class
 from suites.engine.evaluation import Predict, predict_items, predictor, write_picture, write_results
+from suites.engine.profiling import StepProfile
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.task import Processor, Task
 from suites.engine.weights import load_weights
@@ -99,11 +100,14 @@ def export_run(path: Path, output: Path, weights: Path | None = None) -> ExportR
     )
 
 
-def infer_files(model: Model, inputs: Iterable[Path], output: Path) -> InferenceReport:
+def infer_files(
+    model: Model, inputs: Iterable[Path], output: Path, *, profile: StepProfile | None = None
+) -> InferenceReport:
     """Predict on files and folders of files, one at a time; write a picture of each and `predictions.json`.
 
-    An input that cannot be read is skipped and reported.
+    An input that cannot be read is skipped and reported. `profile` records some of the predictions.
     """
+    predict = model.predict if profile is None else profile.around(model.predict)
     report = InferenceReport([], [])
     results: dict[str, Any] = {}
     for path in _list_inputs(inputs, model.processor.endings):
@@ -112,13 +116,15 @@ def infer_files(model: Model, inputs: Iterable[Path], output: Path) -> Inference
         except DataError as error:
             report.skipped.append(str(error))
             continue
-        (result,) = predict_items(model.processor, model.inputs, model.predict, [item])
+        (result,) = predict_items(model.processor, model.inputs, predict, [item])
         results[str(path)] = result
         picture = output / f"{path.stem}.jpg"
         if picture in report.pictures:  # the same file name in another folder
             picture = output / f"{path.stem}_{len(report.pictures)}.jpg"
         report.pictures.append(write_picture(picture, model.processor.draw(item, result)))
     write_results(output / "predictions.json", results)
+    if profile is not None:
+        profile.report()
     return report
 
 

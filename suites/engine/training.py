@@ -15,8 +15,9 @@ from suites.engine.building import build_optimizer, build_runtime, build_schedul
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import Config
 from suites.engine.evaluation import evaluate, predictor
-from suites.engine.hooks import Assess, Events, Hook, NanGuard, ProgressBar, Saving
+from suites.engine.hooks import Assess, Events, Hook, NanGuard, Profiling, ProgressBar, Saving
 from suites.engine.log import RunLog
+from suites.engine.profiling import StepProfile
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.settings import Runtime
 from suites.engine.train_step import TrainStep
@@ -35,6 +36,7 @@ def train(
     name: str | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    profile: bool = False,
     hooks: Sequence[Hook] = (),
 ) -> Trainer:
     """Train a run to its end, or until Ctrl-C.
@@ -46,6 +48,7 @@ def train(
         name: name of the run; by default that of the config file or of the run folder.
         resume: continue from the last checkpoint.
         overwrite: replace a run of this name.
+        profile: record a few steps, show where their time went and keep it in the run folder.
         hooks: further hooks.
 
     Raises:
@@ -55,6 +58,8 @@ def train(
     path = source if source.is_dir() and name is None else runs / (name or source.stem)
     run = RunFolder.reopen(path, config) if resume else RunFolder.create(path, config, overwrite=overwrite)
     log = RunLog(run.log)
+    if profile:
+        hooks = [Profiling(StepProfile(run.path, say=log.say)), *hooks]
     try:
         trainer = _build(config, run, log, hooks)
         if resume:
@@ -69,10 +74,17 @@ def train(
     return trainer
 
 
-def evaluate_weights(source: Path, overrides: Sequence[str] = (), weights: Path | None = None) -> dict[str, float]:
+def evaluate_weights(
+    source: Path,
+    overrides: Sequence[str] = (),
+    weights: Path | None = None,
+    *,
+    profile: StepProfile | None = None,
+) -> dict[str, float]:
     """Return the figures of a run, or of a config with `weights`, over the evaluation set.
 
-    A run's figures go to its `metrics.json`. Raises ConfigError if a config is given without weights.
+    A run's figures go to its `metrics.json`. `profile` records some of the batches.
+    Raises ConfigError if a config is given without weights.
     """
     config = read_config(source, overrides)
     run = RunFolder(source) if source.is_dir() else None
@@ -88,7 +100,11 @@ def evaluate_weights(source: Path, overrides: Sequence[str] = (), weights: Path 
     ):
         shown = bar.add_task("evaluating", total=len(loader))
         predict = predictor(task, eager=runtime.eager)
+        if profile is not None:
+            predict = profile.around(predict)
         metrics = evaluate(task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done))
+    if profile is not None:
+        profile.report()
     if run is not None:
         run.write_metrics(metrics)
     return metrics

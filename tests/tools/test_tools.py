@@ -122,6 +122,24 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path):
     assert code == 2 and "neither a run (config.yml) nor an exported model (program.json)" in err
 
 
+def test_profile_shows_a_table_and_writes_it_with_a_trace(run, photos, tmp_path):
+    """With `--profile`, each tool says how many steps it recorded, and leaves profile.txt and trace.json."""
+    config = run.parent / "toy.yml"
+    for words, folder, stream in [
+        ((train, config, "--runs", tmp_path, "--name", "p"), tmp_path / "p", 1),
+        ((eval_tool, run), run, 2),
+        ((infer, run, photos, "--output", tmp_path / "out"), tmp_path / "out", 1),
+    ]:
+        result = call(*words, "--profile")
+        assert result[0] == 0
+        for text in ("profile of ", "operator calls", "GFLOP/s", "memory: ", f"{folder}/trace.json"):
+            assert text in result[stream]
+        assert " -> " in (folder / "profile.txt").read_text()
+        events = json.loads((folder / "trace.json").read_text())["traceEvents"]
+        assert any(event["ph"] == "X" for event in events)
+    assert json.loads(call(eval_tool, run, "--profile")[1])  # the figures alone are on stdout
+
+
 SCRIPT = """
     import sys
     sys.path.insert(0, {root!r})

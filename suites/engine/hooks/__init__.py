@@ -4,7 +4,8 @@ from suites.engine.hooks.assess import Assess
 from suites.engine.hooks.base import Hook
 from suites.engine.hooks.events import Events
 from suites.engine.hooks.guard import NanGuard
+from suites.engine.hooks.profiling import Profiling
 from suites.engine.hooks.progress import ProgressBar
 from suites.engine.hooks.saving import Saving
 
-__all__ = ["Assess", "Events", "Hook", "NanGuard", "ProgressBar", "Saving"]
+__all__ = ["Assess", "Events", "Hook", "NanGuard", "Profiling", "ProgressBar", "Saving"]
