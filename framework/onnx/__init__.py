@@ -1,0 +1,9 @@
+"""ONNX in and out: `load` and `open_model` read files, `export` writes them, `backend` runs the ONNX project's tests.
+
+Needs the package `onnx`, for the file format only.
+"""
+
+from framework.onnx.model import Model as Model
+from framework.onnx.model import Session as Session
+from framework.onnx.model import load as load
+from framework.onnx.model import open_model as open_model

@@ -1,0 +1,334 @@
+"""Runs an ONNX graph node by node with Tensors: at once, or into a Program when a trace is active.
+
+What depends on constants alone is computed on the way, also while tracing: shapes that a file computes from weights'
+shapes or constants are folded by this alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from framework import from_numpy, ops, tensor
+from framework.errors import CheckpointError, NotSupportedError, PaddockError
+from framework.onnx import registry
+from framework.onnx.optional import require_onnx
+from framework.onnx.reading import (
+    ELEMENT_NUMBERS,
+    FunctionText,
+    GraphText,
+    ModelText,
+    NodeProto,
+    bound,
+    onnx_bfloat16,
+    read_function,
+)
+from framework.tensor import DTYPES, Tensor
+
+MAX_MADE = 2**28  # elements of a tensor that a node makes out of less: 1 GiB of float32
+MAX_DEPTH = 32  # functions within functions
+
+_WIDER = {
+    "any": {},
+    "float": {"float16": "float32", "bfloat16": "float32"},
+    "number": {"float16": "float32", "bfloat16": "float32", "int8": "int32", "uint8": "int32", "bool": "int32"},
+}
+
+
+class DataDependent(NotSupportedError):
+    """A shape or a branch depends on the data of an input, so that no Program can be made; running eagerly can."""
+
+
+class Scope:
+    """The values of a graph by name; a body also sees those around it."""
+
+    def __init__(self, graph: GraphText, opsets: Mapping[str, int], outer: Scope | None = None) -> None:
+        self.graph = graph
+        self.opsets = opsets
+        self.values: dict[str, Any] = {}
+        self.outer = outer
+
+    def __getitem__(self, name: str) -> Any:
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise CheckpointError(f"onnx: nothing makes the value '{name}'")
+
+
+class Node:
+    """A node as its converter sees it: attributes, and what is known about inputs."""
+
+    def __init__(self, proto: NodeProto, version: int, scope: Scope, run: Interpreter, depth: int) -> None:
+        self.op = proto.op
+        self.domain = proto.domain
+        self.name = proto.name
+        self.version = version
+        self.attributes = proto.attributes
+        self.outputs = proto.outputs
+        self.scope = scope
+        self._run = run
+        self._depth = depth
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute, or `default` where the file has none."""
+        return self.attributes.get(name, default)
+
+    def wants(self, i: int) -> bool:
+        """Whether output number `i` is read by anyone."""
+        return i < len(self.outputs) and bool(self.outputs[i])
+
+    def fail(self, text: str) -> NotSupportedError:
+        """An error that names the operator and the node."""
+        return NotSupportedError(f"onnx: {self.op} '{self.name}': {text}")
+
+    def host(self, x: Tensor, what: str) -> np.ndarray:
+        """The data of a value that must be known before the graph runs, such as a shape.
+
+        Raises:
+            DataDependent: it is computed from the graph's inputs, and a Program is being traced.
+        """
+        if x.is_traced:
+            raise DataDependent(
+                f"onnx: {self.op} '{self.name}': its {what} is computed from the data of an input, so the graph has no "
+                "Program; framework.onnx.open_model runs it node by node"
+            )
+        return to_numpy(x)
+
+    def ints(self, x: Tensor, what: str) -> list[int]:
+        """Known whole numbers, flat."""
+        return [int(v) for v in self.host(x, what).reshape(-1)]
+
+    def limit(self, shape: Sequence[int]) -> list[int]:
+        """`shape` again, refused where a hostile file asks for gigabytes."""
+        size = 1
+        for d in shape:
+            size *= int(d)
+            if d < 0 or size > MAX_MADE:
+                raise self.fail(f"makes a tensor of shape {list(shape)}; at most {MAX_MADE} elements are allowed")
+        return [int(d) for d in shape]
+
+    def value_again(self, name: str, given: Mapping[str, Any]) -> Any:
+        """A value of this node's graph, computed again from other values of it."""
+        return self._run.again(name, given, self.scope, self._depth)
+
+    def body(self, name: str, arguments: Sequence[Any]) -> list[Any]:
+        """Runs the graph in attribute `name` on arguments; it sees the values around this node."""
+        graph = self.attr(name)
+        if not isinstance(graph, GraphText):
+            raise CheckpointError(f"onnx: {self.op} '{self.name}' has no graph '{name}'")
+        return self._run.graph(graph, arguments, self.scope, self._run.opsets, self._depth + 1)
+
+
+def to_value(array: np.ndarray) -> Any:
+    """A Tensor, or the array itself where it holds strings."""
+    if array.dtype.kind in "OSU":
+        return np.array(
+            [v.decode() if isinstance(v, bytes) else str(v) for v in array.reshape(-1)], dtype=object
+        ).reshape(array.shape)
+    return to_tensor(array)
+
+
+def to_tensor(array: Any) -> Tensor:
+    """A Tensor of a NumPy array of any type that the core has.
+
+    Raises:
+        NotSupportedError: the core has no such element type.
+    """
+    array = np.asarray(array)
+    if array.dtype.name == "bfloat16":
+        return tensor(array.astype(np.float32), dtype="bfloat16")
+    if array.dtype.name not in DTYPES:
+        raise NotSupportedError(f"onnx: the core has no element type {array.dtype}; it has {', '.join(DTYPES)}")
+    return from_numpy(np.ascontiguousarray(array).reshape(array.shape))
+
+
+def to_numpy(x: Tensor) -> np.ndarray:
+    """The array of a Tensor, bfloat16 as NumPy's extension type."""
+    array = x.numpy()
+    return array.view(onnx_bfloat16()) if x.dtype == "bfloat16" else array
+
+
+class Interpreter:
+    """Runs the graphs of one model."""
+
+    def __init__(self, model: ModelText) -> None:
+        self.model = model
+        self.opsets = model.opsets
+        self._bodies: dict[Any, FunctionText | None] = {}
+        self._refuse_unknown()
+
+    # -- what is there
+    def _refuse_unknown(self) -> None:
+        """Lists all operators that nothing here computes, at once."""
+        missing: dict[tuple[str, str, int], list[str]] = {}
+
+        def walk(graph: GraphText, opsets: Mapping[str, int]) -> None:
+            for node in graph.nodes:
+                version = opsets.get(node.domain, 0)
+                if not self._is_known(node, version):
+                    missing.setdefault((node.domain, node.op, version), []).append(node.name)
+                for value in node.attributes.values():
+                    if isinstance(value, GraphText):
+                        walk(value, opsets)
+
+        walk(self.model.graph, self.opsets)
+        for function in self.model.functions.values():
+            walk(function.graph, function.opsets)
+        if missing:
+            listed = "; ".join(
+                f"{domain or 'ai.onnx'}.{op} (version {version}) in {', '.join(repr(n) for n in names[:5])}"
+                + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+                for (domain, op, version), names in sorted(missing.items())
+            )
+            raise NotSupportedError(f"onnx: {len(missing)} operators are not supported: {listed}; see docs/onnx.md")
+
+    def _is_known(self, node: NodeProto, version: int) -> bool:
+        if (node.domain, node.op) in self.model.functions or registry.find(node.domain, node.op, version):
+            return True
+        schema = _schema(node, version)
+        return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+    # -- running
+    def run(self, feeds: Sequence[Any]) -> list[Any]:
+        """The graph's outputs for inputs in order."""
+        return self.graph(self.model.graph, feeds, None, self.opsets, 0)
+
+    def graph(
+        self, graph: GraphText, arguments: Sequence[Any], outer: Scope | None, opsets: Mapping[str, int], depth: int
+    ) -> list[Any]:
+        """Runs a graph or a body; `arguments` in the order of its inputs."""
+        if depth > MAX_DEPTH:
+            raise CheckpointError(f"onnx: functions and bodies are nested deeper than {MAX_DEPTH}")
+        scope = Scope(graph, opsets, outer)
+        scope.values.update({name: to_value(a) for name, a in graph.initializers.items()})
+        scope.values.update({p.name: a for p, a in zip(graph.inputs, arguments, strict=False)})
+        for port in graph.inputs[len(arguments) :]:
+            scope.values[port.name] = None
+        for proto in graph.nodes:
+            self._node(proto, scope, opsets, depth)
+        return [scope[p.name] for p in graph.outputs]
+
+    def again(self, name: str, given: Mapping[str, Any], scope: Scope, depth: int) -> Any:
+        """A value of a graph that is running, with some values replaced."""
+        inner = Scope(scope.graph, scope.opsets, scope)
+        inner.values.update(given)
+        changed = set(given)
+        for proto in scope.graph.nodes:
+            if name in changed:
+                break
+            if changed.intersection(proto.inputs) and not changed.issuperset(proto.outputs):
+                self._node(proto, inner, scope.opsets, depth)
+                changed.update(proto.outputs)
+        return inner[name]
+
+    def _node(self, proto: NodeProto, scope: Scope, opsets: Mapping[str, int], depth: int) -> None:
+        inputs = [scope[name] if name else None for name in proto.inputs]
+        try:
+            outputs = self._apply(proto, inputs, scope, opsets, depth)
+        except PaddockError as e:
+            if "onnx: " in str(e):
+                raise
+            raise type(e)(f"onnx: {proto.op} '{proto.name}': {e}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ZeroDivisionError) as e:
+            raise CheckpointError(f"onnx: {proto.op} '{proto.name}': malformed ({type(e).__name__}: {e})") from e
+        for name, value in zip(proto.outputs, outputs, strict=False):
+            if name:
+                scope.values[name] = value
+
+    def _apply(
+        self, proto: NodeProto, inputs: list[Any], scope: Scope, opsets: Mapping[str, int], depth: int
+    ) -> Sequence[Any]:
+        version = opsets.get(proto.domain, 0)
+        function = self.model.functions.get((proto.domain, proto.op))
+        converter = registry.find(proto.domain, proto.op, version) if function is None else None
+        if converter is not None:
+            node = Node(proto, version, scope, self, depth)
+            return as_list(_widened(converter, node, inputs))
+        if function is None:
+            function = self._body_of(proto, version, inputs)
+        return self._call(function, proto, inputs, depth)
+
+    def _call(self, function: FunctionText, proto: NodeProto, inputs: list[Any], depth: int) -> list[Any]:
+        given = function.defaults | proto.attributes
+        graph = bound(function.graph, given)
+        made = {name for n in graph.nodes for name in n.outputs} | {p.name for p in graph.inputs}
+        graph.outputs = [p for p in function.graph.outputs if p.name in made]  # optional ones may be left out
+        results = iter(self.graph(graph, inputs, None, {**self.opsets, **function.opsets}, depth + 1))
+        return [next(results) if p.name in made else None for p in function.graph.outputs]
+
+    def _body_of(self, proto: NodeProto, version: int, inputs: Sequence[Any]) -> FunctionText:
+        """The body by which ONNX defines an operator with others; it may depend on the types of the inputs."""
+        types = tuple(_type_key(x, with_extents=False) for x in inputs)
+        key = (id(proto), version, types)
+        if key not in self._bodies:
+            schema = _schema(proto, version)
+            self._bodies[key] = _function_of(schema, proto, version, types)
+        if self._bodies[key] is None:  # some bodies can only be written with the extents at hand
+            types = tuple(_type_key(x, with_extents=True) for x in inputs)
+            key = (id(proto), version, types)
+            self._bodies[key] = _function_of(_schema(proto, version), proto, version, types)
+        body = self._bodies[key]
+        if body is None:
+            raise NotSupportedError(f"onnx: {proto.op} '{proto.name}' is not supported; see docs/onnx.md")
+        return body
+
+
+def as_list(out: Any) -> Sequence[Any]:
+    """A converter's result as a sequence of outputs; a tuple holds several, anything else is one."""
+    return out if isinstance(out, tuple) else [out]
+
+
+def _widened(converter: registry.Converter, node: Node, inputs: list[Any]) -> Any:
+    """Runs a converter on inputs in the types it takes, and gives its outputs the type that came in."""
+    wider = _WIDER[converter.compute]
+    narrow = next((x.dtype for x in inputs if isinstance(x, Tensor) and x.dtype in wider), None)
+    if narrow is None:
+        return converter.function(node, *inputs)
+    wide = wider[narrow]
+    inputs = [ops.cast(x, dtype=wide) if isinstance(x, Tensor) and x.dtype == narrow else x for x in inputs]
+    outputs = as_list(converter.function(node, *inputs))
+    return tuple(ops.cast(y, dtype=narrow) if isinstance(y, Tensor) and y.dtype == wide else y for y in outputs)
+
+
+def _schema(node: NodeProto, version: int) -> Any:
+    onnx = require_onnx()
+    try:
+        return onnx.defs.get_schema(node.op, version, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _type_key(x: Any, with_extents: bool) -> Any:
+    if isinstance(x, Tensor):
+        return (ELEMENT_NUMBERS[x.dtype], x.shape if with_extents else tuple(f"d{i}" for i in range(x.ndim)))
+    return None if x is None else "sequence"
+
+
+def _function_of(schema: Any, proto: NodeProto, version: int, types: Sequence[Any]) -> FunctionText | None:
+    if schema is None:
+        return None
+    helper = require_onnx().helper
+    name = f"the body of {proto.op}"
+    if schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= version]
+        if versions:
+            return read_function(schema.get_function_with_opset_version(max(versions)), name)
+    if schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+        shaped = [
+            helper.make_tensor_type_proto(t[0], t[1])
+            if isinstance(t, tuple)
+            else helper.make_tensor_type_proto(0, None)
+            for t in types
+        ]
+        if versions:
+            made = schema.get_context_dependent_function_with_opset_version(
+                max(versions), proto.raw.SerializeToString(), [t.SerializeToString() for t in shaped]
+            )
+            if made:
+                return read_function(made, name)
+    return None

@@ -1,0 +1,24 @@
+"""The one place that imports the package `onnx`, which only reading and writing ONNX files needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framework.errors import NotSupportedError
+
+
+def require_onnx() -> Any:
+    """The package `onnx`.
+
+    Raises:
+        NotSupportedError: it is not installed.
+    """
+    try:
+        import onnx
+        import onnx.numpy_helper
+    except ImportError:
+        raise NotSupportedError(
+            "onnx: ONNX files are read and written with the package 'onnx', which is not installed; "
+            "run pip install 'paddock[onnx]'"
+        ) from None
+    return onnx
