@@ -8,6 +8,7 @@ from framework.autograd import rules as _rules
 from framework.autograd.tape import gradients as gradients
 from framework.autograd.tape import no_grad as no_grad
 from framework.graph import program as program
+from framework.ops.algorithm import conv_algorithm as conv_algorithm
 from framework.profiler import Profile as Profile
 from framework.tensor import Tensor as Tensor
 from framework.tensor import from_dlpack as from_dlpack

@@ -16,6 +16,7 @@ from framework.graph import passes
 from framework.graph.ir import Program, Value
 from framework.graph.passes.report import Explanation
 from framework.graph.trace import Trace
+from framework.ops import algorithm
 from framework.tensor import Tensor, from_numpy
 
 
@@ -187,7 +188,12 @@ class TracedFunction:
     def _entry(self, args: Sequence[Any]) -> tuple[_Entry, list[Tensor]]:
         leaves: list[Tensor] = []
         structure = _flatten(list(args), leaves)
-        key = (structure, tuple((t.dtype, t.ndim, t.requires_grad) for t in leaves), tape.state.enabled)
+        key = (
+            structure,
+            tuple((t.dtype, t.ndim, t.requires_grad) for t in leaves),
+            tape.state.enabled,
+            algorithm.state.conv,
+        )
         shapes = [t.shape for t in leaves]
         for entry in self._entries.get(key, ()):
             if entry.fits(shapes):

@@ -31,6 +31,8 @@ class Conv2d(Layer):
         bias: add one.
         initializer: of the weight.
         bias_initializer: of the bias; 0 by default.
+        algorithm: "direct" computes every product, "winograd" fewer where that exists; "auto" takes what should be
+            fastest, or what `framework.conv_algorithm` says.
     """
 
     weight: Tensor
@@ -48,6 +50,7 @@ class Conv2d(Layer):
         bias: bool = True,
         initializer: init.Initializer | None = None,
         bias_initializer: init.Initializer | None = None,
+        algorithm: str = "auto",
     ) -> None:
         super().__init__()
         if in_channels % groups or out_channels % groups:
@@ -58,6 +61,7 @@ class Conv2d(Layer):
         dh, dw = _pair(dilation)
         self.in_channels, self.out_channels = in_channels, out_channels
         self.stride, self.dilation, self.groups = _pair(stride), (dh, dw), groups
+        self.algorithm = algorithm
         self.padding = (dh * (r // 2), dw * (s // 2)) if padding is None else padding
         self.add_parameter("weight", (out_channels, r, s, in_channels // groups), initializer or init.Kaiming())
         self.bias = None
@@ -74,6 +78,7 @@ class Conv2d(Layer):
             padding=self.padding,
             dilation=self.dilation,
             groups=self.groups,
+            algorithm=self.algorithm,
         )
 
     def _describe(self) -> str:

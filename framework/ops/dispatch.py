@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from framework import _core
 from framework.autograd import tape
 from framework.errors import AttributeValueError
+from framework.ops import algorithm
 
 if TYPE_CHECKING:
     from framework.graph.trace import Trace
@@ -138,9 +139,9 @@ def make_function(info: OpInfo) -> Callable[..., Any]:
         parameters.append(attr["name"] + ("" if attr["required"] else f"=_default_{attr['name']}"))
         values[f"_default_{attr['name']}"] = attr["default"]
     inputs = "".join(a + ", " for a in arguments)
-    attrs = "".join(a["name"] + ", " for a in info.attrs)
+    attrs = "".join(("_chosen(algorithm)" if a["name"] == "algorithm" else a["name"]) + ", " for a in info.attrs)
     source = f"def {info.name}({', '.join(parameters)}):\n    return _apply(_info, ({inputs}), ({attrs}))\n"
-    scope: dict[str, Any] = {"_apply": apply, "_info": info, **values}
+    scope: dict[str, Any] = {"_apply": apply, "_info": info, "_chosen": algorithm.chosen, **values}
     exec(compile(source, f"<operator {info.name}>", "exec"), scope)
     function = scope[info.name]
     function.__doc__ = _documentation(info)

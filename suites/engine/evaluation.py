@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
+import framework
 from framework import from_numpy, no_grad, program
 from framework.atomic import atomic_file, write_text
 from framework.data import DataLoader
@@ -24,14 +25,14 @@ class Interrupted(Exception):
     """Ctrl-C came in the middle of an evaluation."""
 
 
-def predictor(task: Task, *, eager: bool = False) -> Predict:
+def predictor(task: Task, *, eager: bool = False, conv_algorithm: str = "auto") -> Predict:
     """Return a function from the arrays of `task.eval_inputs` to those of `eval_step`, run as a Program."""
 
     run = _as_tensors(task.eval_step) if eager else program(task.eval_step)
 
     def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         task.model.eval()
-        with no_grad():
+        with no_grad(), framework.conv_algorithm(conv_algorithm):
             return {name: tensor.numpy() for name, tensor in run(arrays).items()}
 
     return predict

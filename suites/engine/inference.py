@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from framework import Tensor, from_numpy, no_grad, program
+from framework import Tensor, conv_algorithm, from_numpy, no_grad, program
 from framework.errors import CheckpointError, DataError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.predictor import Predictor
-from suites.engine.building import build_task, read_config, task_class
+from suites.engine.building import build_runtime, build_task, read_config, task_class
 from suites.engine.evaluation import Predict, predict_items, predictor, write_picture, write_results
 from suites.engine.profiling import StepProfile
 from suites.engine.run import RunFolder, best_weights
@@ -60,7 +60,7 @@ def open_model(path: Path, weights: Path | None = None) -> Model:
     if (path / "config.yml").is_file():
         task = open_run(path, weights)
         processor = RunFolder(path).read_processor(task.processor_class)
-        return Model(processor, task.eval_inputs, predictor(task))
+        return Model(processor, task.eval_inputs, predictor(task, conv_algorithm=_conv_algorithm(path)))
     raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
 
 
@@ -83,9 +83,10 @@ def export_run(path: Path, output: Path, weights: Path | None = None) -> ExportR
     if item is None:
         raise DataError(f"export: {path}: the evaluation set is empty, so there is no input to trace the model with")
     batch = processor.prepare([item])
-    expected = predictor(task)({name: batch[name] for name in task.eval_inputs})
+    algorithm = _conv_algorithm(path)
+    expected = predictor(task, conv_algorithm=algorithm)({name: batch[name] for name in task.eval_inputs})
     expected = {name: array.copy() for name, array in expected.items()}
-    with no_grad():
+    with no_grad(), conv_algorithm(algorithm):
         compiled = program(task.eval_step, pass_names=INFERENCE_PASSES).program_for(_named(task, batch))
     suite = read_config(path)["suite"]
     extra = {"suite": suite, "outputs": list(expected), "processor": processor.metadata()}
@@ -126,6 +127,10 @@ def infer_files(
     if profile is not None:
         profile.report()
     return report
+
+
+def _conv_algorithm(run: Path) -> str:
+    return build_runtime(read_config(run)).conv_algorithm
 
 
 def _list_inputs(paths: Iterable[Path], endings: tuple[str, ...]) -> list[Path]:

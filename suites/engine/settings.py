@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from framework.errors import AttributeValueError
 from framework.optim import Optimizer, Schedule
@@ -83,6 +84,9 @@ class Runtime:
         workers: Processes that read data ahead; 0 reads in the training process.
         threads: Threads that compute; null for one a core. The result does not depend on it.
         eager: Run operator by operator instead of as one traced Program; slower, for debugging.
+        conv_algorithm: How convolutions are computed, in training, evaluation and exported models: "auto" takes what
+            should be fastest for each shape, such as Winograd's transforms (error up to 1e-5 of the largest value);
+            "direct" computes every product.
         log_every: Steps between two log lines and TensorBoard points.
         weights: A safetensors file to start from; what does not fit the model is listed and left out.
         clip_norm: Gradients are scaled down to at most this norm over all parameters; null for none.
@@ -98,6 +102,7 @@ class Runtime:
     workers: int = 2
     threads: int | None = None
     eager: bool = False
+    conv_algorithm: Literal["auto", "direct"] = "auto"
     log_every: int = 20
     weights: str | None = None
     clip_norm: float | None = None

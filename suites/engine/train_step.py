@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import framework
 from framework import Tensor, from_numpy, program
 from framework.errors import CheckpointError
 from framework.optim import Optimizer, clip_by_global_norm
@@ -27,6 +28,7 @@ class TrainStep:
         average: moving average of the weights, if there is one.
         clip_norm: bound on the joint norm of all gradients, if there is one.
         eager: run operator by operator, for debugging.
+        conv_algorithm: see `framework.conv_algorithm`.
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class TrainStep:
         average: MovingAverage | None = None,
         clip_norm: float | None = None,
         eager: bool = False,
+        conv_algorithm: str = "auto",
     ) -> None:
         self._task = task
         self._optimizer = optimizer
         self._average = average
         self._clip_norm = clip_norm
+        self._conv_algorithm = conv_algorithm
         self._update = self._compute if eager else program(self._compute)
         self._updates = 0
 
@@ -50,7 +54,8 @@ class TrainStep:
         self._task.model.train()
         inputs = {name: from_numpy(batch[name]) for name in self._task.train_inputs}
         decay = self._average.decay_at(self._updates) if self._average else 0.0
-        losses = self._update(inputs, _number(lr), _number(decay))
+        with framework.conv_algorithm(self._conv_algorithm):
+            losses = self._update(inputs, _number(lr), _number(decay))
         self._updates += 1
         return {name: float(value) for name, value in losses.items()}
 

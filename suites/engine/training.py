@@ -99,7 +99,7 @@ def evaluate_weights(
         Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
         shown = bar.add_task("evaluating", total=len(loader))
-        predict = predictor(task, eager=runtime.eager)
+        predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
         if profile is not None:
             predict = profile.around(predict)
         metrics = evaluate(task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done))
@@ -122,7 +122,12 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook]) -
     schedule = build_schedule(config, total_steps=total_steps, batch_size=loader.batch_size)
     average = MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None
     step = TrainStep(
-        task, build_optimizer(config, task), average=average, clip_norm=runtime.clip_norm, eager=runtime.eager
+        task,
+        build_optimizer(config, task),
+        average=average,
+        clip_norm=runtime.clip_norm,
+        eager=runtime.eager,
+        conv_algorithm=runtime.conv_algorithm,
     )
     log.say(
         f"{run.path}: {len(loader.dataset)} training samples, {len(loader)} steps an epoch, {total_steps} steps, "
@@ -147,7 +152,7 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook]) -
 
 def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
     loader = task.eval_loader(workers=runtime.workers)
-    predict = predictor(task, eager=runtime.eager)
+    predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
     return [
         NanGuard(),
         ProgressBar(every=runtime.log_every),

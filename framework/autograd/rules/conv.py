@@ -11,7 +11,7 @@ from framework.autograd.rules.activation import before_activation
 from framework.ops import conv2d_grad_input, conv2d_grad_weight
 
 
-def _window(stride: Any, padding: Any, dilation: Any, groups: int, algorithm: str = "auto") -> dict[str, Any]:
+def _window(stride: Any, padding: Any, dilation: Any, groups: int, algorithm: str) -> dict[str, Any]:
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, "algorithm": algorithm}
 
 
@@ -51,11 +51,11 @@ rule(
 )
 rule(
     "conv2d_transpose",
-    x=lambda dy, weight, stride, padding, dilation, groups: ops.conv2d(
-        dy, weight, **_window(stride, padding, dilation, groups)
+    x=lambda dy, weight, stride, padding, dilation, groups, algorithm: ops.conv2d(
+        dy, weight, **_window(stride, padding, dilation, groups, algorithm)
     ),
-    weight=lambda dy, x, weight, stride, padding, dilation, groups: conv2d_grad_weight(
-        dy, x, weight, **_window(stride, padding, dilation, groups)
+    weight=lambda dy, x, weight, stride, padding, dilation, groups, algorithm: conv2d_grad_weight(
+        dy, x, weight, **_window(stride, padding, dilation, groups, algorithm)
     ),
     bias=lambda dy: ops.sum(dy, axes=(0, 1, 2)),
 )

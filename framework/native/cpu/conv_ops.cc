@@ -63,7 +63,7 @@ PADDOCK_CPU_KERNEL(conv2d_transpose) {
   const ConvGeometry g = geometry(c, y.shape(), weight.shape(), x.shape());
   dispatch_float(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    conv2d_grad_input<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), ConvAlgorithm::kAuto, c.prepared("weight"));
+    conv2d_grad_input<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), algorithm(c), c.prepared("weight"));
     const T* bias = c.maybe<T>("bias");
     if (!bias) return;
     T* out = y.data<T>();

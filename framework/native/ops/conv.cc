@@ -131,15 +131,18 @@ Shape transposed_shape(const InferContext& c, const Shape& x, const Shape& weigh
 }
 
 [[maybe_unused]] OpDef& conv2d_transpose =
-    window_attrs(define_op("conv2d_transpose", "x, weight, bias? -> y", __FILE__)
-                     .doc("Transposed convolution: the gradient of conv2d by its image, as an operator that enlarges, "
-                          "plus bias.\n\n"
-                          "x: [N, H, W, C]; weight: [C, R, S, K/groups]; bias: [K]; y: [N, P, Q, K],\n"
-                          "P = (H - 1) * stride + dilation * (R - 1) + 1 - top - bottom + output_padding, Q likewise."))
+    algorithm_attr(
+        window_attrs(
+            define_op("conv2d_transpose", "x, weight, bias? -> y", __FILE__)
+                .doc("Transposed convolution: the gradient of conv2d by its image, as an operator that enlarges, "
+                     "plus bias.\n\n"
+                     "x: [N, H, W, C]; weight: [C, R, S, K/groups]; bias: [K]; y: [N, P, Q, K],\n"
+                     "P = (H - 1) * stride + dilation * (R - 1) + 1 - top - bottom + output_padding, Q likewise.")))
         .attr("output_padding", AttrType::kInts, Ints{0},
               "Rows and columns more at the far side, less than the stride; one number, or (height, width).")
         .infer([](InferContext& c) {
           expect_images(c, {"x", "weight"});
+          check_algorithm(c, c.shape("weight"));
           const Shape y = transposed_shape(c, c.shape("x"), c.shape("weight"));
           if (c.has("bias")) c.expect_shape("bias", {y[3]});
           c.out(0, y, c.in("x").dtype);

@@ -194,6 +194,7 @@ spec(
         Sample([normal(1, 4, 3, 4), normal(4, 3, 3, 2), None], {"stride": 2, "padding": 1, "output_padding": 1}),
         Sample([normal(1, 4, 3, 4), normal(4, 3, 3, 2), normal(4)], {"groups": 2, "padding": (0, 1, 1, 0)}),
         Sample([normal(1, 4, 3, 2), normal(2, 3, 2, 2), None], {"dilation": 2, "stride": (3, 1)}),
+        Sample([normal(1, 5, 6, 3), normal(3, 3, 3, 4), None], {"padding": 1, "algorithm": "direct"}),
     ],
     errors=[
         Bad([normal(1, 4, 4, 3), normal(2, 3, 3, 5), None], ShapeError, r"x has 3 channels .* expects 2"),
