@@ -13,6 +13,7 @@ from framework.graph.ir import Program
 from framework.graph.passes.batch_norm import fuse_batch_norm, fuse_batch_norm_grad
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
 from framework.graph.passes.fusion import fold_batch_norm, freeze_states, fuse_activation, fuse_bias
+from framework.graph.passes.layout import sink_transposes
 from framework.graph.passes.report import Explanation, Pass
 
 PASSES: dict[str, Pass] = {
@@ -22,6 +23,7 @@ PASSES: dict[str, Pass] = {
         merge_equal_operations,
         drop_dead_code,
         freeze_states,
+        sink_transposes,
         fold_batch_norm,
         fuse_batch_norm_grad,
         fuse_batch_norm,
