@@ -1,0 +1,75 @@
+"""The noun of recognition, a Sample (an image or a clip with its label), and batches of them.
+
+Letters: N samples, T frames (1 for an image), H W height and width, L labels of a sample, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from framework.errors import DataError
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An image or a clip, as datasets give it and transforms change it.
+
+    Attributes:
+        frames: RGB [T, H, W, 3]: uint8 from a dataset, float32 after `Normalize`. An image has T = 1.
+        labels: int64 [L], from 0 to K - 1: one, or two after `Mixup`.
+        weights: float32 [L], their shares; they sum to 1.
+        name: the file, for messages.
+    """
+
+    frames: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray = field(default_factory=lambda: np.ones(1, np.float32))
+    name: str = ""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(H, W) of the frames as they are now."""
+        return self.frames.shape[1], self.frames.shape[2]
+
+
+def labelled(frames: np.ndarray, label: int, name: str = "") -> Sample:
+    """The sample of frames [T, H, W, 3] with one label."""
+    return Sample(frames, np.array([label], np.int64), name=name)
+
+
+def collate(samples: Sequence[Sample], key: str, num_classes: int) -> dict[str, Any]:
+    """The batch of some samples.
+
+    Args:
+        samples: N of them, all of one size.
+        key: "images" for images, "clips" for clips.
+        num_classes: K.
+
+    Returns:
+        Arrays by name: "clips" [N, T, H, W, 3], or "images" [N, H, W, 3]; "targets" float32 [N, K], each row the shares
+        of the classes; "labels" int64 [N], the first label of each; and the list "name".
+
+    Raises:
+        DataError: The frames differ in number, size or type.
+    """
+    first = samples[0].frames
+    for sample in samples:
+        if sample.frames.shape != first.shape or sample.frames.dtype != first.dtype:
+            raise DataError(
+                f"collate: {sample.name} has frames {sample.frames.dtype} {list(sample.frames.shape)} but the first of "
+                f"the batch {first.dtype} {list(first.shape)}; end the transforms with a crop or Resize, then Normalize"
+            )
+    frames = np.stack([sample.frames for sample in samples])
+    targets = np.zeros((len(samples), num_classes), np.float32)
+    for row, sample in zip(targets, samples, strict=True):
+        np.add.at(row, sample.labels, sample.weights)
+    return {
+        key: frames[:, 0] if key == "images" else frames,
+        "targets": targets,
+        "labels": np.array([sample.labels[0] for sample in samples], np.int64),
+        "name": [sample.name for sample in samples],
+    }
