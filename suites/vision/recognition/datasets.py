@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from framework.errors import DataError
+from suites.vision.pipeline import Transform
 from suites.vision.recognition.sample import Sample
-from suites.vision.recognition.transforms import Transform
 from suites.vision.sources import Source
 
 _log = logging.getLogger(__name__)

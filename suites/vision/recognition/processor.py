@@ -12,8 +12,8 @@ from framework.errors import CheckpointError
 from suites.engine.config import build_value
 from suites.engine.task import Batch, Processor
 from suites.vision.drawing import class_colour, enlarged, put_plate, stroke
+from suites.vision.pipeline import Transform
 from suites.vision.recognition.sample import collate, labelled
-from suites.vision.recognition.transforms import Transform
 
 Self = TypeVar("Self", bound="RecognitionProcessor")
 

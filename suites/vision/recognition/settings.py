@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from suites.engine.config import Config, Factory, OfRole, rule
-from suites.vision.recognition.transforms import BatchTransform, Transform
+from suites.vision.pipeline import BatchTransform, Transform
 
 
 @dataclass

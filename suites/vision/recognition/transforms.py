@@ -1,4 +1,4 @@
-"""Augmentation for recognition; all frames of a clip are changed alike. An image is a clip of one frame.
+"""Augmentation for recognition, besides the transforms of any image; all frames of a clip are changed alike.
 
 Randomness comes only from the generator a transform is given, so that a sample depends on (seed, epoch, index) alone.
 """
@@ -6,48 +6,16 @@ Randomness comes only from the generator a transform is given, so that a sample 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
-import cv2
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
-from suites.vision.colour import ColourMaps, recolour
-from suites.vision.pixels import IMAGENET_MEAN, IMAGENET_STD, Normalizer, check_prob, check_range, pair
+from suites.vision import transforms
+from suites.vision.pipeline import BatchTransform, Transform
+from suites.vision.pixels import check_prob, check_range, pair
 from suites.vision.recognition.sample import Sample
-
-
-class Transform(ABC):
-    """Makes a new sample from a sample, and leaves the one it is given as it was."""
-
-    @abstractmethod
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the changed sample; draws from `rng` only."""
-
-
-class BatchTransform(ABC):
-    """Changes the samples of a batch together."""
-
-    @abstractmethod
-    def __call__(self, samples: list[Sample], rng: np.random.Generator) -> list[Sample]:
-        """Returns the changed samples; draws from `rng` only."""
-
-
-class Resize(Transform):
-    """Stretches frames to a fixed size; the aspect ratio may change.
-
-    Args:
-        size: side of the square, or [height, width], in pixels.
-    """
-
-    def __init__(self, size: int | Sequence[int]) -> None:
-        self._size = pair(size, "Resize")
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the sample at the size."""
-        return replace(sample, frames=resized(sample.frames, self._size))
 
 
 class ResizeShort(Transform):
@@ -64,7 +32,7 @@ class ResizeShort(Transform):
         """Returns the scaled sample."""
         scale = self._size / min(sample.size)
         height, width = (max(self._size, round(side * scale)) for side in sample.size)
-        return replace(sample, frames=resized(sample.frames, (height, width)))
+        return sample.scaled((height, width))
 
 
 class CenterCrop(Transform):
@@ -85,7 +53,7 @@ class CenterCrop(Transform):
                 f"CenterCrop: {sample.name} is {height}x{width} (height x width), smaller than the crop {h}x{w}; "
                 "put ResizeShort before it"
             )
-        return replace(sample, frames=_cut(sample.frames, (height - h) // 2, (width - w) // 2, h, w))
+        return sample.cut((height - h) // 2, (width - w) // 2, h, w)
 
 
 class RandomResizedCrop(Transform):
@@ -114,8 +82,7 @@ class RandomResizedCrop(Transform):
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the part, scaled."""
-        top, left, height, width = self._draw(*sample.size, rng)
-        return replace(sample, frames=resized(_cut(sample.frames, top, left, height, width), self._size))
+        return sample.cut(*self._draw(*sample.size, rng)).scaled(self._size)
 
     def _draw(self, height: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
         for _ in range(self._tries):
@@ -159,8 +126,7 @@ class MultiScaleCrop(Transform):
         height, width = sample.size
         h, w = (max(1, int(min(height, width) * share)) for share in self._shapes[int(rng.integers(len(self._shapes)))])
         row, column = _QUARTERS[int(rng.integers(len(_QUARTERS)))]
-        part = _cut(sample.frames, (height - h) * row // 4, (width - w) * column // 4, h, w)
-        return replace(sample, frames=resized(part, self._size))
+        return sample.cut((height - h) * row // 4, (width - w) * column // 4, h, w).scaled(self._size)
 
 
 class RandomFlip(Transform):
@@ -180,51 +146,7 @@ class RandomFlip(Transform):
         if rng.random() >= self._prob:
             return sample
         labels = np.array([self._swap.get(label, label) for label in sample.labels.tolist()], np.int64)
-        return replace(sample, frames=np.ascontiguousarray(sample.frames[:, :, ::-1]), labels=labels)
-
-
-class ColorJitter(Transform):
-    """Changes brightness, contrast, saturation and hue, each with probability `prob`, in random order.
-
-    Args:
-        brightness: range of the factor on all values.
-        contrast: range of the factor on the distance from the first frame's mean grey.
-        saturation: range of the factor on the distance from each pixel's grey.
-        hue: range of the turn of the hue, in degrees.
-        prob: how often each of the four is applied.
-    """
-
-    def __init__(
-        self,
-        brightness: Sequence[float] = (0.6, 1.4),
-        contrast: Sequence[float] = (0.6, 1.4),
-        saturation: Sequence[float] = (0.6, 1.4),
-        hue: Sequence[float] = (0.0, 0.0),
-        prob: float = 1.0,
-    ) -> None:
-        self._maps = ColourMaps(brightness, contrast, saturation, hue, prob, "ColorJitter")
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the sample with other colours, one change for all its frames; they must be uint8."""
-        frames, channels = sample.frames, sample.frames.shape[-1]
-        flat = np.ascontiguousarray(frames).reshape(-1, frames.shape[2], channels)  # (T, H, W, 3) -> (T * H, W, 3)
-        done = recolour(flat, self._maps.draw(np.ascontiguousarray(frames[0]), rng))
-        return replace(sample, frames=done.reshape(frames.shape))
-
-
-class Normalize(Transform):
-    """Makes frames float32: (value / 255 - mean) / std, a channel at a time.
-
-    Args:
-        mean, std: of red, green, blue, for values in [0, 1]; ImageNet's by default.
-    """
-
-    def __init__(self, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD) -> None:
-        self._normal = Normalizer(mean, std)
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the sample with float32 frames; the given ones must be uint8."""
-        return replace(sample, frames=self._normal(sample.frames))
+        return replace(sample.mirrored(True), labels=labels)
 
 
 class Mixup(BatchTransform):
@@ -250,22 +172,12 @@ class Mixup(BatchTransform):
         return [_mixed(a, b, weight) for a, b in zip(samples, others, strict=True)]
 
 
-TRANSFORMS = (Resize, ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop, RandomFlip, ColorJitter, Normalize)
+TRANSFORMS = (
+    *(transforms.Resize, transforms.ResizeKeepRatio, transforms.Letterbox, transforms.PadToMultiple),
+    *(transforms.ColorDistort, transforms.Normalize),
+    *(ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop, RandomFlip),
+)
 BATCH_TRANSFORMS = (Mixup,)
-
-
-def resized(frames: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Frames [T, H, W, 3] stretched to `size` (H, W): by the mean of the covered pixels where both sides shrink."""
-    height, width = frames.shape[1:3]
-    if (height, width) == size:
-        return frames
-    shrinks = size[0] <= height and size[1] <= width
-    method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.stack([cv2.resize(frame, (size[1], size[0]), interpolation=method) for frame in frames])
-
-
-def _cut(frames: np.ndarray, top: int, left: int, height: int, width: int) -> np.ndarray:
-    return frames[:, top : top + height, left : left + width]
 
 
 def _mixed(a: Sample, b: Sample, weight: np.float32) -> Sample:

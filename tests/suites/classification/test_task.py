@@ -27,7 +27,7 @@ data:
     transforms:
       - {id: crop, type: RandomResizedCrop, size: 32, scale: [0.5, 1.0]}
       - {id: flip, type: RandomFlip, swap: [[0, 1]]}
-      - {id: color, type: ColorJitter}
+      - {id: color, type: ColorDistort}
       - {id: normalize, type: Normalize}
     batch_transforms: [{id: mixup, type: Mixup, prob: 0.5}]
     batch_size: 9
