@@ -14,7 +14,9 @@ from framework.graph.passes.batch_norm import fuse_batch_norm, fuse_batch_norm_g
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
 from framework.graph.passes.fusion import fold_batch_norm, freeze_states, fuse_activation, fuse_bias
 from framework.graph.passes.layout import sink_transposes
+from framework.graph.passes.recompute import recompute_activations
 from framework.graph.passes.report import Explanation, Pass
+from framework.graph.passes.schedule import update_early
 
 PASSES: dict[str, Pass] = {
     p.name: p
@@ -29,6 +31,8 @@ PASSES: dict[str, Pass] = {
         fuse_batch_norm,
         fuse_bias,
         fuse_activation,
+        update_early,
+        recompute_activations,
     )
 }
 
@@ -40,6 +44,8 @@ TRAINING_PASSES: tuple[str, ...] = (
     "fuse_batch_norm_grad",
     "fuse_batch_norm",
     "fuse_activation",
+    "update_early",
+    "recompute_activations",
 )
 
 # For a model that only runs forward: weights become constants, so that what depends on them alone is computed now.
