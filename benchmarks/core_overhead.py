@@ -99,11 +99,6 @@ def replanning() -> None:
     print(f"  {'paddock':42} {summary(times)}   per 500 operations: {statistics.median(times) * 500 / operations:.3f}")
 
 
-def main() -> None:
-    """Measure and print both claims."""
+if __name__ == "__main__":
     eager_overhead()
     replanning()
-
-
-if __name__ == "__main__":
-    main()

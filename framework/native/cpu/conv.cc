@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "cpu/conv_grid.h"
-#include "cpu/winograd.h"
+#include "cpu/winograd_tiles.h"
 #include "op/record.h"
 
 namespace paddock::cpu {
@@ -12,19 +12,23 @@ namespace {
 
 constexpr const char* kWinogradName = "winograd F(4x4,3x3)";
 
-// Costs in multiply-adds: a transformed value costs about as much as this many of them.
-// The weight gradient transforms its weights once and back only.
-constexpr double kTransformCost = 10, kWeightCost = 12, kWeightGradientCost = 6;
+// Costs in multiply-adds of the products' register tiles, measured with AVX-512 and AVX2: of a multiply-add of the
+// direct algorithm, with its packing of the weights, and of a transformed value of an image and of the weights.
+constexpr double kDirectCost = 1.25, kDirectWeightGradientCost = 1.5, kPackCost = 4;
+constexpr double kImageCost = 20, kWeightCost = 12, kWeightGradientCost = 8;
 
 bool winograd_pays(const ConvGeometry& g, ConvPass pass) {
-  const bool back = pass == ConvPass::kGradInput;
-  const int64_t h = back ? g.H : g.P, w = back ? g.W : g.Q;
-  const double weight_cost = pass == ConvPass::kGradWeight ? kWeightGradientCost : kWeightCost;
-  const double tiles = static_cast<double>(g.N * ((h + 3) / 4) * ((w + 3) / 4));
-  const double C = static_cast<double>(g.C), K = static_cast<double>(g.K);
-  const double direct = 9.0 * static_cast<double>(g.N * h * w) * C * K;
-  const double winograd = kPositions * (tiles * C * K + kTransformCost * tiles * (C + K) + weight_cost * C * K);
-  return g.C >= 8 && g.K >= 8 && winograd < direct;
+  if (g.C < 8 || g.K < 8) return false;
+  const bool to_weight = pass == ConvPass::kGradWeight;
+  const TiledImage image = pass == ConvPass::kGradInput ? TiledImage{g.N, g.P, g.Q, g.K, g.H, g.W, g.C, 0, 0}
+                                                        : TiledImage{g.N, g.H, g.W, g.C, g.P, g.Q, g.K, 0, 0};
+  const double pixels = static_cast<double>(g.N * image.target_h * image.target_w);
+  const double pairs = static_cast<double>(g.C * g.K), channels = static_cast<double>(padded(g.C) + padded(g.K));
+  const double direct = pairs * 9 * (to_weight ? kDirectWeightGradientCost * pixels : kDirectCost * pixels + kPackCost);
+  const double winograd = static_cast<double>(image.products()) * pairs +
+                          kPositions * (kImageCost * static_cast<double>(image.tiles) * channels +
+                                        (to_weight ? kWeightGradientCost : kWeightCost) * pairs);
+  return winograd < direct;
 }
 
 }  // namespace
@@ -45,7 +49,7 @@ void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const E
   if constexpr (std::is_same_v<T, float>)
     if (conv2d_algorithm(g, ConvPass::kForward, sizeof(T), algorithm) == ConvAlgorithm::kWinograd) {
       note_implementation(kWinogradName);
-      return winograd_forward(g, x, w, y, epilogue);
+      return winograd_forward(g, x, w, y, epilogue, prepared);
     }
   note_implementation("direct");
   direct_forward(g, x, w, y, epilogue, prepared);
@@ -61,7 +65,7 @@ void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, Co
   if constexpr (std::is_same_v<T, float>)
     if (conv2d_algorithm(g, ConvPass::kGradInput, sizeof(T), algorithm) == ConvAlgorithm::kWinograd) {
       note_implementation(kWinogradName);
-      return winograd_grad_input(g, dy, w, dx);
+      return winograd_grad_input(g, dy, w, dx, prepared);
     }
   note_implementation("direct");
   direct_grad_input(g, dy, w, dx, prepared);
