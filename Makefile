@@ -2,7 +2,7 @@
 PYTHON ?= python3
 NATIVE := $(shell find framework/native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-slow lint types bench docs clean
+.PHONY: demo test test-slow lint types bench sanitize docs clean
 
 demo: .venv/paddock-setup
 	scripts/demo
@@ -20,7 +20,10 @@ types: .venv/paddock-setup
 	.venv/bin/python -m mypy
 
 bench: .venv/paddock-setup
-	scripts/bench
+	scripts/bench $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON))
+
+sanitize: .venv/paddock-setup
+	scripts/sanitize
 
 docs: .venv/paddock-setup
 	.venv/bin/python tools/op_docs.py

@@ -1,58 +1,63 @@
 #!/usr/bin/env python3
-"""Claim: how fast a training step is against PyTorch's best mode, on the same cores, in turns.
+"""Claim: a training step is faster than in PyTorch's best mode, in less memory than its eager mode.
 
-    python benchmarks/training_vs_torch.py [CASE ...] [--rounds 3] [--seconds 8] [--peer-python PYTHON]
+    python benchmarks/training_vs_torch.py [CASE ...] --peer-python PYTHON [--modes eager channels_last compile]
 
-Each round runs tools/bench.py and the peer (../shared/bench/peer_torch.py) in every mode, each in a fresh process, so
-that a slow moment of a shared machine hits all alike. Prints the median rate of each, the ratio of ours to the best
-peer mode with its range over the rounds, and the peak memory.
+Each round runs tools/bench.py and the peer (../shared/bench/peer_torch.py) in every mode: forward, loss, backward and
+the optimizer's update on the same shapes, in float32. Memory is the process's largest resident size.
 """
 
+from __future__ import annotations
+
 import argparse
-import json
-import statistics
-import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-DEFAULT_CASES = ["yolov3_mobilenetv1_train_b8_320"]
+from common import OURS, Claim, Competitor, add_options, chosen_cases, compare, finish, has_modules, in_turns, table
+
+CLAIMS = [
+    Claim("resnet50_train_b8_224", 1.4, 1.8),
+    Claim("tsn_resnet50_train_b2_t4_224", 1.4, 1.8),
+    Claim("yolov3_darknet53_train_b4_320", 1.8, 2.6),
+    Claim("yolov3_mobilenetv1_train_b8_320", 1.4, 2.0),
+    Claim("deeplabv3p_mobilenetv2_train_b4_256", 1.3, 1.8),
+]
+MODES = ("eager", "channels_last", "compile")
 
 
-def measure(command: list[str]) -> dict:
-    """The JSON line that a benchmark process prints."""
-    out = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    if out.returncode != 0:
-        sys.exit(f"{' '.join(command)} failed:\n{out.stderr}")
-    return json.loads(out.stdout.strip().splitlines()[-1])
+def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
+    """Ours, and PyTorch in every mode where it is installed."""
+    options = [case, "--threads", str(a.threads), "--seconds", str(a.seconds)]
+    found = [Competitor(OURS, [sys.executable, "tools/bench.py", *options])]
+    if not (a.peers / "peer_torch.py").exists():
+        print(
+            f"PyTorch is left out: {a.peers}/peer_torch.py is not there; name its folder with --peers", file=sys.stderr
+        )
+    elif not has_modules(a.peer_python, "torch"):
+        print(
+            f"PyTorch is left out: {a.peer_python} does not have it. Install it with `pip install torch==2.13.0` into "
+            "an environment of its own, and name that one's interpreter with --peer-python",
+            file=sys.stderr,
+        )
+    else:
+        peer = [a.peer_python, str(a.peers / "peer_torch.py")]
+        found += [Competitor(f"torch {mode}", [*peer, "--mode", mode, *options]) for mode in a.modes]
+    return found
 
 
-def compare(case: str, args: argparse.Namespace) -> None:
-    """Runs one case in turns and prints its table."""
-    options = [case, "--threads", str(args.threads), "--seconds", str(args.seconds)]
-    commands = {"paddock": [sys.executable, "tools/bench.py", *options]}
-    for mode in args.modes:
-        commands[f"torch {mode}"] = [args.peer_python, str(args.peer), "--mode", mode, *options]
-    rounds = [{name: measure(command) for name, command in commands.items()} for _ in range(args.rounds)]
-    print(f"{case}, {args.threads} threads, {args.rounds} rounds")
-    for name in commands:
-        rates = [r[name]["rate"] for r in rounds]
-        memory = max(r[name]["peak_rss_mb"] for r in rounds)
-        spread = f"[{min(rates):.3f}, {max(rates):.3f}]"
-        print(f"  {name:22} {statistics.median(rates):8.3f} {rounds[0][name]['unit']}  {spread}  peak {memory} MB")
-    ratios = [r["paddock"]["rate"] / max(v["rate"] for k, v in r.items() if k != "paddock") for r in rounds]
-    print(f"  ratio to the best peer  {statistics.median(ratios):.2f}x  [{min(ratios):.2f}, {max(ratios):.2f}]")
+def main(words: list[str] | None = None) -> list[dict]:
+    """Measure, print the table and return the results by case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, [claim.case for claim in CLAIMS])
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
+    a = parser.parse_args(words)
+    results = []
+    for claim in chosen_cases(a, CLAIMS):
+        print(f"{claim.case}, {a.threads} threads, {a.rounds} rounds", file=sys.stderr)
+        results.append(compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix), baseline="torch eager"))
+    print(table(results))
+    finish("training_vs_torch", results, a.json)
+    return results
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", default=DEFAULT_CASES)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=8)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--modes", nargs="+", default=["eager", "channels_last"])
-    parser.add_argument("--peer", type=Path, default=ROOT.parent / "shared" / "bench" / "peer_torch.py")
-    parser.add_argument("--peer-python", default=sys.executable, help="an interpreter with PyTorch installed")
-    arguments = parser.parse_args()
-    for name in arguments.cases:
-        compare(name, arguments)
+    main()

@@ -6,6 +6,8 @@ shapes or constants are folded by this alone.
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -247,6 +249,8 @@ class Interpreter:
         converter = registry.find(proto.domain, proto.op, version) if function is None else None
         if converter is not None:
             node = Node(proto, version, scope, self, depth)
+            if len(inputs) > 1:
+                _refuse_gigabytes(node, inputs)
             return as_list(_widened(converter, node, inputs))
         if function is None:
             function = self._body_of(proto, version, inputs)
@@ -275,6 +279,27 @@ class Interpreter:
         if body is None:
             raise NotSupportedError(f"onnx: {proto.op} '{proto.name}' is not supported; see docs/onnx.md")
         return body
+
+
+_BROADCASTING = frozenset(
+    {"Add", "Sub", "Mul", "Div", "Mod", "Pow", "Max", "Min", "Sum", "Mean", "And", "Or", "Xor", "Equal", "Greater"}
+    | {"GreaterOrEqual", "Less", "LessOrEqual", "Where", "PRelu", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor"}
+)
+
+
+def _refuse_gigabytes(node: Node, inputs: Sequence[Any]) -> None:
+    """Outputs that are far larger than all inputs: broadcasts, outer products, repeated gathers."""
+    shapes = [(x._value or x._data).shape for x in inputs if isinstance(x, Tensor)]
+    size = 0
+    if node.op in _BROADCASTING and len({s for s in shapes if s}) > 1:
+        with contextlib.suppress(ValueError):  # the operator itself says what does not fit
+            size = math.prod(np.broadcast_shapes(*shapes))
+    elif node.op == "MatMul" and len(shapes) == 2 and all(shapes):
+        size = math.prod(shapes[0][:-1]) * shapes[1][-1]
+    elif node.op.startswith("Gather") and len(shapes) == 2 and shapes[0]:
+        size = math.prod(shapes[1]) * (math.prod(shapes[0][1:]) if node.op != "GatherElements" else 1)
+    if size > MAX_MADE and size > 16 * sum(map(math.prod, shapes)):
+        node.limit([size])
 
 
 def as_list(out: Any) -> Sequence[Any]:

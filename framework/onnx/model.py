@@ -42,6 +42,12 @@ _WEIGHT_INPUTS = {
     "Mul": (0, 1),
 }
 _BUFFER_INPUTS = {"BatchNormalization": (3, 4)}  # ... or a buffer; all other initializers are constants
+# For an imported model: convolutions come with transpositions around them, which meet and vanish.
+IMPORT_PASSES = (
+    *INFERENCE_PASSES[: INFERENCE_PASSES.index("freeze_states") + 1],
+    "sink_transposes",
+    *INFERENCE_PASSES[INFERENCE_PASSES.index("freeze_states") + 1 :],
+)
 FLOATS = ("float32", "float64")
 
 
@@ -183,7 +189,7 @@ def load(
     source: Any,
     shapes: Mapping[str, Sequence[int]] | None = None,
     *,
-    pass_names: Sequence[str] = INFERENCE_PASSES,
+    pass_names: Sequence[str] = IMPORT_PASSES,
 ) -> Program:
     """An ONNX file as a Program, for `CompiledProgram`, `save_program` and the Predictor.
 
@@ -208,7 +214,7 @@ class Session:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._eager = any(p.dtype is None for p in model.ports)
-        self._function = program(model.forward, pass_names=INFERENCE_PASSES)
+        self._function = program(model.forward, pass_names=IMPORT_PASSES)
 
     @property
     def is_eager(self) -> bool:

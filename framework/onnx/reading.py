@@ -175,6 +175,7 @@ class _Reader:
             raise NotSupportedError(f"{self.name}: graph '{g.name}' has sparse initializers; store them densely")
         initializers = {}
         for t in g.initializer:
+            self.texts(t.name)
             if t.name in initializers:
                 raise self.fail(f"initializer '{t.name}' is there twice")
             initializers[t.name] = self.array(t, f"initializer '{t.name}'")
@@ -217,6 +218,7 @@ class _Reader:
 
     def node(self, n: Any, known: set[str] | None) -> NodeProto:
         attributes: dict[str, Any] = {}
+        self.texts(n.domain, n.name, n.op_type, *n.input, *n.output)
         for a in n.attribute:
             attributes[a.name] = self.attribute(a, known)
         return NodeProto(
@@ -244,7 +246,14 @@ class _Reader:
             return plain[a.type]()
         raise NotSupportedError(f"{self.name}: attribute '{a.name}' is of a kind (number {a.type}) that is not read")
 
+    def texts(self, *names: Any) -> None:
+        """Refuses names that are not UTF-8, which protobuf hands out as bytes."""
+        for name in names:
+            if not isinstance(name, str):
+                raise self.fail(f"{name!r} is no text")
+
     def port(self, p: Any) -> Port:
+        self.texts(p.name, *(d.dim_param for d in p.type.tensor_type.shape.dim))
         kind = p.type.WhichOneof("value")
         if kind != "tensor_type":
             return Port(p.name, None, None)

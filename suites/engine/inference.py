@@ -104,14 +104,14 @@ def export_run(path: Path, output: Path, weights: Path | None = None) -> ExportR
 def infer_files(
     model: Model, inputs: Iterable[Path], output: Path, *, profile: StepProfile | None = None
 ) -> InferenceReport:
-    """Predict on files and folders of files, one at a time; write a picture of each and `predictions.json`.
+    """Predict on files and folders of inputs, one at a time; write a picture of each and `predictions.json`.
 
     An input that cannot be read is skipped and reported. `profile` records some of the predictions.
     """
     predict = model.predict if profile is None else profile.around(model.predict)
     report = InferenceReport([], [])
     results: dict[str, Any] = {}
-    for path in _list_inputs(inputs, model.processor.endings):
+    for path in _list_inputs(inputs, model.processor):
         try:
             item = model.processor.read(path)
         except DataError as error:
@@ -133,12 +133,12 @@ def _conv_algorithm(run: Path) -> str:
     return build_runtime(read_config(run)).conv_algorithm
 
 
-def _list_inputs(paths: Iterable[Path], endings: tuple[str, ...]) -> list[Path]:
-    """The files named, and those with one of `endings` in the folders named, sorted by folder."""
+def _list_inputs(paths: Iterable[Path], processor: Processor) -> list[Path]:
+    """The paths named, and in place of a folder that is no input itself the inputs in it, sorted by folder."""
     found: list[Path] = []
     for path in paths:
-        if path.is_dir():
-            found += sorted(p for p in path.iterdir() if p.suffix.lower() in endings)
+        if path.is_dir() and not processor.takes(path):
+            found += sorted(p for p in path.iterdir() if processor.takes(p))
         else:
             found.append(path)
     return found

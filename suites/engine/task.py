@@ -54,6 +54,10 @@ class Processor(ABC):
     def from_metadata(cls, metadata: dict[str, Any]) -> Processor:
         """Make the processor that `metadata` describes."""
 
+    def takes(self, path: Path) -> bool:
+        """Return whether `path` is an input; a folder that is none is searched for inputs."""
+        return path.suffix.lower() in self.endings and not path.is_dir()
+
     @abstractmethod
     def read(self, path: Path) -> Any:
         """Read one input, e.g. an image as uint8 [H, W, 3] RGB; raise DataError for a damaged or missing file."""

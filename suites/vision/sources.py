@@ -11,7 +11,8 @@ import struct
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -57,6 +58,14 @@ class Source(ABC):
         """Sorted names of the files directly in `folder` (without it); empty if there is no such folder."""
 
     @abstractmethod
+    def folders(self, folder: str = "") -> list[str]:
+        """Sorted names of the folders directly in `folder` (without it); empty if there is no such folder."""
+
+    @abstractmethod
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+
+    @abstractmethod
     def read(self, name: str) -> bytes:
         """Bytes of a file; a DataError names one that cannot be read."""
 
@@ -99,11 +108,20 @@ class _Folder(Source):
         super().__init__(str(root))
 
     def names(self, folder: str = "") -> list[str]:
+        return self._entries(folder, os.DirEntry.is_file)
+
+    def folders(self, folder: str = "") -> list[str]:
+        return self._entries(folder, os.DirEntry.is_dir)
+
+    def _entries(self, folder: str, kind: Callable[[os.DirEntry[str]], bool]) -> list[str]:
         try:
             with os.scandir(os.path.join(self.root, folder)) as entries:
-                return sorted(entry.name for entry in entries if entry.is_file())
+                return sorted(entry.name for entry in entries if kind(entry))
         except OSError:
             return []
+
+    def exists(self, name: str) -> bool:
+        return os.path.isfile(os.path.join(self.root, name))
 
     def read(self, name: str) -> bytes:
         return _read_path(os.path.join(self.root, name))
@@ -140,8 +158,23 @@ class _Zip(Source):
             raise DataError(f"{archive}: holds no files under {inside!r}")
 
     def names(self, folder: str = "") -> list[str]:
+        return sorted(self._files_in.get(str(PurePosixPath(folder)), ()))
+
+    def folders(self, folder: str = "") -> list[str]:
         parent = PurePosixPath(folder)
-        return sorted(p.name for p in map(PurePosixPath, self._infos) if p.parent == parent)
+        every = {p for name in self._files_in for p in (PurePosixPath(name), *PurePosixPath(name).parents)}
+        return sorted(p.name for p in every if p != parent and p.parent == parent)
+
+    @cached_property
+    def _files_in(self) -> dict[str, list[str]]:
+        """Names of the files directly in each folder that has some."""
+        found: dict[str, list[str]] = {}
+        for name in map(PurePosixPath, self._infos):
+            found.setdefault(str(name.parent), []).append(name.name)
+        return found
+
+    def exists(self, name: str) -> bool:
+        return name in self._infos
 
     def read(self, name: str) -> bytes:
         if name not in self._infos:

@@ -13,7 +13,10 @@ from framework.graph.ir import Program
 from framework.graph.passes.batch_norm import fuse_batch_norm, fuse_batch_norm_grad
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
 from framework.graph.passes.fusion import fold_batch_norm, freeze_states, fuse_activation, fuse_bias
+from framework.graph.passes.layout import sink_transposes
+from framework.graph.passes.recompute import recompute_activations
 from framework.graph.passes.report import Explanation, Pass
+from framework.graph.passes.schedule import update_early
 
 PASSES: dict[str, Pass] = {
     p.name: p
@@ -22,11 +25,14 @@ PASSES: dict[str, Pass] = {
         merge_equal_operations,
         drop_dead_code,
         freeze_states,
+        sink_transposes,
         fold_batch_norm,
         fuse_batch_norm_grad,
         fuse_batch_norm,
         fuse_bias,
         fuse_activation,
+        update_early,
+        recompute_activations,
     )
 }
 
@@ -38,6 +44,8 @@ TRAINING_PASSES: tuple[str, ...] = (
     "fuse_batch_norm_grad",
     "fuse_batch_norm",
     "fuse_activation",
+    "update_early",
+    "recompute_activations",
 )
 
 # For a model that only runs forward: weights become constants, so that what depends on them alone is computed now.

@@ -1,0 +1,191 @@
+"""What the benchmarks share: competitors measured in turns, medians with spread, the table, the results as JSON.
+
+A figure is the median over rounds, with the smallest and largest. In each round every competitor runs once, in a fresh
+process, so that a slow moment of a shared machine hits all alike; a ratio is taken within a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = "paddock"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is promised of a case: a ratio to the best peer that is reached at least, and one that is aimed at."""
+
+    case: str
+    least: float
+    aim: float
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """Something that is measured: a command that prints one JSON line last, with "rate", "step_ms", "peak_rss_mb"."""
+
+    name: str
+    command: list[str]
+
+
+def add_options(parser: argparse.ArgumentParser, cases: Sequence[str]) -> None:
+    """Add the options that all comparisons take."""
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all of " + ", ".join(cases))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8, help="timed steps of one competitor in one round (8)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--peer-python", default=sys.executable, help="an interpreter with the peers installed")
+    parser.add_argument(
+        "--peers",
+        type=Path,
+        default=ROOT.parent / "shared" / "bench",
+        help="folder of peer_torch.py, peer_inference.py",
+    )
+    parser.add_argument("--prefix", type=shlex.split, default=[], help="put before each command: 'taskset -c 0,1'")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+
+
+def chosen_cases(arguments: argparse.Namespace, claims: Sequence[Claim]) -> list[Claim]:
+    """The claims of the cases named on the command line, or all; ends the program at an unknown one."""
+    known = {claim.case: claim for claim in claims}
+    for case in arguments.cases:
+        if case not in known:
+            sys.exit(f"no case is called '{case}'; there are {', '.join(known)}")
+    return [known[case] for case in arguments.cases or known]
+
+
+def has_modules(python: str, *modules: str) -> bool:
+    """Whether an interpreter can import all of `modules`."""
+    code = f"import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, {modules!r})))"
+    try:
+        return subprocess.run([python, "-c", code], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def measure(command: list[str]) -> dict[str, Any]:
+    """The JSON line that a benchmark process prints last, with its wall time as "wall_s"; raises RuntimeError."""
+    start = time.perf_counter()
+    out = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    wall = time.perf_counter() - start
+    lines = out.stdout.strip().splitlines()
+    if out.returncode != 0 or not lines:
+        raise RuntimeError((out.stderr.strip().splitlines() or ["it printed nothing"])[-1])
+    return {**json.loads(lines[-1]), "wall_s": round(wall, 3)}
+
+
+def in_turns(competitors: Sequence[Competitor], rounds: int, prefix: Sequence[str] = ()) -> dict[str, list[dict]]:
+    """The measurements of each competitor, one a round; one that fails is named and left out from then on."""
+    found: dict[str, list[dict]] = {c.name: [] for c in competitors}
+    for turn in range(rounds):
+        for c in competitors:
+            if c.name not in found:
+                continue
+            try:
+                found[c.name].append(measure([*prefix, *c.command]))
+            except RuntimeError as error:
+                if c.name == OURS:
+                    raise
+                print(f"  {c.name} failed and is left out: {error}", file=sys.stderr)
+                del found[c.name]
+                continue
+            latest = found[c.name][-1]
+            progress = f"  round {turn + 1}: {c.name} {latest['rate']} {latest['unit']}, {latest['peak_rss_mb']} MB"
+            print(progress, file=sys.stderr, flush=True)
+    return found
+
+
+def compare(claim: Claim, found: Mapping[str, Sequence[Mapping[str, Any]]], baseline: str | None = None) -> dict:
+    """The results of one case: rates, memory and, in each round, the ratio of ours to the best peer's.
+
+    Args:
+        claim: what is promised.
+        found: measurements by competitor, as of `in_turns`.
+        baseline: the competitor that memory is compared with.
+    """
+    peers = [name for name in found if name != OURS]
+    rates = {name: [m["rate"] for m in measured] for name, measured in found.items()}
+    memory = {name: max(m["peak_rss_mb"] for m in measured) for name, measured in found.items()}
+    ratios = [ours / max(rates[p][i] for p in peers) for i, ours in enumerate(rates[OURS])] if peers else []
+    best = max(peers, key=lambda p: statistics.median(rates[p]), default=None)
+    return {
+        "case": claim.case,
+        "unit": found[OURS][0]["unit"],
+        "least": claim.least,
+        "aim": claim.aim,
+        "rates": rates,
+        "best_peer": best,
+        "ratios": [round(r, 4) for r in ratios],
+        "peak_rss_mb": memory,
+        "memory_ratio": round(memory[OURS] / memory[baseline], 4) if baseline in memory else None,
+    }
+
+
+def spread(values: Sequence[float], digits: int = 2) -> str:
+    """Median with the smallest and largest: `1.42 [1.38, 1.47]`."""
+    if not values:
+        return "-"
+    return f"{statistics.median(values):.{digits}f} [{min(values):.{digits}f}, {max(values):.{digits}f}]"
+
+
+def table(results: Sequence[Mapping[str, Any]]) -> str:
+    """The results of `compare` as a Markdown table."""
+    header = ("case", "unit", "ours", "best peer", "", "ratio", "at least", "aim", "memory")
+    rows = [header, ("---",) * len(header)]
+    for r in results:
+        best = r["best_peer"]
+        memory = "-" if r["memory_ratio"] is None else f"{r['memory_ratio']:.2f}x"
+        rows.append(
+            (
+                r["case"],
+                r["unit"],
+                spread(r["rates"][OURS]),
+                best or "none",
+                spread(r["rates"][best]) if best else "-",
+                spread(r["ratios"]),
+                f"{r['least']:.2f}",
+                f"{r['aim']:.2f}",
+                memory,
+            )
+        )
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def environment() -> dict[str, Any]:
+    """The machine and what was running on it."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        models = [
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        cpu = models[0] if models else cpu
+    isa = subprocess.run(
+        [sys.executable, "-c", "from framework import _core; print(_core.active_isa())"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    ).stdout.strip()
+    return {"cpu": cpu, "cores": os.cpu_count(), "isa": isa, "load": os.getloadavg()[0], "date": time.strftime("%F")}
+
+
+def finish(name: str, results: Any, path: Path | None) -> None:
+    """Write results with the machine they were measured on, if a file is named."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            json.dumps({"benchmark": name, "environment": environment(), "results": results}, indent=1) + "\n"
+        )

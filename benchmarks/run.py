@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""All benchmarks in a row, one file of results each: `python benchmarks/run.py --peer-python PYTHON`, or `make bench`.
+
+Takes about an hour with all peers on 2 idle cores; `--rounds 1 --seconds 3` gives a first impression. A peer that is
+not installed is named with the way to install it, and the rest runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import build_time
+import core_overhead
+import first_step
+import inference_vs_engines
+import training_vs_torch
+
+
+def main(words: list[str] | None = None) -> None:
+    """Run every benchmark and print its table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peer-python", default=sys.executable, help="an interpreter with the peers installed")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8, help="timed steps of one competitor in one round (8)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=Path("runs/bench"), help="folder for the results (runs/bench)")
+    a = parser.parse_args(words)
+    shared = ["--peer-python", a.peer_python, "--rounds", str(a.rounds), "--threads", str(a.threads)]
+
+    def title(text: str) -> None:
+        print(f"\n## {text}\n", flush=True)
+
+    title("Training")
+    json = str(a.output / "training_vs_torch.json")
+    training_vs_torch.main([*shared, "--seconds", str(a.seconds), "--json", json])
+    title("Inference")
+    json = str(a.output / "inference_vs_engines.json")
+    inference_vs_engines.main([*shared, "--seconds", str(a.seconds), "--json", json])
+    title("First step of a new model")
+    first_step.main([*shared, "--json", str(a.output / "first_step.json")])
+    title("Clean build")
+    build_time.main(["--jobs", str(a.threads), "--json", str(a.output / "build_time.json")])
+    title("Overhead of the core")
+    core_overhead.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,8 @@
+"""Imports every module whose components a config may name, so that they are registered."""
+
+import suites.classification.datasets
+import suites.classification.losses
+import suites.classification.models.classifier
+import suites.classification.settings
+import suites.classification.task
+import suites.classification.transforms  # noqa: F401

@@ -1,0 +1,29 @@
+"""The image classification task."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from suites.classification.processor import ClassificationProcessor
+from suites.engine.registry import register
+from suites.vision.recognition.task import RecognitionTask
+
+
+@register("task", "classification")
+class ClassificationTask(RecognitionTask):
+    """An image classifier with its data."""
+
+    train_inputs: ClassVar[tuple[str, ...]] = ("images", "targets")
+    eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
+    processor_class = ClassificationProcessor
+
+    def processor(self) -> ClassificationProcessor:
+        """Preprocessing of evaluation, class names of the evaluation set."""
+        transforms: Any = self._config["data.eval.transforms"]
+        return ClassificationProcessor(transforms, self._eval_set.class_names)
+
+    def item_of(self, frames: np.ndarray) -> np.ndarray:
+        """The image [H, W, 3]."""
+        return frames[0]

@@ -1,0 +1,8 @@
+"""Imports every module whose components a config may name, so that they are registered."""
+
+import suites.video.datasets
+import suites.video.losses
+import suites.video.models.tsn
+import suites.video.settings
+import suites.video.task
+import suites.video.transforms  # noqa: F401

@@ -1,0 +1,80 @@
+"""What stands around a video classifier when it predicts: frames of a video, and a strip of them as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import cv2
+import numpy as np
+
+from framework.errors import DataError
+from suites.video.reading import VIDEO_SUFFIXES, read_video
+from suites.video.sampling import Segments
+from suites.vision.images import IMAGE_SUFFIXES, read_image
+from suites.vision.recognition.processor import RecognitionProcessor
+
+_STRIP_HEIGHT = 160  # pixels of a drawn frame
+_MOST_DRAWN = 8  # frames on a strip
+
+
+class VideoProcessor(RecognitionProcessor):
+    """Videos to batches, scores to class names; an item is a clip, uint8 [T, H, W, 3].
+
+    Args:
+        transforms: as configs write them; the transforms of evaluation.
+        class_names: K names.
+        segments: which frames of a video are looked at: the number of parts and of frames of each.
+    """
+
+    suite: ClassVar[str] = "video"
+    key: ClassVar[str] = "clips"
+    endings: ClassVar[tuple[str, ...]] = VIDEO_SUFFIXES
+
+    def __init__(self, transforms: list[dict[str, Any]], class_names: Sequence[str], segments: tuple[int, int]) -> None:
+        super().__init__(transforms, class_names)
+        self._segments = Segments(*segments)
+
+    @classmethod
+    def _keys(cls) -> tuple[str, ...]:
+        return (*super()._keys(), "segments")
+
+    def metadata(self) -> dict[str, Any]:
+        """Transforms, class names and segments."""
+        return {**super().metadata(), "segments": [self._segments.count, self._segments.length]}
+
+    def takes(self, path: Path) -> bool:
+        """A video file, or a folder that holds frames."""
+        return super().takes(path) or bool(_images_in(path))
+
+    def read(self, path: Path) -> np.ndarray:
+        """The chosen frames of a video file, or of a folder of frames, uint8 RGB [T, H, W, 3]."""
+        if not path.is_dir():
+            return read_video(path, self._segments.frames)
+        files = _images_in(path)
+        if not files:
+            raise DataError(f"{path}: the folder holds no frames ({' '.join(IMAGE_SUFFIXES)})")
+        frames = [read_image(files[i]) for i in self._segments.frames(len(files))]
+        if len({frame.shape for frame in frames}) > 1:
+            raise DataError(f"{path}: its frames differ in size: {sorted({f.shape[:2] for f in frames})}")
+        return np.stack(frames)
+
+    def frames_of(self, item: np.ndarray) -> np.ndarray:
+        """The clip itself."""
+        return item
+
+    def picture(self, item: np.ndarray) -> np.ndarray:
+        """A strip of up to 8 of the clip's frames, side by side, with a light gap between them."""
+        chosen = item[np.unique(np.linspace(0, len(item) - 1, min(len(item), _MOST_DRAWN)).round().astype(int))]
+        width = round(item.shape[2] * _STRIP_HEIGHT / item.shape[1])
+        frames = [cv2.resize(frame, (width, _STRIP_HEIGHT), interpolation=cv2.INTER_AREA) for frame in chosen]
+        gap = np.full((_STRIP_HEIGHT, 2, 3), 255, np.uint8)
+        return np.concatenate([part for frame in frames for part in (gap, frame)][1:], axis=1)
+
+
+def _images_in(path: Path) -> list[Path]:
+    """The image files in a folder, sorted; empty if it is none."""
+    if not path.is_dir():
+        return []
+    return sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)

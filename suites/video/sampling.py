@@ -1,0 +1,38 @@
+"""Which frames of a video are looked at: TSN's segments (Wang et al. 2016, arXiv:1608.00859)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from framework.errors import AttributeValueError
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A video is cut into equal parts and each gives a few frames in a row.
+
+    The first of them lies at a random place of the part in training, in its middle in evaluation. A video with fewer
+    frames than parts gives frames more than once, in order.
+
+    Args:
+        count: parts of a video.
+        length: frames in a row of each part.
+    """
+
+    count: int = 3
+    length: int = 1
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.length < 1:
+            raise AttributeValueError(
+                f"Segments: count is {self.count} and length {self.length}; both must be 1 or more"
+            )
+
+    def frames(self, total: int, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Indices int64 [count * length] into a video of `total` frames, ascending; `rng` is None in evaluation."""
+        share = max(total - self.length + 1, 1) / self.count  # first frames that each part can choose from
+        place = np.full(self.count, 0.5) if rng is None else rng.random(self.count)
+        first = np.floor((np.arange(self.count) + place) * share).astype(np.int64)
+        return np.minimum(first[:, None] + np.arange(self.length), total - 1).reshape(-1)

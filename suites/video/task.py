@@ -1,0 +1,32 @@
+"""The video classification task."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from suites.engine.registry import register
+from suites.video.datasets import VideoDataset
+from suites.video.processor import VideoProcessor
+from suites.vision.recognition.task import RecognitionTask
+
+
+@register("task", "video")
+class VideoTask(RecognitionTask):
+    """A video classifier with its data."""
+
+    train_inputs: ClassVar[tuple[str, ...]] = ("clips", "targets")
+    eval_inputs: ClassVar[tuple[str, ...]] = ("clips",)
+    processor_class = VideoProcessor
+    _eval_set: VideoDataset
+
+    def processor(self) -> VideoProcessor:
+        """Preprocessing of evaluation, class names and segments of the evaluation set."""
+        transforms: Any = self._config["data.eval.transforms"]
+        chosen = self._eval_set.segments
+        return VideoProcessor(transforms, self._eval_set.class_names, (chosen.count, chosen.length))
+
+    def item_of(self, frames: np.ndarray) -> np.ndarray:
+        """The clip [T, H, W, 3]."""
+        return frames

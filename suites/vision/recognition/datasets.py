@@ -1,0 +1,137 @@
+"""What every recognition dataset offers, and how list files and class names are read."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.vision.pipeline import Transform
+from suites.vision.recognition.sample import Sample
+from suites.vision.sources import Source
+
+_log = logging.getLogger(__name__)
+
+
+class RecognitionDataset(ABC):
+    """Images or clips with one label each, by index; read-only and picklable.
+
+    Attributes:
+        class_names: K names; a label is an index into it.
+        labels: int64 [samples].
+    """
+
+    class_names: tuple[str, ...]
+    labels: np.ndarray
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes K."""
+        return len(self.class_names)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @abstractmethod
+    def load(self, index: int, rng: np.random.Generator | None = None) -> Sample:
+        """Sample `index`. What is chosen of a long video is drawn from `rng` in training, fixed where it is None.
+
+        Raises a DataError that names a file that cannot be used.
+        """
+
+    @abstractmethod
+    def name_of(self, index: int) -> str:
+        """The file, or other name, of sample `index` for messages."""
+
+    def say(self, what: str) -> None:
+        """Logs how many samples there are of which class; `what` names the set. Raises DataError if there are none."""
+        if not len(self):
+            raise DataError(f"{what}: there are no samples")
+        counts = np.bincount(self.labels, minlength=self.num_classes)
+        shown = [f"{name} {count}" for name, count in zip(self.class_names, counts, strict=True)]
+        names = ", ".join(shown[:12]) + (" ..." if len(shown) > 12 else "")
+        _log.info("%s: %d samples of %d classes (%s)", what, len(self), self.num_classes, names)
+
+
+class Transformed:
+    """A dataset with its transforms: what the data loader draws from.
+
+    Args:
+        dataset: the samples.
+        transforms: applied in this order.
+        training: whether a dataset may choose frames at random.
+    """
+
+    def __init__(self, dataset: RecognitionDataset, transforms: Sequence[Transform], training: bool) -> None:
+        self.dataset = dataset
+        self._transforms = tuple(transforms)
+        self._training = training
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Sample:
+        """Sample `index` with random choices that depend on the index alone."""
+        return self.sample(index, np.random.default_rng(index))
+
+    def sample(self, index: int, rng: np.random.Generator) -> Sample:
+        """Sample `index` through all transforms."""
+        sample = self.dataset.load(index, rng if self._training else None)
+        for transform in self._transforms:
+            sample = transform(sample, rng)
+        return sample
+
+    def name_of(self, index: int) -> str:
+        """The file, or other name, of sample `index` for messages."""
+        return self.dataset.name_of(index)
+
+
+def read_rows(source: Source, name: str, columns: int) -> list[list[str]]:
+    """The lines of a list file, each a path (which may hold spaces) and `columns - 1` whole numbers.
+
+    Raises:
+        DataError: The file cannot be read or a line is not so; the message names file and line.
+    """
+    rows = []
+    for number, line in enumerate(_text(source, name).splitlines(), start=1):
+        if not line.strip():
+            continue
+        cells = line.strip().rsplit(None, columns - 1)
+        if len(cells) != columns or not all(cell.isascii() and cell.isdigit() for cell in cells[1:]):
+            wanted = " ".join(["path", "frames", "label"] if columns == 3 else ["path", "label"])
+            raise DataError(f"{source.root}/{name}:{number}: expects '{wanted}', found {line.strip()!r}")
+        rows.append(cells)
+    if not rows:
+        raise DataError(f"{source.root}/{name}: the list is empty")
+    return rows
+
+
+def read_labels(source: Source, name: str, rows: Sequence[Sequence[str]], classes: Sequence[str]) -> np.ndarray:
+    """The last column of a list's `rows` as int64 labels; a DataError names one that is no class."""
+    labels = np.array([int(row[-1]) for row in rows], np.int64)
+    if labels.max() >= len(classes):
+        row = rows[int(labels.argmax())]
+        raise DataError(
+            f"{source.root}/{name}: {row[0]} has label {row[-1]} but there are {len(classes)} classes, 0 to "
+            f"{len(classes) - 1}"
+        )
+    return labels
+
+
+def read_classes(source: Source, classes: str | list[str] | None, rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """Names of the classes: as given, or from a file under the root with a name a line, else the labels' numbers."""
+    if classes is None:
+        return tuple(map(str, range(max(int(row[-1]) for row in rows) + 1)))
+    if isinstance(classes, str):
+        return tuple(filter(None, (line.strip() for line in _text(source, classes).splitlines())))
+    return tuple(classes)
+
+
+def _text(source: Source, name: str) -> str:
+    try:
+        return source.read(name).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{source.root}/{name}: is no UTF-8 text ({error.reason} at byte {error.start})") from None

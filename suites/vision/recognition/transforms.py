@@ -1,0 +1,196 @@
+"""Augmentation for recognition, besides the transforms of any image; all frames of a clip are changed alike.
+
+Randomness comes only from the generator a transform is given, so that a sample depends on (seed, epoch, index) alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from framework.errors import AttributeValueError, DataError
+from suites.vision import transforms
+from suites.vision.pipeline import BatchTransform, Transform
+from suites.vision.pixels import check_prob, check_range, pair
+from suites.vision.recognition.sample import Sample
+
+
+class ResizeShort(Transform):
+    """Scales frames so that the short side has `size` pixels; the aspect ratio stays.
+
+    Args:
+        size: wanted short side in pixels.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = pair(size, "ResizeShort")[0]
+
+    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """Returns the scaled sample."""
+        scale = self._size / min(sample.size)
+        height, width = (max(self._size, round(side * scale)) for side in sample.size)
+        return sample.scaled((height, width))
+
+
+class CenterCrop(Transform):
+    """Cuts out the middle.
+
+    Args:
+        size: side of the square, or [height, width], in pixels; no larger than the frames.
+    """
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self._size = pair(size, "CenterCrop")
+
+    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """Returns the middle of the sample."""
+        (height, width), (h, w) = sample.size, self._size
+        if h > height or w > width:
+            raise DataError(
+                f"CenterCrop: {sample.name} is {height}x{width} (height x width), smaller than the crop {h}x{w}; "
+                "put ResizeShort before it"
+            )
+        return sample.cut((height - h) // 2, (width - w) // 2, h, w)
+
+
+class RandomResizedCrop(Transform):
+    """Cuts out a random part of random area and shape and scales it to one size (Szegedy et al. 2015).
+
+    Args:
+        size: side of the square, or [height, width], in pixels.
+        scale: range of the part's area, as a share of the frame's.
+        ratio: range of the part's width over its height.
+        tries: parts drawn before the middle is taken.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3 / 4, 4 / 3),
+        tries: int = 10,
+    ) -> None:
+        self._size = pair(size, "RandomResizedCrop")
+        self._scale = check_range("RandomResizedCrop", "scale", scale, 1e-4)
+        self._ratio = check_range("RandomResizedCrop", "ratio", ratio, 1e-2)
+        self._tries = tries
+        if self._scale[1] > 1:
+            raise AttributeValueError(f"RandomResizedCrop: scale is {list(scale)}; a part is at most the frame, 1")
+
+    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """Returns the part, scaled."""
+        return sample.cut(*self._draw(*sample.size, rng)).scaled(self._size)
+
+    def _draw(self, height: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+        for _ in range(self._tries):
+            area = height * width * rng.uniform(*self._scale)
+            ratio = math.exp(rng.uniform(*np.log(self._ratio)))
+            h, w = round(math.sqrt(area / ratio)), round(math.sqrt(area * ratio))
+            if 0 < h <= height and 0 < w <= width:
+                return int(rng.integers(height - h + 1)), int(rng.integers(width - w + 1)), h, w
+        low, high = self._ratio
+        h, w = min(height, round(width / low)), min(width, round(height * high))
+        return (height - h) // 2, (width - w) // 2, h, w
+
+
+# Where TSN puts its crops: quarters of the free height and width, at corners, edges, centre and between.
+_QUARTERS = ((0, 0), (0, 4), (4, 0), (4, 4), (2, 2), (0, 2), (4, 2), (2, 0), (2, 4), (1, 1), (1, 3), (3, 1), (3, 3))
+
+
+class MultiScaleCrop(Transform):
+    """Cuts out one of a few sizes at one of 13 places and scales it to one size (TSN, Wang et al. 2016).
+
+    Args:
+        size: side of the square, or [height, width], in pixels.
+        scales: sides of the part, as shares of the frame's short side.
+        max_distort: how far apart in `scales` the part's height and width may be.
+    """
+
+    def __init__(
+        self, size: int | Sequence[int], scales: Sequence[float] = (1.0, 0.875, 0.75, 0.66), max_distort: int = 1
+    ) -> None:
+        self._size = pair(size, "MultiScaleCrop")
+        if not scales or min(scales) <= 0 or max(scales) > 1 or max_distort < 0:
+            raise AttributeValueError(
+                f"MultiScaleCrop: scales is {list(scales)} and max_distort {max_distort}; scales lie in (0, 1], "
+                "max_distort is 0 or more"
+            )
+        places = range(len(scales))
+        self._shapes = [(scales[i], scales[j]) for i in places for j in places if abs(i - j) <= max_distort]
+
+    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """Returns the part, scaled."""
+        height, width = sample.size
+        h, w = (max(1, int(min(height, width) * share)) for share in self._shapes[int(rng.integers(len(self._shapes)))])
+        row, column = _QUARTERS[int(rng.integers(len(_QUARTERS)))]
+        return sample.cut((height - h) * row // 4, (width - w) * column // 4, h, w).scaled(self._size)
+
+
+class RandomFlip(Transform):
+    """Mirrors left and right.
+
+    Args:
+        prob: how often.
+        swap: pairs of classes that a mirror turns into each other, such as "points left" and "points right".
+    """
+
+    def __init__(self, prob: float = 0.5, swap: Sequence[tuple[int, int]] = ()) -> None:
+        self._prob = check_prob("RandomFlip", prob)
+        self._swap = {a: b for pair_ in swap for a, b in (pair_, pair_[::-1])}
+
+    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """Returns the sample, mirrored or not."""
+        if rng.random() >= self._prob:
+            return sample
+        labels = np.array([self._swap.get(label, label) for label in sample.labels.tolist()], np.int64)
+        return replace(sample.mirrored(True), labels=labels)
+
+
+class Mixup(BatchTransform):
+    """Adds to each sample another of the batch, with weights; both labels count by them (Zhang et al. 2018).
+
+    Args:
+        alpha: the weight comes from Beta(alpha, alpha), one for a batch.
+        prob: how often batches are mixed at all.
+    """
+
+    def __init__(self, alpha: float = 0.2, prob: float = 1.0) -> None:
+        if alpha <= 0:
+            raise AttributeValueError(f"Mixup: alpha is {alpha}; it must be above 0")
+        self._alpha = alpha
+        self._prob = check_prob("Mixup", prob)
+
+    def __call__(self, samples: list[Sample], rng: np.random.Generator) -> list[Sample]:
+        """Returns the mixtures; frames must be float32, so `Normalize` comes before."""
+        if rng.random() >= self._prob:
+            return samples
+        weight = np.float32(rng.beta(self._alpha, self._alpha))
+        others = [samples[i] for i in rng.permutation(len(samples))]
+        return [_mixed(a, b, weight) for a, b in zip(samples, others, strict=True)]
+
+
+TRANSFORMS = (
+    *(transforms.Resize, transforms.ResizeKeepRatio, transforms.Letterbox, transforms.PadToMultiple),
+    *(transforms.ColorDistort, transforms.Normalize),
+    *(ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop, RandomFlip),
+)
+BATCH_TRANSFORMS = (Mixup,)
+
+
+def _mixed(a: Sample, b: Sample, weight: np.float32) -> Sample:
+    if a.frames.dtype != np.float32:
+        raise DataError(f"Mixup: {a.name} has {a.frames.dtype} frames; it takes float32, put Normalize in transforms")
+    if a.frames.shape != b.frames.shape:
+        raise DataError(
+            f"Mixup: {a.name} has frames {list(a.frames.shape)} and {b.name} {list(b.frames.shape)}; "
+            "end the transforms with a crop or Resize"
+        )
+    return replace(
+        a,
+        frames=weight * a.frames + (1 - weight) * b.frames,
+        labels=np.concatenate([a.labels, b.labels]),
+        weights=np.concatenate([weight * a.weights, (1 - weight) * b.weights]),
+    )

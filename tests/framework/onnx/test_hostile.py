@@ -1,0 +1,174 @@
+"""Files that lie: refused with a message of ours, never a crash."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="the package onnx is not installed")
+
+from onnx import TensorProto, helper
+
+from framework.errors import CheckpointError, NotSupportedError, PaddockError, ShapeError
+from framework.onnx import Session, load, open_model
+from framework.onnx.operators import control
+from tests.framework.onnx.models import model, small_cnn, weights
+
+node = helper.make_node
+
+
+def test_a_missing_file_and_one_that_is_no_model(tmp_path):
+    with pytest.raises(CheckpointError, match=r"no\.onnx: cannot be read"):
+        load(tmp_path / "no.onnx")
+    (tmp_path / "text.onnx").write_text("hello")
+    with pytest.raises(CheckpointError, match=r"text\.onnx: not an ONNX file, or cut off"):
+        load(tmp_path / "text.onnx")
+    with pytest.raises(CheckpointError, match="holds no graph or no operator set"):
+        load(b"")
+
+
+def test_a_tensor_that_holds_less_than_it_states():
+    proto = small_cnn()
+    proto.graph.initializer[0].raw_data = proto.graph.initializer[0].raw_data[:-4]
+    with pytest.raises(CheckpointError, match=r"initializer 'w1' of shape \[4, 3, 3, 3\] does not hold what it states"):
+        load(proto)
+
+
+@pytest.mark.parametrize("dims", [[2**40], [2**20, 2**20], [-1]])
+def test_an_impossible_shape(dims):
+    proto = small_cnn()
+    del proto.graph.initializer[0].dims[:]
+    proto.graph.initializer[0].dims.extend(dims)
+    with pytest.raises(CheckpointError, match="initializer 'w1' has the impossible shape"):
+        load(proto)
+
+
+def test_a_cycle_and_a_value_that_nothing_makes():
+    cycle = model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], {"x": [1]}, ["b"])
+    with pytest.raises(CheckpointError, match=r"node 'Add' \(Add\) uses 'b' before it is made: the graph has a cycle"):
+        load(cycle)
+    with pytest.raises(CheckpointError, match="uses 'z' but nothing makes it"):
+        load(model([node("Relu", ["z"], ["y"])], {"x": [1]}, ["y"]))
+    with pytest.raises(CheckpointError, match="output 'q' of graph 'test' is made by nothing"):
+        load(model([node("Relu", ["x"], ["y"])], {"x": [1]}, ["q"]))
+    with pytest.raises(CheckpointError, match="'y' is made twice"):
+        load(model([node("Relu", ["x"], ["y"]), node("Exp", ["x"], ["y"])], {"x": [1]}, ["y"]))
+
+
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "", "link"])
+def test_external_data_outside_of_the_folder(tmp_path, location):
+    (tmp_path / "secret").write_bytes(bytes(64))
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "secret")
+    proto = model([node("Add", ["x", "w"], ["y"])], {"x": [4]}, ["y"])
+    t = TensorProto(name="w", data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
+    t.external_data.add(key="location", value=location)
+    proto.graph.initializer.append(t)
+    (folder / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(CheckpointError, match="outside of the model's folder; this is refused"):
+        load(folder / "m.onnx")
+
+
+def test_external_data_that_is_too_short(tmp_path):
+    (tmp_path / "d").write_bytes(bytes(8))
+    proto = model([node("Add", ["x", "w"], ["y"])], {"x": [4]}, ["y"])
+    t = TensorProto(name="w", data_type=1, dims=[4], data_location=TensorProto.EXTERNAL)
+    t.external_data.add(key="location", value="d")
+    proto.graph.initializer.append(t)
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(CheckpointError, match="wants 16 bytes from 0 of 'd', which has 8"):
+        load(tmp_path / "m.onnx")
+
+
+GIGABYTES = {
+    "ConstantOfShape": ([node("ConstantOfShape", ["s"], ["y"])], {"s": np.array([2**20, 2**20])}),
+    "Expand": ([node("Expand", ["x", "s"], ["y"])], {"s": np.array([2**34, 1])}),
+    "Tile": ([node("Tile", ["x", "s"], ["y"])], {"s": np.array([2**40])}),
+    "Range": (
+        [node("Range", ["a", "b", "c"], ["y"])],
+        {k: np.array(v, np.int64) for k, v in zip("abc", (0, 2**40, 1), strict=True)},
+    ),
+    "Pad": ([node("Pad", ["x", "s"], ["y"])], {"s": np.array([0, 2**40])}),
+    "OneHot": ([node("OneHot", ["i", "d", "v"], ["y"])], {"i": np.array([1]), "d": np.array([2**40]), "v": weights(2)}),
+    "sum of a row and a column": ([node("Add", ["r", "c"], ["y"])], {"r": weights(1, 2**16), "c": weights(2**16, 1)}),
+}
+
+
+@pytest.mark.parametrize(("nodes", "constants"), GIGABYTES.values(), ids=GIGABYTES.keys())
+def test_a_node_that_makes_gigabytes_is_refused(nodes, constants):
+    proto = model(nodes, {"x": [1]}, ["y"], constants)
+    with pytest.raises(NotSupportedError, match="at most 268435456 elements are allowed"):
+        load(proto)
+    with pytest.raises(NotSupportedError, match="at most 268435456 elements are allowed"):
+        Session(open_model(proto)).run([weights(1)])
+
+
+def test_an_input_of_gigabytes_is_refused():
+    with pytest.raises(ShapeError, match=r"input 'x' of shape .* has more than 268435456 elements"):
+        load(model([node("Relu", ["x"], ["y"])], {"x": [2**31, 2**31]}, ["y"]))
+
+
+def test_a_loop_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr(control, "MAX_TRIPS", 100)
+    body = helper.make_graph(
+        [node("Identity", ["c"], ["d"])],
+        "body",
+        [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("c", 9, [])],
+        [helper.make_tensor_value_info("d", 9, [])],
+    )
+    proto = model(
+        [node("Loop", ["", "t"], [], body=body), node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"], {"t": np.array(True)}
+    )
+    with pytest.raises(NotSupportedError, match=r"Loop 'Loop': loops more than \d+ times"):
+        load(proto)
+
+
+def test_a_function_that_calls_itself_is_refused():
+    f = helper.make_function(
+        "my", "F", ["a"], ["b"], [node("F", ["a"], ["b"], domain="my")], [helper.make_opsetid("my", 1)]
+    )
+    graph = model([node("F", ["x"], ["y"], domain="my")], {"x": [1]}, ["y"]).graph
+    proto = helper.make_model(
+        graph, functions=[f], opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
+    )
+    with pytest.raises(CheckpointError, match="nested deeper than 32"):
+        load(proto)
+
+
+def test_wrong_attributes_are_refused_with_the_node_s_name():
+    proto = model([node("Transpose", ["x"], ["y"], name="turn", perm=["a", "b"])], {"x": [1, 2]}, ["y"])
+    with pytest.raises(PaddockError, match="onnx: Transpose 'turn'"):
+        load(proto)
+
+
+def fuzzed(data: bytes, rng: np.random.Generator) -> bytes:
+    """`data` with some bytes changed, taken out or put in, or its end cut off."""
+    array = bytearray(data)
+    for _ in range(int(rng.integers(1, 6))):
+        at = int(rng.integers(len(array)))
+        kind = rng.integers(4)
+        if kind == 0:
+            array[at] ^= 1 << int(rng.integers(8))
+        elif kind == 1:
+            array[at] = int(rng.integers(256))
+        elif kind == 2:
+            del array[at : at + int(rng.integers(1, 9))]
+        else:
+            array[at:at] = rng.bytes(int(rng.integers(1, 9)))
+    return bytes(array[: int(rng.integers(len(array)))] if rng.random() < 0.2 else array)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_files_are_refused_or_run(seed):
+    rng = np.random.default_rng(seed)
+    data = small_cnn(1).SerializeToString()
+    # Most of the file is weights; damage the structure.
+    head = data[: len(data) - sum(len(t.raw_data) for t in small_cnn().graph.initializer)]
+    refused = 0
+    for i in range(150):
+        damaged = fuzzed(data if i % 2 else head, rng)
+        try:
+            load(damaged)
+        except PaddockError as e:
+            refused += 1
+            assert str(e)
+    assert refused > 50

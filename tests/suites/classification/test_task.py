@@ -1,0 +1,122 @@
+"""The classification task as the engine uses it: trains to a figure, evaluates, draws and exports from a config."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framework.errors import CheckpointError, ConfigError
+from suites.classification.processor import ClassificationProcessor
+from suites.engine.building import build_task, read_config
+from suites.engine.config import load_config
+from suites.engine.inference import export_run, infer_files, open_model
+from suites.engine.training import evaluate_weights, train
+from suites.vision.images import write_image
+
+CONFIG = """
+suite: classification
+model:
+  type: ImageClassifier
+  backbone: {type: ResNet, depth: 18, width: 8, out_strides: [16]}
+  num_classes: "${data.num_classes}"
+data:
+  root: ROOT
+  num_classes: 3
+  train:
+    dataset: {type: ImageFolder, root: "${data.root}", holdout: 4, split: train}
+    transforms:
+      - {id: crop, type: RandomResizedCrop, size: 32, scale: [0.5, 1.0]}
+      - {id: flip, type: RandomFlip, swap: [[0, 1]]}
+      - {id: color, type: ColorDistort}
+      - {id: normalize, type: Normalize}
+    batch_transforms: [{id: mixup, type: Mixup, prob: 0.5}]
+    batch_size: 9
+  eval:
+    dataset: {type: ImageFolder, root: "${data.root}", holdout: 4, split: val}
+    transforms:
+      - {id: resize, type: ResizeShort, size: 36}
+      - {id: crop, type: CenterCrop, size: 32}
+      - {id: normalize, type: Normalize}
+    batch_size: 4
+loss: {label_smoothing: 0.05}
+optimizer: {type: Momentum, momentum: 0.9}
+schedule: {type: Cosine, base_lr: 0.05, warmup_steps: 5}
+runtime: {steps: 40, workers: 0, evaluation: {every: 0, pictures: 2}}
+"""
+CONFIGS = Path(__file__).resolve().parents[3] / "configs" / "classification"
+
+
+def picture(kind, rng):
+    """A wedge that is bright at the left, at the right or at the bottom, in a random colour, with noise."""
+    ramp = np.linspace(255, 0, 40)
+    wedge = {"a": np.tile(ramp, (32, 1)), "b": np.tile(ramp[::-1], (32, 1)), "c": np.tile(ramp[:32, None], (1, 40))}
+    image = wedge[kind][..., None] * rng.uniform(0.5, 1, 3) + rng.normal(0, 10, (32, 40, 3))
+    return np.clip(image, 0, 255).astype(np.uint8)
+
+
+@pytest.fixture
+def config_file(tmp_path):
+    rng = np.random.default_rng(0)
+    for kind in "abc":
+        for i in range(12):
+            write_image(tmp_path / "wedges" / kind / f"{kind}{i:02}.png", picture(kind, rng))
+    path = tmp_path / "tiny.yml"
+    path.write_text(CONFIG.replace("ROOT", str(tmp_path / "wedges")))
+    return path
+
+
+def test_a_run_learns_and_its_network_can_be_exported(config_file, tmp_path):
+    run = tmp_path / "run"
+    train(config_file, runs=tmp_path, name="run")
+    figures = evaluate_weights(run)
+    assert figures["top1"] == 1.0 and figures["mean_class"] == 1.0
+    assert sorted(p.name for p in (run / "pictures").glob("*.jpg")) == ["00000_a03.jpg", "00008_c11.jpg"]
+    report = export_run(run, tmp_path / "export")
+    # Probabilities; batch norm folded into 17 convolutions moves them by roundings of float32.
+    assert report.largest_difference < 1e-4 and not report.fixed_shapes
+    for model in (run, tmp_path / "export"):
+        done = infer_files(open_model(model), [tmp_path / "wedges" / "b"], tmp_path / model.name / "out")
+        assert len(done.pictures) == 12 and not done.skipped
+
+
+@pytest.mark.parametrize(
+    ("override", "match"),
+    [
+        ("model.num_classes=4", r"model.num_classes: is 4 but data.num_classes is 3"),
+        ("data.train.batch_size=0", r"data.train.batch_size: is 0; it must be 1 or more"),
+        ("loss.smoothing=1.0", r"CrossEntropy takes no 'smoothing'; did you mean 'label_smoothing'"),
+        (
+            "data.eval.transforms[crop].type=CentreCrop",
+            r"no transform is called 'CentreCrop'; did you mean 'CenterCrop'",
+        ),
+    ],
+)
+def test_wrong_configs_are_refused(config_file, override, match):
+    with pytest.raises(ConfigError, match=match):
+        read_config(config_file, [override])
+
+
+def test_a_wrong_number_of_classes_names_both(config_file):
+    task = build_task(read_config(config_file, ["data.num_classes=5"]))
+    with pytest.raises(ConfigError, match=r"data.num_classes is 5 but data.train.dataset has 3 classes \(a, b, c\)"):
+        task.train_loader(seed=0, workers=0)
+
+
+def test_predictions_are_the_best_classes():
+    processor = ClassificationProcessor([{"type": "Resize", "size": 8}, {"type": "Normalize"}], list("abcdefg"))
+    image = np.zeros((16, 20, 3), np.uint8)
+    batch = processor.prepare([image])
+    assert batch["images"].shape == (1, 8, 8, 3)
+    scores = np.array([[0.1, 0.3, 0.05, 0.05, 0.2, 0.2, 0.1]], np.float32)
+    (result,) = processor.results({"scores": scores}, batch)
+    assert [r["class"] for r in result] == list("befag") and result[0]["score"] == pytest.approx(0.3)
+    assert processor.draw(image, result).any()
+    again = ClassificationProcessor.from_metadata(processor.metadata())
+    assert again.metadata() == processor.metadata()
+    with pytest.raises(CheckpointError, match="metadata lack 'class_names'"):
+        ClassificationProcessor.from_metadata({"transforms": []})
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
+def test_configs_are_right(path):
+    load_config(path).build("model")
