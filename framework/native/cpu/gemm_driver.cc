@@ -69,6 +69,7 @@ TaskShape task_shape(int64_t M, int64_t panels, int64_t work_of_row) {
 // `epilogue` may be null.
 template <class T>
 void set_outcome(Tile<T>& tile, bool first, bool last, T alpha, T beta, const Epilogue<T>* epilogue) {
+  tile.add_residual = first && epilogue && epilogue->residual;
   tile.alpha = alpha;
   tile.beta = first ? beta : T(1);
   tile.epilogue = last && epilogue && !epilogue->empty() ? epilogue : nullptr;

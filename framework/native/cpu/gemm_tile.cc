@@ -6,38 +6,96 @@
 namespace paddock::cpu {
 namespace {
 
+// The way of a tile's sums from registers to memory. Everything is unrolled: one loop left over and the compiler keeps
+// the sums in memory from the start.
 template <class T, int kRows, int kVecs>
-__attribute__((noinline)) void finish_tile(const T* sums, const Tile<T>& t) {
-  for (int i = 0; i < kRows; ++i)
-    finish_row(sums + i * kVecs * Vec<T>::kSize, t.c[i] + t.column, t.column, t.columns, t.alpha, t.beta, t.epilogue,
-               t.residual_shift);
-}
-
-template <class T, int kRows, int kVecs>
-PADDOCK_INLINE void store_tile(Vec<T> (&sum)[kRows][kVecs], const Tile<T>& t) {
+class Outcome {
+ public:
   using V = Vec<T>;
-  const bool whole = t.columns == kVecs * V::kSize && t.alpha == T(1) && !t.epilogue;
-  if (whole && t.beta == T(0)) {
-    for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 4
-      for (int j = 0; j < kVecs; ++j) sum[i][j].store(t.c[i] + t.column + j * V::kSize);
-  } else if (whole && t.beta == T(1)) {
+  using Sums = V[kRows][kVecs];
+
+  static PADDOCK_INLINE void store(Sums& sum, const Tile<T>& t) {
+    const int64_t lanes = t.columns - (kVecs - 1) * V::kSize;  // of the last vector
+    if (lanes == V::kSize)
+      store_lanes<true>(sum, t, lanes);
+    else
+      store_lanes<false>(sum, t, lanes);
+  }
+
+ private:
+  template <bool kWhole>
+  static PADDOCK_INLINE void store_lanes(Sums& sum, const Tile<T>& t, int64_t lanes) {
+    if (t.alpha != T(1)) scale(sum, V::broadcast(t.alpha));
+    if (t.beta == T(1))
+      add<kWhole>(sum, t, 0, lanes);
+    else if (t.beta != T(0))
+      add_scaled<kWhole>(sum, t, lanes);
+    if (t.add_residual) add<kWhole>(sum, t, t.residual_shift, lanes);
+    if (t.epilogue) {
+      if (t.epilogue->bias) add_bias<kWhole>(sum, t.epilogue->bias + t.column, lanes);
+      if (t.epilogue->activation != Activation::kNone) apply(sum, *t.epilogue);
+    }
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
       for (int j = 0; j < kVecs; ++j) {
         T* c = t.c[i] + t.column + j * V::kSize;
-        (V::load(c) + sum[i][j]).store(c);
+        if (kWhole || j + 1 < kVecs)
+          sum[i][j].store(c);
+        else
+          sum[i][j].store_n(c, lanes);
       }
-  } else {
-    alignas(kVecBytes) T sums[kRows * kVecs * V::kSize];
+  }
+
+  template <bool kWhole>
+  static PADDOCK_INLINE V load(const T* p, int j, int64_t lanes) {
+    return kWhole || j + 1 < kVecs ? V::load(p + j * V::kSize) : V::load_n(p + j * V::kSize, lanes);
+  }
+
+  static PADDOCK_INLINE void scale(Sums& sum, V factor) {
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
-      for (int j = 0; j < kVecs; ++j) sum[i][j].store(sums + (i * kVecs + j) * V::kSize);
-    finish_tile<T, kRows, kVecs>(sums, t);
+      for (int j = 0; j < kVecs; ++j) sum[i][j] *= factor;
   }
-}
+
+  // What lies `shift` elements from C.
+  template <bool kWhole>
+  static PADDOCK_INLINE void add(Sums& sum, const Tile<T>& t, int64_t shift, int64_t lanes) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kVecs; ++j) sum[i][j] += load<kWhole>(t.c[i] + t.column + shift, j, lanes);
+  }
+
+  template <bool kWhole>
+  static PADDOCK_INLINE void add_scaled(Sums& sum, const Tile<T>& t, int64_t lanes) {
+    const V beta = V::broadcast(t.beta);
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kVecs; ++j) sum[i][j] = fma(load<kWhole>(t.c[i] + t.column, j, lanes), beta, sum[i][j]);
+  }
+
+  template <bool kWhole>
+  static PADDOCK_INLINE void add_bias(Sums& sum, const T* bias, int64_t lanes) {
+#pragma GCC unroll 4
+    for (int j = 0; j < kVecs; ++j) {
+      const V b = load<kWhole>(bias, j, lanes);
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i) sum[i][j] += b;
+    }
+  }
+
+  static PADDOCK_INLINE void apply(Sums& sum, const Epilogue<T>& e) {
+    with_activation(e, [&](auto activation) __attribute__((always_inline)) {
+#pragma GCC unroll 12
+      for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+        for (int j = 0; j < kVecs; ++j) sum[i][j] = activation(sum[i][j]);
+    });
+  }
+};
 
 // One step of the sum: kRows values of A, each times a row of the panel.
 template <class T, int kRows, int kVecs, class ValueOfA>
@@ -74,7 +132,7 @@ void by_rows(const Tile<T>& t) {
     for (int i = 0; i < kRows; ++i) a[i] = t.a_rows[tap * t.a_stride + i] + t.a_offset;
     for (int64_t k = 0; k < length; ++k, b += b_stride) step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i][k]; });
   }
-  store_tile(sum, t);
+  Outcome<T, kRows, kVecs>::store(sum, t);
 }
 
 template <class T, int kRows, int kVecs>
@@ -85,7 +143,7 @@ void by_columns(const Tile<T>& t) {
   const int64_t a_stride = t.a_stride, b_stride = t.b_stride;
   for (int64_t k = 0; k < t.length; ++k, a += a_stride, b += b_stride)
     step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i]; });
-  store_tile(sum, t);
+  Outcome<T, kRows, kVecs>::store(sum, t);
 }
 
 template <class T, int kVecs, int... kRow>

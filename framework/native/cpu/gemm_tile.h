@@ -47,8 +47,10 @@ struct Tile {
   T* const* c;              // [rows] pointers to column 0
   int64_t column, columns;  // first column of the panel, how many of it exist
   T alpha, beta;
-  const Epilogue<T>* epilogue;  // null before the last part of the sum
-  int64_t residual_shift;       // from an element of C to its residual, in elements
+  const Epilogue<T>* epilogue;  // its bias and activation; null before the last part of the sum
+  // The residual joins the first part of the sum: it may lie in C's own memory, which that part overwrites.
+  bool add_residual;
+  int64_t residual_shift;  // from an element of C to its residual, in elements
 };
 
 template <class T>
@@ -60,20 +62,26 @@ TileKernel<T> tile_kernel_by_rows(int64_t rows, int64_t vecs);
 template <class T>
 TileKernel<T> tile_kernel_by_columns(int64_t rows, int64_t vecs);
 
-// The activation of an epilogue.
-template <class T>
-PADDOCK_INLINE Vec<T> activate(Vec<T> x, const Epilogue<T>& e) {
+// Calls body(f), with f(x) the activation of an epilogue.
+template <class T, class Body>
+PADDOCK_INLINE void with_activation(const Epilogue<T>& e, Body body) {
   using V = Vec<T>;
   switch (e.activation) {
     case Activation::kNone:
-      return x;
+      return body([](V x) { return x; });
     case Activation::kRelu:
-      return select(x < V::zero(), V::zero(), x);
+      return body([](V x) { return select(x < V::zero(), V::zero(), x); });
     case Activation::kRelu6:
-      return select(V::broadcast(T(6)) < x, V::broadcast(T(6)), select(x < V::zero(), V::zero(), x));
+      return body(
+          [six = V::broadcast(T(6))](V x) { return select(six < x, six, select(x < V::zero(), V::zero(), x)); });
     case Activation::kLeakyRelu:
-      return select(x < V::zero(), x * V::broadcast(e.slope), x);
+      return body([slope = V::broadcast(e.slope)](V x) { return select(x < V::zero(), x * slope, x); });
   }
+}
+
+template <class T>
+PADDOCK_INLINE Vec<T> activate(Vec<T> x, const Epilogue<T>& e) {
+  with_activation(e, [&](auto activation) { x = activation(x); });
   return x;
 }
 
