@@ -92,17 +92,27 @@ struct PixelColumns {
 template <class T>
 void direct_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw) {
   const int64_t C = g.C / g.groups, K = g.K / g.groups, N = g.R * g.S * C;
+  // Pixels of the image for each of dy's; where a single tap skips most of them they are not fetched ahead.
+  const int64_t skip = g.stride_h * g.stride_w, span = g.R * g.S >= skip ? skip * g.C : 0;
   for (int64_t i = 0; i < g.groups; ++i) {
     const PixelColumns<T> pixels{g, x + i * C};
     const T* gradient = dy + i * K;
-    multiply_blocks<T>({K, N, g.N * g.P * g.Q,
+    multiply_blocks<T>({K,
+                        N,
+                        g.N * g.P * g.Q,
                         [&](int64_t m0, int64_t rows, int64_t k0, int64_t depth, T* dst, int64_t stride) {
                           copy_rows(gradient + k0 * g.K + m0, g.K, depth, rows, dst, packed_size<T>(1, rows), stride);
                         },
                         [&](int64_t k0, int64_t depth, int64_t n0, int64_t columns, T* dst, int64_t width) {
                           pixels.pack(k0, depth, n0, columns, dst, width);
                         },
-                        dw + i * K * N, N});
+                        dw + i * K * N,
+                        N,
+                        T(1),
+                        T(0),
+                        {},
+                        {gradient, g.K, K},
+                        {span ? pixels.x : nullptr, span, span}});
   }
 }
 

@@ -13,10 +13,16 @@ namespace {
 
 constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
+constexpr int64_t kBandRows = 192;            // of C in a task
+constexpr int64_t kStretchBytes = 256 << 10;  // of C that is revisited for each block of the sum
 
-// Depth of a block of the sum: a panel of B of this depth stays in the first-level cache.
+// Depth of a block of the sum: a panel of B of this depth streams from the second-level cache while the rows of A for a
+// tile stay in the first.
 template <class T>
-constexpr int64_t kDepth = std::min<int64_t>(256, 32768 / (kPanelWidth<T> * static_cast<int64_t>(sizeof(T))));
+constexpr int64_t kDepth = std::min<int64_t>(512, (128 << 10) / (kPanelWidth<T> * static_cast<int64_t>(sizeof(T))));
+
+// The same where both operands are packed block by block.
+constexpr int64_t kBlockDepth = 128;
 
 // One block of the sum: taps [tap, tap + taps), values [offset, offset + length) of each.
 struct DepthBlock {
@@ -43,27 +49,19 @@ std::vector<DepthBlock> depth_blocks(int64_t taps, int64_t length, int64_t depth
   return blocks;
 }
 
-// Rows of a task and panels of a task.
-struct TaskShape {
-  int64_t rows, panels;
+// C [M, panels] cut into bands of rows and groups of panels, a task each.
+struct TaskGrid {
+  int64_t bands, groups;
 };
 
-TaskShape task_shape(int64_t M, int64_t panels, int64_t work_of_row) {
-  TaskShape s{192, panels};
-  const auto tasks = [&] { return ceil_div(M, s.rows) * ceil_div(panels, s.panels); };
-  const auto operations = [&] { return s.rows * work_of_row * s.panels / panels; };
-  while (tasks() < kTasksWanted && operations() >= 2 * kTaskOperations) {
-    if (s.rows > 48 && s.rows / 2 < M)
-      s.rows /= 2;
-    else if (s.panels > 1)
-      s.panels = ceil_div(s.panels, 2);
-    else if (s.rows > 12)
-      s.rows /= 2;
-    else
-      break;
-  }
-  s.rows = std::min(s.rows, M);
-  return s;
+// Tall bands come first, as a panel of B is read once for each; narrow groups cost little.
+TaskGrid task_grid(int64_t M, int64_t panels, int64_t work) {
+  const auto bands = [&](int64_t rows) { return ceil_div(M, rows); };
+  const int64_t most = std::clamp<int64_t>(work / kTaskOperations, 1, kTasksWanted);
+  int64_t rows = kBandRows;
+  const auto groups = [&] { return std::min(panels, ceil_div(most, bands(rows))); };
+  while (rows > 12 && bands(rows) * groups() < most) rows /= 2;
+  return {bands(rows), groups()};
 }
 
 // `epilogue` may be null.
@@ -87,48 +85,92 @@ PADDOCK_INLINE void fetch_next(const Tile<T>& tile, const T* const* a, T* const*
   }
 }
 
-// The tiles of one panel; rows are dealt out evenly so that no tile is left with a row or two.
+// Elements [begin, end) of a block that a later panel reads, into the second-level cache.
 template <class T>
-void rows_of_panel(Tile<T>& tile, int64_t vecs, int64_t rows, const T* const* a, T* const* c, bool new_rows) {
-  const int64_t tiles = ceil_div(rows, tile_rows(vecs));
-  for (int64_t i = 0; i < tiles; ++i) {
-    const int64_t begin = i * rows / tiles, count = (i + 1) * rows / tiles - begin;
-    if (i + 1 < tiles) fetch_next(tile, new_rows ? a + begin + count : nullptr, c + begin + count, count);
-    tile.a_rows = a + begin;
-    tile.c = c + begin;
-    tile_kernel_by_rows<T>(count, vecs)(tile);
-  }
+PADDOCK_INLINE void fetch_block(const T* block, int64_t begin, int64_t end) {
+  const int64_t line = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = begin / line * line; i < end; i += line) __builtin_prefetch(block + i, 0, 2);
 }
 
+// One band of rows against one group of panels.
 template <class T>
-void rows_task(const RowsProduct<T>& p, const std::vector<DepthBlock>& blocks, int64_t begin, int64_t rows,
-               int64_t panel_begin, int64_t panel_end) {
-  Scratch pointers((p.taps + 1) * rows * sizeof(T*));
-  Scratch values(std::max<int64_t>(1, p.scratch_per_row * rows) * sizeof(T));
-  T** c = pointers.as<T*>();
-  const T** a = pointers.as<const T*>() + rows;
-  p.rows_at(begin, rows, a, c, values.as<T>());
+class RowsTask {
+ public:
+  RowsTask(const RowsProduct<T>& p, const std::vector<DepthBlock>& blocks, int64_t begin, int64_t rows)
+      : p_(p),
+        blocks_(blocks),
+        rows_(rows),
+        pointers_((p.taps + 1) * rows * static_cast<int64_t>(sizeof(T*))),
+        values_(std::max<int64_t>(1, p.scratch_per_row * rows) * static_cast<int64_t>(sizeof(T))) {
+    p.rows_at(begin, rows, a(), c(), values_.template as<T>());
+    tile_.residual_shift = p.residual_shift;
+  }
 
-  Tile<T> tile{};
-  tile.residual_shift = p.residual_shift;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const DepthBlock& block = blocks[i];
-    set_outcome(tile, i == 0, i + 1 == blocks.size(), p.alpha, p.beta, &p.epilogue);
-    tile.a_stride = rows;
-    tile.a_offset = block.offset;
-    tile.taps = block.taps;
-    tile.length = block.length;
-    for (int64_t panel = panel_begin; panel < panel_end; ++panel) {
-      tile.column = panel * kPanelWidth<T>;
-      tile.columns = std::min(kPanelWidth<T>, p.N - tile.column);
-      const int64_t vecs = panel_vecs<T>(p.N, tile.column);
-      tile.b_stride = vecs * Vec<T>::kSize;
-      tile.b = p.packed_b + panel_offset(p.taps * p.length, tile.column) +
-               (block.tap * p.length + block.offset) * tile.b_stride;
-      rows_of_panel(tile, vecs, rows, a + block.tap * rows, c, p.taps == 1 && panel == panel_begin);
+  // Panels in stretches whose part of C stays in the second-level cache from one block of the sum to the next.
+  void run(int64_t begin, int64_t end) {
+    const int64_t most =
+        blocks_.size() == 1
+            ? end - begin
+            : std::max<int64_t>(1, kStretchBytes / (rows_ * kPanelWidth<T> * static_cast<int64_t>(sizeof(T))));
+    const int64_t stretches = ceil_div(end - begin, most);
+    for (int64_t i = 0; i < stretches; ++i)
+      stretch(begin + i * (end - begin) / stretches, begin + (i + 1) * (end - begin) / stretches);
+  }
+
+ private:
+  void stretch(int64_t begin, int64_t end) {
+    for (size_t i = 0; i < blocks_.size(); ++i) {
+      const DepthBlock& block = blocks_[i];
+      set_outcome(tile_, i == 0, i + 1 == blocks_.size(), p_.alpha, p_.beta, &p_.epilogue);
+      tile_.a_stride = rows_;
+      tile_.a_offset = block.offset;
+      tile_.taps = block.taps;
+      tile_.length = block.length;
+      for (int64_t panel = begin; panel < end; ++panel) {
+        const bool last = panel + 1 == end;
+        if (last && i + 1 == blocks_.size())
+          next_ = nullptr;
+        else
+          next_ = b_at(last ? blocks_[i + 1] : block, last ? begin : panel + 1);
+        tile_.column = panel * kPanelWidth<T>;
+        tile_.columns = std::min(kPanelWidth<T>, p_.N - tile_.column);
+        tile_.b = b_at(block, panel);
+        tile_.b_stride = panel_vecs<T>(p_.N, tile_.column) * Vec<T>::kSize;
+        tiles(a() + block.tap * rows_, p_.taps == 1 && panel == begin);
+      }
     }
   }
-}
+
+  // The tiles of one panel; rows are dealt out evenly so that no tile is left with a row or two.
+  void tiles(const T* const* a, bool new_rows) {
+    const int64_t vecs = tile_.b_stride / Vec<T>::kSize, count = ceil_div(rows_, tile_rows(vecs));
+    const int64_t block = tile_.taps * tile_.length * tile_.b_stride;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = i * rows_ / count, end = (i + 1) * rows_ / count;
+      if (i + 1 < count) fetch_next(tile_, new_rows ? a + end : nullptr, c() + end, (i + 2) * rows_ / count - end);
+      if (next_) fetch_block(next_, i * block / count, (i + 1) * block / count);
+      tile_.a_rows = a + begin;
+      tile_.c = c() + begin;
+      tile_kernel_by_rows<T>(end - begin, vecs)(tile_);
+    }
+  }
+
+  const T* b_at(const DepthBlock& block, int64_t panel) const {
+    const int64_t column = panel * kPanelWidth<T>;
+    return p_.packed_b + panel_offset(p_.taps * p_.length, column) +
+           (block.tap * p_.length + block.offset) * panel_vecs<T>(p_.N, column) * Vec<T>::kSize;
+  }
+
+  T** c() const { return pointers_.template as<T*>(); }
+  const T** a() const { return pointers_.template as<const T*>() + rows_; }
+
+  const RowsProduct<T>& p_;
+  const std::vector<DepthBlock>& blocks_;
+  const int64_t rows_;
+  const Scratch pointers_, values_;
+  const T* next_ = nullptr;  // the block of B after the one at hand
+  Tile<T> tile_{};
+};
 
 }  // namespace
 
@@ -136,13 +178,16 @@ template <class T>
 void multiply_rows(const RowsProduct<T>& p) {
   if (p.M <= 0 || p.N <= 0) return;
   const int64_t panels = ceil_div(p.N, kPanelWidth<T>);
-  const TaskShape task = task_shape(p.M, panels, p.taps * p.length * p.N);
   const auto blocks = depth_blocks(p.taps, p.length, kDepth<T>);
-  const int64_t groups = ceil_div(panels, task.panels), bands = ceil_div(p.M, task.rows);
-  parallel_for(bands * groups, 1, [&](int64_t first, int64_t end) {
+  const TaskGrid grid = task_grid(p.M, panels, p.M * p.N * p.taps * p.length);
+  const int64_t tile = tile_rows(panel_vecs<T>(p.N, 0));
+  const int64_t tiles = ceil_div(p.M, tile);
+  parallel_for(grid.bands * grid.groups, 1, [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
-      const int64_t begin = (i / groups) * task.rows, panel = (i % groups) * task.panels;
-      rows_task(p, blocks, begin, std::min(task.rows, p.M - begin), panel, std::min(panel + task.panels, panels));
+      const int64_t band = i / grid.groups, group = i % grid.groups;
+      const int64_t row = band * tiles / grid.bands * tile;
+      const int64_t rows = std::min(p.M, (band + 1) * tiles / grid.bands * tile) - row;
+      RowsTask<T>(p, blocks, row, rows).run(group * panels / grid.groups, (group + 1) * panels / grid.groups);
     }
   });
 }
@@ -150,7 +195,7 @@ void multiply_rows(const RowsProduct<T>& p) {
 namespace {
 
 // Largest block of C that one task of a BlockProduct keeps in the second-level cache.
-constexpr int64_t kBlockRows = 192;
+constexpr int64_t kBlockRows = 256;
 template <class T>
 constexpr int64_t kBlockColumns = kPanelWidth<T> * std::max<int64_t>(1, 256 / kPanelWidth<T>);
 
@@ -164,10 +209,43 @@ BlockPlan block_plan(int64_t M, int64_t N, int64_t K) {
   const int64_t blocks = plan.row_blocks * plan.column_blocks;
   if (blocks < kTasksWanted) {
     const int64_t by_work = M * N * K / kTaskOperations;
-    plan.slices = std::max<int64_t>(1, std::min({ceil_div(kTasksWanted, blocks), K / (4 * kDepth<T>), by_work}));
+    plan.slices = std::max<int64_t>(1, std::min({ceil_div(kTasksWanted, blocks), K / (4 * kBlockDepth), by_work}));
   }
   return plan;
 }
+
+// Deals out the cache lines of the next block of both operands to the tiles of this one: to each tile one line a step.
+template <class T>
+class FetchLines {
+ public:
+  FetchLines(int64_t k, const Source<T>& a, int64_t m0, int64_t rows, const Source<T>& b, int64_t n0, int64_t columns)
+      : a_(a.data ? a.data + k * a.stride + m0 : nullptr),
+        a_stride_(a.stride),
+        a_lines_(a.data ? ceil_div(rows, kLine) : 0),
+        b_(b.data ? b.data + k * b.stride + std::min(n0, b.width - std::min(columns, b.width)) : nullptr),
+        b_stride_(b.stride),
+        b_lines_(b.data ? ceil_div(std::min(columns, b.width), kLine) : 0) {}
+
+  void next(Tile<T>& tile) {
+    if (line_ < a_lines_) {
+      tile.fetch = a_ + line_ * kLine;
+      tile.fetch_stride = a_stride_;
+    } else if (line_ < a_lines_ + b_lines_) {
+      tile.fetch = b_ + (line_ - a_lines_) * kLine;
+      tile.fetch_stride = b_stride_;
+    } else {
+      tile.fetch = nullptr;
+    }
+    ++line_;
+  }
+
+ private:
+  static constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
+  const T* a_;
+  int64_t a_stride_, a_lines_;
+  const T* b_;
+  int64_t b_stride_, b_lines_, line_ = 0;
+};
 
 // Adds A(rows m0.., slice) * B(slice, columns n0..) to c, whose element (0, 0) belongs to (m0, n0).
 template <class T>
@@ -182,7 +260,7 @@ struct BlockTask {
   void run() const {
     // An odd number of cache lines a row keeps the rows of packed A in different cache sets.
     const int64_t line = 64 / static_cast<int64_t>(sizeof(T)), stride = (ceil_div(rows, line) | 1) * line;
-    Scratch packed_a(stride * kDepth<T> * sizeof(T)), packed_b(packed_size<T>(kDepth<T>, columns) * sizeof(T));
+    Scratch packed_a(stride * kBlockDepth * sizeof(T)), packed_b(packed_size<T>(kBlockDepth, columns) * sizeof(T));
     std::vector<T*> c_rows(rows);
     // finish_row wants pointers to column 0 of the whole matrix for the bias.
     for (int64_t i = 0; i < rows; ++i) c_rows[i] = c + i * ldc - n0;
@@ -190,17 +268,20 @@ struct BlockTask {
     tile.taps = 1;
     tile.a_stride = stride;
     if (epilogue && epilogue->residual) tile.residual_shift = epilogue->residual - p.C;
-    const int64_t parts = std::max<int64_t>(1, ceil_div(k1 - k0, kDepth<T>));
+    const int64_t parts = std::max<int64_t>(1, ceil_div(k1 - k0, kBlockDepth));
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t k = k0 + i * (k1 - k0) / parts, depth = k0 + (i + 1) * (k1 - k0) / parts - k;
       set_outcome(tile, i == 0, i + 1 == parts, alpha, beta, epilogue);
       p.pack_a(m0, rows, k, depth, packed_a.as<T>(), stride);
       tile.length = depth;
-      panels(tile, k, packed_a.as<T>(), packed_b.as<T>(), c_rows.data());
+      const bool more = i + 1 < parts;
+      FetchLines<T> lines(k + depth, more ? p.a_source : Source<T>{}, m0, rows, more ? p.b_source : Source<T>{}, n0,
+                          columns);
+      panels(tile, k, packed_a.as<T>(), packed_b.as<T>(), c_rows.data(), lines);
     }
   }
 
-  void panels(Tile<T>& tile, int64_t k, const T* packed_a, T* packed_b, T* const* c_rows) const {
+  void panels(Tile<T>& tile, int64_t k, const T* packed_a, T* packed_b, T* const* c_rows, FetchLines<T>& lines) const {
     for (int64_t n = n0; n < n0 + columns; n += kPanelWidth<T>) {
       const int64_t vecs = panel_vecs<T>(n0 + columns, n), width = vecs * Vec<T>::kSize;
       tile.column = n;
@@ -213,6 +294,7 @@ struct BlockTask {
         const int64_t begin = i * rows / tiles, count = (i + 1) * rows / tiles - begin;
         tile.a_columns = packed_a + begin;
         tile.c = c_rows + begin;
+        lines.next(tile);
         tile_kernel_by_columns<T>(count, vecs)(tile);
       }
     }

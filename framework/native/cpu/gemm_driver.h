@@ -25,6 +25,13 @@ struct RowsProduct {
 template <class T>
 void multiply_rows(const RowsProduct<T>& p);
 
+// Where the values for step k of a sum lie, more or less: `width` elements from data + k * stride on.
+template <class T>
+struct Source {
+  const T* data = nullptr;
+  int64_t stride = 0, width = 0;
+};
+
 // C [M, N] = alpha * A B + beta * C with a long sum over K: blocks of both operands are packed on the way,
 // and K is cut into slices that are summed in order when M x N alone gives too little work to share.
 template <class T>
@@ -38,6 +45,8 @@ struct BlockProduct {
   int64_t ldc;
   T alpha = T(1), beta = T(0);
   Epilogue<T> epilogue{};
+  // What to fetch from memory while the block before is multiplied; may be empty. Of A from row m0 on, of B all.
+  Source<T> a_source{}, b_source{};
 };
 
 template <class T>

@@ -20,6 +20,8 @@ inline void copy_rows(const T* src, int64_t src_stride, int64_t rows, int64_t co
   }
 }
 
+inline constexpr int64_t kFetchAhead = 512;  // bytes ahead of a transposition, which reads too many rows for hardware
+
 // dst[k, j] = src[j, k] for j < columns, zeros for the rest of the width.
 template <class T>
 inline void copy_transposed(const T* src, int64_t src_stride, int64_t rows, int64_t columns, T* dst, int64_t width,
@@ -30,6 +32,8 @@ inline void copy_transposed(const T* src, int64_t src_stride, int64_t rows, int6
     for (int64_t k = 0; k < rows; k += n) {
       const int64_t depth = std::min(n, rows - k);
       V square[V::kSize];
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < n; ++i) __builtin_prefetch(src + (j + i) * src_stride + k + kFetchAhead / sizeof(T));
 #pragma GCC unroll 16
       for (int64_t i = 0; i < n; ++i)
         square[i] = j + i < columns ? V::load_n(src + (j + i) * src_stride + k, depth) : V::zero();

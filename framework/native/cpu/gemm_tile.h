@@ -42,6 +42,9 @@ struct Tile {
   const T* a_columns;
   int64_t a_stride;
   int64_t taps, length;
+  // By columns: memory to have in the second-level cache soon, a cache line a step; may be null.
+  const T* fetch;
+  int64_t fetch_stride;
   const T* b;  // [taps * length] rows of a panel, b_stride elements apart
   int64_t b_stride;
   T* const* c;              // [rows] pointers to column 0
