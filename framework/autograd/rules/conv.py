@@ -30,6 +30,7 @@ rule(
     x=_image,
     weight=_weight,
     bias=lambda dy, y, activation, slope: ops.sum(before_activation(dy, y, activation, slope), axes=(0, 1, 2)),
+    residual=before_activation,
 )
 rule(
     "conv2d_grad_input",

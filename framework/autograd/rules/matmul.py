@@ -34,4 +34,5 @@ rule(
     a=_grad_a,
     b=_grad_b,
     bias=lambda dy, y, bias, activation, slope: sum_to(before_activation(dy, y, activation, slope), bias),
+    residual=before_activation,
 )

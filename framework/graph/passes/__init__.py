@@ -12,7 +12,7 @@ from framework.errors import AttributeValueError
 from framework.graph.ir import Program
 from framework.graph.passes.batch_norm import fuse_batch_norm, fuse_batch_norm_grad
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
-from framework.graph.passes.fusion import fold_batch_norm, freeze_states, fuse_activation, fuse_bias
+from framework.graph.passes.fusion import fold_batch_norm, freeze_states, fuse_activation, fuse_bias, fuse_residual
 from framework.graph.passes.layout import sink_transposes
 from framework.graph.passes.recompute import recompute_activations
 from framework.graph.passes.report import Explanation, Pass
@@ -30,6 +30,7 @@ PASSES: dict[str, Pass] = {
         fuse_batch_norm_grad,
         fuse_batch_norm,
         fuse_bias,
+        fuse_residual,
         fuse_activation,
         update_early,
         recompute_activations,
@@ -57,6 +58,7 @@ INFERENCE_PASSES: tuple[str, ...] = (
     "drop_dead_code",
     "fuse_batch_norm",
     "fuse_bias",
+    "fuse_residual",
     "fuse_activation",
 )
 

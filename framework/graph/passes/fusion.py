@@ -58,6 +58,8 @@ def _norms_after_convolutions(program: Program, readers: Readers, report: PassRe
             report.miss(chain_of(conv, op), f"the convolution applies {conv.attr('activation')} first")
         elif op.input("residual") is not None:
             report.miss(chain_of(conv, op), "it adds a residual")
+        elif conv.input("residual") is not None:
+            report.miss(chain_of(conv, op), "the convolution adds a residual first")
         elif readers.only(conv.outputs[0]) is not op:
             report.miss(chain_of(conv, op), readers.why_not_only(conv.outputs[0], op))
         else:
@@ -89,6 +91,17 @@ def fuse_bias(program: Program, report: PassReport) -> None:
     _fuse_follower(program, report, ("add",), _as_bias)
 
 
+@graph_pass(after=("fuse_bias",), before=("fuse_activation",))
+def fuse_residual(program: Program, report: PassReport) -> None:
+    """conv2d or matmul -> add of a tensor of the result's shape becomes its residual.
+
+    Both must vary from call to call or neither: then their shapes stay equal, unless two inputs that were alike when
+    traced broadcast against each other later, which the merged operation refuses. The merged operation stands where
+    the addition stood, so that the other summand is there by then.
+    """
+    _fuse_follower(program, report, ("add",), _as_residual)
+
+
 @graph_pass()
 def fuse_activation(program: Program, report: PassReport) -> None:
     """conv2d or matmul -> relu, relu6 or leaky_relu becomes its epilogue."""
@@ -117,6 +130,8 @@ def _fuse_follower(
             continue
         if op.attr("activation") != "none":
             new: Operation | str = f"it already ends in {op.attr('activation')}"
+        elif follower in merged:
+            new = f"the addition went into {name_of(merged[follower])} already"
         elif readers.only(y) is not follower:
             new = readers.why_not_only(y, follower)
         else:
@@ -138,7 +153,17 @@ def _as_bias(op: Operation, follower: Operation) -> Operation | str:
     if vector is None or not vector.static or vector.shape != y.shape[-1:] or len(y.shape) < 2:
         # Anything but a static vector of the channels' length may broadcast differently.
         return f"{vector} is no parameter of shape [{y.shape[-1]}]"
-    return Operation(op.info, [*op.inputs[:2], vector], follower.outputs, op.attrs, op.where)
+    return Operation(op.info, [*op.inputs[:2], vector, *op.inputs[3:]], follower.outputs, op.attrs, op.where)
+
+
+def _as_residual(op: Operation, follower: Operation) -> Operation | str:
+    if op.input("residual") is not None:
+        return "it has a residual already"
+    y = op.outputs[0]
+    other = follower.inputs[1] if follower.inputs[0] is y else follower.inputs[0]
+    if other is None or (other.shape, other.dtype, other.static) != (y.shape, y.dtype, y.static):
+        return f"{other} is not of {y.type_text} at all times"
+    return Operation(op.info, [*op.inputs[:2], op.input("bias"), other], follower.outputs, op.attrs, op.where)
 
 
 def _as_activation(op: Operation, follower: Operation) -> Operation:

@@ -51,7 +51,7 @@ std::vector<Grid> grad_input_grids(const ConvGeometry& g) {
 
 namespace {
 
-constexpr int64_t kGatherLength = 8;  // shorter pixels are gathered into rows, longer ones are read in place
+constexpr int64_t kShortTap = 8;  // channels
 
 // Calls run(row, n, i, j, count) for every stretch of grid pixels [begin, begin + rows) that lies in one grid row.
 template <class Run>
@@ -84,73 +84,63 @@ void point_at_pixels(const Grid& grid, const T* source, const T* zeros, int64_t 
   });
 }
 
-// Neighbouring taps whose pixels are contiguous in memory, so that one copy serves them all.
-struct TapRun {
-  int64_t dh, dw, taps;
+// A kernel's rows: `width` taps each, whose pixels lie one after the other in an image row.
+struct KernelRows {
+  std::vector<Tap> first;  // the first tap of each; empty where the taps do not form such rows
+  int64_t width = 1;
 };
 
-std::vector<TapRun> tap_runs(const Grid& grid, bool whole_pixels) {
-  std::vector<TapRun> runs;
-  for (const Tap& tap : grid.taps) {
-    if (whole_pixels && !runs.empty() && runs.back().dh == tap.dh && runs.back().dw + runs.back().taps == tap.dw)
-      ++runs.back().taps;
-    else
-      runs.push_back({tap.dh, tap.dw, 1});
-  }
-  return runs;
-}
-
-// dst[i, 0:count] = src[i, 0:count] for i < rows; up to a vector beyond each row of dst is overwritten.
-template <class T>
-void copy_short_rows(const T* src, int64_t src_stride, int64_t rows, int64_t count, T* dst, int64_t dst_stride) {
-  using V = Vec<T>;
-  if (count <= V::kSize) {
-    for (int64_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride) V::load_n(src, count).store(dst);
-    return;
-  }
-  for (int64_t i = 0; i < rows; ++i, src += src_stride, dst += dst_stride)
-    for (int64_t f = 0; f < count; f += V::kSize)
-      V::load_n(src + f, std::min<int64_t>(V::kSize, count - f)).store(dst + f);
-}
-
-// The part of one run for `count` pixels from (n, i, j0) on; dst is the run's place in the first pixel's row.
-template <class T>
-void gather_run(const Grid& grid, const TapRun& run, const T* source, int64_t length, int64_t n, int64_t i, int64_t j0,
-                int64_t count, T* dst, int64_t dst_stride) {
-  const int64_t h = i * grid.step_h + run.dh, w = j0 * grid.step_w + run.dw, size = run.taps * length;
-  const auto clear = [&](int64_t j) { std::fill_n(dst + j * dst_stride, size, T(0)); };
-  if (h < 0 || h >= grid.source_h) {
-    for (int64_t j = 0; j < count; ++j) clear(j);
-    return;
-  }
-  const T* row = source + grid.source_row(n, h);
-  const auto border = [&](int64_t j) {
-    clear(j);
-    for (int64_t t = 0; t < run.taps; ++t) {
-      const int64_t at = w + j * grid.step_w + t;
-      if (at >= 0 && at < grid.source_w)
-        std::copy_n(row + at * grid.source_c, length, dst + j * dst_stride + t * length);
-    }
+KernelRows kernel_rows(const Grid& grid) {
+  const auto& taps = grid.taps;
+  const auto follows = [&](size_t i, size_t first) {
+    return taps[i].dh == taps[first].dh && taps[i].dw == taps[first].dw + static_cast<int64_t>(i - first);
   };
-  const Range left = inside(count, grid.step_w, w, grid.source_w);
-  const Range right = inside(count, grid.step_w, w + run.taps - 1, grid.source_w);
-  const int64_t end = std::max(left.begin, right.end);
-  for (int64_t j = 0; j < left.begin; ++j) border(j);
-  copy_short_rows(row + (w + left.begin * grid.step_w) * grid.source_c, grid.step_w * grid.source_c, end - left.begin,
-                  size, dst + left.begin * dst_stride, dst_stride);
-  for (int64_t j = end; j < count; ++j) border(j);
+  size_t width = 1;
+  while (width < taps.size() && follows(width, 0)) ++width;
+  KernelRows rows{{}, static_cast<int64_t>(width)};
+  for (size_t i = 0; i < taps.size(); ++i) {
+    if (!follows(i, i - i % width)) return {};
+    if (i % width == 0) rows.first.push_back(taps[i]);
+  }
+  return rows.first.size() * width == taps.size() ? rows : KernelRows{};
 }
 
-// dst[row] = the values of all taps, one after the other: for images of few channels. Runs are written in order, so
-// that what one run writes too much the next one overwrites; the last one's excess falls between the rows.
+// dst = the values of `width` pixels from column w of an image row on, zeros outside of the image.
 template <class T>
-void gather_pixels(const Grid& grid, const std::vector<TapRun>& runs, const T* source, int64_t length, int64_t begin,
-                   int64_t rows, T* dst, int64_t dst_stride) {
+void copy_border(const Grid& grid, const T* row, int64_t w, int64_t width, T* dst) {
+  for (int64_t t = 0; t < width; ++t, dst += grid.source_c)
+    if (w + t >= 0 && w + t < grid.source_w)
+      std::copy_n(row + (w + t) * grid.source_c, grid.source_c, dst);
+    else
+      std::fill_n(dst, grid.source_c, T(0));
+}
+
+// As point_at_pixels, a whole row of the kernel a tap; what crosses the image's border is copied to `scratch`, which
+// has room for all.
+template <class T>
+void point_at_rows(const Grid& grid, const KernelRows& kernel, const T* source, const T* zeros, int64_t begin,
+                   int64_t rows, const T** a, T* scratch) {
+  const int64_t length = kernel.width * grid.source_c, stride = grid.step_w * grid.source_c;
   for_each_stretch(grid, begin, rows, [&](int64_t row, int64_t n, int64_t i, int64_t j0, int64_t count) {
-    T* out = dst + row * dst_stride;
-    for (const TapRun& run : runs) {
-      gather_run(grid, run, source, length, n, i, j0, count, out, dst_stride);
-      out += run.taps * length;
+    const T** out = a + row;
+    for (const Tap& tap : kernel.first) {
+      const int64_t h = i * grid.step_h + tap.dh, w = j0 * grid.step_w + tap.dw;
+      if (h < 0 || h >= grid.source_h) {
+        std::fill_n(out, count, zeros);
+      } else {
+        const T* line = source + grid.source_row(n, h);
+        const int64_t left = inside(count, grid.step_w, w, grid.source_w).begin;
+        const int64_t right = std::max(left, inside(count, grid.step_w, w + kernel.width - 1, grid.source_w).end);
+        const auto border = [&](int64_t j) {
+          copy_border(grid, line, w + j * grid.step_w, kernel.width, scratch);
+          out[j] = scratch;
+          scratch += length;
+        };
+        for (int64_t j = 0; j < left; ++j) border(j);
+        for (int64_t j = left; j < right; ++j) out[j] = line + w * grid.source_c + j * stride;
+        for (int64_t j = right; j < count; ++j) border(j);
+      }
+      out += rows;
     }
   });
 }
@@ -159,25 +149,24 @@ void gather_pixels(const Grid& grid, const std::vector<TapRun>& runs, const T* s
 template <class T>
 void convolve(const Grid& grid, const T* source, int64_t length, T* target, int64_t N, const T* packed,
               const Epilogue<T>& epilogue, int64_t residual_shift) {
-  const int64_t taps = static_cast<int64_t>(grid.taps.size());
-  const bool gather = taps > 1 && length <= kGatherLength;
-  const auto runs = tap_runs(grid, length == grid.source_c);
-  const int64_t gathered_row = taps * length + Vec<T>::kSize;
-  Scratch zero(length * sizeof(T));
-  std::fill_n(zero.as<T>(), length, T(0));
+  // Few channels make a short sum a tap: a whole row of the kernel is one where all its channels are wanted.
+  const bool merge = length == grid.source_c && length <= kShortTap;
+  const KernelRows kernel = merge ? kernel_rows(grid) : KernelRows{};
+  const int64_t width = kernel.first.empty() ? 1 : kernel.width;
+  const int64_t taps = static_cast<int64_t>(grid.taps.size()) / width;
+  Scratch zero(length * width * sizeof(T));
+  std::fill_n(zero.as<T>(), length * width, T(0));
   const auto rows_at = [&](int64_t begin, int64_t rows, const T** a, T** c, T* scratch) {
     for_each_stretch(grid, begin, rows, [&](int64_t row, int64_t n, int64_t i, int64_t j0, int64_t count) {
       for (int64_t j = 0; j < count; ++j) c[row + j] = target + grid.target_pixel(n, i, j0 + j);
     });
-    if (gather) {
-      gather_pixels(grid, runs, source, length, begin, rows, scratch, gathered_row);
-      for (int64_t i = 0; i < rows; ++i) a[i] = scratch + i * gathered_row;
-    } else {
+    if (width > 1)
+      point_at_rows(grid, kernel, source, zero.as<T>(), begin, rows, a, scratch);
+    else
       point_at_pixels(grid, source, zero.as<T>(), begin, rows, a);
-    }
   };
-  RowsProduct<T> p{grid.pixels(), N, gather ? 1 : taps, gather ? taps * length : length, packed, rows_at};
-  if (gather) p.scratch_per_row = gathered_row;
+  RowsProduct<T> p{grid.pixels(), N, taps, length * width, packed, rows_at};
+  if (width > 1) p.scratch_per_row = taps * width * length;
   p.epilogue = epilogue;
   p.residual_shift = residual_shift;
   multiply_rows(p);
@@ -199,10 +188,10 @@ void pack_for_grad_input(const ConvGeometry& g, const Grid& grid, const T* w, T*
 
 // The packed weights of all groups, `size` elements each.
 template <class T>
-std::shared_ptr<Storage> packed_groups(const Prepared& prepared, std::string_view form, int64_t groups, int64_t size,
-                                       FunctionRef<void(int64_t group, T* panels)> pack) {
-  return prepared.block(form, groups * size * static_cast<int64_t>(sizeof(T)), [&](void* block) {
-    for (int64_t i = 0; i < groups; ++i) pack(i, static_cast<T*>(block) + i * size);
+std::shared_ptr<Storage> packed_groups(const ConvGeometry& g, const Prepared& prepared, std::string_view form,
+                                       int64_t size, FunctionRef<void(int64_t group, T* panels)> pack) {
+  return prepared.block(form, g.groups * size * static_cast<int64_t>(sizeof(T)), [&](void* block) {
+    for_each_group(g, [&](int64_t i) { pack(i, static_cast<T*>(block) + i * size); });
   });
 }
 
@@ -214,15 +203,15 @@ void direct_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const E
   const Grid grid = forward_grid(g);
   const int64_t C = g.C / g.groups, K = g.K / g.groups, depth = g.R * g.S * C;
   const int64_t size = packed_size<T>(depth, K);
-  const auto packed = packed_groups<T>(prepared, "forward panels", g.groups, size, [&](int64_t i, T* panels) {
+  const auto packed = packed_groups<T>(g, prepared, "forward panels", size, [&](int64_t i, T* panels) {
     pack_all(true, w + i * K * depth, depth, depth, K, panels);
   });
-  for (int64_t i = 0; i < g.groups; ++i) {
+  for_each_group(g, [&](int64_t i) {
     Epilogue<T> e = epilogue;
     if (e.bias) e.bias += i * K;
     convolve(grid, x + i * C, C, y + i * K, K, static_cast<const T*>(packed->data()) + i * size, e,
              e.residual ? e.residual - y : 0);
-  }
+  });
 }
 
 template <class T>
@@ -231,11 +220,12 @@ void direct_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, co
   for (const Grid& grid : grad_input_grids(g)) {
     const int64_t size = packed_size<T>(static_cast<int64_t>(grid.taps.size()) * K, C);
     const std::string form = cat("gradient panels of phase ", grid.out_h, ", ", grid.out_w);
-    const auto packed = packed_groups<T>(prepared, form, g.groups, size, [&](int64_t i, T* panels) {
+    const auto packed = packed_groups<T>(g, prepared, form, size, [&](int64_t i, T* panels) {
       pack_for_grad_input(g, grid, w + i * K * g.R * g.S * C, panels);
     });
-    for (int64_t i = 0; i < g.groups; ++i)
+    for_each_group(g, [&](int64_t i) {
       convolve(grid, dy + i * K, K, dx + i * C, C, static_cast<const T*>(packed->data()) + i * size, {}, 0);
+    });
   }
 }
 

@@ -94,7 +94,7 @@ void direct_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw) {
   const int64_t C = g.C / g.groups, K = g.K / g.groups, N = g.R * g.S * C;
   // Pixels of the image for each of dy's; where a single tap skips most of them they are not fetched ahead.
   const int64_t skip = g.stride_h * g.stride_w, span = g.R * g.S >= skip ? skip * g.C : 0;
-  for (int64_t i = 0; i < g.groups; ++i) {
+  for_each_group(g, [&](int64_t i) {
     const PixelColumns<T> pixels{g, x + i * C};
     const T* gradient = dy + i * K;
     multiply_blocks<T>({K,
@@ -113,7 +113,7 @@ void direct_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw) {
                         {},
                         {gradient, g.K, K},
                         {span ? pixels.x : nullptr, span, span}});
-  }
+  });
 }
 
 template void direct_grad_weight<float>(const ConvGeometry&, const float*, const float*, float*);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/parallel.h"
 #include "cpu/conv.h"
 
 namespace paddock::cpu {
@@ -45,6 +46,16 @@ Grid forward_grid(const ConvGeometry& g);
 
 // One grid for each phase of the stride that has pixels; taps of a grid may be empty.
 std::vector<Grid> grad_input_grids(const ConvGeometry& g);
+
+// Calls body(group) for every group: with all threads on one group after the other, or, where the groups are small,
+// with groups shared out among the threads.
+inline void for_each_group(const ConvGeometry& g, FunctionRef<void(int64_t)> body) {
+  const int64_t work = g.N * g.P * g.Q * (g.K / g.groups) * g.R * g.S * (g.C / g.groups);
+  const bool small = g.groups >= 4 && work < (int64_t{1} << 26);
+  parallel_for(g.groups, small ? 1 : g.groups, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(i);
+  });
+}
 
 inline bool is_depthwise(const ConvGeometry& g) { return g.groups == g.C && g.K == g.C && g.groups > 1; }
 

@@ -31,6 +31,7 @@ PADDOCK_CPU_KERNEL(conv2d) {
     using T = typename decltype(tag)::type;
     Epilogue<T> epilogue;
     epilogue.bias = c.maybe<T>("bias");
+    epilogue.residual = c.maybe<T>("residual");
     epilogue.activation = static_cast<Activation>(activation_choice(c));
     epilogue.slope = c.attr<T>("slope");
     conv2d_forward<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), epilogue, algorithm(c), c.prepared("weight"));

@@ -39,6 +39,7 @@ void multiply(const KernelContext& c) {
   if (c.out(0).numel() == 0) return;
   Epilogue<T> epilogue;
   epilogue.bias = c.maybe<T>("bias");
+  epilogue.residual = c.maybe<T>("residual");
   epilogue.activation = static_cast<Activation>(activation_choice(c));
   epilogue.slope = c.attr<T>("slope");
   const int64_t size_a = a.rows * a.columns, size_b = b.rows * b.columns, size_y = y.rows * y.columns;
@@ -54,10 +55,13 @@ void multiply(const KernelContext& c) {
                     one_b ? 0 : size_b, T(0), py, y.columns, size_y, epilogue);
     return;
   }
-  for (int64_t k = 0; k < count; ++k)
+  for (int64_t k = 0; k < count; ++k) {
+    Epilogue<T> e = epilogue;
+    if (e.residual) e.residual += k * size_y;
     gemm<T>(ta, tb, y.rows, y.columns, depth, T(1), pa + matrix_number(y.leading, a.leading, k) * size_a, a.columns,
             pb + matrix_number(y.leading, b.leading, k) * size_b, b.columns, T(0), py + k * size_y, y.columns,
-            epilogue);
+            e);
+  }
 }
 
 PADDOCK_CPU_KERNEL(matmul) {

@@ -70,18 +70,21 @@ void expect_images(const InferContext& c, std::initializer_list<const char*> nam
 
 [[maybe_unused]] OpDef& conv2d =
     algorithm_attr(
-        window_attrs(define_op("conv2d", "x, weight, bias? -> y", __FILE__)
-                         .doc("Two-dimensional convolution (cross-correlation), plus bias, through an activation.\n\n"
-                              "x: [N, H, W, C]; weight: [K, R, S, C/groups]; bias: [K]; y: [N, P, Q, K],\n"
+        window_attrs(define_op("conv2d", "x, weight, bias?, residual? -> y", __FILE__)
+                         .doc("Two-dimensional convolution (cross-correlation), plus bias and residual, through an "
+                              "activation.\n\n"
+                              "x: [N, H, W, C]; weight: [K, R, S, C/groups]; bias: [K]; residual, y: [N, P, Q, K],\n"
                               "P = (H + top + bottom - dilation * (R - 1) - 1) // stride + 1, Q likewise.")))
         .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
         .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+        .inplace("residual", "y")
         .infer([](InferContext& c) {
           expect_images(c, {"x", "weight"});
           activation_choice(c);
           check_algorithm(c, c.shape("weight"));
           c.out(0, conv_shape(c, "x", c.shape("x"), c.shape("weight")), c.in("x").dtype);
           if (c.has("bias")) c.expect_shape("bias", {c.shape("weight")[0]});
+          if (c.has("residual")) c.expect_shape("residual", conv_shape(c, "x", c.shape("x"), c.shape("weight")));
         });
 
 [[maybe_unused]] OpDef& conv2d_grad_input =

@@ -18,15 +18,16 @@ Shape leading_axes(const InferContext& c, const Shape& a, const Shape& b) {
   return y;
 }
 
-PADDOCK_OP(matmul, "a, b, bias? -> y")
+PADDOCK_OP(matmul, "a, b, bias?, residual? -> y")
     .doc(
-        "Products of matrices: y = activation(a b + bias); leading axes broadcast as in NumPy.\n\n"
+        "Products of matrices: y = activation(a b + bias + residual); leading axes broadcast as in NumPy.\n\n"
         "a: [..., M, D] ([..., D, M] with transpose_a); b: [..., D, K] ([..., K, D] with transpose_b); bias: [K];\n"
-        "y: [..., M, K].")
+        "residual, y: [..., M, K].")
     .attr("transpose_a", AttrType::kBool, false, "Take the last two axes of a the other way round.")
     .attr("transpose_b", AttrType::kBool, false, "Take the last two axes of b the other way round.")
     .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
     .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+    .inplace("residual", "y")
     .infer([](InferContext& c) {
       const Shape &a = c.shape("a"), &b = c.shape("b");
       c.expect_rank_at_least("a", 2);
@@ -43,6 +44,7 @@ PADDOCK_OP(matmul, "a, b, bias? -> y")
       Shape y = leading_axes(c, a, b);
       y.push_back(rows);
       y.push_back(columns);
+      if (c.has("residual")) c.expect_shape("residual", y);
       c.out(0, y, c.in("a").dtype);
     });
 

@@ -67,6 +67,67 @@ def test_bias_and_activation_become_an_epilogue():
     np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
+def test_a_residual_becomes_an_epilogue_at_the_place_of_its_addition():
+    w, w2, bias = state(np.eye(3) * 0.5), state(np.eye(3)), state([0.1, -0.2, 0.3])
+
+    def f(x):
+        y = ops.matmul(x, w, bias)
+        return ops.relu(y + ops.exp(x)), ops.relu(ops.tanh(x) + ops.matmul(x, w2))
+
+    names = ["freeze_states", "fuse_bias", "fuse_residual", "fuse_activation"]
+    a, b, before, after, report = before_and_after(f, rows(), names)
+    assert before == ["matmul", "exp", "add", "relu", "tanh", "matmul", "add", "relu"]
+    assert after == ["exp", "matmul", "tanh", "matmul"]
+    assert len(report["fuse_residual"].matched) == 2
+    # The sum of three products, the bias and the residual, in two orders.
+    np.testing.assert_allclose(a, b, atol=8 * np.finfo(np.float32).eps * np.abs(a).max())
+
+
+def test_of_two_products_that_are_added_one_takes_the_other_as_residual():
+    w, w2 = state(np.eye(3)), state(np.ones((3, 3)))
+    f = lambda x: ops.matmul(x, w) + ops.matmul(x, w2)  # noqa: E731
+    a, b, before, after, report = before_and_after(f, rows(), ["fuse_residual"])
+    assert before == ["matmul", "matmul", "add"] and after == ["matmul", "matmul"]
+    assert "the addition went into matmul" in report["fuse_residual"].missed[0]
+    np.testing.assert_allclose(a, b, atol=8 * np.finfo(np.float32).eps * np.abs(a).max())
+
+
+def test_a_sum_that_may_broadcast_or_has_other_readers_takes_no_residual():
+    w, row = state(np.eye(3)), state(np.ones((1, 3)))
+
+    def f(x):
+        y = ops.matmul(x, w)
+        return ops.matmul(x, w) + row, y + x, y * 2.0, ops.relu(ops.matmul(x, w)) + x
+
+    *_, before, after, report = before_and_after(f, rows(1), ["fuse_residual"])
+    assert before == after
+    reasons = "\n".join(report["fuse_residual"].missed)
+    assert "is not of float32[1, 3] at all times" in reasons and "is also read by mul" in reasons
+
+
+@pytest.mark.parametrize("kernel, stride, groups", [(1, 1, 1), (3, 1, 1), (3, 2, 1), (3, 1, 24), (3, 1, 3)])
+def test_a_convolution_may_add_its_residual_in_the_residual_s_own_memory(kernel, stride, groups):
+    """Large enough for several blocks of the sum, tasks and, at 3 x 3, Winograd's tiles."""
+    rng = np.random.default_rng(0)
+    channels = 24 if groups > 1 else 600 if kernel == 1 else 72
+    w = state(rng.standard_normal((channels, kernel, kernel, channels // groups)) * 0.05)
+    attrs = {"stride": stride, "padding": kernel // 2, "groups": groups}
+
+    def f(x):
+        r = ops.avg_pool2d(x, kernel=stride, stride=stride) if stride > 1 else ops.tanh(x)
+        return ops.relu(ops.conv2d(x, w, **attrs) + r) * 1.0
+
+    x = rng.standard_normal((1, 26, 26, channels)).astype(np.float32)
+    plain = framework.program(f, pass_names=())
+    fused = framework.program(f, pass_names=passes.INFERENCE_PASSES)
+    assert [op.name for op in fused.program_for(x).program.block].count("add") == 0
+    assert fused.program_for(x).memory_report([framework.tensor(x)]).in_place_count >= 1
+    a, b = plain(x).numpy(), fused(x).numpy()
+    # The sum of all products and the residual in two orders; Winograd's error is bound by its promise.
+    roundings = max(2 * kernel * kernel * channels / groups * np.finfo(np.float32).eps, 2e-5 if kernel == 3 else 0)
+    np.testing.assert_allclose(a, b, atol=roundings * np.abs(a).max())
+
+
 def test_an_intermediate_result_that_is_used_elsewhere_is_not_fused_away():
     w = state(np.eye(3))
 

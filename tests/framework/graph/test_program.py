@@ -145,7 +145,7 @@ def test_a_program_prints_as_one_line_per_operation():
         "program(%in0: float32[2, 3]) {",
         "  state %s1: float32[3, 3] 'w'",
         "  constant %c3: float32[]",
-        "  %2: float32[2, 3] = matmul(%in0, %s1, -, transpose_b=True)",
+        "  %2: float32[2, 3] = matmul(%in0, %s1, -, -, transpose_b=True)",
         "  %4: float32[2, 3] = add(%2, %c3)",
         "  return %4",
         "}",

@@ -29,7 +29,7 @@ def test_a_programs_calls_have_times_shapes_and_the_users_line():
         step(*ARGUMENTS)
     assert [c.label for c in p.calls] == ["conv2d 3x3", "conv2d 1x1 stride 2", "exp"]
     first, _, last = p.calls
-    assert first.shapes == "[2, 16, 16, 16], [32, 3, 3, 16], - -> [2, 16, 16, 32]"
+    assert first.shapes == "[2, 16, 16, 16], [32, 3, 3, 16], -, - -> [2, 16, 16, 32]"
     assert first.where.startswith(f"{__file__}:")
     assert first.begin_ns < first.end_ns <= last.begin_ns < last.end_ns
     assert 0 < p.operator_seconds <= p.wall_seconds
@@ -120,7 +120,7 @@ def test_the_table_names_rates_and_with_details_shapes_and_lines():
         assert text in plain
     assert __file__ not in plain and len(plain.splitlines()) == 2 + 3
     assert detailed.startswith(plain) and detailed.count(f"{__file__}:") == 2
-    assert "[2, 16, 16, 16], [32, 3, 3, 16], - -> [2, 16, 16, 32]" in detailed
+    assert "[2, 16, 16, 16], [32, 3, 3, 16], -, - -> [2, 16, 16, 32]" in detailed
 
 
 def test_an_empty_profile_has_a_table():

@@ -43,7 +43,7 @@ def _window(stride=1, padding=0, dilation=1, groups=1, algorithm="auto"):
     return stride, padding, dilation, groups
 
 
-def _conv2d(x, weight, bias=None, activation="none", slope=0.01, **attrs):
+def _conv2d(x, weight, bias=None, residual=None, activation="none", slope=0.01, **attrs):
     window = _window(**attrs)
     padded = np.zeros(_padded_shape(x.shape, window[1]))
     padded[_inner(x.shape, window[1])] = x
@@ -52,7 +52,8 @@ def _conv2d(x, weight, bias=None, activation="none", slope=0.01, **attrs):
         if np.isscalar(y):
             y = np.zeros((x.shape[0], p, q, weight.shape[0]))
         y[channels] += padded[pixels] @ weight[tap].T
-    return activate(y if bias is None else y + bias, activation, slope)
+    y = y if bias is None else y + bias
+    return activate(y if residual is None else y + residual, activation, slope)
 
 
 def _grad_input(dy, weight, like, **attrs):
@@ -123,6 +124,13 @@ spec(
             [normal(1, 5, 6, 3), normal(3, 3, 3, 1), normal(3)],
             {"activation": "leaky_relu", "slope": 0.1, "groups": 3},
         ),
+        Sample(
+            [normal(2, 5, 6, 3), normal(4, 3, 3, 3), normal(4), normal(2, 3, 3, 4)],
+            {"activation": "relu", "padding": 1, "stride": 2},
+        ),
+        Sample([normal(1, 5, 6, 3), normal(4, 1, 1, 3), None, normal(1, 5, 6, 4, scale=4)], {"activation": "relu6"}),
+        Sample([normal(1, 9, 10, 8), normal(6, 3, 3, 8), normal(6), normal(1, 7, 8, 6)], {"algorithm": "winograd"}),
+        Sample([normal(1, 5, 6, 3), normal(3, 3, 3, 1), None, normal(1, 3, 4, 3)], {"groups": 3}),
     ],
     errors=[
         Bad(
@@ -134,6 +142,11 @@ spec(
         Bad([normal(1, 4, 4, 4), normal(3, 1, 1, 2), None], ShapeError, "2 groups do not divide", {"groups": 2}),
         Bad([normal(4, 4, 4), normal(3, 1, 1, 4), None], ShapeError, r"x has 3 axes .* must have 4"),
         Bad([normal(1, 4, 4, 2), normal(3, 3, 3, 2), normal(4)], ShapeError, r"bias has shape \[4\]"),
+        Bad(
+            [normal(1, 4, 4, 2), normal(3, 3, 3, 2), None, normal(1, 1, 1, 3)],
+            ShapeError,
+            r"residual has shape \[1, 1, 1, 3\] but must have \[1, 2, 2, 3\]",
+        ),
         Bad(
             [normal(1, 4, 9, 2), normal(3, 3, 3, 2), None],
             ShapeError,
