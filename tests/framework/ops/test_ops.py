@@ -28,12 +28,8 @@ def _magnitude(arrays: list[np.ndarray | None]) -> float:
     return max([1.0, *(float(x.max()) for x in floats if x.size)])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("spec", "i"), CASES)
-def test_forward_equals_the_reference(spec, i, dtype):
-    if dtype not in spec.dtypes:
-        pytest.skip(f"{spec.name} is not compared with its reference in {dtype}")
-    sample = spec.samples[i]
+def check_forward(spec: Spec, sample: Sample, dtype: str) -> None:
+    """Compares a sample's outputs with its reference."""
     inputs = [None if x is None else t.numpy() for x, t in zip(sample.inputs, sample.tensors(dtype), strict=True)]
     # The reference sees the inputs as rounded to the type under test.
     rounded = Sample([x if x is None or x.dtype.kind != "f" else x.astype(np.float64) for x in inputs], sample.attrs)
@@ -47,6 +43,28 @@ def test_forward_equals_the_reference(spec, i, dtype):
         else:
             eps = float(np.finfo(g.dtype).eps)
             np.testing.assert_allclose(g, e, rtol=spec.roundings * eps, atol=spec.roundings * eps * magnitude)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("spec", "i"), CASES)
+def test_forward_equals_the_reference(spec, i, dtype):
+    if dtype not in spec.dtypes:
+        pytest.skip(f"{spec.name} is not compared with its reference in {dtype}")
+    check_forward(spec, spec.samples[i], dtype)
+
+
+@pytest.mark.parametrize("isa", [isa for isa in _core.supported_isas() if isa != _core.active_isa()])
+@pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.name)
+def test_forward_equals_the_reference_on_the_other_instruction_sets(spec, isa):
+    """What a machine with less, or the same one with AVX2 switched off, computes."""
+    before = _core.active_isa()
+    _core.use_isa(isa)
+    try:
+        for sample in spec.samples:
+            for dtype in spec.dtypes:
+                check_forward(spec, sample, dtype)
+    finally:
+        _core.use_isa(before)
 
 
 @pytest.mark.parametrize(("spec", "i"), FUSED)
