@@ -1,4 +1,4 @@
-"""The benchmark's networks: a training step gives the same bits with any number of threads; all instruction sets train."""
+"""The benchmark's networks: a training step has the same bits with 1 and 2 threads; every instruction set trains."""
 
 from collections.abc import Callable
 from typing import Any

@@ -4,7 +4,7 @@ Direct algorithms are held to the worst case of a sum of n products in any order
 products' sizes (Higham, Accuracy and Stability, section 3.1); Winograd to its promise, 1e-5 of the largest output.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -149,6 +149,53 @@ def test_every_algorithm_and_pass_is_right_on_every_instruction_set(seed, dtype)
                 if algorithm != "direct" and case.winograd and dtype == np.float32:
                     bound = np.full_like(error, 1e-5 * np.abs(exact[i]).max())
                 assert (error <= bound).all(), f"{isa} {algorithm} {which} {case}: {(error - bound).max()} too far"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_bias_and_activation_on_the_way_out_are_right_in_every_algorithm(seed):
+    """Both are done to a block of outputs while it is in registers, so they meet every edge of the blocks."""
+    case = random_case(seed)
+    x, w, _ = (a.astype(np.float32) for a in case.arrays(seed))
+    bias = np.random.default_rng(seed).standard_normal(case.K).astype(np.float32)
+    activation = ("none", "relu", "relu6", "leaky_relu")[seed // 4 % 4]
+    dy = np.zeros((case.N, *case.out, case.K))
+    before = reference(case, x.astype(np.float64), w.astype(np.float64), dy)[0] + bias
+    exact = {
+        "none": before,
+        "relu": np.maximum(before, 0),
+        "relu6": np.clip(before, 0, 6),
+        "leaky_relu": np.where(before < 0, 0.25 * before, before),
+    }[activation]
+    sizes = reference(case, np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)), dy)[0] + np.abs(bias)
+    # The bias is one term more, the slope of 1/4 exact; no activation enlarges an error.
+    direct = worst_case(replace(case, C=case.C + case.groups), "forward", sizes, np.float32)
+    attrs = {**case.attrs, "activation": activation, "slope": 0.25}
+    for isa in _core.supported_isas():
+        _core.use_isa(isa)
+        for algorithm in ("direct", "auto", "winograd") if case.winograd else ("direct", "auto"):
+            y = ops.conv2d(*map(framework.tensor, (x, w, bias)), algorithm=algorithm, **attrs).numpy()
+            winograd = algorithm != "direct" and case.winograd
+            bound = 1e-5 * np.abs(before).max() if winograd else direct
+            assert (np.abs(y - exact) <= bound).all(), f"{isa} {algorithm} {activation} {case}"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_transposed_convolution_is_the_gradient_by_the_image_plus_bias(seed):
+    case = random_case(seed)
+    x, w, dy = (a.astype(np.float32) for a in case.arrays(seed))
+    bias = np.random.default_rng(seed).standard_normal(case.C).astype(np.float32)
+    top, bottom, left, right = case.padding
+    room = (case.H + top + bottom, case.W + left + right)
+    reach = (case.dilation[0] * (case.R - 1) + 1, case.dilation[1] * (case.S - 1) + 1)
+    rest = tuple((room[i] - reach[i]) % case.stride[i] for i in (0, 1))
+    for isa in _core.supported_isas():
+        _core.use_isa(isa)
+        for algorithm in ("direct", "winograd") if case.winograd else ("direct",):
+            attrs = {**case.attrs, "algorithm": algorithm}
+            tdy, tw, tx = (framework.tensor(a) for a in (dy, w, x))
+            expected = ops.conv2d_grad_input(tdy, tw, tx, **attrs).numpy() + bias
+            got = ops.conv2d_transpose(tdy, tw, framework.tensor(bias), output_padding=rest, **attrs).numpy()
+            np.testing.assert_array_equal(got, expected, err_msg=f"{isa} {algorithm} {case}")
 
 
 LARGE = {
