@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from framework import Tensor, conv_algorithm, from_numpy, no_grad, program
+from framework.atomic import atomic_file
 from framework.errors import CheckpointError, DataError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
@@ -106,7 +107,8 @@ def infer_files(
 ) -> InferenceReport:
     """Predict on files and folders of inputs, one at a time; write a picture of each and `predictions.json`.
 
-    An input that cannot be read is skipped and reported. `profile` records some of the predictions.
+    The task's processor may have further files beside each picture, such as label maps. An input that cannot be read is
+    skipped and reported. `profile` records some of the predictions.
     """
     predict = model.predict if profile is None else profile.around(model.predict)
     report = InferenceReport([], [])
@@ -118,11 +120,14 @@ def infer_files(
             report.skipped.append(str(error))
             continue
         (result,) = predict_items(model.processor, model.inputs, predict, [item])
-        results[str(path)] = result
+        results[str(path)] = model.processor.summary(result)
         picture = output / f"{path.stem}.jpg"
         if picture in report.pictures:  # the same file name in another folder
             picture = output / f"{path.stem}_{len(report.pictures)}.jpg"
         report.pictures.append(write_picture(picture, model.processor.draw(item, result)))
+        for ending, data in model.processor.files(result).items():
+            with atomic_file(picture.with_suffix(ending)) as part:
+                part.write_bytes(data)
     write_results(output / "predictions.json", results)
     if profile is not None:
         profile.report()

@@ -68,7 +68,15 @@ class Processor(ABC):
 
     @abstractmethod
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
-        """Return what is predicted for each item, fit for JSON and in the item's own coordinates."""
+        """Return what is predicted for each item, in the item's own coordinates."""
+
+    def summary(self, result: Any) -> Any:
+        """Return what `predictions.json` says of a result, fit for JSON; by default the result itself."""
+        return result
+
+    def files(self, result: Any) -> dict[str, bytes]:
+        """Return further files of a result, ending to content, such as {".png": ...}; by default none."""
+        return {}
 
     @abstractmethod
     def draw(self, item: Any, result: Any) -> np.ndarray:

@@ -50,7 +50,7 @@ def decode_image(data: bytes, name: str) -> np.ndarray:
     """
     if not data:
         raise DataError(f"image {name}: the file is empty (0 bytes)")
-    _check_complete(data, name)
+    check_complete(data, name)
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
@@ -91,7 +91,7 @@ def _to_uint8(image: np.ndarray, name: str) -> np.ndarray:
     raise DataError(f"image {name}: has {image.dtype} pixels; 8 or 16 bit are read, convert it first")
 
 
-def _check_complete(data: bytes, name: str) -> None:
+def check_complete(data: bytes, name: str) -> None:
     """Raises a DataError when the container says that bytes are missing."""
     if data[:2] == b"\xff\xd8":
         complete = _jpeg_has_end(data)

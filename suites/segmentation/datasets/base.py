@@ -1,0 +1,103 @@
+"""What every segmentation dataset offers, and what those that read pairs of files share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from framework.errors import AttributeValueError, DataError
+from suites.engine.registry import register_role
+from suites.segmentation.labels import check_labels, decode_labels
+from suites.segmentation.sample import IGNORE, Sample
+from suites.vision.drawing import class_colour
+from suites.vision.images import decode_image
+from suites.vision.sources import FileTable
+
+Colour = tuple[int, int, int]
+
+
+class SegmentationDataset(ABC):
+    """Images with label maps, by index; read-only, picklable, the same sample for the same index.
+
+    Attributes:
+        class_names: K names in label order.
+        palette: RGB of each class in pictures.
+    """
+
+    class_names: tuple[str, ...]
+    palette: tuple[Colour, ...]
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes K; labels are 0 to K - 1."""
+        return len(self.class_names)
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of images."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> Sample:
+        """Image `index` with its labels; a DataError names a file that cannot be used."""
+
+    @abstractmethod
+    def image(self, index: int) -> np.ndarray:
+        """Image `index` alone, uint8 RGB [H, W, 3]."""
+
+    @abstractmethod
+    def name_of(self, index: int) -> str:
+        """The file, or other name, of image `index` for messages."""
+
+
+register_role("dataset", SegmentationDataset, doc="images with label maps, by index")
+
+
+class PairDataset(SegmentationDataset):
+    """A dataset of image files, each with a file of labels of the same size."""
+
+    def __init__(
+        self,
+        images: FileTable,
+        labels: FileTable,
+        class_names: Sequence[str],
+        table: np.ndarray,
+        palette: Sequence[Colour] | None = None,
+    ) -> None:
+        """Args: files in the same order, K names, uint8 [256] from a file's number to the label, RGB of each class.
+
+        Raises:
+            AttributeValueError: The palette has another number of classes, or there are too many or too few.
+        """
+        if not 2 <= len(class_names) <= IGNORE:
+            raise AttributeValueError(f"classes: there are {len(class_names)}; 2 to {IGNORE} can be told apart")
+        if palette is not None and len(palette) != len(class_names):
+            raise AttributeValueError(
+                f"palette: it has {len(palette)} colours for {len(class_names)} classes; give one a class"
+            )
+        self.class_names = tuple(class_names)
+        self.palette = tuple(palette or (class_colour(i) for i in range(len(class_names))))
+        self._images, self._labels, self._table = images, labels, table
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: int) -> Sample:
+        image, name = self.image(index), self._labels.full_name(index)
+        labels = self._table[decode_labels(self._labels.read(index), name)]
+        if labels.shape != image.shape[:2]:
+            raise DataError(
+                f"label map {name}: is {labels.shape[1]}x{labels.shape[0]} but its image {self.name_of(index)} is "
+                f"{image.shape[1]}x{image.shape[0]} (width x height)"
+            )
+        check_labels(labels, self.num_classes, IGNORE, name)
+        return Sample(image=image, labels=labels, image_id=index)
+
+    def image(self, index: int) -> np.ndarray:
+        """Image `index` alone, uint8 RGB [H, W, 3]."""
+        return decode_image(self._images.read(index), self._images.full_name(index))
+
+    def name_of(self, index: int) -> str:
+        """The image file of sample `index`."""
+        return self._images.full_name(index)

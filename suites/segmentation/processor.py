@@ -1,0 +1,93 @@
+"""What stands around a segmentation network when it predicts: preprocessing, labels of the own pixels, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework.errors import CheckpointError
+from suites.engine.config import build_value
+from suites.engine.task import Batch, Processor
+from suites.segmentation.labels import encode_labels
+from suites.segmentation.sample import IGNORE, Sample, labels_to_original
+from suites.segmentation.transforms import Transform, collate
+from suites.segmentation.visualize import draw_labels
+from suites.vision.images import read_image
+
+
+class SegmentationProcessor(Processor):
+    """Images to batches, label maps to pictures.
+
+    Args:
+        transforms: as configs write them; the transforms of evaluation.
+        class_names: K names.
+        palette: RGB of each class.
+    """
+
+    def __init__(
+        self, transforms: list[dict[str, Any]], class_names: Sequence[str], palette: Sequence[Sequence[int]]
+    ) -> None:
+        self._written = transforms
+        self._transforms: list[Transform] = build_value(transforms, list[Transform], suite="segmentation")
+        self._class_names = tuple(class_names)
+        self._palette = [(int(red), int(green), int(blue)) for red, green, blue in palette]
+
+    def metadata(self) -> dict[str, Any]:
+        """Transforms, class names and palette."""
+        palette = [list(colour) for colour in self._palette]
+        return {"transforms": self._written, "class_names": list(self._class_names), "palette": palette}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[str, Any]) -> SegmentationProcessor:
+        """The processor that `metadata` describes; CheckpointError where a key is missing."""
+        try:
+            return cls(metadata["transforms"], metadata["class_names"], metadata["palette"])
+        except KeyError as error:
+            raise CheckpointError(f"SegmentationProcessor: the exported model's metadata lack {error}") from error
+
+    def read(self, path: Path) -> np.ndarray:
+        """An image file as uint8 RGB [H, W, 3]."""
+        return read_image(path)
+
+    def prepare(self, items: Sequence[np.ndarray]) -> Batch:
+        """Images [H, W, 3] as a batch, exactly as in evaluation."""
+        rng = np.random.default_rng(0)
+        samples = []
+        for i, image in enumerate(items):
+            sample = Sample(image, np.full(image.shape[:2], IGNORE, np.uint8), image_id=i)
+            for transform in self._transforms:
+                sample = transform(sample, rng)
+            samples.append(sample)
+        return collate(samples)
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[np.ndarray]:
+        """For each image, the class of each of its own pixels: uint8 [H, W]."""
+        return original_labels(outputs, batch)
+
+    def summary(self, result: np.ndarray) -> dict[str, float]:
+        """The share of the image that each class covers, largest first."""
+        shares = np.bincount(result.reshape(-1), minlength=256)[: len(self._class_names)] / max(result.size, 1)
+        order = [label for label in np.argsort(-shares, kind="stable") if shares[label] > 0]
+        return {self._class_names[label]: round(float(shares[label]), 5) for label in order}
+
+    def files(self, result: np.ndarray) -> dict[str, bytes]:
+        """The label map as a PNG: class ids, shown in the classes' colours."""
+        return {".png": encode_labels(result, self._palette)}
+
+    def draw(self, item: np.ndarray, result: np.ndarray) -> np.ndarray:
+        """The image under its classes' colours, with their names."""
+        return draw_labels(item, result, self._class_names, self._palette)
+
+
+def original_labels(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[np.ndarray]:
+    """For each image, uint8 [H_i, W_i] of its own pixels.
+
+    Args:
+        outputs: `labels` uint8 [N, H, W].
+        batch: `placements` [N, 4] and `truth`, N label maps of the original sizes.
+    """
+    rows = zip(outputs["labels"], batch["placements"], batch["truth"], strict=True)
+    return [labels_to_original(labels, placement, truth.shape) for labels, placement, truth in rows]

@@ -1,0 +1,118 @@
+"""The sections of a segmentation config, and the rules across them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from suites.engine.config import Config, Factory, OfRole, rule
+from suites.engine.registry import register
+from suites.engine.settings import RunConfig
+from suites.segmentation.inference import Inference
+from suites.segmentation.losses import SegmentationLoss
+from suites.segmentation.models.base import Segmenter
+from suites.segmentation.transforms import Transform
+
+
+@dataclass
+class TrainData:
+    """What is trained on.
+
+    Args:
+        dataset: images with label maps.
+        transforms: sample to sample, in this order; the last sizes must agree, as after RandomCrop.
+        batch_size: images a step.
+    """
+
+    dataset: Annotated[Factory[Any], OfRole("dataset")]
+    transforms: list[Transform]
+    batch_size: int = 4
+
+
+@dataclass
+class EvalData:
+    """What is evaluated on.
+
+    Args:
+        dataset: images with label maps.
+        transforms: sample to sample, in this order; also applied to images to predict on. None may be random.
+            Predictions are compared with the label maps of the files, whatever size the transforms make.
+        batch_size: images a step; 1 where images differ in size.
+    """
+
+    dataset: Annotated[Factory[Any], OfRole("dataset")]
+    transforms: list[Transform]
+    batch_size: int = 1
+
+
+@dataclass
+class Data:
+    """The data of a run.
+
+    Args:
+        num_classes: classes of the data sets; the model's is `${data.num_classes}`.
+        train: what is trained on.
+        eval: what is evaluated on.
+        root: folder of the data, for `${data.root}` in the data sets.
+    """
+
+    num_classes: int
+    train: TrainData
+    eval: EvalData
+    root: str | None = None
+
+
+@register("config", "segmentation")
+@dataclass(kw_only=True)
+class SegmentationConfig(RunConfig):
+    """A segmentation run.
+
+    Args:
+        model: the network.
+        data: what it is trained and evaluated on.
+        losses: what is minimised: the sum of these, each with its weight.
+        inference: how a label is found for every pixel.
+    """
+
+    model: Annotated[Segmenter, OfRole("segmenter")]
+    data: Data
+    losses: list[SegmentationLoss]
+    inference: Inference = field(default_factory=Inference)
+
+
+@rule("data.train.batch_size", "data.eval.batch_size", suite="segmentation")
+def batches_hold_images(config: Config) -> Iterator[tuple[str, str]]:
+    """A batch holds at least one image."""
+    for path in ("data.train.batch_size", "data.eval.batch_size"):
+        if config[path] < 1:
+            yield path, f"is {config[path]}; it must be 1 or more"
+
+
+@rule("data.train.batch_size", suite="segmentation")
+def batch_norm_of_pooled_maps_sees_two_images(config: Config) -> Iterator[tuple[str, str]]:
+    """The pyramid's pooled branch has one pixel an image, and batch norm of a single number is always 0."""
+    if config.get("model.type") == "DeepLabV3Plus" and config["data.train.batch_size"] < 2:
+        yield "data.train.batch_size", "is 1; DeepLabV3Plus pools whole images, so a batch needs 2 or more"
+
+
+@rule("model.num_classes", "data.num_classes", suite="segmentation")
+def model_has_the_datas_classes(config: Config) -> Iterator[tuple[str, str]]:
+    """The model predicts as many classes as the data have."""
+    model, data = config["model.num_classes"], config["data.num_classes"]
+    if model != data:
+        yield "model.num_classes", f'is {model} but data.num_classes is {data}; write "${{data.num_classes}}"'
+
+
+@rule("losses", "data.num_classes", suite="segmentation")
+def every_class_has_its_weight(config: Config) -> Iterator[tuple[str, str]]:
+    """Class weights are as many as classes."""
+    if not config["losses"]:
+        yield "losses", "is empty; name at least one loss"
+    for i, loss in enumerate(config["losses"]):
+        weights = loss.get("class_weights")
+        if weights is not None and len(weights) != config["data.num_classes"]:
+            yield (
+                f"losses[{i}].class_weights",
+                f"has {len(weights)} numbers but data.num_classes is {config['data.num_classes']}; give one a class",
+            )

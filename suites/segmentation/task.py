@@ -1,0 +1,134 @@
+"""The segmentation task: what the engine calls to build, train, evaluate and draw a segmentation network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.data import DataLoader
+from framework.errors import ConfigError
+from framework.tensor import Tensor
+from suites.engine.config import Config
+from suites.engine.registry import register
+from suites.engine.task import Batch, Metric, Task
+from suites.segmentation.datasets import SegmentationDataset
+from suites.segmentation.inference import Inference
+from suites.segmentation.losses import SegmentationLoss
+from suites.segmentation.metrics import ConfusionMatrix
+from suites.segmentation.models.base import Segmenter
+from suites.segmentation.processor import SegmentationProcessor, original_labels
+from suites.segmentation.transforms import Augmented, collate
+
+
+class SegmentationMetric(Metric):
+    """Compares label maps, mapped back to the original images, with those of the files."""
+
+    def __init__(self, class_names: Sequence[str]) -> None:
+        self._matrix = ConfusionMatrix(class_names)
+
+    def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Takes in the label maps of one batch."""
+        for truth, found in zip(batch["truth"], original_labels(outputs, batch), strict=True):
+            self._matrix.add(truth, found)
+
+    def result(self) -> dict[str, float]:
+        """The matrix's figures."""
+        return self._matrix.result()
+
+
+@register("task", "segmentation")
+class SegmentationTask(Task):
+    """A segmentation network with its data; data sets are opened when they are first needed.
+
+    Args:
+        config: of suite `segmentation`.
+    """
+
+    train_inputs: ClassVar[tuple[str, ...]] = ("images", "labels")
+    eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
+    processor_class = SegmentationProcessor
+    main_metric = "mIoU"
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.model: Segmenter = config.build("model")
+        self._losses: list[SegmentationLoss] = config.build("losses")
+        self._inference: Inference = config.build("inference")
+
+    @cached_property
+    def _eval_set(self) -> SegmentationDataset:
+        return self._open("data.eval.dataset")
+
+    def _open(self, path: str) -> SegmentationDataset:
+        dataset: SegmentationDataset = self._config.build(path)
+        wanted = self._config["data.num_classes"]
+        if dataset.num_classes != wanted:
+            names = ", ".join(dataset.class_names[:10]) + (", ..." if dataset.num_classes > 10 else "")
+            raise ConfigError(
+                f"{self._config.source}: data.num_classes is {wanted} but {path} has {dataset.num_classes} classes "
+                f"({names}); correct data.num_classes, or the data set's classes"
+            )
+        return dataset
+
+    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
+        """Shuffled, augmented batches; a short last batch is left out."""
+        dataset = self._open("data.train.dataset")
+        batch_size = self._config["data.train.batch_size"]
+        return DataLoader(
+            Augmented(dataset, self._config.build("data.train.transforms")),
+            batch_size,
+            shuffle=True,
+            seed=seed,
+            workers=workers,
+            drop_last=len(dataset) >= batch_size,
+            collate=collate,
+        )
+
+    def eval_loader(self, *, workers: int) -> DataLoader:
+        """The evaluation set in order."""
+        return DataLoader(
+            Augmented(self._eval_set, self._config.build("data.eval.transforms")),
+            self._config["data.eval.batch_size"],
+            workers=workers,
+            collate=collate,
+        )
+
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Loss terms by name; those of further outputs end in their number."""
+        terms: dict[str, Tensor] = {}
+        outputs = zip(self.model.outputs(inputs["images"]), self.model.loss_weights, strict=True)
+        for number, (logits, weight) in enumerate(outputs):
+            for place, loss in enumerate(self._losses):
+                name = f"loss_{type(loss).__name__}" + (f"_{place}" if self._repeated(loss) else "")
+                value = loss(logits, inputs["labels"])
+                terms[name + (f"_output{number}" if number else "")] = value if weight == 1.0 else value * weight
+        return terms
+
+    def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`labels` uint8 [N, H, W], the class of every pixel of the input."""
+        return {"labels": self._inference.labels(self.model, inputs["images"])}
+
+    def metric(self) -> Metric:
+        """A new, empty metric of the evaluation set."""
+        return SegmentationMetric(self._eval_set.class_names)
+
+    def processor(self) -> SegmentationProcessor:
+        """Preprocessing of evaluation, class names and palette of the evaluation set."""
+        transforms: Any = self._config["data.eval.transforms"]
+        return SegmentationProcessor(transforms, self._eval_set.class_names, self._eval_set.palette)
+
+    def examples(self, count: int) -> list[tuple[str, Any]]:
+        """The first images of the evaluation set."""
+        dataset = self._eval_set
+        return [(Path(dataset.name_of(i)).name, dataset.image(i)) for i in range(min(count, len(dataset)))]
+
+    def names(self, batch: Batch) -> list[str]:
+        """What messages call the images of a batch."""
+        return [f"image {image_id}" for image_id in batch.get("image_ids", ())]
+
+    def _repeated(self, loss: SegmentationLoss) -> bool:
+        return sum(type(other) is type(loss) for other in self._losses) > 1

@@ -1,0 +1,187 @@
+"""The segmentation task as the engine uses it: learns from files on disk, evaluates, draws and exports."""
+
+import json
+
+import numpy as np
+import pytest
+
+from framework import from_numpy, no_grad
+from framework.errors import AttributeValueError, CheckpointError, ConfigError
+from suites.engine.building import build_task, read_config
+from suites.engine.check import check_runs
+from suites.engine.inference import export_run, infer_files, open_model
+from suites.engine.training import evaluate_weights, train
+from suites.segmentation.inference import Inference, starts
+from suites.segmentation.labels import decode_labels
+from suites.segmentation.processor import SegmentationProcessor
+from suites.vision.images import read_image
+from tests.suites.segmentation.helpers import write_scenes
+
+CONFIG = """
+suite: segmentation
+model:
+  type: DeepLabV3Plus
+  backbone: {type: MobileNetV2, scale: 0.25, out_strides: [2, 8], output_stride: 8}
+  num_classes: "${data.num_classes}"
+  rates: [1, 2]
+  channels: 16
+  low_channels: 8
+losses: [{id: ce, type: CrossEntropy}]
+data:
+  num_classes: 3
+  root: ROOT
+  train:
+    dataset: {type: ImageLabelPairs, root: "${data.root}", images: train/images, labels: train/labels}
+    transforms:
+      - {id: scale, type: RandomScale, low: 0.8, high: 1.25}
+      - {id: crop, type: RandomCrop, size: 48}
+      - {id: flip, type: RandomFlip}
+      - {id: normalize, type: Normalize}
+    batch_size: 8
+  eval:
+    dataset: {type: ImageLabelPairs, root: "${data.root}", images: val/images, labels: val/labels}
+    transforms: [{id: normalize, type: Normalize}]
+    batch_size: 4
+optimizer: {type: Momentum}
+schedule: {type: Cosine, base_lr: 5e-2, warmup_steps: 5}
+runtime: {steps: 140, workers: 0, evaluation: {every: 0, pictures: 1}, ema: {decay: 0.9}}
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scenes")
+    write_scenes(folder, "train", 24, seed=1)
+    write_scenes(folder, "val", 8, seed=2)
+    return folder
+
+
+@pytest.fixture
+def config_file(root, tmp_path):
+    path = tmp_path / "tiny.yml"
+    path.write_text(CONFIG.replace("ROOT", str(root)))
+    return path
+
+
+def test_a_small_network_learns_discs_and_squares_from_files_and_can_be_exported(config_file, root, tmp_path):
+    run = tmp_path / "run"
+    train(config_file, runs=tmp_path, name="run")
+    figures = evaluate_weights(run)
+    assert figures["mIoU"] > 0.75 and figures["IoU/disc"] > 0.6 and figures["IoU/square"] > 0.6, figures
+    assert json.loads((run / "metrics.json").read_text())["mIoU"] == figures["mIoU"]
+    assert [p.name for p in (run / "pictures").iterdir()] == ["000.jpg"]
+
+    report = export_run(run, tmp_path / "export")
+    assert not report.fixed_shapes
+    image = root / "val/images/000.png"
+    found = {}
+    for source in (run, tmp_path / "export"):
+        drawn = infer_files(open_model(source), [image], tmp_path / source.name / "out")
+        assert [p.name for p in drawn.pictures] == ["000.jpg"]
+        found[source.name] = decode_labels((tmp_path / source.name / "out/000.png").read_bytes(), "000.png")
+    # Batch norm is folded into the convolutions: a pixel between two classes may tip over, others may not.
+    assert (found["run"] == found["export"]).mean() > 0.999
+    truth = decode_labels((root / "val/labels/000.png").read_bytes(), "000.png")
+    assert (found["run"] == truth)[truth != 255].mean() > 0.9
+    (shares,) = json.loads((tmp_path / "run/out/predictions.json").read_text()).values()
+    assert next(iter(shares)) == "ground" and sum(shares.values()) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_checked_config_runs_both_steps(config_file):
+    check_runs(read_config(config_file))
+
+
+@pytest.mark.parametrize(
+    ("override", "match"),
+    [
+        ("model.num_classes=5", r"model\.num_classes: is 5 but data\.num_classes is 3; write"),
+        ("data.train.batch_size=0", r"data\.train\.batch_size: is 0; it must be 1 or more"),
+        ("data.train.batch_size=1", r"data\.train\.batch_size: is 1; DeepLabV3Plus pools whole images"),
+        ("losses=[]", r"losses: is empty; name at least one loss"),
+        ("losses[ce].class_weights=[1, 2]", r"class_weights: has 2 numbers but data\.num_classes is 3"),
+        ("inference.stride=600", r"inference: window is 512 and stride 600; needed is 1 <= stride <= window"),
+        ("data.train.transforms[crop].type=RandomIoUCrop", r"'RandomIoUCrop' is a transform of suite 'detection'"),
+        ("losses[ce].smooth=0.1", r"CrossEntropy takes no 'smooth'"),
+    ],
+)  # fmt: skip
+def test_wrong_configs_are_refused(config_file, override, match):
+    with pytest.raises(ConfigError, match=match):
+        read_config(config_file, [override])
+
+
+def test_a_wrong_number_of_classes_names_both(config_file):
+    task = build_task(read_config(config_file, ["data.num_classes=4"]))
+    with pytest.raises(
+        ConfigError, match=r"data\.num_classes is 4 but data\.train\.dataset has 3 classes \(ground, disc"
+    ):
+        task.train_loader(seed=0, workers=0)
+
+
+def test_a_task_needs_no_data_until_it_is_asked_for(config_file):
+    task = build_task(read_config(config_file, ["data.root=nowhere"]))
+    assert task.main_metric == "mIoU" and task.train_inputs == ("images", "labels")
+
+
+def test_several_losses_and_outputs_are_terms_of_their_own(config_file):
+    task = build_task(read_config(config_file, ["losses=[{type: CrossEntropy}, {type: Dice, weight: 0.5}]"]))
+    batch = next(iter(task.train_loader(seed=0, workers=0)))
+    inputs = {name: from_numpy(batch[name]) for name in task.train_inputs}
+    with no_grad():
+        assert set(task.train_step(inputs)) == {"loss_CrossEntropy", "loss_Dice"}
+        single, outputs = task.train_step(inputs), type(task.model).outputs
+        task.model.outputs = lambda images: outputs(task.model, images) * 2
+        task.model.loss_weights = (1.0, 0.4)
+        double = task.train_step(inputs)
+    assert float(double["loss_Dice_output1"]) == pytest.approx(0.4 * float(single["loss_Dice"]), rel=1e-4)
+
+
+def test_predictions_come_back_in_the_images_own_pixels():
+    processor = SegmentationProcessor(
+        [{"type": "Letterbox", "size": 32}, {"type": "Normalize"}], ["a", "b"], [[0] * 3] * 2
+    )
+    image = np.zeros((64, 32, 3), np.uint8)  # halved, with 8 columns beside
+    batch = processor.prepare([image])
+    assert batch["images"].shape == (1, 32, 32, 3)
+    labels = np.zeros((1, 32, 32), np.uint8)
+    labels[:, :16] = 1
+    labels[:, :, :8] = 7  # on the border, which the image has not
+    (result,) = processor.results({"labels": labels}, batch)
+    assert result.shape == (64, 32) and (result[:32] == 1).all() and (result[32:] == 0).all()
+    assert processor.summary(result) == {"a": 0.5, "b": 0.5}
+    assert processor.draw(image, result).shape == (512, 256, 3)
+    assert SegmentationProcessor.from_metadata(processor.metadata()).metadata() == processor.metadata()
+    with pytest.raises(CheckpointError, match="metadata lack 'class_names'"):
+        SegmentationProcessor.from_metadata({"transforms": []})
+
+
+class Brightness:
+    """Two logits of each pixel: 0 and how much brighter than one half its red is."""
+
+    def __call__(self, images):
+        from framework import ops
+
+        red = ops.slice(images, starts=(0,), ends=(1,), axes=(3,))
+        return ops.concat([red * 0.0, red - 0.5], axis=3)
+
+
+@pytest.mark.parametrize("inference", [Inference("slide", 8, 5), Inference("slide", 64, 64), Inference(flip=True)])
+def test_sliding_and_flipping_agree_with_the_whole_image_where_pixels_do_not_see_each_other(inference):
+    images = from_numpy(np.random.default_rng(0).random((2, 13, 21, 3), np.float32))
+    whole = Inference().labels(Brightness(), images).numpy()
+    np.testing.assert_array_equal(inference.labels(Brightness(), images).numpy(), whole)
+    assert whole.dtype == np.uint8 and 0 < whole.mean() < 1
+
+
+def test_windows_cover_an_axis_and_end_with_it():
+    assert starts(10, 4, 3) == [0, 3, 6]
+    assert starts(11, 4, 3) == [0, 3, 6, 7]
+    assert starts(4, 4, 3) == [0]
+    with pytest.raises(AttributeValueError, match="stride <= window"):
+        Inference(stride=0)
+
+
+def test_a_sliding_config_is_trained_and_evaluated(config_file, tmp_path):
+    settings = ["inference={mode: slide, window: 32, stride: 16, flip: true}", "runtime.steps=1"]
+    train(config_file, settings, runs=tmp_path, name="slid")
+    assert 0 <= json.loads((tmp_path / "slid/metrics.json").read_text())["mIoU"] <= 1
+    assert read_image(tmp_path / "slid/pictures/000.jpg").shape[2] == 3
