@@ -9,7 +9,7 @@ from framework.optim import Optimizer, Schedule
 from suites.engine.config import Factory, OfRole
 from suites.engine.registry import register
 from suites.engine.settings import Runtime
-from suites.video.models.tsn import VideoClassifier
+from suites.video.models.base import VideoClassifier
 from suites.vision.recognition.losses import CrossEntropy
 from suites.vision.recognition.settings import Data, add_rules
 

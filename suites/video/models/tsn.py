@@ -9,15 +9,9 @@ from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.tensor import Tensor
-from suites.engine.registry import register, register_role
+from suites.engine.registry import register
+from suites.video.models.base import VideoClassifier, by_clip
 from suites.vision.backbones import Backbone
-
-
-class VideoClassifier(nn.Layer):
-    """A whole video classifier: clips [N, T, H, W, 3] to logits [N, K], for any T."""
-
-
-register_role("video_classifier", VideoClassifier, doc="A whole video classifier.")
 
 
 @register("video_classifier")
@@ -46,12 +40,3 @@ class TSN(VideoClassifier):
         frames = ops.flatten(clips, start=0, end=1)  # (N, T, H, W, 3) -> (N * T, H, W, 3)
         logits = self.fc(self.dropout(self.pool(self.backbone(frames)[-1])))
         return ops.mean(by_clip(logits, clips, self.num_classes), axes=1)
-
-
-def by_clip(x: Tensor, clips: Tensor, channels: int) -> Tensor:
-    """What was computed for each frame, x [N * T, channels], by clip again: [N, T, channels].
-
-    N and T are those of `clips` [N, T, H, W, 3], taken from its extents when the Program runs, so they may vary.
-    """
-    corner = ops.flatten(ops.slice(clips, starts=(0, 0, 0), ends=(1, 1, 1), axes=(2, 3, 4)), start=2)
-    return ops.reshape_like(x, ops.tile(corner, repeats=(1, 1, channels)))

@@ -6,7 +6,8 @@ import pytest
 from framework import from_numpy, no_grad, ops, program
 from framework.errors import AttributeValueError
 from framework.nn import init
-from suites.video.models.tsn import TSN, by_clip
+from suites.video.models.base import by_clip
+from suites.video.models.tsn import TSN
 from suites.vision.backbones import ResNet
 
 CLIPS = np.random.default_rng(0).standard_normal((2, 4, 32, 32, 3)).astype(np.float32)
