@@ -6,7 +6,7 @@ a Program reads and updates from call to call are its states (parameters, optimi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -233,11 +233,15 @@ class Program:
         self.assumptions.append((a, b))
 
     def __str__(self) -> str:
+        return self.text({})
+
+    def text(self, comments: Mapping[int, str]) -> str:
+        """The Program as it prints, with a comment at the end of some operations' lines, by their number."""
         inputs = ", ".join(_declaration(v) for v in self.inputs)
         lines = [f"program({inputs}) {{"]
         lines += [f"  state {_declaration(v)}" for v in self.states]
         lines += [f"  constant {v}: {v.type_text}" for v in self.constants]
-        lines += [f"  {op}" for op in self.block]
+        lines += [f"  {op}" + (f"  # {comments[i]}" if i in comments else "") for i, op in enumerate(self.block)]
         lines += [f"  update {s} = {v}" for s, v in self.updates.items()]
         lines += [f"  return {', '.join(map(str, self.results))}", "}"]
         return "\n".join(lines)

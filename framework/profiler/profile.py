@@ -41,6 +41,8 @@ class Call:
         inputs, outputs: (shape, data type) each; None for an absent optional input.
         attrs: values in signature order.
         where: the user's `file:line` that caused it; "" for an eager call.
+        program: which Program it belongs to, by its executable's id; -1 for an eager call.
+        instruction: its place among the Program's operations.
     """
 
     operator: str
@@ -51,6 +53,8 @@ class Call:
     outputs: list[tuple[Shape, str]]
     attrs: tuple[Any, ...]
     where: str
+    program: int = -1
+    instruction: int = -1
 
     @property
     def seconds(self) -> float:
@@ -211,6 +215,17 @@ class Profile:
         text = f"{wall * 1e3:.1f} ms, {inside * 1e3:.1f} ms of it ({inside / wall:.0%}) in {count} operator calls"
         return text if not self.dropped else f"{text}; {self.dropped} more calls came after the limit and are left out"
 
+    def listing(self) -> str:
+        """The Programs that ran, as they print, with each operation's implementation and mean time at its line."""
+        runs: dict[tuple[int, int], list[Call]] = {}
+        for call in self.calls:
+            runs.setdefault((call.program, call.instruction), []).append(call)
+        texts = []
+        for number, watched in self._programs.items():
+            comments = {i: _comment(calls) for (program, i), calls in runs.items() if program == number}
+            texts.append(watched.program.text(comments))
+        return "\n\n".join(texts)
+
     def write_chrome_trace(self, path: Path | str) -> None:
         """Writes all calls as JSON for chrome://tracing and ui.perfetto.dev."""
         write_text(Path(path), json.dumps(chrome_trace(self.calls)) + "\n")
@@ -233,7 +248,13 @@ class Profile:
         watched = self._programs.get(program)
         where = watched.program.block.ops[instruction].where if watched else ""
         inputs, outputs, attrs = types
-        return Call(name, begin, end, implementation, inputs, outputs, attrs, where)
+        return Call(name, begin, end, implementation, inputs, outputs, attrs, where, program, instruction)
+
+
+def _comment(calls: list[Call]) -> str:
+    mean = sum(call.seconds for call in calls) / len(calls)
+    names = dict.fromkeys(call.implementation for call in calls if call.implementation)  # may change with the shapes
+    return "; ".join([*names, f"{mean * 1e3:.3f} ms"])
 
 
 COLUMNS = ("operator", "implementation", "calls", "ms", "share", "GFLOP/s", "GB/s")

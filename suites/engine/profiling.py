@@ -34,7 +34,7 @@ class StepProfile:
     """Records some of the steps it is put around, then reports once.
 
     Args:
-        folder: gets `profile.txt`, the whole tables, and `trace.json`.
+        folder: gets `profile.txt`, the whole tables and the programs with each line's time, and `trace.json`.
         say: shows a text to people.
         steps: how many are recorded.
         warm_up: how many are not, before; when there are no others, they are reported instead.
@@ -89,7 +89,8 @@ class StepProfile:
         memory = [str(program.memory_report()) for program in profile.programs]
         head = f"profile of {steps} steps{cold}:"
         write_text(
-            self._folder / "profile.txt", "\n\n".join([head, profile.table(details=_DETAILS_KEPT), *memory]) + "\n"
+            self._folder / "profile.txt",
+            "\n\n".join([head, profile.table(details=_DETAILS_KEPT), *memory, profile.listing()]) + "\n",
         )
         profile.write_chrome_trace(self._folder / "trace.json")
         self._say(f"{head} {profile.table(rows=_ROWS_SHOWN)}")

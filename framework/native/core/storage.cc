@@ -11,6 +11,13 @@
 #include <new>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
 namespace paddock {
 namespace {
 
@@ -98,16 +105,22 @@ Cache& cache() {
 
 }  // namespace
 
-Storage::Storage(size_t bytes) : data_(cache().take(bytes)), bytes_(bytes) {}
+// AddressSanitizer sees neither the unused end of a block nor blocks that wait for reuse unless it is told.
+Storage::Storage(size_t bytes) : data_(cache().take(bytes)), bytes_(bytes) {
+  ASAN_UNPOISON_MEMORY_REGION(data_, bytes);
+  ASAN_POISON_MEMORY_REGION(static_cast<char*>(data_) + bytes, size_class(bytes) - bytes);
+}
 
 Storage::Storage(void* data, size_t bytes, std::function<void()> release)
     : data_(data), bytes_(bytes), release_(std::move(release)) {}
 
 Storage::~Storage() {
-  if (release_)
+  if (release_) {
     release_();
-  else
+  } else {
+    ASAN_POISON_MEMORY_REGION(data_, size_class(bytes_));
     cache().give(data_, bytes_);
+  }
 }
 
 MemoryStats memory_stats() { return cache().stats(); }

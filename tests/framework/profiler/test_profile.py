@@ -123,6 +123,18 @@ def test_the_table_names_rates_and_with_details_shapes_and_lines():
     assert "[2, 16, 16, 16], [32, 3, 3, 16], -, - -> [2, 16, 16, 32]" in detailed
 
 
+def test_the_listing_is_the_program_with_what_ran_at_each_line():
+    step = framework.program(convolve)
+    with Profile() as p:
+        step(*ARGUMENTS)
+        step(*ARGUMENTS)
+    plain, listed = str(step.program_for(*ARGUMENTS).program).splitlines(), p.listing().splitlines()
+    assert [line.split("  #")[0] for line in listed] == plain
+    commented = [line.split("  # ")[1] for line in listed if "  # " in line]
+    assert len(commented) == 3 and all(text.endswith(" ms") for text in commented)
+    assert commented[1].startswith("direct")
+
+
 def test_an_empty_profile_has_a_table():
     with Profile() as p:
         pass
