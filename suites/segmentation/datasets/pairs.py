@@ -88,19 +88,10 @@ def _listed(source: Source, name: str) -> list[tuple[str, str]]:
         pairs.append((words[0], words[1]))
     if not pairs:
         raise DataError(f"{source.root}/{name}: names no images; write lines 'image label'")
-    _require_files(source, name, pairs)
+    missing = next((path for pair in pairs for path in pair if not source.exists(path)), None)
+    if missing is not None:
+        raise DataError(f"{source.root}/{name}: names {missing}, which is not there")
     return pairs
-
-
-def _require_files(source: Source, name: str, pairs: Sequence[tuple[str, str]]) -> None:
-    known: dict[str, set[str]] = {}
-    for pair in pairs:
-        for path in map(PurePosixPath, pair):
-            folder = "" if path.parent == PurePosixPath(".") else path.parent.as_posix()
-            if folder not in known:
-                known[folder] = set(source.names(folder))
-            if path.name not in known[folder]:
-                raise DataError(f"{source.root}/{name}: names {path}, which is not there")
 
 
 def _class_names(source: Source) -> list[str]:
