@@ -31,19 +31,36 @@ T row_sum(int64_t n, Term term) {
   return reduce_add((a + b) + (c + d));
 }
 
-// The largest of n values; -infinity for none.
+// The largest of n values; -infinity for none. NaNs may be passed over.
 template <class T>
 T row_max(const T* x, int64_t n) {
   constexpr int64_t step = Vec<T>::kSize;
-  T best = -std::numeric_limits<T>::infinity();
-  int64_t i = 0;
-  if (n >= step) {
-    Vec<T> a = Vec<T>::load(x);
-    for (i = step; i + step <= n; i += step) a = max(a, Vec<T>::load(x + i));
-    best = reduce_max(a);
+  if (n < step) {
+    T best = -std::numeric_limits<T>::infinity();
+    for (int64_t i = 0; i < n; ++i) best = std::max(best, x[i]);
+    return best;
   }
-  for (; i < n; ++i) best = std::max(best, x[i]);
-  return best;
+  Vec<T> a = Vec<T>::load(x);
+  for (int64_t i = step; i + step <= n; i += step) a = max(a, Vec<T>::load(x + i));
+  return reduce_max(max(a, Vec<T>::load(x + n - step)));  // the last vector may see some values twice
+}
+
+// e[i] = exp(x[i] - shift) for i < n. `e` has room for n rounded up to whole vectors: a row's last few values would
+// cost as much as a vector each, so they are computed as one, beside lanes of no meaning.
+template <class T>
+void row_exp(const T* x, int64_t n, T shift, T* e) {
+  constexpr int64_t step = Vec<T>::kSize;
+  const Vec<T> all = Vec<T>::broadcast(shift);
+  int64_t i = 0;
+  for (; i + step <= n; i += step) (Vec<T>::load(x + i) - all).store(e + i);
+  if (i < n) {
+    (Vec<T>::load_n(x + i, n - i) - all).store(e + i);
+    i += step;
+  }
+  for (int64_t k = 0; k < i; k += step) {
+#pragma GCC ivdep
+    for (int64_t j = 0; j < step; ++j) e[k + j] = math::exp(e[k + j]);
+  }
 }
 
 // Sum of exp(x - shift), by way of a small buffer so that the exponentials are computed side by side.
@@ -53,7 +70,7 @@ T row_sum_exp(const T* x, int64_t n, T shift) {
   T e[kPiece], total = 0;
   for (int64_t at = 0; at < n; at += kPiece) {
     const int64_t count = std::min(kPiece, n - at);
-    for (int64_t i = 0; i < count; ++i) e[i] = math::exp(x[at + i] - shift);
+    row_exp(x + at, count, shift, e);
     total += row_sum<T>(count, [&e](auto read) { return read(e); });
   }
   return total;

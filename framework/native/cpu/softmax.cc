@@ -20,10 +20,16 @@ void softmax_row(const T* x, int64_t n, bool log, T* y) {
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - shift) - base;
     return;
   }
+  constexpr int64_t kShort = 64;
+  T buffer[kShort], *e = n <= kShort ? buffer : y;
+  if (n <= kShort) {
+    row_exp(x, n, shift, buffer);
+  } else {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - shift);
-  const T scale = 1 / row_sum<T>(n, [y](auto at) { return at(y); });
-  for (int64_t i = 0; i < n; ++i) y[i] *= scale;
+    for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - shift);
+  }
+  const T scale = 1 / row_sum<T>(n, [e](auto at) { return at(e); });
+  for (int64_t i = 0; i < n; ++i) y[i] = e[i] * scale;
 }
 
 // Softmax down each of `width` <= kStrip columns of a slice; element (i, c) stands at i * stride + c.
@@ -97,8 +103,11 @@ void for_each_labelled_row(const KernelContext& c, F&& body) {
   const int64_t classes = c.in("logits").shape().back(), ignore = c.attr<int64_t>("ignore_index");
   dispatch_index(labels.dtype(), [&](auto tag) {
     const auto* label = labels.data<typename decltype(tag)::type>();
-    for (int64_t r = 0; r < labels.numel(); ++r)
-      if (label[r] != ignore && (label[r] < 0 || label[r] >= classes))
+    auto strange = [=](int64_t r) { return (label[r] != ignore) & ((label[r] < 0) | (label[r] >= classes)); };
+    int64_t wrong = 0;
+    for (int64_t r = 0; r < labels.numel(); ++r) wrong += strange(r);
+    for (int64_t r = 0; wrong && r < labels.numel(); ++r)
+      if (strange(r))
         fail(ErrorKind::kAttribute, c.op().name, ": labels holds ", label[r], " in row ", r, " but logits has ",
              classes, " classes; a label lies in [0, ", classes - 1, "] or is ignore_index ", ignore);
     parallel_for(labels.numel(), row_grain(4 * classes), [&](int64_t begin, int64_t end) {
