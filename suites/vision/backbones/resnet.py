@@ -119,18 +119,15 @@ class _Block(nn.Layer):
         super().__init__()
         width, out = plan.width, plan.out_channels
         if plan.bottleneck:
+            last = nn.ConvBNAct(width, out, 1, act="none")
             self.body = nn.Sequential(
-                nn.ConvBNAct(in_channels, width, 1),
-                nn.ConvBNAct(width, width, 3, stride, dilation=dilation),
-                nn.ConvBNAct(width, out, 1, act="none"),
+                nn.ConvBNAct(in_channels, width, 1), nn.ConvBNAct(width, width, 3, stride, dilation=dilation), last
             )
         else:
-            self.body = nn.Sequential(
-                nn.ConvBNAct(in_channels, width, 3, stride, dilation=dilation),
-                nn.ConvBNAct(width, out, 3, dilation=dilation, act="none"),
-            )
+            last = nn.ConvBNAct(width, out, 3, dilation=dilation, act="none")
+            self.body = nn.Sequential(nn.ConvBNAct(in_channels, width, 3, stride, dilation=dilation), last)
         if plan.zero_init:
-            self.body[len(self.body) - 1].norm.add_parameter("scale", (out,), init.Constant(0.0))
+            last.norm.add_parameter("scale", (out,), init.Constant(0.0))
         self.short: nn.Layer | None = None
         self.pool: nn.Layer | None = None
         if stride > 1 or in_channels != out:
@@ -162,13 +159,13 @@ def _stem(width: int, variant: Variant) -> nn.Sequential:
 
 
 def _check(depth: int, variant: str, width: int, output_stride: int, freeze_at: int) -> None:
-    allowed = {
-        "depth": (depth, list(_PLANS)),
-        "variant": (variant, ["b", "c", "d"]),
-        "output_stride": (output_stride, [8, 16, 32]),
-        "freeze_at": (freeze_at, list(range(6))),
-    }
-    for name, (value, values) in allowed.items():
+    allowed: list[tuple[str, object, list[object]]] = [
+        ("depth", depth, [*_PLANS]),
+        ("variant", variant, ["b", "c", "d"]),
+        ("output_stride", output_stride, [8, 16, 32]),
+        ("freeze_at", freeze_at, [*range(6)]),
+    ]
+    for name, value, values in allowed:
         if value not in values:
             raise AttributeValueError(f"ResNet: {name} is {value!r}; it must be one of {values}")
     if width < 2 or width % 2:
