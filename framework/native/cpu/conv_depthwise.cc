@@ -6,6 +6,7 @@
 #include "core/storage.h"
 #include "cpu/conv_grid.h"
 #include "cpu/gemm_tile.h"
+#include "cpu/stream.h"
 
 namespace paddock::cpu {
 namespace {
@@ -67,6 +68,7 @@ class DepthwiseRows {
         weights_(weights),
         target_(target),
         epilogue_(epilogue),
+        stream_(worth_streaming(target, grid.target_c * static_cast<int64_t>(sizeof(T)), grid.pixels())),
         segments_(segments(grid)),
         taps_(grid.taps.size()) {}
 
@@ -129,20 +131,46 @@ class DepthwiseRows {
           sum[p][v] = fma(weight[v], load<kWhole>(x + p * step + v * V::kSize, lanes), sum[p][v]);
     }
     T* y = line_ + j * grid_.out_step_w * grid_.target_c + c;
+    if (!epilogue_.empty()) finish_all<kCount, kVecs, kWhole>(sum, c, y, lanes);
 #pragma GCC unroll 8
     for (int p = 0; p < kCount; ++p)
 #pragma GCC unroll 4
-      for (int v = 0; v < kVecs; ++v)
-        store<kWhole>(sum[p][v], c + v * V::kSize, y + p * grid_.out_step_w * grid_.target_c + v * V::kSize, lanes);
+      for (int v = 0; v < kVecs; ++v) {
+        T* to = y + p * grid_.out_step_w * grid_.target_c + v * V::kSize;
+        if (!kWhole)
+          sum[p][v].store_n(to, lanes);
+        else if (stream_)
+          stream(sum[p][v], to);
+        else
+          sum[p][v].store(to);
+      }
   }
 
-  template <bool kWhole>
-  PADDOCK_INLINE void store(V sum, int64_t c, T* y, int64_t lanes) const {
-    if (!epilogue_.empty()) sum = finish(sum, epilogue_, c, y - target_, lanes);
-    if (kWhole)
-      sum.store(y);
-    else
-      sum.store_n(y, lanes);
+  // Adds bias and residual and applies the activation; `y` is where the first of the sums goes.
+  template <int kCount, int kVecs, bool kWhole>
+  PADDOCK_INLINE void finish_all(V (&sum)[kCount][kVecs], int64_t c, const T* y, int64_t lanes) const {
+    if (epilogue_.bias) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVecs; ++v) {
+        const V bias = load<kWhole>(epilogue_.bias + c + v * V::kSize, lanes);
+#pragma GCC unroll 8
+        for (int p = 0; p < kCount; ++p) sum[p][v] += bias;
+      }
+    }
+    if (epilogue_.residual) {
+      const T* r = epilogue_.residual + (y - target_);
+#pragma GCC unroll 8
+      for (int p = 0; p < kCount; ++p)
+#pragma GCC unroll 4
+        for (int v = 0; v < kVecs; ++v)
+          sum[p][v] += load<kWhole>(r + p * grid_.out_step_w * grid_.target_c + v * V::kSize, lanes);
+    }
+    with_activation(epilogue_, [&](auto activation) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+      for (int p = 0; p < kCount; ++p)
+#pragma GCC unroll 4
+        for (int v = 0; v < kVecs; ++v) sum[p][v] = activation(sum[p][v]);
+    });
   }
 
   const Grid& grid_;
@@ -150,6 +178,7 @@ class DepthwiseRows {
   const T* weights_;
   T* target_;
   const Epilogue<T>& epilogue_;
+  const bool stream_;
   const std::vector<Segment> segments_;
   std::vector<RowTap<T>> taps_;  // count_ of them
   int count_ = 0;
@@ -171,6 +200,7 @@ void convolve_depthwise(const std::vector<Grid>& grids, const T* source, const T
     for (int64_t i = begin; i < end; ++i)
       for (size_t p = 0; p < parts.size(); ++p)
         if (i % rows < grids[p].rows) parts[p].run(i / rows, i % rows);
+    finish_streaming();
   });
 }
 

@@ -6,6 +6,7 @@
 #include "cpu/conv_grid.h"
 #include "cpu/gemm_driver.h"
 #include "cpu/gemm_pack.h"
+#include "cpu/stream.h"
 
 namespace paddock::cpu {
 
@@ -167,6 +168,7 @@ void convolve(const Grid& grid, const T* source, int64_t length, T* target, int6
   };
   RowsProduct<T> p{grid.pixels(), N, taps, length * width, packed, rows_at};
   if (width > 1) p.scratch_per_row = taps * width * length;
+  p.stream = worth_streaming(target, grid.target_c * static_cast<int64_t>(sizeof(T)), grid.pixels());
   p.epilogue = epilogue;
   p.residual_shift = residual_shift;
   multiply_rows(p);

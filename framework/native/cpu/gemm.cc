@@ -7,6 +7,7 @@
 #include "core/storage.h"
 #include "cpu/gemm_driver.h"
 #include "cpu/gemm_pack.h"
+#include "cpu/stream.h"
 
 namespace paddock::cpu {
 namespace {
@@ -42,6 +43,7 @@ void by_rows(const Product<T>& g, int64_t n0, int64_t N) {
     }
   };
   RowsProduct<T> p{g.M, N, 1, g.K, static_cast<const T*>(packed->data()), rows_at};
+  p.stream = worth_streaming(g.C + n0, g.ldc * static_cast<int64_t>(sizeof(T)), g.M);
   p.alpha = g.alpha;
   p.beta = g.beta;
   p.epilogue = g.epilogue;

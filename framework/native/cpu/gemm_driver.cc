@@ -7,6 +7,7 @@
 #include "core/storage.h"
 #include "cpu/gemm_pack.h"
 #include "cpu/gemm_tile.h"
+#include "cpu/stream.h"
 
 namespace paddock::cpu {
 namespace {
@@ -79,17 +80,11 @@ template <class T>
 PADDOCK_INLINE void fetch_next(const Tile<T>& tile, const T* const* a, T* const* c, int64_t rows) {
   const int64_t line = 64 / static_cast<int64_t>(sizeof(T));
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < tile.columns; j += line) __builtin_prefetch(c[i] + tile.column + j, 1);
+    if (!tile.stream)
+      for (int64_t j = 0; j < tile.columns; j += line) __builtin_prefetch(c[i] + tile.column + j, 1);
     if (a)
       for (int64_t k = 0; k < tile.length; k += line) __builtin_prefetch(a[i] + tile.a_offset + k);
   }
-}
-
-// Elements [begin, end) of a block that a later panel reads, into the second-level cache.
-template <class T>
-PADDOCK_INLINE void fetch_block(const T* block, int64_t begin, int64_t end) {
-  const int64_t line = 64 / static_cast<int64_t>(sizeof(T));
-  for (int64_t i = begin / line * line; i < end; i += line) __builtin_prefetch(block + i, 0, 2);
 }
 
 // One band of rows against one group of panels.
@@ -104,6 +99,8 @@ class RowsTask {
         values_(std::max<int64_t>(1, p.scratch_per_row * rows) * static_cast<int64_t>(sizeof(T))) {
     p.rows_at(begin, rows, a(), c(), values_.template as<T>());
     tile_.residual_shift = p.residual_shift;
+    tile_.stream = p.stream && blocks.size() == 1 && p.beta == T(0);
+    tile_.fetch_stride = kLine;
   }
 
   // Panels in stretches whose part of C stays in the second-level cache from one block of the sum to the next.
@@ -148,7 +145,8 @@ class RowsTask {
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = i * rows_ / count, end = (i + 1) * rows_ / count;
       if (i + 1 < count) fetch_next(tile_, new_rows ? a + end : nullptr, c() + end, (i + 2) * rows_ / count - end);
-      if (next_) fetch_block(next_, i * block / count, (i + 1) * block / count);
+      // Its share of the panel's block that comes next; a tile with more steps than that goes on into the next share.
+      tile_.fetch = next_ ? next_ + i * block / count / kLine * kLine : nullptr;
       tile_.a_rows = a + begin;
       tile_.c = c() + begin;
       tile_kernel_by_rows<T>(end - begin, vecs)(tile_);
@@ -164,6 +162,7 @@ class RowsTask {
   T** c() const { return pointers_.template as<T*>(); }
   const T** a() const { return pointers_.template as<const T*>() + rows_; }
 
+  static constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
   const RowsProduct<T>& p_;
   const std::vector<DepthBlock>& blocks_;
   const int64_t rows_;
@@ -189,6 +188,7 @@ void multiply_rows(const RowsProduct<T>& p) {
       const int64_t rows = std::min(p.M, (band + 1) * tiles / grid.bands * tile) - row;
       RowsTask<T>(p, blocks, row, rows).run(group * panels / grid.groups, (group + 1) * panels / grid.groups);
     }
+    if (p.stream) finish_streaming();
   });
 }
 

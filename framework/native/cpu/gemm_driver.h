@@ -20,6 +20,7 @@ struct RowsProduct {
   T alpha = T(1), beta = T(0);
   Epilogue<T> epilogue{};
   int64_t residual_shift = 0;  // from an element of C to its residual
+  bool stream = false;         // C may be written past the caches: its rows are aligned, and it is larger than they are
 };
 
 template <class T>

@@ -3,6 +3,8 @@
 
 #include <array>
 
+#include "cpu/stream.h"
+
 namespace paddock::cpu {
 namespace {
 
@@ -40,7 +42,9 @@ class Outcome {
 #pragma GCC unroll 4
       for (int j = 0; j < kVecs; ++j) {
         T* c = t.c[i] + t.column + j * V::kSize;
-        if (kWhole || j + 1 < kVecs)
+        if (kWhole && t.stream)
+          stream(sum[i][j], c);
+        else if (kWhole || j + 1 < kVecs)
           sum[i][j].store(c);
         else
           sum[i][j].store_n(c, lanes);
@@ -126,11 +130,17 @@ void by_rows(const Tile<T>& t) {
   clear(sum);
   const T* b = t.b;
   const int64_t b_stride = t.b_stride, length = t.length;
+  // Without a wish it asks for what is there: the address 0 would cost a walk through the page tables each time.
+  const T* fetch = t.fetch ? t.fetch : t.b;
+  const int64_t fetch_stride = t.fetch ? t.fetch_stride : 0;
   for (int64_t tap = 0; tap < t.taps; ++tap) {
     const T* a[kRows];
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) a[i] = t.a_rows[tap * t.a_stride + i] + t.a_offset;
-    for (int64_t k = 0; k < length; ++k, b += b_stride) step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i][k]; });
+    for (int64_t k = 0; k < length; ++k, b += b_stride, fetch += fetch_stride) {
+      __builtin_prefetch(fetch, 0, 2);
+      step<T, kRows, kVecs>(sum, b, [&](int i) { return a[i][k]; });
+    }
   }
   Outcome<T, kRows, kVecs>::store(sum, t);
 }
@@ -141,7 +151,6 @@ void by_columns(const Tile<T>& t) {
   clear(sum);
   const T *a = t.a_columns, *b = t.b;
   const int64_t a_stride = t.a_stride, b_stride = t.b_stride;
-  // Without a wish it asks for what is there: the address 0 would cost a walk through the page tables each time.
   const T* fetch = t.fetch ? t.fetch : t.b;
   const int64_t fetch_stride = t.fetch ? t.fetch_stride : 0;
   for (int64_t k = 0; k < t.length; ++k, a += a_stride, b += b_stride, fetch += fetch_stride) {

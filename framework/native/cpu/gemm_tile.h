@@ -42,7 +42,7 @@ struct Tile {
   const T* a_columns;
   int64_t a_stride;
   int64_t taps, length;
-  // By columns: memory to have in the second-level cache soon, a cache line a step; may be null.
+  // Memory to have in the second-level cache soon, a cache line a step; may be null.
   const T* fetch;
   int64_t fetch_stride;
   const T* b;  // [taps * length] rows of a panel, b_stride elements apart
@@ -54,6 +54,7 @@ struct Tile {
   // The residual joins the first part of the sum: it may lie in C's own memory, which that part overwrites.
   bool add_residual;
   int64_t residual_shift;  // from an element of C to its residual, in elements
+  bool stream;             // write C past the caches; its vectors are aligned
 };
 
 template <class T>
