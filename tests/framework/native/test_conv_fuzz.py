@@ -24,7 +24,7 @@ def restore_settings():
 
 def random_case(seed: int) -> Case:
     rng = np.random.default_rng(seed)
-    kind = ("any", "winograd", "depthwise", "groups")[seed % 4]
+    kind = ("any", "winograd", "depthwise", "groups", "stem")[seed % 5]
     size = lambda most: int(rng.integers(1, most + 1))  # noqa: E731
     pair = lambda most: (size(most), size(most))  # noqa: E731
     C, K, groups = size(70), size(70), 1
@@ -35,7 +35,11 @@ def random_case(seed: int) -> Case:
     elif kind == "groups":
         groups = size(4)
         C, K = groups * size(12), groups * size(12)
+    elif kind == "stem":
+        C = size(4)  # few enough channels for a row of the kernel to be one tap
     R, S, stride, dilation = *pair(5), pair(3), pair(3)
+    if kind == "stem":
+        dilation = (1, int(rng.choice([1, 1, 2])))
     if kind == "winograd":
         R, S, stride, dilation = 3, 3, (1, 1), (1, 1)
     padding = tuple(int(p) for p in rng.integers(0, 4, 4))
@@ -46,7 +50,7 @@ def random_case(seed: int) -> Case:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("seed", range(48))
+@pytest.mark.parametrize("seed", range(60))
 def test_every_algorithm_and_pass_is_right_on_every_instruction_set(seed, dtype):
     case = random_case(seed)
     arrays = [a.astype(dtype) for a in case.arrays(seed)]
@@ -115,6 +119,11 @@ LARGE = {
     "long sum in slices": Case(2, 64, 60, 20, 24, 1, 1, padding=(0, 0, 0, 0)),
     "strided stem": Case(2, 64, 60, 3, 32, 7, 7, stride=(2, 2), padding=(3, 3, 3, 3)),
     "depthwise": Case(2, 40, 44, 80, 80, 3, 3, groups=80),
+    "depthwise, mostly border": Case(2, 16, 17, 80, 80, 3, 3, dilation=(12, 6), padding=(12, 12, 6, 6), groups=80),
+    "small groups": Case(2, 20, 20, 40, 48, 3, 3, groups=8),
+    "few pixels, deep": Case(1, 14, 14, 520, 96, 3, 3, stride=(2, 2)),
+    "larger than the caches": Case(1, 224, 226, 4, 64, 1, 1, padding=(0, 0, 0, 0)),
+    "depthwise, larger than the caches": Case(1, 160, 162, 128, 128, 3, 3, groups=128),
 }
 
 
