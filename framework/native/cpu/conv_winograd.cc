@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kDepth = 128;             // source channels of a panel of weights
 constexpr int64_t kBlockGroup = 64;         // target channels of a step of a block of tiles: their products stay in L2
 constexpr int64_t kChannelGroup = 32;       // and of a task that takes all tiles
+constexpr int64_t kFewTiles = 56;           // products of so few stay in L2 through the whole sum
 constexpr int64_t kMostTiles = 256;         // of such a task: more would push its products out of the cache
 constexpr int64_t kManyTiles = 200;         // from here on tasks are blocks of tiles,
 constexpr int64_t kSharedBytes = 12 << 20;  // if all transformed weights stay in the last-level cache
@@ -70,7 +71,9 @@ struct Pass {
   float* target;
   const Epilogue<float>& epilogue;
   const Prepared& prepared;
-  int64_t C = image.source_c, K = image.target_c, width = even_width(C, kDepth), blocks = ceil_div(C, width);
+  int64_t C = image.source_c, K = image.target_c;
+  bool few = image.tiles <= kFewTiles;
+  int64_t width = even_width(C, few ? kDepth / 2 : kDepth), blocks = ceil_div(C, width);
 
   void run() const {
     const int64_t weight_bytes = kPositions * static_cast<int64_t>(sizeof(float)) * padded(C) * padded(K);
@@ -120,8 +123,11 @@ struct Pass {
       }
     });
     const int64_t tile_bytes = kPositions * static_cast<int64_t>(sizeof(float)) * (padded(C) + kBlockGroup);
-    parallel_for(image.tiles, std::clamp<int64_t>(kBlockBytes / tile_bytes, 24, 48) / 12 * 12,
-                 [&](int64_t begin, int64_t end) { block_of_tiles({begin, end}, taps, panels); });
+    const int64_t most = std::clamp<int64_t>(kBlockBytes / tile_bytes, 28, 48);
+    const int64_t parts = ceil_div(ceil_div(image.tiles, most), 4) * 4;  // equal blocks, dealt out evenly
+    parallel_for(parts, 1, [&](int64_t i, int64_t) {
+      block_of_tiles({i * image.tiles / parts, (i + 1) * image.tiles / parts}, taps, panels);
+    });
   }
 
   template <class Panels>
@@ -136,7 +142,7 @@ struct Pass {
       for (int at = 0; at < kPositions; ++at)
         for (int64_t block = 0; block < blocks; ++block)
           multiply(v, block, panels(group, block), at, tiles, at / 6, at % 6, m, none);
-      BackTransform{image, m, tiles.begin, group * kBlockGroup, target, epilogue}.run();
+      BackTransform{image, m, tiles.begin, taps.first(group), target, epilogue}.run();
     }
   }
 
@@ -147,7 +153,9 @@ struct Pass {
     Scratch v_memory(v.bytes());
     v.data = v_memory.as<float>();
     transform_source(image, source, first, v);
-    const TapGroups taps(weights, C, K, kChannelGroup, prepared);
+    // Wider groups read the images less often; the data gradient would read its weights in worse order for it.
+    const bool wide = few && !weights.turned && kVecRegisters == 32 && K >= 8 * kChannelGroup;
+    const TapGroups taps(weights, C, K, wide ? 2 * kChannelGroup : kChannelGroup, prepared);
     parallel_for(taps.groups(), 1, [&](int64_t group, int64_t) { group_of_channels({first, end}, v, taps, group); });
   }
 
@@ -157,19 +165,22 @@ struct Pass {
     Scratch m_memory(m.bytes()), u_memory(WeightPanels{nullptr, width, columns}.bytes(12));
     m.data = m_memory.as<float>();
     TapGroup own(taps, group);
-    for (int pair = 0; pair < 3; ++pair)
-      for (int64_t block = 0; block < blocks; ++block) {
-        if (pair == 0) own.gather(block * width, depth(block));
-        const WeightPanels u{u_memory.as<float>(), depth(block), columns};
-        transform_weights_pair(pair, own.from(block * width), u);
-        Prefetcher next;
-        if (pair == 0 && block + 1 < blocks) {
-          next = own.prefetcher((block + 1) * width, depth(block + 1));
-          next.spread(12 * ceil_div(columns, kPanelWidth<float>) * ceil_div(v.tiles, kMaxTileRows));
-        }
-        for (int at = 0; at < 12; ++at) multiply(v, block, u, at, tiles, kRowPairs[pair][at / 6], at % 6, m, next);
+    Prefetcher next;
+    // Few tiles: a part of the sum at a time, the products staying in L2. Else two rows of positions at a time.
+    for (int64_t step = 0; step < 3 * blocks; ++step) {
+      const int pair = static_cast<int>(few ? step % 3 : step / blocks);
+      const int64_t block = few ? step / 3 : step % blocks;
+      if (pair == 0) own.gather(block * width, depth(block));
+      const WeightPanels u{u_memory.as<float>(), depth(block), columns};
+      transform_weights_pair(pair, own.from(block * width), u);
+      if (pair == 0) {
+        next = Prefetcher();
+        if (block + 1 < blocks) next = own.prefetcher((block + 1) * width, depth(block + 1));
+        next.spread((few ? 36 : 12) * ceil_div(columns, kPanelWidth<float>) * ceil_div(v.tiles, kMaxTileRows));
       }
-    BackTransform{image, m, tiles.begin, group * kChannelGroup, target, epilogue}.run();
+      for (int at = 0; at < 12; ++at) multiply(v, block, u, at, tiles, kRowPairs[pair][at / 6], at % 6, m, next);
+    }
+    BackTransform{image, m, tiles.begin, taps.first(group), target, epilogue}.run();
   }
 };
 

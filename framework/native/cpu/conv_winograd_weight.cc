@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kChunkBytes = 8 << 20;  // both transformed images of a chunk of tiles
 constexpr int64_t kDepth = 128;           // tiles that a register tile sums before it goes to memory
-constexpr int64_t kRows = 48;             // target channels of a block of dw: its sums stay in L2
+constexpr int64_t kTasks = 8;             // blocks of dw wanted, even where that makes them less efficient
 
 // A block of dw: target channels of block i of e times source channels of block j of v. Its sums are
 // [position][row][c], positions sums_stride apart.
@@ -69,6 +69,12 @@ struct Block {
   }
 };
 
+// Target channels of a block of dw, whose sums stay in L2: fewer where there would be too few blocks to share.
+int64_t block_rows(int64_t K, int64_t column_blocks) {
+  const auto tasks = [&](int64_t rows) { return ceil_div(K, rows) * column_blocks; };
+  return tasks(48) >= 4 * kTasks ? 48 : tasks(64) >= kTasks ? 64 : tasks(32) >= kTasks / 2 ? 32 : 16;
+}
+
 }  // namespace
 
 void winograd_grad_weight(const ConvGeometry& g, const float* x, const float* dy, float* dw) {
@@ -76,7 +82,7 @@ void winograd_grad_weight(const ConvGeometry& g, const float* x, const float* dy
   const int64_t tile_bytes = kPositions * static_cast<int64_t>(sizeof(float)) * (padded(g.C) + padded(g.K));
   const int64_t most = std::max<int64_t>(kDepth, kChunkBytes / tile_bytes);
   const int64_t chunks = ceil_div(image.tiles, most), size = ceil_div(image.tiles, chunks);
-  TileBlocks v{size, g.C, kPanelWidth<float>}, e{size, g.K, even_width(g.K, kRows)};
+  TileBlocks v{size, g.C, kPanelWidth<float>}, e{size, g.K, even_width(g.K, block_rows(g.K, v.blocks()))};
   Scratch v_memory(v.bytes()), e_memory(e.bytes());
   v.data = v_memory.as<float>();
   e.data = e_memory.as<float>();

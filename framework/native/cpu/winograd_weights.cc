@@ -109,7 +109,7 @@ TapGroups::TapGroups(const PassWeights& weights, int64_t C, int64_t K, int64_t w
 }
 
 void TapGroups::gather(int64_t group, int64_t c0, int64_t channels, float* taps) const {
-  (weights_.turned ? gather_turned : gather_straight)(weights_, group * width_, targets(group), c0, channels, taps);
+  (weights_.turned ? gather_turned : gather_straight)(weights_, first(group), targets(group), c0, channels, taps);
 }
 
 void TapGroups::transform(int64_t group, int64_t c0, int64_t channels, int64_t at, const WeightPanels& out) const {
@@ -132,7 +132,7 @@ void TapGroup::gather(int64_t c0, int64_t channels) {
 
 Prefetcher TapGroup::prefetcher(int64_t c0, int64_t channels) const {
   const PassWeights& p = all_.weights_;
-  const int64_t k0 = group_ * all_.width_, targets = all_.targets(group_);
+  const int64_t k0 = all_.first(group_), targets = all_.targets(group_);
   if (all_.kept_) return {from(c0), step_, channels, step_};
   if (p.turned) return {p.w + c0 * 9 * p.C + k0, p.C, 9 * channels, targets};
   return {p.w + k0 * 9 * p.C + c0, p.C, 9 * targets, channels};

@@ -38,9 +38,9 @@ class TapGroups {
   TapGroups(const PassWeights& weights, int64_t C, int64_t K, int64_t width, const Prepared& prepared);
 
   int64_t groups() const { return ceil_div(K_, width_); }
-  int64_t targets(int64_t group) const { return std::min(width_, K_ - group * width_); }
+  int64_t first(int64_t group) const { return group * width_; }
+  int64_t targets(int64_t group) const { return std::min(width_, K_ - first(group)); }
   int64_t columns(int64_t group) const { return padded(targets(group)); }  // targets, as stored
-  int64_t source_channels() const { return C_; }
 
   // Transforms source channels [c0, c0 + channels) of a group to all positions of `out`, from its channel `at` on.
   void transform(int64_t group, int64_t c0, int64_t channels, int64_t at, const WeightPanels& out) const;
