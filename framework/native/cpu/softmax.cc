@@ -1,6 +1,7 @@
 // Kernels of softmax and its losses. Every row is shifted by its maximum before exponentials are taken.
 #include <cmath>
 
+#include "cpu/row_block.h"
 #include "cpu/rows.h"
 
 namespace paddock::cpu {
@@ -96,9 +97,11 @@ struct RowNorm {
   RowNorm(const T* x, int64_t n) : shift(row_max(x, n)), log_sum(math::log(row_sum_exp(x, n, shift))) {}
 };
 
-// Rows of logits with their class numbers; calls body(row, class or -1 for an ignored row) in parallel.
-template <class F>
-void for_each_labelled_row(const KernelContext& c, F&& body) {
+// Rows of logits with their class numbers, in parallel. Calls block(first row, classes) for blocks of RowBlock's rows
+// where they fit, row(row, class) for the others; the class is -1 for an ignored row.
+template <class T, class Block, class Row>
+void for_labelled_rows(const KernelContext& c, Block&& block, Row&& row) {
+  constexpr int64_t rows = RowBlock<T>::kRows;
   const Tensor& labels = c.in("labels");
   const int64_t classes = c.in("logits").shape().back(), ignore = c.attr<int64_t>("ignore_index");
   dispatch_index(labels.dtype(), [&](auto tag) {
@@ -110,8 +113,16 @@ void for_each_labelled_row(const KernelContext& c, F&& body) {
       if (strange(r))
         fail(ErrorKind::kAttribute, c.op().name, ": labels holds ", label[r], " in row ", r, " but logits has ",
              classes, " classes; a label lies in [0, ", classes - 1, "] or is ignore_index ", ignore);
+    const bool blocks = classes > 0 && classes <= RowBlock<T>::kLongest;
     parallel_for(labels.numel(), row_grain(4 * classes), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) body(r, label[r] == ignore ? int64_t{-1} : int64_t{label[r]});
+      auto known = [&](int64_t r) { return label[r] == ignore ? int64_t{-1} : int64_t{label[r]}; };
+      int64_t r = begin;
+      for (; blocks && r + rows <= end; r += rows) {
+        int64_t chosen[rows];
+        for (int64_t i = 0; i < rows; ++i) chosen[i] = known(r + i);
+        block(r, chosen);
+      }
+      for (; r < end; ++r) row(r, known(r));
     });
   });
 }
@@ -122,17 +133,27 @@ PADDOCK_CPU_KERNEL(cross_entropy) {
     const int64_t classes = c.in("logits").shape().back();
     const T *logits = c.in("logits").data<T>(), smoothing = static_cast<T>(c.attr<double>("label_smoothing"));
     T* loss = c.out(0).data<T>();
-    for_each_labelled_row(c, [&](int64_t r, int64_t label) {
-      loss[r] = 0;
-      if (label < 0) return;
+    // log_sum: of the exponentials beyond the maximum, `shift`.
+    auto write = [&](int64_t r, int64_t label, T shift, T log_sum) {
       const T* x = logits + r * classes;
-      const RowNorm<T> norm(x, classes);
-      loss[r] = norm.log_sum - (x[label] - norm.shift);
-      if (smoothing > 0) {
-        const Vec<T> shift = Vec<T>::broadcast(norm.shift);
-        const T mean = row_sum<T>(classes, [&](auto at) { return at(x) - shift; }) / static_cast<T>(classes);
-        loss[r] = (1 - smoothing) * loss[r] + smoothing * (norm.log_sum - mean);
+      loss[r] = label < 0 ? T{0} : log_sum - (x[label] - shift);
+      if (smoothing > 0 && label >= 0) {
+        const Vec<T> all = Vec<T>::broadcast(shift);
+        const T mean = row_sum<T>(classes, [&](auto at) { return at(x) - all; }) / static_cast<T>(classes);
+        loss[r] = (1 - smoothing) * loss[r] + smoothing * (log_sum - mean);
       }
+    };
+    auto block = [&](int64_t first, const int64_t* labels) {
+      constexpr int64_t rows = RowBlock<T>::kRows;
+      T shift[rows], log_sum[rows];
+      RowBlock<T>(logits + first * classes, classes).exponentiate(shift, log_sum);
+#pragma GCC ivdep
+      for (int64_t i = 0; i < rows; ++i) log_sum[i] = math::log(log_sum[i]);
+      for (int64_t i = 0; i < rows; ++i) write(first + i, labels[i], shift[i], log_sum[i]);
+    };
+    for_labelled_rows<T>(c, block, [&](int64_t r, int64_t label) {
+      const RowNorm<T> norm(logits + r * classes, classes);
+      write(r, label, norm.shift, norm.log_sum);
     });
   });
 }
@@ -145,16 +166,32 @@ PADDOCK_CPU_KERNEL(cross_entropy_grad) {
     const T smoothing = static_cast<T>(c.attr<double>("label_smoothing"));
     const T everywhere = smoothing / static_cast<T>(std::max<int64_t>(1, classes));
     T* dlogits = c.out(0).data<T>();
-    for_each_labelled_row(c, [&](int64_t r, int64_t label) {
+    // dlogits[label] from the label's probability; an ignored row is 0 whatever its logits are.
+    auto correct = [&](int64_t r, int64_t label, T probability) {
       T* dx = dlogits + r * classes;
-      if (label < 0) {
+      if (label < 0)
         std::fill(dx, dx + classes, T{0});
-        return;
-      }
+      else
+        dx[label] = dloss[r] * ((probability - (1 - smoothing)) - everywhere);
+    };
+    auto block = [&](int64_t first, const int64_t* labels) {
+      constexpr int64_t rows = RowBlock<T>::kRows;
+      T shift[rows], share[rows], probability[rows];
+      RowBlock<T> x(logits + first * classes, classes);
+      x.exponentiate(shift, share);
+      for (int64_t i = 0; i < rows; ++i) share[i] = 1 / share[i];
+      x.scale(share, T{0});
+      for (int64_t i = 0; i < rows; ++i) probability[i] = x(i, std::max<int64_t>(0, labels[i]));
+      x.scale(dloss + first, everywhere);
+      x.write(dlogits + first * classes);
+      for (int64_t i = 0; i < rows; ++i) correct(first + i, labels[i], probability[i]);
+    };
+    for_labelled_rows<T>(c, block, [&](int64_t r, int64_t label) {
+      T* dx = dlogits + r * classes;
       softmax_row(logits + r * classes, classes, /*log=*/false, dx);
-      dx[label] -= 1 - smoothing;
-      const T weight = dloss[r];
-      for (int64_t k = 0; k < classes; ++k) dx[k] = weight * (dx[k] - everywhere);
+      const T probability = label < 0 ? T{0} : dx[label];
+      for (int64_t k = 0; k < classes; ++k) dx[k] = dloss[r] * (dx[k] - everywhere);
+      correct(r, label, probability);
     });
   });
 }

@@ -88,7 +88,20 @@ def _label_errors(*before):
 def _labelled_samples(*before):
     wide = normal(3, 2, 1100, scale=3.0)
     wide_labels = integers(0, 1100, 3, 2)
+    # Rows enough for blocks of the widest vectors and some beside them; 64 classes fit a block, 65 do not.
+    blocks = [
+        Sample(
+            [
+                *(normal(*b, 37) for b in before),
+                normal(37, k, scale=4.0),
+                np.where(np.arange(37) % 5, integers(0, k, 37), 7),
+            ],
+            {"ignore_index": 7, "label_smoothing": 0.1 * (k == 19)},
+        )
+        for k in (11, 19, 64, 65)
+    ]
     return [
+        *blocks,
         Sample([*(normal(*b, 6) for b in before), normal(6, 5), LABELS]),
         Sample([*(normal(*b, 6) for b in before), normal(6, 5), SOME_IGNORED], {"label_smoothing": 0.1}),
         Sample([*(normal(*b, 6) for b in before), normal(6, 5), LABELS.astype(np.int32)], {"ignore_index": 2}),
