@@ -60,7 +60,11 @@ TaskGrid task_grid(int64_t M, int64_t panels, int64_t work) {
   const auto bands = [&](int64_t rows) { return ceil_div(M, rows); };
   const int64_t most = std::clamp<int64_t>(work / kTaskOperations, 1, kTasksWanted);
   int64_t rows = kBandRows;
-  const auto groups = [&] { return std::min(panels, ceil_div(most, bands(rows))); };
+  // Groups of equal size: as many as there would be, no more.
+  const auto groups = [&] {
+    const int64_t wanted = std::min(panels, ceil_div(most, bands(rows)));
+    return ceil_div(panels, ceil_div(panels, wanted));
+  };
   while (rows > 12 && bands(rows) * groups() < most) rows /= 2;
   return {bands(rows), groups()};
 }
@@ -105,6 +109,8 @@ class RowsTask {
 
   // Panels in stretches whose part of C stays in the second-level cache from one block of the sum to the next.
   void run(int64_t begin, int64_t end) {
+    begin_ = begin;
+    end_ = end;
     const int64_t most =
         blocks_.size() == 1
             ? end - begin
@@ -126,7 +132,7 @@ class RowsTask {
       for (int64_t panel = begin; panel < end; ++panel) {
         const bool last = panel + 1 == end;
         if (last && i + 1 == blocks_.size())
-          next_ = nullptr;
+          next_ = after(end);
         else
           next_ = b_at(last ? blocks_[i + 1] : block, last ? begin : panel + 1);
         tile_.column = panel * kPanelWidth<T>;
@@ -136,6 +142,13 @@ class RowsTask {
         tiles(a() + block.tap * rows_, p_.taps == 1 && panel == begin);
       }
     }
+  }
+
+  // The first block after a stretch that ends before panel `end`. After the task's last, a guess at the task that this
+  // thread takes next: the one after the next.
+  const T* after(int64_t end) const {
+    const int64_t panel = end < end_ ? end : end + (end_ - begin_);
+    return panel < panels_ ? b_at(blocks_[0], panel) : nullptr;
   }
 
   // The tiles of one panel; rows are dealt out evenly so that no tile is left with a row or two.
@@ -167,7 +180,9 @@ class RowsTask {
   const std::vector<DepthBlock>& blocks_;
   const int64_t rows_;
   const Scratch pointers_, values_;
-  const T* next_ = nullptr;  // the block of B after the one at hand
+  const int64_t panels_ = ceil_div(p_.N, kPanelWidth<T>);
+  int64_t begin_ = 0, end_ = 0;  // of the task's panels
+  const T* next_ = nullptr;      // the block of B after the one at hand
   Tile<T> tile_{};
 };
 
