@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.errors import ShapeError
 from framework.ops.dispatch import call_by_name
+from framework.ops.tape import parse_tape
 from framework.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -143,3 +144,20 @@ def batch_norm_residual_grad(
     """The gradient through the activation, which the residual gets, then batch_norm_grad of it."""
     dz = _before_activation(dy, y, activation, slope)
     return (*call_by_name("batch_norm_grad", [dz, x, scale, mean, var, dmean, dvar], eps=eps), dz)
+
+
+def chain(like: Tensor | None, *xs: Tensor, tape: str) -> Tensor:
+    """The statements of a tape, one operator after another.
+
+    Args:
+        like: gives the shape where the tape reads `like`.
+        xs: the inputs x0, x1, ... of the tape.
+        tape: the statements; see `framework.ops.tape`.
+    """
+    values: dict[str, Tensor | None] = {"like": like} | {f"x{i}": x for i, x in enumerate(xs)}
+    result: Tensor | None = None
+    for i, statement in enumerate(parse_tape(tape)):
+        inputs = [values[name] for name in statement.arguments]
+        result = values[f"t{i}"] = call_by_name(statement.operator, inputs, **statement.attrs)
+    assert result is not None
+    return result

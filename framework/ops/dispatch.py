@@ -31,6 +31,7 @@ class OpInfo:
         "family",
         "in_place",
         "inputs",
+        "is_elementwise",
         "is_view",
         "many_outputs",
         "name",
@@ -50,6 +51,7 @@ class OpInfo:
         self.in_place: list[tuple[int, int]] = native.in_place
         self.is_view: bool = native.is_view
         self.composition: str = native.composition  # a function of framework.ops.compositions, "" for none
+        self.is_elementwise: bool = native.is_elementwise
         self.retention: tape.Retention | None = None  # filled by the tape at first use
         self.many_outputs = len(self.outputs) > 1 or bool(self.outputs and self.outputs[0]["variadic"])
 
@@ -127,9 +129,11 @@ def call_by_name(name: str, inputs: Sequence[Any], **attrs: Any) -> Any:
 
 def make_function(info: OpInfo) -> Callable[..., Any]:
     """The public function of an operator: inputs, then attributes, with the registry's defaults and documentation."""
-    parameters, arguments = [], []
+    parameters: list[str] = []
+    arguments: list[str] = []
     for arg in info.inputs:
-        parameters.append(arg["name"] + ("=None" if arg["optional"] else ""))
+        none_given = "=()" if arg["variadic"] and any("=" in p for p in parameters) else ""
+        parameters.append(arg["name"] + ("=None" if arg["optional"] else none_given))
         arguments.append(("*" if arg["variadic"] else "") + arg["name"])
     values = {}
     # A required attribute after an optional input can only be given by name.

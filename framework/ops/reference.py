@@ -63,12 +63,17 @@ def _entry(info: OpInfo) -> list[str]:
     facts = [f"No gradient: {why}." if why else "Differentiable."]
     if info.is_view:
         facts.append("Shares its input's memory.")
-    for i, o in info.in_place:
-        facts.append(f"`{info.outputs[o]['name']}` may take the memory of `{info.inputs[i]['name']}`.")
+    pairs = dict.fromkeys((_name(info.inputs, i), _name(info.outputs, o)) for i, o in info.in_place)
+    facts += [f"`{out}` may take the memory of `{source}`." for source, out in pairs]
     only_shape = [f"`{a['name']}`" for a in info.inputs if a["shape_only"]]
     if only_shape:
         facts.append(f"{', '.join(only_shape)} is read for its shape only.")
     return [*lines, " ".join(facts), ""]
+
+
+def _name(args: list[dict[str, Any]], i: int) -> str:
+    """The name of argument `i`, of which the last may stand for several."""
+    return str(args[min(i, len(args) - 1)]["name"])
 
 
 def _signature_text(info: OpInfo) -> str:

@@ -36,13 +36,9 @@ def clip_by_global_norm(params: Iterable[Tensor], max_norm: float) -> Tensor | N
     _positive("clip_by_norm", max_norm)
     with no_grad():
         held = [p for p in params if p.grad is not None]
-        squares = [ops.sum(ops.square(p.grad)) for p in held if p.grad is not None]
-        if not squares:
+        if not held:
             return None
-        total = squares[0]
-        for square in squares[1:]:
-            total = total + square
-        norm = ops.sqrt(total)
+        norm = ops.sqrt(ops.sum_of_squares([p.grad for p in held if p.grad is not None]))
         factor = ops.minimum(max_norm / (norm + _TINY), 1.0)
         for p in held:
             assert p.grad is not None

@@ -1,5 +1,6 @@
 """Gradient rules, one line an operator, one file a family (as in framework/native/ops/)."""
 
+from framework.autograd.rules import chain as chain
 from framework.autograd.rules import conv as conv
 from framework.autograd.rules import detection as detection
 from framework.autograd.rules import elementwise as elementwise

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from framework.errors import AttributeValueError
 from framework.graph.ir import Program
 from framework.graph.passes.batch_norm import fuse_batch_norm, fuse_batch_norm_grad
+from framework.graph.passes.chain import fuse_chains
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
 from framework.graph.passes.fusion import fold_batch_norm, freeze_states, fuse_activation, fuse_bias, fuse_residual
 from framework.graph.passes.layout import sink_transposes
+from framework.graph.passes.optimizer import fold_gradient_scale, group_optimizer_steps
 from framework.graph.passes.recompute import recompute_activations
 from framework.graph.passes.report import Explanation, Pass
 from framework.graph.passes.schedule import update_early
@@ -32,8 +34,11 @@ PASSES: dict[str, Pass] = {
         fuse_bias,
         fuse_residual,
         fuse_activation,
+        fold_gradient_scale,
         update_early,
         recompute_activations,
+        group_optimizer_steps,
+        fuse_chains,
     )
 }
 
@@ -45,8 +50,11 @@ TRAINING_PASSES: tuple[str, ...] = (
     "fuse_batch_norm_grad",
     "fuse_batch_norm",
     "fuse_activation",
+    "fold_gradient_scale",
     "update_early",
     "recompute_activations",
+    "group_optimizer_steps",
+    "fuse_chains",
 )
 
 # For a model that only runs forward: weights become constants, so that what depends on them alone is computed now.
@@ -60,6 +68,7 @@ INFERENCE_PASSES: tuple[str, ...] = (
     "fuse_bias",
     "fuse_residual",
     "fuse_activation",
+    "fuse_chains",
 )
 
 

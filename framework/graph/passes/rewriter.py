@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import name_of, place_of
@@ -15,7 +15,7 @@ class Readers:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._users = program.users()
-        self._kept = program.kept()
+        self.kept = program.kept()
 
     def of(self, value: Value) -> list[Operation]:
         """The operations that read a value, in program order."""
@@ -24,16 +24,16 @@ class Readers:
     def only(self, value: Value) -> Operation | None:
         """The only reader of a value that does not leave the Program."""
         users = self.of(value)
-        return users[0] if len(users) == 1 and value not in self._kept else None
+        return users[0] if len(users) == 1 and value not in self.kept else None
 
-    def why_not_only(self, value: Value, reader: Operation) -> str:
-        """Why `reader` is not the only one that needs `value`: names another reader, result or update."""
-        others = [op for op in self.of(value) if op is not reader]
+    def why_not_only(self, value: Value, reader: Operation, group: Collection[Operation] = ()) -> str:
+        """Why `reader` (or `group`) is not alone in needing `value`: names another reader, result or update."""
+        others = [op for op in self.of(value) if op not in (group or (reader,))]
         if others:
             return f"{value} is also read by {name_of(others[0])}{place_of(others[0])}"
         if value in self._program.results:
             return f"{value} is a result of the program"
-        if value in self._kept:
+        if value in self.kept:
             return f"{value} is the new value of a state"
         return f"{value} is read twice by {name_of(reader)}"
 

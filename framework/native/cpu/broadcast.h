@@ -82,20 +82,6 @@ void run_plan(const BroadcastPlan<kOperands>& plan, const Inner& inner) {
   parallel_for(plan.numel, kGrain, [&](int64_t begin, int64_t end) { run_range(plan, begin, end, inner); });
 }
 
-// y[i] = f(x[i]); y may be x.
-template <class T, class R, class F>
-void map(const Tensor& x, const Tensor& y, F f) {
-  const T* from = x.data<T>();
-  R* to = y.data<R>();
-  parallel_for(y.numel(), kGrain, [=](int64_t begin, int64_t end) {
-    // A copy: what f holds, such as a slope, is then a register and not a load behind a condition, which would keep
-    // the loop from being vectorised.
-    const F local = f;
-#pragma GCC ivdep
-    for (int64_t i = begin; i < end; ++i) to[i] = local(from[i]);
-  });
-}
-
 // y = f(a, b) over n elements; a step of 0 repeats the operand. y may be a or b.
 template <class T, class R, class F>
 void map_run(const T* a, const T* b, R* y, int64_t n, bool step_a, bool step_b, F f) {
@@ -120,14 +106,5 @@ using BinaryRun = void (*)(const void* a, const void* b, void* y, int64_t n, boo
 // Runs `run` over y with a and b broadcast; sizes in bytes of their elements.
 void broadcast_binary(const Tensor& a, const Tensor& b, const Tensor& y, int64_t in_size, int64_t out_size,
                       BinaryRun run);
-
-template <class T, class R, class F>
-void map_binary(const Tensor& a, const Tensor& b, const Tensor& y) {
-  broadcast_binary(a, b, y, sizeof(T), sizeof(R),
-                   [](const void* pa, const void* pb, void* py, int64_t n, bool step_a, bool step_b) {
-                     map_run(static_cast<const T*>(pa), static_cast<const T*>(pb), static_cast<R*>(py), n, step_a,
-                             step_b, [](T u, T v) { return static_cast<R>(F::template call<T>(u, v)); });
-                   });
-}
 
 }  // namespace paddock::cpu

@@ -1,5 +1,5 @@
 // Conversion between any two of the element types.
-#include "cpu/broadcast.h"
+#include "cpu/micro_op.h"
 #include "cpu/scalar_ops.h"
 
 namespace paddock::cpu {
@@ -25,16 +25,32 @@ To convert(From x) {
   }
 }
 
-PADDOCK_CPU_KERNEL(cast) {
-  const Tensor &x = c.in(0), &y = c.out(0);
-  dispatch_all(x.dtype(), [&](auto from) {
-    dispatch_all(y.dtype(), [&](auto to) {
-      using From = typename decltype(from)::type;
-      using To = typename decltype(to)::type;
-      map<From, To>(x, y, [](From v) { return convert<To>(v); });
-    });
+template <class To, class From>
+void cast_run(const void* const* in, void* y, int64_t n, const double*) {
+  const From* from = static_cast<const From*>(in[0]);
+  To* to = static_cast<To*>(y);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
+}
+
+MicroRun loop_of(DType from, DType to) {
+  return dispatch_all(from, [&](auto a) {
+    return dispatch_all(
+        to, [&](auto b) -> MicroRun { return cast_run<typename decltype(b)::type, typename decltype(a)::type>; });
   });
 }
+
+MicroRegistrar every_pair() {
+  for (int from = 0; from < kDTypeCount; ++from)
+    for (int to = 0; to < kDTypeCount; ++to) {
+      const auto a = static_cast<DType>(from), b = static_cast<DType>(to);
+      add_micro_op({"cast", a, b, loop_of(a, b)});
+    }
+  return {};
+}
+const MicroRegistrar cast_micro = every_pair();
+
+PADDOCK_CPU_KERNEL(cast) { run_whole(c, loop_of(c.in(0).dtype(), c.out(0).dtype())); }
 
 }  // namespace
 }  // namespace paddock::cpu

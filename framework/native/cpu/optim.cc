@@ -1,91 +1,199 @@
-// Optimizer steps. Outputs may share memory with inputs element by element, hence the ivdep marks.
+// Optimizer steps, over one parameter or a group of them. Outputs may share memory with inputs element by element,
+// hence the ivdep marks.
 #include <cmath>
 
-#include "cpu/kernel.h"
+#include "cpu/rows.h"
 
 namespace paddock::cpu {
 namespace {
 
 double scalar(const Tensor& t) { return t.dtype() == DType::kF64 ? *t.data<double>() : *t.data<float>(); }
 
-// For every element i: body(i), in parallel. A body reads and writes element i of its buffers only.
-template <class F>
-void for_each(int64_t n, F&& body) {
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+double gradient_scale(const KernelContext& c) { return c.has("grad_scale") ? scalar(c.in("grad_scale")) : 1.0; }
+
+// A rule updates n elements from kInputs buffers to kOutputs.
+template <class T>
+struct Sgd {
+  static constexpr int kInputs = 2, kOutputs = 1;
+  T lr, decay, scale;
+
+  explicit Sgd(const KernelContext& c)
+      : lr(static_cast<T>(scalar(c.in("lr")))),
+        decay(c.attr<T>("weight_decay")),
+        scale(static_cast<T>(gradient_scale(c))) {}
+
+  void operator()(const T* const* in, T* const* out, int64_t n) const {
+    const T *p = in[0], *g = in[1];
+    T* param = out[0];
+    const Sgd r = *this;
 #pragma GCC ivdep
-    for (int64_t i = begin; i < end; ++i) body(i);
-  });
-}
+    for (int64_t i = 0; i < n; ++i) param[i] = p[i] - r.lr * (r.scale * g[i] + r.decay * p[i]);
+  }
+};
 
-PADDOCK_CPU_KERNEL(sgd_step) {
-  dispatch_float(c.in("param").dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T *p = c.in("param").data<T>(), *g = c.in("grad").data<T>();
-    T* out = c.out("param_out").data<T>();
-    const T lr = static_cast<T>(scalar(c.in("lr"))), decay = static_cast<T>(c.attr<double>("weight_decay"));
-    for_each(c.in("param").numel(), [=](int64_t i) { out[i] = p[i] - lr * (g[i] + decay * p[i]); });
-  });
-}
+template <class T>
+struct Momentum {
+  static constexpr int kInputs = 3, kOutputs = 2;
+  T lr, decay, scale, momentum;
+  bool nesterov;
 
-PADDOCK_CPU_KERNEL(momentum_step) {
-  dispatch_float(c.in("param").dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T *p = c.in("param").data<T>(), *g = c.in("grad").data<T>(), *v = c.in("velocity").data<T>();
-    T *param = c.out("param_out").data<T>(), *velocity = c.out("velocity_out").data<T>();
-    const T lr = static_cast<T>(scalar(c.in("lr"))), decay = static_cast<T>(c.attr<double>("weight_decay"));
-    const T momentum = static_cast<T>(c.attr<double>("momentum"));
-    const int64_t n = c.in("param").numel();
-    if (c.attr<bool>("nesterov")) {
-      for_each(n, [=](int64_t i) {
-        const T value = p[i], slope = g[i] + decay * value, next = momentum * v[i] + slope;
-        param[i] = value - lr * (slope + momentum * next);
+  explicit Momentum(const KernelContext& c)
+      : lr(static_cast<T>(scalar(c.in("lr")))),
+        decay(c.attr<T>("weight_decay")),
+        scale(static_cast<T>(gradient_scale(c))),
+        momentum(c.attr<T>("momentum")),
+        nesterov(c.attr<bool>("nesterov")) {}
+
+  void operator()(const T* const* in, T* const* out, int64_t n) const {
+    const T *p = in[0], *g = in[1], *v = in[2];
+    T *param = out[0], *velocity = out[1];
+    const Momentum r = *this;
+    if (nesterov) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) {
+        const T value = p[i], slope = r.scale * g[i] + r.decay * value, next = r.momentum * v[i] + slope;
+        param[i] = value - r.lr * (slope + r.momentum * next);
         velocity[i] = next;
-      });
+      }
     } else {
-      for_each(n, [=](int64_t i) {
-        const T value = p[i], next = momentum * v[i] + (g[i] + decay * value);
-        param[i] = value - lr * next;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) {
+        const T value = p[i], next = r.momentum * v[i] + (r.scale * g[i] + r.decay * value);
+        param[i] = value - r.lr * next;
         velocity[i] = next;
-      });
+      }
     }
-  });
-}
+  }
+};
 
-PADDOCK_CPU_KERNEL(adam_step) {
-  const int64_t step = *c.in("step").data<int64_t>();
-  if (step < 1) fail(ErrorKind::kAttribute, c.op().name, ": step is ", step, " but counts from 1");
-  const double lr = scalar(c.in("lr")), decay = c.attr<double>("weight_decay");
-  const double beta1 = c.attr<double>("beta1"), beta2 = c.attr<double>("beta2");
-  const bool decoupled = c.attr<bool>("decoupled");
-  const double t = static_cast<double>(step);
-  dispatch_float(c.in("param").dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T *p = c.in("param").data<T>(), *g = c.in("grad").data<T>();
-    const T *m = c.in("m").data<T>(), *v = c.in("v").data<T>();
-    T *param = c.out("param_out").data<T>(), *m_out = c.out("m_out").data<T>(), *v_out = c.out("v_out").data<T>();
-    const T b1 = static_cast<T>(beta1), b2 = static_cast<T>(beta2);
-    const T new1 = static_cast<T>(1 - beta1), new2 = static_cast<T>(1 - beta2);
-    const T rate = static_cast<T>(lr / (1 - std::pow(beta1, t)));
-    const T unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, t)));
-    const T eps = static_cast<T>(c.attr<double>("eps"));
-    const T l2 = static_cast<T>(decoupled ? 0.0 : decay), keep = static_cast<T>(decoupled ? 1 - lr * decay : 1.0);
-    for_each(c.in("param").numel(), [=](int64_t i) {
-      const T value = p[i], slope = g[i] + l2 * value;
-      const T mean = b1 * m[i] + new1 * slope, square = b2 * v[i] + new2 * slope * slope;
-      param[i] = keep * value - rate * mean / (std::sqrt(square) * unbias + eps);
+template <class T>
+struct Adam {
+  static constexpr int kInputs = 4, kOutputs = 3;
+  T scale, b1, b2, new1, new2, rate, unbias, eps, l2, keep;
+
+  explicit Adam(const KernelContext& c) {
+    const int64_t step = *c.in("step").data<int64_t>();
+    if (step < 1) fail(ErrorKind::kAttribute, c.op().name, ": step is ", step, " but counts from 1");
+    const double lr = scalar(c.in("lr")), decay = c.attr<double>("weight_decay"), t = static_cast<double>(step);
+    const double beta1 = c.attr<double>("beta1"), beta2 = c.attr<double>("beta2");
+    const bool decoupled = c.attr<bool>("decoupled");
+    scale = static_cast<T>(gradient_scale(c));
+    b1 = static_cast<T>(beta1);
+    b2 = static_cast<T>(beta2);
+    new1 = static_cast<T>(1 - beta1);
+    new2 = static_cast<T>(1 - beta2);
+    rate = static_cast<T>(lr / (1 - std::pow(beta1, t)));
+    unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, t)));
+    eps = c.attr<T>("eps");
+    l2 = static_cast<T>(decoupled ? 0.0 : decay);
+    keep = static_cast<T>(decoupled ? 1 - lr * decay : 1.0);
+  }
+
+  void operator()(const T* const* in, T* const* out, int64_t n) const {
+    const T *p = in[0], *g = in[1], *m = in[2], *v = in[3];
+    T *param = out[0], *m_out = out[1], *v_out = out[2];
+    const Adam r = *this;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      const T value = p[i], slope = r.scale * g[i] + r.l2 * value;
+      const T mean = r.b1 * m[i] + r.new1 * slope, square = r.b2 * v[i] + r.new2 * slope * slope;
+      param[i] = r.keep * value - r.rate * mean / (std::sqrt(square) * r.unbias + r.eps);
       m_out[i] = mean;
       v_out[i] = square;
+    }
+  }
+};
+
+template <class T>
+struct Ema {
+  static constexpr int kInputs = 2, kOutputs = 1;
+  T share;
+
+  explicit Ema(const KernelContext& c) : share(static_cast<T>(1 - scalar(c.in("decay")))) {}
+
+  void operator()(const T* const* in, T* const* out, int64_t n) const {
+    const T *average = in[0], *value = in[1], part = share;
+    T* next = out[0];
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) next[i] = average[i] + part * (value[i] - average[i]);
+  }
+};
+
+// Where each of `count` tensors begins when they stand one after another; `size(i)` elements each.
+template <class Size>
+std::vector<int64_t> starts_of(int count, Size size) {
+  std::vector<int64_t> starts(count + 1, 0);
+  for (int i = 0; i < count; ++i) starts[i + 1] = starts[i] + size(i);
+  return starts;
+}
+
+// Calls body(tensor, first element, last element) for the parts of [begin, end) of the tensors in a row.
+template <class Body>
+void for_each_part(const std::vector<int64_t>& starts, int64_t begin, int64_t end, Body body) {
+  size_t i = std::upper_bound(starts.begin(), starts.end(), begin) - starts.begin() - 1;
+  for (; begin < end; ++i) {
+    const int64_t to = std::min(end, starts[i + 1]);
+    if (begin < to) body(static_cast<int>(i), begin - starts[i], to - starts[i]);
+    begin = to;
+  }
+}
+
+// Applies a rule to `count` parameters at once; inputs from number `first` on hold kInputs tensors for each. Threads
+// share the elements of all of them, however small each is.
+template <template <class> class Rule>
+void update(const KernelContext& c, int first, int count) {
+  dispatch_float(c.in(first).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr int kIn = Rule<T>::kInputs, kOut = Rule<T>::kOutputs;
+    const Rule<T> rule(c);
+    const auto starts = starts_of(count, [&](int i) { return c.in(first + i * kIn).numel(); });
+    parallel_for(starts.back(), kGrain, [&](int64_t begin, int64_t end) {
+      for_each_part(starts, begin, end, [&](int i, int64_t from, int64_t to) {
+        const T* in[kIn];
+        T* out[kOut];
+        for (int k = 0; k < kIn; ++k) in[k] = c.in(first + i * kIn + k).template data<T>() + from;
+        for (int k = 0; k < kOut; ++k) out[k] = c.out(i * kOut + k).template data<T>() + from;
+        rule(in, out, to - from);
+      });
     });
   });
 }
 
-PADDOCK_CPU_KERNEL(ema_step) {
-  dispatch_float(c.in("average").dtype(), [&](auto tag) {
+// The number of parameters in a group whose tensors start at input `first`.
+template <template <class> class Rule>
+void update_group(const KernelContext& c, int first) {
+  update<Rule>(c, first, (c.input_count() - first) / Rule<float>::kInputs);
+}
+
+PADDOCK_CPU_KERNEL(sgd_step) { update<Sgd>(c, 0, 1); }
+PADDOCK_CPU_KERNEL(momentum_step) { update<Momentum>(c, 0, 1); }
+PADDOCK_CPU_KERNEL(adam_step) { update<Adam>(c, 0, 1); }
+PADDOCK_CPU_KERNEL(ema_step) { update<Ema>(c, 0, 1); }
+PADDOCK_CPU_KERNEL(sgd_steps) { update_group<Sgd>(c, 2); }
+PADDOCK_CPU_KERNEL(momentum_steps) { update_group<Momentum>(c, 2); }
+PADDOCK_CPU_KERNEL(adam_steps) { update_group<Adam>(c, 3); }
+PADDOCK_CPU_KERNEL(ema_steps) { update_group<Ema>(c, 1); }
+
+// Each chunk of the tensors in a row is summed in T, the chunks in double, in order.
+PADDOCK_CPU_KERNEL(sum_of_squares) {
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T *average = c.in("average").data<T>(), *value = c.in("value").data<T>();
-    T* out = c.out(0).data<T>();
-    const T share = static_cast<T>(1 - scalar(c.in("decay")));
-    for_each(c.in("average").numel(), [=](int64_t i) { out[i] = average[i] + share * (value[i] - average[i]); });
+    const auto starts = starts_of(c.input_count(), [&](int i) { return c.in(i).numel(); });
+    std::vector<double> partial((starts.back() + kGrain - 1) / kGrain);
+    parallel_for(starts.back(), kGrain, [&](int64_t begin, int64_t end) {
+      double sum = 0;
+      for_each_part(starts, begin, end, [&](int i, int64_t from, int64_t to) {
+        const T* x = c.in(i).template data<T>() + from;
+        sum += row_sum<T>(to - from, [x](auto at) {
+          const Vec<T> v = at(x);
+          return v * v;
+        });
+      });
+      partial[begin / kGrain] = sum;
+    });
+    double total = 0;
+    for (double p : partial) total += p;
+    *c.out(0).template data<T>() = static_cast<T>(total);
   });
 }
 

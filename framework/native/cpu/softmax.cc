@@ -1,6 +1,7 @@
 // Kernels of softmax and its losses. Every row is shifted by its maximum before exponentials are taken.
 #include <cmath>
 
+#include "cpu/micro_op.h"
 #include "cpu/row_block.h"
 #include "cpu/rows.h"
 
@@ -213,18 +214,22 @@ PADDOCK_CPU_KERNEL(soft_cross_entropy) {
   });
 }
 
+template <class T>
+void sigmoid_cross_entropy_run(const void* const* in, void* y, int64_t n, const double*) {
+  const T *x = static_cast<const T*>(in[0]), *t = static_cast<const T*>(in[1]);
+  T* loss = static_cast<T*>(y);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const T v = x[i], beyond = math::log1p(math::exp(-std::fabs(v)));
+    loss[i] = beyond + ((v > T{0} ? v : T{0}) - v * t[i]);
+  }
+}
+const MicroRegistrar sigmoid_cross_entropy_micro = micro_ops<kFloats>(
+    "sigmoid_cross_entropy", false, [](auto tag) { return &sigmoid_cross_entropy_run<typename decltype(tag)::type>; });
+
 PADDOCK_CPU_KERNEL(sigmoid_cross_entropy) {
   dispatch_float(c.in("logits").dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T *x = c.in("logits").data<T>(), *t = c.in("targets").data<T>();
-    T* loss = c.out(0).data<T>();
-    parallel_for(c.in("logits").numel(), kGrain / 4, [=](int64_t begin, int64_t end) {
-#pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i) {
-        const T v = x[i], beyond = math::log1p(math::exp(-std::fabs(v)));
-        loss[i] = beyond + ((v > T{0} ? v : T{0}) - v * t[i]);
-      }
-    });
+    run_whole(c, sigmoid_cross_entropy_run<typename decltype(tag)::type>, {}, kGrain / 4);
   });
 }
 

@@ -102,7 +102,8 @@ class Planner {
       if (v == kAbsent || ins.outputs[fact.output] != out || plan_.root[v] != in_root) continue;
       if (plan_.types[v].bytes() != plan_.types[out].bytes()) continue;
       int uses = 0;
-      for (int other : ins.inputs) uses += other != kAbsent && plan_.root[other] == in_root;
+      for (size_t i = 0; i < ins.inputs.size(); ++i)
+        uses += ins.inputs[i] != kAbsent && !shape_only(ins, i) && plan_.root[ins.inputs[i]] == in_root;
       if (uses == 1) return true;
     }
     return false;

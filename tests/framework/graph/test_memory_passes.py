@@ -166,4 +166,5 @@ def test_what_is_read_soon_or_depends_on_what_is_gone_is_kept():
 
 
 def test_training_uses_both():
-    assert passes.TRAINING_PASSES[-2:] == ("update_early", "recompute_activations")
+    last = [n for n in passes.TRAINING_PASSES if n in ("update_early", "recompute_activations")]
+    assert last == ["update_early", "recompute_activations"]

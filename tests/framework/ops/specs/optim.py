@@ -6,23 +6,47 @@ from framework.errors import AttributeValueError, DTypeError, ShapeError
 from tests.framework.ops.harness import Bad, Sample, normal, spec
 
 
-def _sgd(param, grad, lr, weight_decay=0.0):
-    return param - lr * (grad + weight_decay * param)
+def _sgd(param, grad, lr, scale=None, weight_decay=0.0):
+    return param - lr * (_scaled(grad, scale) + weight_decay * param)
 
 
-def _momentum(param, grad, velocity, lr, momentum=0.9, weight_decay=0.0, nesterov=False):
-    g = grad + weight_decay * param
+def _scaled(grad, scale):
+    return grad if scale is None else grad * scale
+
+
+def _momentum(param, grad, velocity, lr, scale=None, momentum=0.9, weight_decay=0.0, nesterov=False):
+    g = _scaled(grad, scale) + weight_decay * param
     v = momentum * velocity + g
     return param - lr * (g + momentum * v if nesterov else v), v
 
 
-def _adam(param, grad, m, v, lr, step, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, decoupled=False):
+def _adam(param, grad, m, v, lr, step, scale=None, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.0, decoupled=False):
+    grad = _scaled(grad, scale)
     g = grad if decoupled else grad + weight_decay * param
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g**2
     mean, square = m / (1 - beta1 ** int(step)), v / (1 - beta2 ** int(step))
     decayed = param - lr * weight_decay * param if decoupled else param
     return decayed - lr * mean / (np.sqrt(square) + eps), m, v
+
+
+def _group(one, tensors_each):
+    """The reference of a group: `one`'s results for each parameter, one after another."""
+
+    def all_of_them(scalars, tensors, **attrs):
+        results = []
+        for i in range(0, len(tensors), tensors_each):
+            out = one(*tensors[i : i + tensors_each], *scalars, **attrs)
+            results += out if isinstance(out, tuple) else (out,)
+        return tuple(results)
+
+    return all_of_them
+
+
+def _in_turn(count, *shapes):
+    """`count` tensors for a parameter of each shape; the last, a mean square where there is one, is not negative."""
+    tensors = [_tensors(count, *shape) for shape in shapes]
+    return [t if i < 3 else t**2 for group in tensors for i, t in enumerate(group)]
 
 
 LR = np.array(0.05)
@@ -46,6 +70,7 @@ spec(
         Sample([*_tensors(2, 40001), LR], {"weight_decay": 0.1}),
         Sample([*_tensors(2, 0), LR]),
         Sample([*_tensors(2), LR]),
+        Sample([*_tensors(2, 9), LR, np.array(0.25)], {"weight_decay": 0.1}),
     ],
     errors=[
         Bad([normal(2), normal(3), LR], ShapeError, r"grad has shape \[3\] but must have \[2\]"),
@@ -62,6 +87,7 @@ spec(
         Sample([*_tensors(3, 40001), LR], {"weight_decay": 0.1, "momentum": 0.5}),
         Sample([*_tensors(3, 7), LR], {"weight_decay": 0.1, "nesterov": True}),
         Sample([*_tensors(3, 0), LR]),
+        Sample([*_tensors(3, 9), LR, np.array(0.25)], {"weight_decay": 0.1}),
     ],
     errors=[
         Bad([*_tensors(3, 2), LR], AttributeValueError, r"momentum is 1 but must lie in \[0, 1\)", {"momentum": 1.0}),
@@ -79,6 +105,7 @@ spec(
         Sample(_adam_inputs(10, 40001), {"weight_decay": 0.1}),
         Sample(_adam_inputs(1000, 7), {"weight_decay": 0.1, "decoupled": True, "beta1": 0.8, "eps": 1e-3}),
         Sample(_adam_inputs(3, 0)),
+        Sample([*_adam_inputs(3, 9), np.array(0.25)], {"weight_decay": 0.1}),
     ],
     errors=[
         Bad(_adam_inputs(0, 2), AttributeValueError, "step is 0 but counts from 1"),
@@ -96,4 +123,71 @@ spec(
         Sample([*_tensors(2, 0), np.array(0.0)]),
     ],
     errors=[Bad([normal(2), normal(3), np.array(0.5)], ShapeError, r"value has shape \[3\] but must have \[2\]")],
+)
+
+SHAPES = [(3,), (40001,), (0,), (7, 5), ()]
+spec(
+    "sgd_steps",
+    reference=lambda lr, scale, *tensors, **attrs: _group(_sgd, 2)((lr, scale), tensors, **attrs),
+    gradient=False,
+    samples=[
+        Sample([LR, None, *_in_turn(2, *SHAPES)], {"weight_decay": 0.1}),
+        Sample([LR, np.array(0.5), *_in_turn(2, (3,), (4,))]),
+        Sample([LR, None, *_in_turn(2, (40001,))]),
+    ],
+    errors=[
+        Bad([LR, None, normal(2)], ShapeError, "got 1 tensors but takes 2 for each parameter"),
+        Bad([LR, None, normal(2), normal(3)], ShapeError, r"tensor 1 is float32 \[3\] but its parameter"),
+        Bad([normal(1), None, normal(2), normal(2)], ShapeError, "lr has 1 axes"),
+    ],
+)
+spec(
+    "momentum_steps",
+    reference=lambda lr, scale, *tensors, **attrs: _group(_momentum, 3)((lr, scale), tensors, **attrs),
+    gradient=False,
+    samples=[
+        Sample([LR, None, *_in_turn(3, *SHAPES)], {"weight_decay": 0.1}),
+        Sample([LR, np.array(0.5), *_in_turn(3, (3,), (4,))], {"nesterov": True}),
+        Sample([LR, None, *_in_turn(3, *[(i,) for i in range(140)])]),
+    ],
+    errors=[Bad([LR, None, *_tensors(3, 2)], AttributeValueError, "momentum is 1 but must lie", {"momentum": 1.0})],
+)
+spec(
+    "adam_steps",
+    reference=lambda lr, step, scale, *tensors, **attrs: _group(_adam, 4)((lr, step, scale), tensors, **attrs),
+    roundings=32,
+    gradient=False,
+    samples=[
+        Sample([LR, np.array(3), None, *_in_turn(4, *SHAPES)], {"weight_decay": 0.1}),
+        Sample([LR, np.array(1), np.array(0.5), *_in_turn(4, (3,), (4,))], {"decoupled": True}),
+        Sample([LR, np.array(9), None, *_in_turn(4, (40001,))]),
+    ],
+    errors=[Bad([LR, np.array(0), None, *_in_turn(4, (2,))], AttributeValueError, "step is 0 but counts from 1")],
+)
+spec(
+    "ema_steps",
+    reference=lambda decay, *tensors: _group(lambda a, v, d: d * a + (1 - d) * v, 2)((decay,), tensors),
+    gradient=False,
+    samples=[
+        Sample([np.array(0.9), *_in_turn(2, *SHAPES)]),
+        Sample([np.array(0.9), *_in_turn(2, (3,))]),
+        Sample([np.array(0.999), *_in_turn(2, (40001,), (5,))]),
+    ],
+    errors=[Bad([normal(1), normal(2), normal(2)], ShapeError, "decay has 1 axes")],
+)
+spec(
+    "sum_of_squares",
+    reference=lambda *xs: sum((x**2).sum() for x in xs),
+    gradient=False,
+    # Within a chunk of 16,384 numbers the sum runs in 64 lanes; chunks are added in float64.
+    roundings=64,
+    samples=[
+        Sample([normal(40001), normal(3, 5), normal(0), normal()]),
+        Sample([normal(5)]),
+        Sample([normal(17), normal(16384)]),
+    ],
+    errors=[
+        Bad([], ShapeError, "there is nothing to sum"),
+        Bad([normal(2), normal(2).astype("int32")], DTypeError, "xs is int32 but xs is float32"),
+    ],
 )

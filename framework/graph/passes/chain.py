@@ -1,0 +1,170 @@
+"""Element-wise operators that feed only each other become one `chain`: one pass over memory in place of one each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from framework.graph.ir import Operation, Program, Value
+from framework.graph.passes.report import PassReport, chain_of, graph_pass, place_of
+from framework.graph.passes.rewriter import Readers
+from framework.ops import dispatch
+from framework.ops.tape import Statement, tape_text
+
+MAX_STATEMENTS = 32
+MAX_STREAMS = 16  # inputs of more than one number; more of them defeat the processor's prefetching
+
+
+@graph_pass(
+    after=(
+        "merge_equal_operations",
+        "drop_dead_code",
+        "fold_batch_norm",
+        "fuse_batch_norm",
+        "fuse_batch_norm_grad",
+        "fuse_bias",
+        "fuse_residual",
+        "fuse_activation",
+        "update_early",
+        "recompute_activations",
+    ),
+)
+def fuse_chains(program: Program, report: PassReport) -> None:
+    """Trees of element-wise operators of one shape, whose inner results nobody else reads, become one `chain`.
+
+    It runs behind the passes that fold element-wise operators into something better. Sizes of the trace decide only
+    whether it pays: a chain is right for all shapes, since broadcasting is associative.
+    """
+    merged: dict[Operation, Operation] = {}  # last operation of a chain -> the chain
+    gone: set[Operation] = set()
+    grower = _Grower(program, report)
+    for op in reversed(program.block.ops):
+        if op in gone or not _is_elementwise(op):
+            continue
+        members = grower.grow(op, gone)
+        if len(members) < 2:
+            continue
+        chain = _emit(program, [m for m in program.block if m in members])
+        merged[op] = chain
+        gone.update(members - {op})
+        report.match(f"{chain.outputs[0]} = {len(members)} operations: {chain.attr('tape')}{place_of(op)}")
+    program.block.ops = [merged.get(op, op) for op in program.block if op not in gone]
+
+
+def _is_elementwise(op: Operation) -> bool:
+    return op.info.is_elementwise and bool(op.outputs[0].shape)
+
+
+def _repeats(op: Operation) -> bool:
+    """Whether a chain can make what the operation gives without reading that from memory: one value spread out."""
+    if op.name == "unreduce":
+        return not op.attr("axes")
+    return op.name in ("full_like", "broadcast_like")
+
+
+def _like(op: Operation) -> Value | None:
+    return op.inputs[-1] if _repeats(op) else None
+
+
+def _bytes(value: Value) -> int:
+    return math.prod(value.shape) * (1 if value.dtype == "bool" else 4)
+
+
+class _Grower:
+    """Finds, from its last operation, the largest tree that may become one chain."""
+
+    def __init__(self, program: Program, report: PassReport) -> None:
+        self.readers = Readers(program)
+        self.report = report
+        self.producers = program.producers()
+        self.ops = program.block.ops
+        self.position = {op: i for i, op in enumerate(self.ops)}
+
+    def grow(self, root: Operation, taken: set[Operation]) -> set[Operation]:
+        """The members, `root` among them."""
+        members = {root}
+        while True:
+            found = next((p for p in self._candidates(members, taken) if not self._why_not(p, members, root)), None)
+            if found is None:
+                break
+            members.add(found)
+        for p in self._candidates(members, taken):
+            reader = next(op for op in self.readers.of(p.outputs[0]) if op in members)
+            self.report.miss(chain_of(p, reader), self._why_not(p, members, root))
+        return members
+
+    def _candidates(self, members: set[Operation], taken: set[Operation]) -> Iterator[Operation]:
+        """Operations of the root's shape that make an input of a member."""
+        shapes = {op.outputs[0].shape for op in members}
+        for op in members:
+            for v in op.inputs if not _repeats(op) else ():
+                p = self.producers.get(v) if v is not None else None
+                fits = p is not None and p not in members and p not in taken and p.outputs[0].shape in shapes
+                if p is not None and fits and (_is_elementwise(p) or _repeats(p)):
+                    yield p
+
+    def _why_not(self, p: Operation, members: set[Operation], root: Operation) -> str:
+        """Why `p` cannot join, or nothing."""
+        value = p.outputs[0]
+        outside = [op for op in self.readers.of(value) if op not in members]
+        if outside or value in self.readers.kept:
+            return self.readers.why_not_only(value, p, members)
+        likes = {like for op in (*members, p) if (like := _like(op)) is not None}
+        if len(likes) > 1:
+            return "two of its values are spread over shapes that could differ"
+        if any(like is op.outputs[0] for like in likes for op in (*members, p)):
+            return "it takes its shape from a value inside of the chain"
+        if len(members) >= MAX_STATEMENTS or sum(bool(v.shape) for v in _inputs([*members, p])) > MAX_STREAMS:
+            return "the chain has its full length"
+        return self._why_costly(p, members, root)
+
+    def _why_costly(self, p: Operation, members: set[Operation], root: Operation) -> str:
+        """Computing `p` later must not keep more bytes alive than it saves, past where other large values are made."""
+        end = self.position[root]
+        kept_longer = [
+            v for v in p.inputs if v is not None and v is not _like(p) and self._dies_before(v, end, members)
+        ]
+        if sum(map(_bytes, kept_longer)) <= _bytes(p.outputs[0]):
+            return ""
+        between = self.ops[self.position[p] + 1 : end]
+        large = next((op for op in between if op not in members and self._is_large(op, p)), None)
+        return f"its inputs would have to be kept while {large.name} {large.outputs[0]} is made" if large else ""
+
+    def _dies_before(self, v: Value, end: int, members: set[Operation]) -> bool:
+        if v.kind != "temporary" or v in self.readers.kept or len(v.shape) == 0:
+            return False
+        return all(self.position[op] < end for op in self.readers.of(v) if op not in members)
+
+    def _is_large(self, op: Operation, p: Operation) -> bool:
+        return any(_bytes(v) >= _bytes(p.outputs[0]) for v in op.outputs)
+
+
+def _inputs(members: list[Operation]) -> list[Value]:
+    """What a chain of these operations reads, each once, in order."""
+    inner = {op.outputs[0] for op in members}
+    read = (v for op in members for v in (op.inputs[:-1] if _repeats(op) else op.inputs))
+    return [v for v in dict.fromkeys(read) if v is not None and v not in inner]
+
+
+def _emit(program: Program, members: list[Operation]) -> Operation:
+    """The chain of operations in program order; its result is the last one's."""
+    inputs = _inputs(members)
+    names: dict[Value, str] = {v: f"x{i}" for i, v in enumerate(inputs)}
+    names |= {op.outputs[0]: f"t{i}" for i, op in enumerate(members)}
+    statements = []
+    for op in members:
+        arguments = [names[v] for v in (op.inputs[:-1] if _repeats(op) else op.inputs) if v is not None]
+        if _repeats(op):
+            arguments.append("like")
+        statements.append(Statement(op.name, tuple(arguments), _attrs(op)))
+    like = next((like for op in members if (like := _like(op)) is not None), None)
+    info, last = dispatch.OPS["chain"], members[-1]
+    attrs = info.attr_values({"tape": tape_text(statements)})
+    op = program.make_operation(info, [like, *inputs], attrs, last.where)
+    op.outputs = last.outputs
+    return op
+
+
+def _attrs(op: Operation) -> dict[str, object]:
+    pairs = zip(op.info.attrs, op.attrs, strict=True)
+    return {a["name"]: value for a, value in pairs if a["required"] or (value != a["default"] and a["type"] != "ints")}
