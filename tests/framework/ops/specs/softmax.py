@@ -88,7 +88,7 @@ def _label_errors(*before):
 def _labelled_samples(*before):
     wide = normal(3, 2, 1100, scale=3.0)
     wide_labels = integers(0, 1100, 3, 2)
-    # Rows enough for blocks of the widest vectors and some beside them; 32 classes fit a block of the widest, 33 do not.
+    # Rows enough for blocks of the widest vectors and some beside them; 32 classes fit such a block, 33 do not.
     blocks = [
         Sample(
             [
