@@ -3,6 +3,8 @@
 Needs the package `onnx`, for the file format only.
 """
 
+from framework.onnx.export import EXPORT_PASSES as EXPORT_PASSES
+from framework.onnx.export import export as export
 from framework.onnx.model import Model as Model
 from framework.onnx.model import Session as Session
 from framework.onnx.model import load as load

@@ -1,0 +1,113 @@
+"""A Program as an ONNX file that other runtimes run with the same results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from framework.atomic import atomic_file
+from framework.errors import AttributeValueError, NotSupportedError
+from framework.graph.ir import Program, Value
+from framework.onnx import exporters as _exporters  # fills the table of exporters
+from framework.onnx.optional import require_onnx
+from framework.onnx.writer import EXPORTERS, Writer, element_number
+
+del _exporters
+OPSET = 17
+IR_VERSION = 8  # of the file format; what came with operator set 17
+
+# For a Program to be exported: weights are constants, nothing is fused into operators that ONNX lacks.
+EXPORT_PASSES: tuple[str, ...] = (
+    "freeze_states",
+    "fold_batch_norm",
+    "fold_constants",
+    "merge_equal_operations",
+    "drop_dead_code",
+)
+
+
+def export(
+    program: Program,
+    path: Path | str,
+    *,
+    output_names: Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes a Program as one ONNX file of operator set 17.
+
+    Inputs and outputs keep their names, types and layout (images are [N, H, W, C]). Their extents are open, the batch
+    and an image's height and width, unless the Program is tied to the shapes it was traced with
+    (`program.shape_reads`).
+
+    Args:
+        program: made with `pass_names=EXPORT_PASSES`; it must not update states.
+        path: of the file.
+        output_names: one for each result; `output0`, ... by default.
+        metadata: kept in the file as text under these keys, values other than text as JSON.
+
+    Raises:
+        NotSupportedError: operators that cannot be written, all of them in one message.
+        AttributeValueError: the number of names does not fit.
+    """
+    data = to_model(program, output_names, metadata).SerializeToString()
+    with atomic_file(Path(path)) as unfinished:
+        unfinished.write_bytes(data)
+
+
+def to_model(program: Program, output_names: Sequence[str] = (), metadata: Mapping[str, Any] | None = None) -> Any:
+    """The `onnx.ModelProto` that `export` writes; see there."""
+    onnx = require_onnx()
+    names = list(output_names) or [f"output{i}" for i in range(len(program.results))]
+    if len(names) != len(program.results):
+        raise AttributeValueError(f"onnx: {len(names)} output names for {len(program.results)} results")
+    _refuse_what_cannot_be_written(program)
+    writer = Writer(program)
+    for i, v in enumerate(program.inputs):
+        writer.set(v, v.name or f"input{i}")
+    for op in program.block:
+        EXPORTERS[op.name](writer, op)
+    writer.nodes += [
+        onnx.helper.make_node("Identity", [writer.get(v)], [name], name=name)
+        for v, name in zip(program.results, names, strict=True)
+    ]
+    graph = onnx.helper.make_graph(
+        writer.nodes,
+        "paddock",
+        [_port(onnx, writer.get(v), v, not program.shape_reads) for v in program.inputs],
+        [_port(onnx, n, v, not program.shape_reads) for n, v in zip(names, program.results, strict=True)],
+        writer.initializers,
+    )
+    model = onnx.helper.make_model(
+        graph, producer_name="paddock", opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
+    )
+    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in (metadata or {}).items()}
+    onnx.helper.set_model_props(model, texts)
+    return model
+
+
+def _refuse_what_cannot_be_written(program: Program) -> None:
+    missing: dict[str, str] = {}
+    for op in program.block:
+        if op.name not in EXPORTERS:
+            missing.setdefault(op.name, f"{op.name} (from {op.where})" if op.where else op.name)
+    if missing:
+        raise NotSupportedError(
+            f"onnx: {len(missing)} operators cannot be written: {', '.join(missing.values())}; make the Program with "
+            "pass_names=EXPORT_PASSES, or see docs/onnx.md"
+        )
+    if program.updates:
+        states = ", ".join(s.name or str(s) for s in program.updates)
+        raise NotSupportedError(f"onnx: the Program updates {states}; export one that only runs forward")
+
+
+def _port(onnx: Any, name: str, v: Value, is_open: bool) -> Any:
+    """An input or output; of an image the channels stay fixed, of other values all axes but the last."""
+    shape: list[Any] = list(v.shape)
+    if is_open and v.kind == "input":
+        letters = {0: "N", 1: "H", 2: "W"} if len(shape) == 4 else {0: "N"}
+        shape = [f"{name}_{letters[i]}" if i in letters else n for i, n in enumerate(shape)]
+    elif is_open:
+        shape = [f"{name}_{i}" for i in range(len(shape))]
+    return onnx.helper.make_tensor_value_info(name, element_number(v), shape)

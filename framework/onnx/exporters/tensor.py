@@ -1,0 +1,329 @@
+"""Operators on any tensors as nodes of ONNX: products, reductions, movements, shapes, indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from framework.graph.ir import Operation, Value
+from framework.onnx.exporters.elementwise import activated
+from framework.onnx.writer import AXIS_IN_BACK, Writer, element_number, exports, refuse
+
+
+def _x(op: Operation, i: int = 0) -> Value:
+    v = op.inputs[i]
+    assert v is not None
+    return v
+
+
+def _rank(op: Operation) -> int:
+    return len(_x(op).shape)
+
+
+# -- products
+@exports("matmul")
+def matmul(w: Writer, op: Operation) -> None:
+    """MatMul, then bias and activation."""
+    a, b = (_side(w, v, op.attr(t)) for v, t in ((_x(op), "transpose_a"), (_x(op, 1), "transpose_b")))
+    y = w.node("MatMul", [a, b])
+    bias = op.input("bias")
+    if bias is not None:
+        y = w.node("Add", [y, w.get(bias)])
+    if any(v is not None for v in op.inputs[3:]):
+        raise refuse(op, "its fused inputs are not written; export a Program made with EXPORT_PASSES")
+    w.set(op.outputs[0], activated(w, op, y))
+
+
+def _side(w: Writer, v: Value, turned: bool) -> str:
+    if not turned:
+        return w.get(v)
+    known = w.array(v)
+    if known is not None:
+        return w.constant(np.swapaxes(known, -1, -2), name=v.name)
+    rank = len(v.shape)
+    return w.node("Transpose", [w.get(v)], perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+# -- reductions
+_REDUCTIONS = {
+    "sum": "ReduceSum",
+    "mean": "ReduceMean",
+    "max": "ReduceMax",
+    "min": "ReduceMin",
+    "prod": "ReduceProd",
+    "logsumexp": "ReduceLogSumExp",
+    "any": "ReduceMax",
+    "all": "ReduceMin",
+}
+
+
+@exports(*_REDUCTIONS)
+def reduce(w: Writer, op: Operation) -> None:
+    """A reduction in the layout at hand."""
+    x, y = _x(op), op.outputs[0]
+    axes = [a % _rank(op) for a in op.attr("axes")] or list(range(_rank(op)))
+    stays = w.is_image(x) and bool(op.attr("keepdims"))
+    name = w.image(x) if stays else w.get(x)
+    if stays:
+        axes = [AXIS_IN_BACK[a] for a in axes]
+    if x.dtype == "bool":
+        name = w.node("Cast", [name], to=6)
+    elif y.dtype != x.dtype:
+        name = w.node("Cast", [name], to=element_number(y))
+    keep = int(op.attr("keepdims"))
+    if op.name == "sum":
+        out = w.node("ReduceSum", [name, w.ints(*axes)], keepdims=keep)
+    else:
+        out = w.node(_REDUCTIONS[op.name], [name], axes=sorted(axes), keepdims=keep)
+    if x.dtype == "bool":
+        out = w.node("Cast", [out], to=element_number(y))
+    (w.set_image if stays else w.set)(y, out)
+
+
+@exports("argmax", "argmin")
+def arg(w: Writer, op: Operation) -> None:
+    """ArgMax, ArgMin."""
+    name = {"argmax": "ArgMax", "argmin": "ArgMin"}[op.name]
+    out = w.node(name, [w.get(_x(op))], axis=int(op.attr("axis")), keepdims=int(op.attr("keepdims")))
+    w.set(op.outputs[0], out)
+
+
+@exports("cumsum")
+def cumsum(w: Writer, op: Operation) -> None:
+    """CumSum."""
+    axis = w.constant(np.array(op.attr("axis") % _rank(op), np.int64))
+    w.set(op.outputs[0], w.node("CumSum", [w.get(_x(op)), axis], reverse=int(op.attr("reverse"))))
+
+
+@exports("softmax", "log_softmax")
+def softmax(w: Writer, op: Operation) -> None:
+    """Softmax, LogSoftmax."""
+    name = {"softmax": "Softmax", "log_softmax": "LogSoftmax"}[op.name]
+    axis = int(op.attr("axis")) % _rank(op)
+    if w.is_image(_x(op)):
+        w.set_image(op.outputs[0], w.node(name, [w.image(_x(op))], axis=AXIS_IN_BACK[axis]))
+    else:
+        w.set(op.outputs[0], w.node(name, [w.get(_x(op))], axis=axis))
+
+
+@exports("layer_norm")
+def layer_norm(w: Writer, op: Operation) -> None:
+    """LayerNormalization over the last axis."""
+    x, scale, bias = _x(op), op.input("scale"), op.input("bias")
+    given = w.get(scale) if scale is not None else w.constant(np.ones(x.shape[-1], x.dtype))
+    inputs = [w.get(x), given, *([w.get(bias)] if bias is not None else [])]
+    w.set(op.outputs[0], w.node("LayerNormalization", inputs, axis=-1, epsilon=float(op.attr("eps"))))
+
+
+# -- movements
+@exports("transpose")
+def transpose(w: Writer, op: Operation) -> None:
+    """Transpose."""
+    perm = [p % _rank(op) for p in op.attr("perm")] or list(reversed(range(_rank(op))))
+    w.set(op.outputs[0], w.node("Transpose", [w.get(_x(op))], perm=perm))
+
+
+@exports("concat")
+def concat(w: Writer, op: Operation) -> None:
+    """Concat, in the layout of the images."""
+    xs, axis = [v for v in op.inputs if v is not None], int(op.attr("axis")) % _rank(op)
+    if all(w.is_image(v) for v in xs):
+        w.set_image(op.outputs[0], w.node("Concat", [w.image(v) for v in xs], axis=AXIS_IN_BACK[axis]))
+    else:
+        w.set(op.outputs[0], w.node("Concat", [w.get(v) for v in xs], axis=axis))
+
+
+@exports("split")
+def split(w: Writer, op: Operation) -> None:
+    """Split; an open size is a slice to the end."""
+    sizes, axis = [int(s) for s in op.attr("sizes")], int(op.attr("axis")) % _rank(op)
+    image = w.is_image(_x(op))
+    place = w.set_image if image else w.set
+    name = w.image(_x(op)) if image else w.get(_x(op))
+    axis = AXIS_IN_BACK[axis] if image else axis
+    if -1 not in sizes:
+        outs = w.nodes_out("Split", [name, w.ints(*sizes)], len(sizes), axis=axis)
+    else:
+        outs, free = [], sizes.index(-1)
+        for i, size in enumerate(sizes):
+            start = sum(sizes[:i]) if i <= free else -sum(sizes[i:])
+            end = start + size if i < free or (i > free and start + size < 0) else _FAR
+            end = -sum(sizes[i + 1 :]) or _FAR if i == free else end
+            outs.append(w.node("Slice", [name, w.ints(start), w.ints(end), w.ints(axis)]))
+    for v, out in zip(op.outputs, outs, strict=True):
+        place(v, out)
+
+
+_FAR = 2**62
+
+
+@exports("slice")
+def slice_(w: Writer, op: Operation) -> None:
+    """Slice."""
+    starts, ends = [int(v) for v in op.attr("starts")], [int(v) for v in op.attr("ends")]
+    axes = [int(a) % _rank(op) for a in op.attr("axes")] or list(range(len(starts)))
+    steps = [int(v) for v in op.attr("steps")] or [1] * len(starts)
+    image = w.is_image(_x(op))
+    if image:
+        axes = [AXIS_IN_BACK[a] for a in axes]
+    name = w.image(_x(op)) if image else w.get(_x(op))
+    out = w.node("Slice", [name, w.ints(*starts), w.ints(*ends), w.ints(*axes), w.ints(*steps)])
+    (w.set_image if image else w.set)(op.outputs[0], out)
+
+
+@exports("flip")
+def flip(w: Writer, op: Operation) -> None:
+    """Slice with steps of -1."""
+    axes = [a % _rank(op) for a in op.attr("axes")] or list(range(_rank(op)))
+    n = len(axes)
+    limits = [w.ints(*[-1] * n), w.ints(*[-_FAR] * n), w.ints(*axes), w.ints(*[-1] * n)]
+    w.set(op.outputs[0], w.node("Slice", [w.get(_x(op)), *limits]))
+
+
+@exports("pad")
+def pad(w: Writer, op: Operation) -> None:
+    """Pad."""
+    pads, rank = [int(p) for p in op.attr("pads")], _rank(op)
+    image = w.is_image(_x(op))
+    order = (0, 3, 1, 2) if image else range(rank)
+    turned = [pads[2 * a] for a in order] + [pads[2 * a + 1] for a in order]
+    name = w.image(_x(op)) if image else w.get(_x(op))
+    value = w.number(op.attr("value"), _x(op))
+    (w.set_image if image else w.set)(
+        op.outputs[0], w.node("Pad", [name, w.ints(*turned), value], mode=op.attr("mode"))
+    )
+
+
+@exports("tile")
+def tile(w: Writer, op: Operation) -> None:
+    """Tile."""
+    w.set(op.outputs[0], w.node("Tile", [w.get(_x(op)), w.ints(*(int(r) for r in op.attr("repeats")))]))
+
+
+# -- shapes
+@exports("reshape")
+def reshape(w: Writer, op: Operation) -> None:
+    """Reshape; 0 and -1 mean the same in ONNX."""
+    w.set(op.outputs[0], w.node("Reshape", [w.get(_x(op)), w.ints(*(int(d) for d in op.attr("shape")))]))
+
+
+@exports("reshape_like")
+def reshape_like(w: Writer, op: Operation) -> None:
+    """Reshape to the shape of another value."""
+    w.set(op.outputs[0], w.node("Reshape", [w.get(_x(op)), w.shape(_x(op, 1))]))
+
+
+@exports("flatten")
+def flatten(w: Writer, op: Operation) -> None:
+    """Reshape: extents before are kept by 0, those after are looked up."""
+    rank = _rank(op)
+    start, end = op.attr("start") % rank, op.attr("end") % rank
+    if end == rank - 1:
+        wanted = w.ints(*[0] * start, -1)
+    else:
+        after = w.node("Shape", [w.get(_x(op))], start=end + 1)
+        wanted = w.node("Concat", [w.ints(*[0] * start, -1), after], axis=0)
+    w.set(op.outputs[0], w.node("Reshape", [w.get(_x(op)), wanted]))
+
+
+@exports("expand_dims")
+def expand_dims(w: Writer, op: Operation) -> None:
+    """Unsqueeze."""
+    w.set(op.outputs[0], w.node("Unsqueeze", [w.get(_x(op)), w.ints(int(op.attr("axis")))]))
+
+
+@exports("squeeze")
+def squeeze(w: Writer, op: Operation) -> None:
+    """Squeeze."""
+    w.set(op.outputs[0], w.node("Squeeze", [w.get(_x(op)), w.ints(int(op.attr("axis")))]))
+
+
+@exports("broadcast_to")
+def broadcast_to(w: Writer, op: Operation) -> None:
+    """Expand to a fixed shape."""
+    w.set(op.outputs[0], w.node("Expand", [w.get(_x(op)), w.ints(*(int(d) for d in op.attr("shape")))]))
+
+
+@exports("broadcast_like")
+def broadcast_like(w: Writer, op: Operation) -> None:
+    """Expand to the shape of another value."""
+    w.set(op.outputs[0], w.node("Expand", [w.get(_x(op)), w.shape(_x(op, 1))]))
+
+
+def _filled(w: Writer, shape: str, op: Operation) -> str:
+    value = np.array([op.attr("value")], op.outputs[0].dtype)
+    tensor = w.helper.make_tensor("value", element_number(op.outputs[0]), [1], value)
+    return w.node("ConstantOfShape", [shape], value=tensor)
+
+
+@exports("full")
+def full(w: Writer, op: Operation) -> None:
+    """ConstantOfShape of a fixed shape."""
+    w.set(op.outputs[0], _filled(w, w.ints(*(int(d) for d in op.attr("shape"))), op))
+
+
+@exports("full_like")
+def full_like(w: Writer, op: Operation) -> None:
+    """ConstantOfShape of another value's shape."""
+    w.set(op.outputs[0], _filled(w, w.shape(_x(op)), op))
+
+
+@exports("arange")
+def arange(w: Writer, op: Operation) -> None:
+    """A constant."""
+    start, stop, step = (op.attr(n) for n in ("start", "stop", "step"))
+    count = max(0, int(np.ceil((stop - start) / step)))
+    w.set(op.outputs[0], w.constant((start + np.arange(count) * step).astype(op.outputs[0].dtype)))
+
+
+# -- indices
+@exports("gather")
+def gather(w: Writer, op: Operation) -> None:
+    """Gather."""
+    w.set(op.outputs[0], w.node("Gather", [w.get(_x(op)), w.get(_x(op, 1))], axis=int(op.attr("axis"))))
+
+
+@exports("embedding")
+def embedding(w: Writer, op: Operation) -> None:
+    """Gather; rows of the padding id are zeros."""
+    y = w.node("Gather", [w.get(_x(op)), w.get(_x(op, 1))], axis=0)
+    padding = int(op.attr("padding_idx"))
+    if padding >= 0:
+        is_padding = w.node("Equal", [w.get(_x(op, 1)), w.number(padding, _x(op, 1))])
+        y = w.node("Where", [w.node("Unsqueeze", [is_padding, w.ints(-1)]), w.number(0, _x(op)), y])
+    w.set(op.outputs[0], y)
+
+
+@exports("take_along_axis")
+def take_along_axis(w: Writer, op: Operation) -> None:
+    """GatherElements."""
+    w.set(op.outputs[0], w.node("GatherElements", [w.get(_x(op)), w.get(_x(op, 1))], axis=int(op.attr("axis"))))
+
+
+@exports("one_hot")
+def one_hot(w: Writer, op: Operation) -> None:
+    """OneHot."""
+    values = w.constant(np.array([0, 1], op.outputs[0].dtype))
+    w.set(op.outputs[0], w.node("OneHot", [w.get(_x(op)), w.ints(int(op.attr("depth"))), values]))
+
+
+@exports("topk")
+def topk(w: Writer, op: Operation) -> None:
+    """TopK."""
+    _topk(w, op, w.ints(int(op.attr("k"))), op.attr("largest"))
+
+
+@exports("sort")
+def sort(w: Writer, op: Operation) -> None:
+    """TopK of all elements."""
+    axis = op.attr("axis") % _rank(op)
+    extent = w.node("Shape", [w.get(_x(op))], start=axis, end=axis + 1)
+    _topk(w, op, extent, op.attr("descending"))
+
+
+def _topk(w: Writer, op: Operation, k: str, largest: Any) -> None:
+    axis = op.attr("axis") % _rank(op)
+    outs = w.nodes_out("TopK", [w.get(_x(op)), k], 2, axis=axis, largest=int(bool(largest)), sorted=1)
+    for v, name in zip(op.outputs, outs, strict=True):
+        w.set(v, name)
