@@ -52,6 +52,8 @@ class Writer:
         self._taken = {v.name for v in program.inputs}  # names of inputs and initializers
         self._count = 0
 
+        self._used = {v for op in program.block for v in op.inputs} | program.kept()
+
     # -- what the graph is made of
     def node(self, op: str, inputs: Sequence[str], **attributes: Any) -> str:
         """Adds a node with one output; returns its name."""
@@ -90,8 +92,12 @@ class Writer:
         return self.constant(np.array(values, np.int64))
 
     def number(self, value: float, like: Value) -> str:
-        """A 0-d constant of a value's type."""
-        return self.constant(np.array(value, _dtype(like.dtype)))
+        """A 0-d constant of a value's type; whole numbers are rounded down and kept in their range."""
+        dtype = _dtype(like.dtype)
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            value = int(limits.min if value <= limits.min else limits.max if value >= limits.max else np.floor(value))
+        return self.constant(np.array(value, dtype))
 
     # -- values
     def array(self, v: Value) -> np.ndarray | None:
@@ -130,6 +136,10 @@ class Writer:
     def is_image(self, v: Value | None) -> bool:
         """Whether a value is at hand as [N, C, H, W] only."""
         return v is not None and v in self._images and v not in self._names
+
+    def is_used(self, v: Value) -> bool:
+        """Whether anything reads a value."""
+        return v in self._used
 
     def shape(self, v: Value) -> str:
         """The extents of a value in our layout, without changing its layout for it."""

@@ -14,6 +14,8 @@ from framework.atomic import atomic_file
 from framework.errors import CheckpointError, DataError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
+from framework.onnx import EXPORT_PASSES, Session, export
+from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.building import build_runtime, build_task, read_config, task_class
 from suites.engine.evaluation import Predict, predict_items, predictor, write_picture, write_results
@@ -73,10 +75,16 @@ def open_run(path: Path, weights: Path | None = None) -> Task:
     return task
 
 
-def export_run(path: Path, output: Path, weights: Path | None = None) -> ExportReport:
+def export_run(path: Path, output: Path, weights: Path | None = None, *, onnx: bool = False) -> ExportReport:
     """Write a run's network as a Program with its weights and preprocessing; compare it with the original.
 
-    Raises DataError if the evaluation set has no sample to trace with.
+    Args:
+        path: the run.
+        output: the folder to write.
+        weights: a safetensors file; by default the run's best weights.
+        onnx: write one file `model.onnx` instead, with what stands around the network among its properties.
+
+    Raises DataError if the evaluation set has no sample to trace with, NotSupportedError for what ONNX cannot express.
     """
     task = open_run(path, weights)
     processor = RunFolder(path).read_processor(task.processor_class)
@@ -88,11 +96,18 @@ def export_run(path: Path, output: Path, weights: Path | None = None) -> ExportR
     expected = predictor(task, conv_algorithm=algorithm)({name: batch[name] for name in task.eval_inputs})
     expected = {name: array.copy() for name, array in expected.items()}
     with no_grad(), conv_algorithm(algorithm):
-        compiled = program(task.eval_step, pass_names=INFERENCE_PASSES).program_for(_named(task, batch))
+        passes = EXPORT_PASSES if onnx else INFERENCE_PASSES
+        compiled = program(task.eval_step, pass_names=passes).program_for(_named(task, batch))
     suite = read_config(path)["suite"]
     extra = {"suite": suite, "outputs": list(expected), "processor": processor.metadata()}
-    save_program(compiled.program, output, extra=extra)
-    found = Predictor(output).run({name: batch[name] for name in task.eval_inputs})
+    inputs = [batch[name] for name in task.eval_inputs]
+    if onnx:
+        file = output / "model.onnx"
+        export(compiled.program, file, output_names=list(expected), metadata=extra)
+        found = Session(open_onnx(file)).run(inputs)
+    else:
+        save_program(compiled.program, output, extra=extra)
+        found = Predictor(output).run(inputs)
     return ExportReport(
         inputs=list(task.eval_inputs),
         outputs=list(expected),

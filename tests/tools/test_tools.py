@@ -110,6 +110,15 @@ def test_the_exported_model_predicts_the_same(run, photos, tmp_path):
         assert b[path]["unit"] == "share"
 
 
+def test_the_model_exported_as_onnx_predicts_the_same_and_keeps_its_preprocessing(run, tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    code, out, _ = call(export, run, "--output", tmp_path / "exported", "--format", "onnx")
+    assert code == 0 and float(out.split("on one sample:")[1].split()[0]) < 1e-3
+    model = onnx.load(tmp_path / "exported" / "model.onnx")
+    assert [o.name for o in model.graph.output] == ["detections", "counts"]
+    assert {p.key for p in model.metadata_props} == {"suite", "outputs", "processor"}
+
+
 def test_the_exported_model_takes_any_batch(run, tmp_path):
     call(export, run, "--output", tmp_path / "exported")
     predictor = Predictor(tmp_path / "exported")

@@ -154,7 +154,13 @@ def _declare(name: str, write: Write) -> None:
 
 
 def _one_node(onnx_name: str) -> Write:
-    return lambda w, op, x: w.node(onnx_name, x)
+    def write(w: Writer, op: Operation, x: list[str]) -> str:
+        first = op.inputs[0]
+        if first is not None and first.dtype == "bool" and onnx_name.startswith(("Less", "Greater")):
+            x = [w.node("Cast", [name], to=6) for name in x]  # ONNX orders numbers only
+        return w.node(onnx_name, x)
+
+    return write
 
 
 for _name, _onnx_name in _ONE_NODE.items():
@@ -170,7 +176,8 @@ def activated(w: Writer, op: Operation, y: str) -> str:
         return y
     if activation == "leaky_relu":
         return w.node("LeakyRelu", [y], alpha=float(op.attr("slope")))
-    if activation in ("relu", "relu6"):
-        like = op.outputs[0]
-        return w.node("Relu", [y]) if activation == "relu" else w.node("Clip", [y, w.number(0, like), w.number(6, like)])
+    if activation == "relu":
+        return w.node("Relu", [y])
+    if activation == "relu6":
+        return w.node("Clip", [y, w.number(0, op.outputs[0]), w.number(6, op.outputs[0])])
     raise refuse(op, f"its activation '{activation}' is not written; export a Program made with EXPORT_PASSES")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from typing import Any
 
 import numpy as np
@@ -136,6 +135,8 @@ def group_norm(w: Writer, op: Operation) -> None:
     x = _input(op, "x")
     if len(x.shape) != 4:
         raise refuse(op, f"group norm of {len(x.shape)} axes is not written; 4 are")
+    if any(w.is_used(v) for v in op.outputs[1:]):
+        raise refuse(op, "its mean and rstd are not written, only its y")
     groups = int(op.attr("groups"))
     ones, zeros = w.constant(np.ones(groups, x.dtype)), w.constant(np.zeros(groups, x.dtype))
     image = w.image(x)
@@ -151,16 +152,25 @@ def group_norm(w: Writer, op: Operation) -> None:
 def _resize(w: Writer, op: Operation, **attributes: Any) -> None:
     x, like = _input(op, "x"), op.input("like")
     image = w.image(x)
-    size, scale = op.attr("size"), op.attr("scale")
-    if len(scale):
-        factors = [float(v) for v in np.atleast_1d(scale)]
-        factors = factors * 2 if len(factors) == 1 else factors
+    factors = [float(v) for v in np.atleast_1d(op.attr("scale"))]
+    factors = factors * 2 if len(factors) == 1 else factors
+    if factors and all(f == np.floor(f) for f in factors):
         y = w.node("Resize", [image, "", w.constant(np.array([1, 1, *factors], np.float32))], **attributes)
     else:
-        wanted = w.ints(*_pair(size)) if like is None else _height_and_width(w, like)
+        if factors:
+            wanted = _scaled(w, x, factors)
+        else:
+            wanted = w.ints(*_pair(op.attr("size"))) if like is None else _height_and_width(w, like)
         kept = w.node("Shape", [image], start=0, end=2)
         y = w.node("Resize", [image, "", "", w.node("Concat", [kept, wanted], axis=0)], **attributes)
     w.set_image(op.outputs[0], y)
+
+
+def _scaled(w: Writer, x: Value, factors: list[float]) -> str:
+    """floor(extent * factor): with it as size ONNX too takes the ratio of the extents as the factor."""
+    extents = w.node("Cast", [_height_and_width(w, x)], to=11)
+    scaled = w.node("Floor", [w.node("Mul", [extents, w.constant(np.array(factors))])])
+    return w.node("Cast", [scaled], to=7)
 
 
 def _height_and_width(w: Writer, v: Value) -> str:
@@ -180,5 +190,3 @@ def resize_bilinear(w: Writer, op: Operation) -> None:
     """Resize in mode linear."""
     corners = "align_corners" if op.attr("align_corners") else "half_pixel"
     _resize(w, op, mode="linear", coordinate_transformation_mode=corners)
-
-

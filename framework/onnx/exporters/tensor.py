@@ -62,7 +62,7 @@ _REDUCTIONS = {
 def reduce(w: Writer, op: Operation) -> None:
     """A reduction in the layout at hand."""
     x, y = _x(op), op.outputs[0]
-    axes = [a % _rank(op) for a in op.attr("axes")] or list(range(_rank(op)))
+    axes = [int(a) % _rank(op) for a in np.atleast_1d(op.attr("axes"))] or list(range(_rank(op)))
     stays = w.is_image(x) and bool(op.attr("keepdims"))
     name = w.image(x) if stays else w.get(x)
     if stays:
@@ -72,7 +72,9 @@ def reduce(w: Writer, op: Operation) -> None:
     elif y.dtype != x.dtype:
         name = w.node("Cast", [name], to=element_number(y))
     keep = int(op.attr("keepdims"))
-    if op.name == "sum":
+    if not axes:  # a number: all its axes are reduced already
+        out = w.node(_REDUCTIONS[op.name], [name], keepdims=keep)
+    elif op.name == "sum":
         out = w.node("ReduceSum", [name, w.ints(*axes)], keepdims=keep)
     else:
         out = w.node(_REDUCTIONS[op.name], [name], axes=sorted(axes), keepdims=keep)
@@ -113,7 +115,15 @@ def layer_norm(w: Writer, op: Operation) -> None:
     x, scale, bias = _x(op), op.input("scale"), op.input("bias")
     given = w.get(scale) if scale is not None else w.constant(np.ones(x.shape[-1], x.dtype))
     inputs = [w.get(x), given, *([w.get(bias)] if bias is not None else [])]
-    w.set(op.outputs[0], w.node("LayerNormalization", inputs, axis=-1, epsilon=float(op.attr("eps"))))
+    y, mean, rstd = op.outputs
+    attributes = {"axis": -1, "epsilon": float(op.attr("eps"))}
+    if not (w.is_used(mean) or w.is_used(rstd)):
+        w.set(y, w.node("LayerNormalization", inputs, **attributes))
+        return
+    name, *statistics = w.nodes_out("LayerNormalization", inputs, 3, **attributes)
+    w.set(y, name)
+    for v, statistic in zip((mean, rstd), statistics, strict=True):
+        w.set(v, w.node("Squeeze", [statistic, w.ints(-1)]))
 
 
 # -- movements
@@ -121,6 +131,9 @@ def layer_norm(w: Writer, op: Operation) -> None:
 def transpose(w: Writer, op: Operation) -> None:
     """Transpose."""
     perm = [p % _rank(op) for p in op.attr("perm")] or list(reversed(range(_rank(op))))
+    if not perm:
+        w.set(op.outputs[0], w.get(_x(op)))
+        return
     w.set(op.outputs[0], w.node("Transpose", [w.get(_x(op))], perm=perm))
 
 
@@ -175,8 +188,11 @@ def slice_(w: Writer, op: Operation) -> None:
 @exports("flip")
 def flip(w: Writer, op: Operation) -> None:
     """Slice with steps of -1."""
-    axes = [a % _rank(op) for a in op.attr("axes")] or list(range(_rank(op)))
+    axes = sorted({int(a) % _rank(op) for a in np.atleast_1d(op.attr("axes"))}) or list(range(_rank(op)))
     n = len(axes)
+    if not n:
+        w.set(op.outputs[0], w.get(_x(op)))
+        return
     limits = [w.ints(*[-1] * n), w.ints(*[-_FAR] * n), w.ints(*axes), w.ints(*[-1] * n)]
     w.set(op.outputs[0], w.node("Slice", [w.get(_x(op)), *limits]))
 
@@ -298,14 +314,16 @@ def embedding(w: Writer, op: Operation) -> None:
 @exports("take_along_axis")
 def take_along_axis(w: Writer, op: Operation) -> None:
     """GatherElements."""
-    w.set(op.outputs[0], w.node("GatherElements", [w.get(_x(op)), w.get(_x(op, 1))], axis=int(op.attr("axis"))))
+    axis = int(op.attr("axis")) % _rank(op)
+    w.set(op.outputs[0], w.node("GatherElements", [w.get(_x(op)), w.get(_x(op, 1))], axis=axis))
 
 
 @exports("one_hot")
 def one_hot(w: Writer, op: Operation) -> None:
-    """OneHot."""
-    values = w.constant(np.array([0, 1], op.outputs[0].dtype))
-    w.set(op.outputs[0], w.node("OneHot", [w.get(_x(op)), w.ints(int(op.attr("depth"))), values]))
+    """Equal with all places: OneHot takes no 0-d indices."""
+    ids = w.node("Cast", [w.node("Unsqueeze", [w.get(_x(op)), w.ints(-1)])], to=7)
+    hit = w.node("Equal", [ids, w.constant(np.arange(int(op.attr("depth"))))])
+    w.set(op.outputs[0], w.node("Cast", [hit], to=element_number(op.outputs[0])))
 
 
 @exports("topk")
