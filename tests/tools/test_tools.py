@@ -115,7 +115,7 @@ def test_the_model_exported_as_onnx_predicts_the_same_and_keeps_its_preprocessin
     code, out, _ = call(export, run, "--output", tmp_path / "exported", "--format", "onnx")
     assert code == 0 and float(out.split("on one sample:")[1].split()[0]) < 1e-3
     model = onnx.load(tmp_path / "exported" / "model.onnx")
-    assert [o.name for o in model.graph.output] == ["detections", "counts"]
+    assert [o.name for o in model.graph.output] == ["brightness"]
     assert {p.key for p in model.metadata_props} == {"suite", "outputs", "processor"}
 
 
