@@ -9,7 +9,7 @@
 namespace paddock::cpu {
 namespace {
 
-constexpr int64_t kBlock = 512;      // elements: large against the call of a loop, small against the first cache
+constexpr int64_t kBlock = 1024;     // elements: large against the call of a loop, small against the first cache
 constexpr int64_t kTiledRow = 2048;  // rows up to so many elements are written out to be read at any offset
 constexpr int64_t kWidest = 8;       // bytes of an element
 constexpr int kMostArguments = 3;
@@ -256,9 +256,10 @@ PADDOCK_CPU_KERNEL(chain) {
   const Tensor& y = c.out(0);
   if (y.numel() == 0) return;
   const Chain chain(c);
-  // As much work as one operator has in a chunk, in whole blocks.
-  const int64_t blocks = std::max<int64_t>(1, kGrain / kBlock / static_cast<int64_t>(chain.steps.size()));
-  parallel_for(y.numel(), std::max<int64_t>(4, blocks) * kBlock, [&](int64_t begin, int64_t end) {
+  // Long chunks, so that memory is read in long runs and the buffers pay; eight of them where there is work for as
+  // many.
+  const int64_t blocks = std::clamp<int64_t>(y.numel() / (8 * kBlock), 8, 32);
+  parallel_for(y.numel(), blocks * kBlock, [&](int64_t begin, int64_t end) {
     Worker worker(chain, y.data<char>());
     for (; begin < end; begin += kBlock) worker.run(begin, std::min(kBlock, end - begin));
   });
