@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,11 @@ from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
+from framework.onnx import exporters
 from framework.onnx.backend import PaddockBackend
 
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "onnx.md"
+MARKS = ("<!-- made by tools/onnx_report.py -->\n", "<!-- end -->\n")
 NOT_SUPPORTED = Path(__file__).with_name("not_supported.txt")
 
 
@@ -72,3 +76,46 @@ def _read(path: Path, kind: Any) -> Any:
 
 def _array(x: Any) -> Any:
     return numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else x
+
+
+def report(node_cases: list[Any], failures: dict[str, str | None]) -> str:
+    """The report of docs/onnx.md: for each operator, node tests passed of all, and whether `export` writes it."""
+    written = _written_operators()
+    rows: dict[tuple[str, str], list[bool]] = {}
+    base = {case.name: _operator(case) for case in node_cases if "_expanded" not in case.name}
+    for case in node_cases:
+        operator = base.get(case.name.split("_expanded")[0]) or _operator(case)
+        rows.setdefault(operator, []).append(failures[case.name] is None)
+    passed = sum(why is None for why in failures.values())
+    lines = [
+        f"{passed} of the {len(failures)} node tests of `onnx` {onnx.__version__} pass. By operator, with those of its",
+        "definition by other operators (`_expanded`); *written* says that `export` produces it.",
+        "",
+        "| operator | node tests | written |",
+        "| --- | --- | --- |",
+    ]
+    for (domain, name), results in sorted(rows.items()):
+        shown = f"{domain}.{name}" if domain else name
+        mark = "yes" if not domain and name in written else ""
+        lines.append(f"| {shown} | {sum(results)} of {len(results)} | {mark} |")
+    return "\n".join(lines) + "\n"
+
+
+def _operator(case: Any) -> tuple[str, str]:
+    """What a test is about: its last node."""
+    node = case.model.graph.node[-1]
+    return node.domain, node.op_type
+
+
+def _written_operators() -> set[str]:
+    """ONNX operators that stand in the source of the exporters."""
+    folder = Path(exporters.__file__).parent
+    text = "".join(p.read_text() for p in sorted(folder.glob("*.py")))
+    known = {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
+    return known & set(re.findall(r'"([A-Z]\w+)"', text))
+
+
+def with_report(document: str, text: str) -> str:
+    """A document with the part between the marks replaced."""
+    before, rest = document.split(MARKS[0])
+    return before + MARKS[0] + text + MARKS[1] + rest.split(MARKS[1])[1]

@@ -8,9 +8,14 @@ from tests.framework.onnx import conformance
 
 
 @pytest.fixture(scope="module")
-def node_failures():
+def node_cases():
+    return conformance.cases("node")
+
+
+@pytest.fixture(scope="module")
+def node_failures(node_cases):
     """name -> what went wrong, or None; all of them are run once."""
-    return {case.name: conformance.failure(case) for case in conformance.cases("node")}
+    return {case.name: conformance.failure(case) for case in node_cases}
 
 
 def test_every_node_test_passes_but_those_listed_as_not_supported(node_failures):
@@ -22,6 +27,12 @@ def test_every_node_test_passes_but_those_listed_as_not_supported(node_failures)
 def test_the_list_of_what_is_not_supported_only_shrinks(node_failures):
     fixed = [name for name in conformance.not_supported() if name in node_failures and node_failures[name] is None]
     assert not fixed, f"these pass now; take them out of {conformance.NOT_SUPPORTED}: {sorted(fixed)}"
+
+
+def test_the_report_in_the_documentation_is_up_to_date(node_cases, node_failures):
+    document = conformance.DOCUMENT.read_text()
+    expected = conformance.with_report(document, conformance.report(node_cases, node_failures))
+    assert document == expected, "run python tools/onnx_report.py"
 
 
 def test_most_node_tests_pass(node_failures):
