@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,8 +62,3 @@ def per_channel(v: Tensor, rank: int) -> Tensor:
 def extents(x: Tensor) -> tuple[int, ...]:
     """The shape of x; reading it while tracing ties the Program to the shapes at hand."""
     return x.shape
-
-
-def full_shape(shape: Sequence[int], value: Any, dtype: str) -> Tensor:
-    """A tensor of one value."""
-    return ops.full(shape=list(shape), value=float(value), dtype=dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -180,8 +179,3 @@ def trilu(node: Node, x: Tensor, k: Tensor | None = None) -> Tensor:
 def prod(numbers: Sequence[int]) -> int:
     """Product of whole numbers."""
     return int(np.prod(np.asarray(list(numbers), dtype=np.int64)))
-
-
-def is_known(*values: Any) -> bool:
-    """Whether the data of all values is at hand."""
-    return all(v is None or not v.is_traced for v in values)
