@@ -32,6 +32,10 @@ from framework.tensor import DTYPES, Tensor
 MAX_MADE = 2**28  # elements of a tensor that a node makes out of less: 1 GiB of float32
 MAX_DEPTH = 32  # functions within functions
 
+_MALFORMED = (
+    *(KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ZeroDivisionError),
+    *(AssertionError, MemoryError),
+)
 _WIDER = {
     "any": {},
     "float": {"float16": "float32", "bfloat16": "float32"},
@@ -235,7 +239,7 @@ class Interpreter:
             if "onnx: " in str(e):
                 raise
             raise type(e)(f"onnx: {proto.op} '{proto.name}': {e}") from None
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ZeroDivisionError) as e:
+        except _MALFORMED as e:  # a file may hold anything: what a converter trips over is the file's fault
             raise CheckpointError(f"onnx: {proto.op} '{proto.name}': malformed ({type(e).__name__}: {e})") from e
         for name, value in zip(proto.outputs, outputs, strict=False):
             if name:

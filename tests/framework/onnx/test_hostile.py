@@ -140,6 +140,12 @@ def test_wrong_attributes_are_refused_with_the_node_s_name():
         load(proto)
 
 
+def test_a_node_without_an_input_that_it_needs_is_refused():
+    proto = model([node("Resize", ["x"], ["y"], name="grow")], {"x": [1, 1, 2, 2]}, ["y"])
+    with pytest.raises(CheckpointError, match="onnx: Resize 'grow': malformed"):
+        load(proto)
+
+
 def fuzzed(data: bytes, rng: np.random.Generator) -> bytes:
     """`data` with some bytes changed, taken out or put in, or its end cut off."""
     array = bytearray(data)
