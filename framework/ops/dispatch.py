@@ -33,6 +33,7 @@ class OpInfo:
         "inputs",
         "is_elementwise",
         "is_view",
+        "is_view_when_equal",
         "many_outputs",
         "name",
         "native",
@@ -50,6 +51,7 @@ class OpInfo:
         self.attrs: list[dict[str, Any]] = native.attrs
         self.in_place: list[tuple[int, int]] = native.in_place
         self.is_view: bool = native.is_view
+        self.is_view_when_equal: bool = native.is_view_when_equal
         self.composition: str = native.composition  # a function of framework.ops.compositions, "" for none
         self.is_elementwise: bool = native.is_elementwise
         self.retention: tape.Retention | None = None  # filled by the tape at first use

@@ -63,6 +63,8 @@ def _entry(info: OpInfo) -> list[str]:
     facts = [f"No gradient: {why}." if why else "Differentiable."]
     if info.is_view:
         facts.append("Shares its input's memory.")
+    if info.is_view_when_equal:
+        facts.append("Shares its input's memory where shape and type are equal.")
     pairs = dict.fromkeys((_name(info.inputs, i), _name(info.outputs, o)) for i, o in info.in_place)
     facts += [f"`{out}` may take the memory of `{source}`." for source, out in pairs]
     only_shape = [f"`{a['name']}`" for a in info.inputs if a["shape_only"]]

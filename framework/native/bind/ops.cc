@@ -85,6 +85,7 @@ void bind_ops(nb::module_& m) {
       .def_ro("doc", &OpDef::doc_text)
       .def_ro("composition", &OpDef::composition)
       .def_ro("is_view", &OpDef::is_view)
+      .def_ro("is_view_when_equal", &OpDef::is_view_when_equal)
       .def_prop_ro("is_elementwise", [](const OpDef& op) { return is_elementwise(op); })
       .def_prop_ro("inputs", [](const OpDef& op) { return describe_all(op.inputs, describe_arg); })
       .def_prop_ro("outputs", [](const OpDef& op) { return describe_all(op.outputs, describe_arg); })

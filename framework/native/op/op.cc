@@ -95,6 +95,10 @@ OpDef& OpDef::view() {
   is_view = true;
   return *this;
 }
+OpDef& OpDef::view_when_equal() {
+  is_view_when_equal = true;
+  return *this;
+}
 OpDef& OpDef::shape_only(std::string_view input) {
   inputs[input_index(input)].shape_only = true;
   return *this;
@@ -151,7 +155,7 @@ std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs, c
   std::vector<TensorType> out_types = infer_types(op, types.data(), n, attrs);
   std::vector<Tensor> outputs;
   outputs.reserve(out_types.size());
-  if (op.is_view) {
+  if (!out_types.empty() && n > 0 && inputs[0] && op.is_view_of(inputs[0].type(), out_types[0])) {
     outputs.push_back(inputs[0].reshaped(out_types[0]));
     return outputs;
   }

@@ -48,12 +48,16 @@ struct PADDOCK_API OpDef {
   std::vector<AttrSpec> attrs;
   std::vector<InPlace> in_place;
   bool is_view = false;  // the first output is the first input's bytes under another shape: no kernel runs
+  bool is_view_when_equal = false;  // the same, in calls where the first input and the output have one type
   InferFn infer_fn = nullptr;
   KernelFn kernels[kDeviceCount] = {};
 
   int input_index(std::string_view arg) const;
   int output_index(std::string_view arg) const;
   int attr_index(std::string_view attr) const;
+  bool is_view_of(const TensorType& first_input, const TensorType& first_output) const {
+    return is_view || (is_view_when_equal && first_input == first_output);
+  }
 
   // The builder: an operator's block is one chained expression of these.
   OpDef& doc(std::string text);
@@ -62,6 +66,7 @@ struct PADDOCK_API OpDef {
   OpDef& infer(InferFn fn);
   OpDef& inplace(std::string_view input, std::string_view output);
   OpDef& view();
+  OpDef& view_when_equal();
   OpDef& shape_only(std::string_view input);
   // The name of the Python composition (framework.ops.compositions) that a fused operator stands for.
   OpDef& fused_from(std::string function);

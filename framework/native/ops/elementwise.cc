@@ -160,6 +160,7 @@ PADDOCK_OP(cast, "x -> y")
 PADDOCK_OP(broadcast_to, "x -> y")
     .doc("x repeated along new axes and axes of extent 1.  x: broadcasts to `shape`; y: `shape`.")
     .attr("shape", AttrType::kInts, "Shape of y.")
+    .view_when_equal()
     .infer([](InferContext& c) {
       Shape y(c.attr<Ints>("shape"));
       if (!broadcasts_to(c.shape(0), y)) c.shape_error("x of shape ", c.shape(0), " does not broadcast to ", y);
@@ -170,6 +171,7 @@ PADDOCK_OP(broadcast_like, "x, like -> y")
     .doc("x repeated to the shape of `like`.  like: any type; y: like's shape, x's type.")
     .shape_only("like")
     .inplace("x", "y")
+    .view_when_equal()
     .infer([](InferContext& c) {
       if (!broadcasts_to(c.shape(0), c.shape(1)))
         c.shape_error("x of shape ", c.shape(0), " does not broadcast to like's shape ", c.shape(1));
@@ -182,6 +184,7 @@ PADDOCK_OP(sum_to, "x, like -> y")
         "like's shape, x's type.")
     .shape_only("like")
     .inplace("x", "y")
+    .view_when_equal()
     .infer([](InferContext& c) {
       expect_types(c, 0, kNumbers);
       if (!broadcasts_to(c.shape(1), c.shape(0)))

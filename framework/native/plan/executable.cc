@@ -114,14 +114,14 @@ void Executable::bind(const Plan& plan, const std::vector<Tensor>& inputs, const
   }
 }
 
-void Executable::execute() {
+void Executable::execute(const Plan& plan) {
   const Tensor absent;
   std::vector<const Tensor*> in;
   std::vector<Tensor> out;
   Recorder* recorder = Recorder::active();
   for (size_t k = 0; k < program_.instructions.size(); ++k) {
     const Instruction& ins = program_.instructions[k];
-    if (ins.op->is_view) continue;
+    if (!ins.outputs.empty() && plan.root[ins.outputs[0]] != ins.outputs[0]) continue;  // a view
     in.clear();
     out.clear();
     for (int v : ins.inputs) in.push_back(v == kAbsent ? &absent : &values_[v]);
@@ -159,7 +159,7 @@ std::vector<Tensor> Executable::run(const std::vector<Tensor>& inputs, const std
   std::vector<Tensor> results;
   results.reserve(program_.results.size());
   bind(plan, inputs, states, results);
-  execute();
+  execute(plan);
   finish(plan, states, results);
   return results;
 }

@@ -30,7 +30,7 @@ class PADDOCK_API Executable {
   const Plan& find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
   void bind(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
             std::vector<Tensor>& results);
-  void execute();
+  void execute(const Plan& plan);
   void finish(const Plan& plan, const std::vector<Tensor>& states, std::vector<Tensor>& results);
 
   ProgramDesc program_;

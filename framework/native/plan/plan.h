@@ -20,7 +20,7 @@ struct Plan {
   std::vector<TensorType> input_types;  // the key: types of inputs and states
   std::vector<TensorType> types;        // of every value
   std::vector<Place> places;            // of every value
-  std::vector<int> root;                // the value whose bytes this one shares (itself when none)
+  std::vector<int> root;                // the value whose bytes this one shares (itself when none); views run no kernel
   std::vector<bool> result_copied;      // results that alias another place and are copied out
   std::vector<bool> update_copied;      // updates whose value was not written into the state's own buffer
   int64_t arena_bytes = 0, lower_bound = 0, naive_bytes = 0;

@@ -7,6 +7,7 @@ import framework
 from framework import ops
 
 UNARY = [ops.exp, ops.tanh, ops.neg, ops.relu, ops.copy, lambda x: ops.reshape(x, (-1, 2)), lambda x: x * x]
+UNARY += [lambda x: ops.sum_to(x, x), lambda x: ops.broadcast_like(x, x)]  # nothing to do: views
 
 
 def random_function(seed: int):
@@ -77,3 +78,13 @@ def test_results_of_an_earlier_run_stay_as_they_were():
     first = f(np.zeros((3, 3), np.float32))
     f(np.ones((3, 3), np.float32))
     assert first.numpy().max() == 1.0
+
+
+def test_broadcasting_to_an_equal_shape_takes_no_memory_and_to_a_larger_one_does():
+    traced = framework.program(lambda x, like: ops.exp(ops.broadcast_like(ops.exp(x), like)))
+    like = framework.tensor(np.zeros((64, 4), np.float32))
+    for rows, size in ((64, 64 * 16), (1, 16 + 64 * 16)):
+        x = framework.tensor(np.ones((rows, 4), np.float32))
+        np.testing.assert_array_equal(traced(x, like).numpy(), np.broadcast_to(ops.exp(ops.exp(x)).numpy(), (64, 4)))
+        assert traced.program_for(x, like).memory_report([x, like]).naive_bytes == size
+    assert traced.traces_made == 1
