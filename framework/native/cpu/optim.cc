@@ -11,6 +11,17 @@ double scalar(const Tensor& t) { return t.dtype() == DType::kF64 ? *t.data<doubl
 
 double gradient_scale(const KernelContext& c) { return c.has("grad_scale") ? scalar(c.in("grad_scale")) : 1.0; }
 
+// factor * value + scaled, spelt out so that a gradient's scale is rounded before the sum on every instruction set: a
+// step with `grad_scale` has the bits of a step on gradients scaled before it.
+template <class T>
+PADDOCK_INLINE T plus_decay(T scaled, T factor, T value) {
+#ifdef __FMA__
+  return std::fma(factor, value, scaled);
+#else
+  return scaled + factor * value;
+#endif
+}
+
 // A rule updates n elements from kInputs buffers to kOutputs.
 template <class T>
 struct Sgd {
@@ -27,7 +38,7 @@ struct Sgd {
     T* param = out[0];
     const Sgd r = *this;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) param[i] = p[i] - r.lr * (r.scale * g[i] + r.decay * p[i]);
+    for (int64_t i = 0; i < n; ++i) param[i] = p[i] - r.lr * plus_decay(r.scale * g[i], r.decay, p[i]);
   }
 };
 
@@ -51,14 +62,14 @@ struct Momentum {
     if (nesterov) {
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) {
-        const T value = p[i], slope = r.scale * g[i] + r.decay * value, next = r.momentum * v[i] + slope;
+        const T value = p[i], slope = plus_decay(r.scale * g[i], r.decay, value), next = r.momentum * v[i] + slope;
         param[i] = value - r.lr * (slope + r.momentum * next);
         velocity[i] = next;
       }
     } else {
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) {
-        const T value = p[i], next = r.momentum * v[i] + (r.scale * g[i] + r.decay * value);
+        const T value = p[i], next = r.momentum * v[i] + plus_decay(r.scale * g[i], r.decay, value);
         param[i] = value - r.lr * next;
         velocity[i] = next;
       }
@@ -95,7 +106,7 @@ struct Adam {
     const Adam r = *this;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      const T value = p[i], slope = r.scale * g[i] + r.l2 * value;
+      const T value = p[i], slope = plus_decay(r.scale * g[i], r.l2, value);
       const T mean = r.b1 * m[i] + r.new1 * slope, square = r.b2 * v[i] + r.new2 * slope * slope;
       param[i] = r.keep * value - r.rate * mean / (std::sqrt(square) * r.unbias + r.eps);
       m_out[i] = mean;

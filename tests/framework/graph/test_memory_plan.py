@@ -81,7 +81,7 @@ def test_results_of_an_earlier_run_stay_as_they_were():
 
 
 def test_broadcasting_to_an_equal_shape_takes_no_memory_and_to_a_larger_one_does():
-    traced = framework.program(lambda x, like: ops.exp(ops.broadcast_like(ops.exp(x), like)))
+    traced = framework.program(lambda x, like: ops.exp(ops.broadcast_like(ops.exp(x), like)), pass_names=())
     like = framework.tensor(np.zeros((64, 4), np.float32))
     for rows, size in ((64, 64 * 16), (1, 16 + 64 * 16)):
         x = framework.tensor(np.ones((rows, 4), np.float32))
