@@ -48,10 +48,10 @@ struct Split {
   float e, m;
 };
 inline Split split_exponent(float x) {
-  constexpr int32_t kSqrtHalf = 0x3f3504f3;
-  int32_t bits = std::bit_cast<int32_t>(x);
-  int32_t e = (bits - kSqrtHalf) >> 23;
-  return {static_cast<float>(e), std::bit_cast<float>(bits - (e << 23))};
+  constexpr uint32_t kSqrtHalf = 0x3f3504f3;
+  uint32_t bits = std::bit_cast<uint32_t>(x);  // unsigned: the callers come here with negative x too, and mask it later
+  int32_t e = static_cast<int32_t>(bits - kSqrtHalf) >> 23;
+  return {static_cast<float>(e), std::bit_cast<float>(bits - (static_cast<uint32_t>(e) << 23))};
 }
 
 // log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2)]: with s = f / (2 + f), log(1 + f) = 2 artanh(s).
@@ -182,7 +182,7 @@ inline float erf(float x) {
 // P(X <= x) for a standard normal X, within 8 + 1.3 x^2 ulp, in the lower tail too, down to x = -13.
 inline float normal_cdf(float x) {
   float z = std::fabs(x) * 0.70710678f;
-  float tail = 0.5f * (z < 1.0f ? 1.0f - detail::erf_small(z) : detail::erfc_large(z));
+  float tail = 0.5f * (z < 0.9f ? 1.0f - detail::erf_small(z) : detail::erfc_large(z));
   return x > 0.0f ? 1.0f - tail : tail;
 }
 
