@@ -135,8 +135,20 @@ void register_kernels(const std::vector<KernelEntry>& entries) {
   for (const auto& e : entries) find_op(e.op).kernels[static_cast<int>(e.device)] = e.fn;
 }
 
+// Rules read inputs that the signature requires without asking whether they are there.
+static void expect_required_inputs(const OpDef& op, const TensorType* const* inputs, int input_count) {
+  const int named = static_cast<int>(op.inputs.size());
+  for (int i = 0; i < std::max(input_count, named); ++i) {
+    const ArgSpec& arg = op.inputs[std::min(i, named - 1)];
+    if (arg.optional || (i < input_count && inputs[i]) || (i >= input_count && arg.variadic)) continue;
+    fail(ErrorKind::kAttribute, op.name, ": input '", arg.name,
+         "' is missing; only inputs marked optional may be None");
+  }
+}
+
 std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* inputs, int input_count,
                                     const std::vector<AttrValue>& attrs) {
+  expect_required_inputs(op, inputs, input_count);
   std::vector<TensorType> outputs;
   outputs.reserve(op.outputs.size());
   InferContext context(op, inputs, input_count, attrs, outputs);

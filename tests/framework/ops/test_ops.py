@@ -7,6 +7,7 @@ import framework
 from framework import _core
 from framework.autograd.check import check_gradients
 from framework.autograd.rule_table import RULES
+from framework.errors import AttributeValueError
 from framework.ops import dispatch
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS, Sample, Spec, composed, outputs_of
@@ -173,6 +174,14 @@ def test_bad_input_is_refused_with_a_clear_message(spec, bad):
     with pytest.raises(bad.error, match=bad.match) as caught:
         dispatch.call_by_name(spec.name, Sample(bad.inputs).tensors("float32"), **bad.attrs)
     assert str(caught.value).startswith(spec.name + ":")
+
+
+@pytest.mark.parametrize("info", [i for i in dispatch.OPS.values() if i.inputs], ids=lambda i: i.name)
+def test_a_required_input_that_is_missing_is_named(info):
+    required = [a["name"] for a in info.inputs if not a["optional"]]
+    attrs = tuple(SPECS[info.name].samples[0].attrs.get(a["name"], a["default"]) for a in info.attrs)
+    with pytest.raises(AttributeValueError, match=f"{info.name}: input '{required[0]}' is missing"):
+        dispatch.apply(info, [None] * len(info.inputs), attrs)
 
 
 @pytest.mark.parametrize("info", dispatch.OPS.values(), ids=lambda i: i.name)
