@@ -59,8 +59,7 @@ void multiply(const KernelContext& c) {
     Epilogue<T> e = epilogue;
     if (e.residual) e.residual += k * size_y;
     gemm<T>(ta, tb, y.rows, y.columns, depth, T(1), pa + matrix_number(y.leading, a.leading, k) * size_a, a.columns,
-            pb + matrix_number(y.leading, b.leading, k) * size_b, b.columns, T(0), py + k * size_y, y.columns,
-            e);
+            pb + matrix_number(y.leading, b.leading, k) * size_b, b.columns, T(0), py + k * size_y, y.columns, e);
   }
 }
 

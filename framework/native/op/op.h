@@ -47,7 +47,7 @@ struct PADDOCK_API OpDef {
   std::vector<ArgSpec> inputs, outputs;
   std::vector<AttrSpec> attrs;
   std::vector<InPlace> in_place;
-  bool is_view = false;  // the first output is the first input's bytes under another shape: no kernel runs
+  bool is_view = false;             // the first output is the first input's bytes under another shape: no kernel runs
   bool is_view_when_equal = false;  // the same, in calls where the first input and the output have one type
   InferFn infer_fn = nullptr;
   KernelFn kernels[kDeviceCount] = {};
