@@ -11,7 +11,8 @@ from suites.engine.config import Factory, OfRole
 from suites.engine.registry import register
 from suites.engine.settings import Runtime
 from suites.vision.recognition.losses import CrossEntropy
-from suites.vision.recognition.settings import Data, add_rules
+from suites.vision.recognition.settings import Data
+from suites.vision.rules import add_rules
 
 
 @register("config", "classification")

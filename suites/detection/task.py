@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.data import DataLoader
-from framework.errors import ConfigError
 from framework.tensor import Tensor
 from suites.detection.datasets import DetectionDataset
 from suites.detection.losses import Targets
@@ -21,6 +20,7 @@ from suites.detection.transforms import Augmented, collate
 from suites.engine.config import Config
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, Task
+from suites.vision.classes import open_dataset
 
 
 class BoxMetric(Metric):
@@ -65,15 +65,8 @@ class DetectionTask(Task):
         return self._open("data.eval.dataset")
 
     def _open(self, path: str) -> DetectionDataset:
-        dataset: DetectionDataset = self._config.build(path)
-        wanted = self._config["data.num_classes"]
-        if dataset.num_classes != wanted:
-            names = ", ".join(dataset.class_names[:10]) + (", ..." if dataset.num_classes > 10 else "")
-            raise ConfigError(
-                f"{self._config.source}: data.num_classes is {wanted} but {path} has {dataset.num_classes} classes "
-                f"({names}); correct data.num_classes, or choose classes with {path}.classes"
-            )
-        return dataset
+        remedy = f"correct data.num_classes, or choose classes with {path}.classes"
+        return open_dataset(self._config, path, remedy)
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled, augmented batches; a short last batch is left out."""

@@ -13,6 +13,7 @@ from suites.segmentation.inference import Inference
 from suites.segmentation.losses import SegmentationLoss
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.transforms import Transform
+from suites.vision.rules import add_rules
 
 
 @dataclass
@@ -81,12 +82,7 @@ class SegmentationConfig(RunConfig):
     inference: Inference = field(default_factory=Inference)
 
 
-@rule("data.train.batch_size", "data.eval.batch_size", suite="segmentation")
-def batches_hold_images(config: Config) -> Iterator[tuple[str, str]]:
-    """A batch holds at least one image."""
-    for path in ("data.train.batch_size", "data.eval.batch_size"):
-        if config[path] < 1:
-            yield path, f"is {config[path]}; it must be 1 or more"
+add_rules("segmentation")
 
 
 @rule("data.train.batch_size", suite="segmentation")
@@ -94,14 +90,6 @@ def batch_norm_of_pooled_maps_sees_two_images(config: Config) -> Iterator[tuple[
     """The pyramid's pooled branch has one pixel an image, and batch norm of a single number is always 0."""
     if config.get("model.type") == "DeepLabV3Plus" and config["data.train.batch_size"] < 2:
         yield "data.train.batch_size", "is 1; DeepLabV3Plus pools whole images, so a batch needs 2 or more"
-
-
-@rule("model.num_classes", "data.num_classes", suite="segmentation")
-def model_has_the_datas_classes(config: Config) -> Iterator[tuple[str, str]]:
-    """The model predicts as many classes as the data have."""
-    model, data = config["model.num_classes"], config["data.num_classes"]
-    if model != data:
-        yield "model.num_classes", f'is {model} but data.num_classes is {data}; write "${{data.num_classes}}"'
 
 
 @rule("losses", "data.num_classes", suite="segmentation")

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.data import DataLoader
-from framework.errors import ConfigError
 from framework.tensor import Tensor
 from suites.engine.config import Config
 from suites.engine.registry import register
@@ -22,6 +21,7 @@ from suites.segmentation.metrics import ConfusionMatrix
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.processor import SegmentationProcessor, original_labels
 from suites.segmentation.transforms import Augmented, collate
+from suites.vision.classes import open_dataset
 
 
 class SegmentationMetric(Metric):
@@ -64,15 +64,8 @@ class SegmentationTask(Task):
         return self._open("data.eval.dataset")
 
     def _open(self, path: str) -> SegmentationDataset:
-        dataset: SegmentationDataset = self._config.build(path)
-        wanted = self._config["data.num_classes"]
-        if dataset.num_classes != wanted:
-            names = ", ".join(dataset.class_names[:10]) + (", ..." if dataset.num_classes > 10 else "")
-            raise ConfigError(
-                f"{self._config.source}: data.num_classes is {wanted} but {path} has {dataset.num_classes} classes "
-                f"({names}); correct data.num_classes, or the data set's classes"
-            )
-        return dataset
+        remedy = "correct data.num_classes, or the data set's classes"
+        return open_dataset(self._config, path, remedy)
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled, augmented batches; a short last batch is left out."""

@@ -1,12 +1,11 @@
-"""The data sections of a recognition config, and the rules across its fields."""
+"""The data sections of a recognition config."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from suites.engine.config import Config, Factory, OfRole, rule
+from suites.engine.config import Factory, OfRole
 from suites.vision.pipeline import BatchTransform, Transform
 
 
@@ -57,21 +56,3 @@ class Data:
     train: TrainData
     eval: EvalData
     root: str | None = None
-
-
-def add_rules(suite: str) -> None:
-    """Adds the rules of recognition for a suite."""
-
-    @rule("data.train.batch_size", "data.eval.batch_size", suite=suite)
-    def batches_hold_samples(config: Config) -> Iterator[tuple[str, str]]:
-        """A batch holds at least one sample."""
-        for path in ("data.train.batch_size", "data.eval.batch_size"):
-            if config[path] < 1:
-                yield path, f"is {config[path]}; it must be 1 or more"
-
-    @rule("model.num_classes", "data.num_classes", suite=suite)
-    def model_has_the_datas_classes(config: Config) -> Iterator[tuple[str, str]]:
-        """The model predicts as many classes as the data have."""
-        model, data = config["model.num_classes"], config["data.num_classes"]
-        if model != data:
-            yield "model.num_classes", f'is {model} but data.num_classes is {data}; write "${{data.num_classes}}"'

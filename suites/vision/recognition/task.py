@@ -11,11 +11,11 @@ import numpy as np
 
 from framework import ops
 from framework.data import DataLoader
-from framework.errors import ConfigError
 from framework.nn import Layer
 from framework.tensor import Tensor
 from suites.engine.config import Config
 from suites.engine.task import Batch, Metric, Task
+from suites.vision.classes import open_dataset
 from suites.vision.recognition.datasets import RecognitionDataset, Transformed
 from suites.vision.recognition.metrics import Accuracy
 from suites.vision.recognition.processor import RecognitionProcessor
@@ -46,15 +46,8 @@ class RecognitionTask(Task):
         return self._open("data.eval.dataset")
 
     def _open(self, path: str) -> RecognitionDataset:
-        dataset: RecognitionDataset = self._config.build(path)
-        wanted = self._config["data.num_classes"]
-        if dataset.num_classes != wanted:
-            names = ", ".join(dataset.class_names[:10]) + (", ..." if dataset.num_classes > 10 else "")
-            raise ConfigError(
-                f"{self._config.source}: data.num_classes is {wanted} but {path} has {dataset.num_classes} classes "
-                f"({names}); correct data.num_classes"
-            )
-        return dataset
+        remedy = "correct data.num_classes"
+        return open_dataset(self._config, path, remedy)
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled, augmented batches; a short last batch is left out."""

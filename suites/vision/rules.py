@@ -1,0 +1,25 @@
+"""Rules across the fields of a config whose model predicts the classes of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from suites.engine.config import Config, rule
+
+
+def add_rules(suite: str) -> None:
+    """Adds them for a suite whose model has `num_classes`."""
+
+    @rule("data.train.batch_size", "data.eval.batch_size", suite=suite)
+    def batches_hold_samples(config: Config) -> Iterator[tuple[str, str]]:
+        """A batch holds at least one sample."""
+        for path in ("data.train.batch_size", "data.eval.batch_size"):
+            if config[path] < 1:
+                yield path, f"is {config[path]}; it must be 1 or more"
+
+    @rule("model.num_classes", "data.num_classes", suite=suite)
+    def model_has_the_datas_classes(config: Config) -> Iterator[tuple[str, str]]:
+        """The model predicts as many classes as the data have."""
+        model, data = config["model.num_classes"], config["data.num_classes"]
+        if model != data:
+            yield "model.num_classes", f'is {model} but data.num_classes is {data}; write "${{data.num_classes}}"'
