@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from framework.data import DataLoader
 from framework.tensor import Tensor
 from suites.detection.datasets import DetectionDataset
 from suites.detection.losses import Targets
 from suites.detection.metrics import BoxEvaluator, VocEvaluator
 from suites.detection.models.yolov3 import Detector
 from suites.detection.processor import DetectionProcessor, original_detections
-from suites.detection.transforms import Augmented, collate
-from suites.engine.config import Config
+from suites.detection.sample import Sample
+from suites.detection.transforms import collate
 from suites.engine.registry import register
-from suites.engine.task import Batch, Metric, Task
-from suites.vision.classes import open_dataset
+from suites.engine.task import Batch, Metric
+from suites.vision.task import VisionTask
 
 
 class BoxMetric(Metric):
@@ -40,8 +38,8 @@ class BoxMetric(Metric):
 
 
 @register("task", "detection")
-class DetectionTask(Task):
-    """A detector with its data; data sets are opened when they are first needed.
+class DetectionTask(VisionTask):
+    """A detector with its data.
 
     Args:
         config: of suite `detection`.
@@ -50,48 +48,17 @@ class DetectionTask(Task):
     train_inputs: ClassVar[tuple[str, ...]] = ("images", "boxes", "labels", "scores")
     eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
     processor_class = DetectionProcessor
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self.model: Detector = config.build("model")
+    wrong_classes = "correct data.num_classes, or choose classes with {path}.classes"
+    model: Detector
 
     @property
     def main_metric(self) -> str:  # type: ignore[override]
         """AP of COCO, mAP of VOC."""
         return "mAP" if self._config.get("metric.type") == VocEvaluator.__name__ else "AP"
 
-    @cached_property
-    def _eval_set(self) -> DetectionDataset:
-        return self._open("data.eval.dataset")
-
-    def _open(self, path: str) -> DetectionDataset:
-        remedy = f"correct data.num_classes, or choose classes with {path}.classes"
-        return open_dataset(self._config, path, remedy)
-
-    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
-        """Shuffled, augmented batches; a short last batch is left out."""
-        dataset = self._open("data.train.dataset")
-        batch_size = self._config["data.train.batch_size"]
-        return DataLoader(
-            Augmented(dataset, self._config.build("data.train.transforms")),
-            batch_size,
-            shuffle=True,
-            seed=seed,
-            workers=workers,
-            drop_last=len(dataset) >= batch_size,
-            batch_transforms=self._config.build("data.train.batch_transforms"),
-            collate=collate,
-        )
-
-    def eval_loader(self, *, workers: int) -> DataLoader:
-        """The evaluation set in order."""
-        transforms = self._config.build("data.eval.transforms")
-        return DataLoader(
-            Augmented(self._eval_set, transforms),
-            self._config["data.eval.batch_size"],
-            workers=workers,
-            collate=collate,
-        )
+    def collate(self, dataset: DetectionDataset) -> Callable[[list[Sample]], Batch]:
+        """Returns what makes a batch."""
+        return collate
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Loss terms by name."""

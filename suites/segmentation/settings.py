@@ -4,64 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
-from suites.engine.config import Config, Factory, OfRole, rule
+from suites.engine.config import Config, OfRole, rule
 from suites.engine.registry import register
 from suites.engine.settings import RunConfig
 from suites.segmentation.inference import Inference
 from suites.segmentation.losses import SegmentationLoss
 from suites.segmentation.models.base import Segmenter
-from suites.segmentation.transforms import Transform
 from suites.vision.rules import add_rules
-
-
-@dataclass
-class TrainData:
-    """What is trained on.
-
-    Args:
-        dataset: images with label maps.
-        transforms: sample to sample, in this order; the last sizes must agree, as after RandomCrop.
-        batch_size: images a step.
-    """
-
-    dataset: Annotated[Factory[Any], OfRole("dataset")]
-    transforms: list[Transform]
-    batch_size: int = 4
-
-
-@dataclass
-class EvalData:
-    """What is evaluated on.
-
-    Args:
-        dataset: images with label maps.
-        transforms: sample to sample, in this order; also applied to images to predict on. None may be random.
-            Predictions are compared with the label maps of the files, whatever size the transforms make.
-        batch_size: images a step; 1 where images differ in size.
-    """
-
-    dataset: Annotated[Factory[Any], OfRole("dataset")]
-    transforms: list[Transform]
-    batch_size: int = 1
-
-
-@dataclass
-class Data:
-    """The data of a run.
-
-    Args:
-        num_classes: classes of the data sets; the model's is `${data.num_classes}`.
-        train: what is trained on.
-        eval: what is evaluated on.
-        root: folder of the data, for `${data.root}` in the data sets.
-    """
-
-    num_classes: int
-    train: TrainData
-    eval: EvalData
-    root: str | None = None
+from suites.vision.settings import Data
 
 
 @register("config", "segmentation")

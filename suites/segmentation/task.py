@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from framework.data import DataLoader
 from framework.tensor import Tensor
 from suites.engine.config import Config
 from suites.engine.registry import register
-from suites.engine.task import Batch, Metric, Task
+from suites.engine.task import Batch, Metric
 from suites.segmentation.datasets import SegmentationDataset
 from suites.segmentation.inference import Inference
 from suites.segmentation.losses import SegmentationLoss
 from suites.segmentation.metrics import ConfusionMatrix
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.processor import SegmentationProcessor, original_labels
-from suites.segmentation.transforms import Augmented, collate
-from suites.vision.classes import open_dataset
+from suites.segmentation.sample import Sample
+from suites.segmentation.transforms import collate
+from suites.vision.task import VisionTask
 
 
 class SegmentationMetric(Metric):
@@ -41,8 +40,8 @@ class SegmentationMetric(Metric):
 
 
 @register("task", "segmentation")
-class SegmentationTask(Task):
-    """A segmentation network with its data; data sets are opened when they are first needed.
+class SegmentationTask(VisionTask):
+    """A segmentation network with its data.
 
     Args:
         config: of suite `segmentation`.
@@ -52,43 +51,17 @@ class SegmentationTask(Task):
     eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
     processor_class = SegmentationProcessor
     main_metric = "mIoU"
+    wrong_classes = "correct data.num_classes, or the data set's classes"
+    model: Segmenter
 
     def __init__(self, config: Config) -> None:
-        self._config = config
-        self.model: Segmenter = config.build("model")
+        super().__init__(config)
         self._losses: list[SegmentationLoss] = config.build("losses")
         self._inference: Inference = config.build("inference")
 
-    @cached_property
-    def _eval_set(self) -> SegmentationDataset:
-        return self._open("data.eval.dataset")
-
-    def _open(self, path: str) -> SegmentationDataset:
-        remedy = "correct data.num_classes, or the data set's classes"
-        return open_dataset(self._config, path, remedy)
-
-    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
-        """Shuffled, augmented batches; a short last batch is left out."""
-        dataset = self._open("data.train.dataset")
-        batch_size = self._config["data.train.batch_size"]
-        return DataLoader(
-            Augmented(dataset, self._config.build("data.train.transforms")),
-            batch_size,
-            shuffle=True,
-            seed=seed,
-            workers=workers,
-            drop_last=len(dataset) >= batch_size,
-            collate=collate,
-        )
-
-    def eval_loader(self, *, workers: int) -> DataLoader:
-        """The evaluation set in order."""
-        return DataLoader(
-            Augmented(self._eval_set, self._config.build("data.eval.transforms")),
-            self._config["data.eval.batch_size"],
-            workers=workers,
-            collate=collate,
-        )
+    def collate(self, dataset: SegmentationDataset) -> Callable[[list[Sample]], Batch]:
+        """Returns what makes a batch."""
+        return collate
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Loss terms by name; those of further outputs end in their number."""

@@ -14,7 +14,7 @@ import numpy as np
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register, register_role
 from suites.segmentation.sample import IGNORE, Sample
-from suites.vision.pipeline import Augmented, Transform
+from suites.vision.pipeline import Augmented, BatchTransform, Transform
 from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, pair
 from suites.vision.sample import scaled_size
 from suites.vision.transforms import (
@@ -27,9 +27,10 @@ from suites.vision.transforms import (
     ResizeKeepRatio,
 )
 
-__all__ = ["Augmented", "RandomBlur", "RandomCrop", "RandomScale", "Transform", "collate"]
+__all__ = ["Augmented", "BatchTransform", "RandomBlur", "RandomCrop", "RandomScale", "Transform", "collate"]
 
 register_role("transform", Transform, doc="sample -> sample, of a training or evaluation pipeline")
+register_role("batch_transform", BatchTransform, doc="samples of a batch -> samples")
 for _transform in (ColorDistort, Letterbox, Normalize, PadToMultiple, RandomFlip, Resize, ResizeKeepRatio):
     register("transform")(_transform)
 

@@ -87,8 +87,11 @@ class Augmented:
         """The file, or other name, of sample `index` for messages."""
         return self.dataset.name_of(index)
 
+    def _load(self, index: int, rng: np.random.Generator) -> Any:
+        return self.dataset[index]
+
     def _through(self, index: int, rng: np.random.Generator, count: int) -> Any:
-        sample = self.dataset[index]
+        sample = self._load(index, rng)
         for place, transform in enumerate(self._transforms[:count]):
             if isinstance(transform, MixingTransform):
 

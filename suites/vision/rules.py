@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from suites.engine.config import Config, rule
 
 
-def add_rules(suite: str) -> None:
-    """Adds them for a suite whose model has `num_classes`."""
+def add_rules(suite: str, classes: str = "model.num_classes") -> None:
+    """Adds them for a suite; `classes` is the key of what the model predicts."""
 
     @rule("data.train.batch_size", "data.eval.batch_size", suite=suite)
     def batches_hold_samples(config: Config) -> Iterator[tuple[str, str]]:
@@ -17,9 +17,9 @@ def add_rules(suite: str) -> None:
             if config[path] < 1:
                 yield path, f"is {config[path]}; it must be 1 or more"
 
-    @rule("model.num_classes", "data.num_classes", suite=suite)
+    @rule(classes, "data.num_classes", suite=suite)
     def model_has_the_datas_classes(config: Config) -> Iterator[tuple[str, str]]:
         """The model predicts as many classes as the data have."""
-        model, data = config["model.num_classes"], config["data.num_classes"]
+        model, data = config[classes], config["data.num_classes"]
         if model != data:
-            yield "model.num_classes", f'is {model} but data.num_classes is {data}; write "${{data.num_classes}}"'
+            yield classes, f'is {model} but data.num_classes is {data}; write "${{data.num_classes}}"'

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from framework.errors import DataError
-from suites.vision.pipeline import Transform
+from suites.vision.pipeline import Augmented
 from suites.vision.recognition.sample import Sample
 from suites.vision.sources import Source
 
@@ -42,6 +42,10 @@ class RecognitionDataset(ABC):
         Raises a DataError that names a file that cannot be used.
         """
 
+    def __getitem__(self, index: int) -> Sample:
+        """Sample `index`, nothing of it chosen at random."""
+        return self.load(index)
+
     @abstractmethod
     def name_of(self, index: int) -> str:
         """The file, or other name, of sample `index` for messages."""
@@ -56,37 +60,18 @@ class RecognitionDataset(ABC):
         _log.info("%s: %d samples of %d classes (%s)", what, len(self), self.num_classes, names)
 
 
-class Transformed:
-    """A dataset with its transforms: what the data loader draws from.
+class Drawn(Augmented):
+    """A dataset with its transforms, which in training chooses frames of a long video at random.
 
     Args:
         dataset: the samples.
         transforms: applied in this order.
-        training: whether a dataset may choose frames at random.
     """
 
-    def __init__(self, dataset: RecognitionDataset, transforms: Sequence[Transform], training: bool) -> None:
-        self.dataset = dataset
-        self._transforms = tuple(transforms)
-        self._training = training
+    dataset: RecognitionDataset
 
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, index: int) -> Sample:
-        """Sample `index` with random choices that depend on the index alone."""
-        return self.sample(index, np.random.default_rng(index))
-
-    def sample(self, index: int, rng: np.random.Generator) -> Sample:
-        """Sample `index` through all transforms."""
-        sample = self.dataset.load(index, rng if self._training else None)
-        for transform in self._transforms:
-            sample = transform(sample, rng)
-        return sample
-
-    def name_of(self, index: int) -> str:
-        """The file, or other name, of sample `index` for messages."""
-        return self.dataset.name_of(index)
+    def _load(self, index: int, rng: np.random.Generator) -> Sample:
+        return self.dataset.load(index, rng)
 
 
 def read_rows(source: Source, name: str, columns: int) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""The data sections of a recognition config."""
+"""The data section of a config of images or clips, the same in all suites that have some."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from suites.engine.config import Factory, OfRole
 from suites.vision.pipeline import BatchTransform, Transform
 
 
-@dataclass
-class TrainData:
-    """What is trained on.
-
-    Args:
-        dataset: images or clips with labels.
-        transforms: sample to sample, in this order.
-        batch_transforms: batch to batch, after all transforms.
-        batch_size: samples a step.
-    """
-
-    dataset: Annotated[Factory[Any], OfRole("dataset")]
-    transforms: list[Transform]
-    batch_transforms: list[BatchTransform] = field(default_factory=list)
-    batch_size: int = 8
-
-
-@dataclass
+@dataclass(kw_only=True)
 class EvalData:
     """What is evaluated on.
 
     Args:
-        dataset: images or clips with labels.
+        dataset: the samples with their truth.
         transforms: sample to sample, in this order; also applied to inputs to predict on. None may be random.
-        batch_size: samples a step.
+        batch_size: samples a step; 1 where the transforms leave them different in size.
     """
 
     dataset: Annotated[Factory[Any], OfRole("dataset")]
     transforms: list[Transform]
-    batch_size: int = 8
+    batch_size: int
 
 
-@dataclass
+@dataclass(kw_only=True)
+class TrainData:
+    """What is trained on.
+
+    Args:
+        dataset: the samples with their truth.
+        transforms: sample to sample, in this order; those of a batch must end in one size.
+        batch_size: samples a step.
+        batch_transforms: batch to batch, after all transforms.
+    """
+
+    dataset: Annotated[Factory[Any], OfRole("dataset")]
+    transforms: list[Transform]
+    batch_size: int
+    batch_transforms: list[BatchTransform] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
 class Data:
     """The data of a run.
 
