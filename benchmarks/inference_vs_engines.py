@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from common import OURS, Claim, Competitor, add_options, chosen_cases, compare, finish, has_modules, in_turns, table
-from training_vs_torch import MODES
+from common import Claim, Competitor, has_modules
+from peers import compare_cases, options, ours, torch_modes
 
 CLAIMS = [
     Claim("yolov3_darknet53_infer_b1_416", 1.4, 1.8),
@@ -29,18 +29,14 @@ ENGINES = {
 
 def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
     """Ours and every peer that is installed; says how to install the others."""
-    options = [case, "--threads", str(a.threads), "--seconds", str(a.seconds)]
-    found = [Competitor(OURS, [sys.executable, "tools/bench.py", *options])]
+    found = [ours(case, a), *torch_modes(case, a)]
     if not (a.peers / "peer_inference.py").exists():
-        print(f"the peers are left out: {a.peers}/peer_inference.py is not there; name its folder", file=sys.stderr)
+        print(f"the engines are left out: {a.peers}/peer_inference.py is not there; name its folder", file=sys.stderr)
         return found
-    if has_modules(a.peer_python, "torch"):
-        peer = [a.peer_python, str(a.peers / "peer_torch.py")]
-        found += [Competitor(f"torch {mode}", [*peer, "--mode", mode, *options]) for mode in a.modes]
     for engine, (modules, install) in ENGINES.items():
         if has_modules(a.peer_python, *modules):
             peer = [a.peer_python, str(a.peers / "peer_inference.py")]
-            found.append(Competitor(engine, [*peer, "--engine", engine, *options]))
+            found.append(Competitor(engine, [*peer, "--engine", engine, *options(case, a)]))
         else:
             print(f"{engine} is left out: {a.peer_python} lacks it; {install}, and see --peer-python", file=sys.stderr)
     return found
@@ -48,17 +44,7 @@ def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
 
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [claim.case for claim in CLAIMS])
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
-    a = parser.parse_args(words)
-    results = []
-    for claim in chosen_cases(a, CLAIMS):
-        print(f"{claim.case}, {a.threads} threads, {a.rounds} rounds", file=sys.stderr)
-        results.append(compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix)))
-    print(table(results))
-    finish("inference_vs_engines", results, a.json)
-    return results
+    return compare_cases("inference_vs_engines", __doc__, CLAIMS, competitors, words)
 
 
 if __name__ == "__main__":
