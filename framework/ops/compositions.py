@@ -10,6 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framework.errors import ShapeError
+from framework.ops.attention import (  # noqa: F401  (found by name, see composition_of)
+    ragged_attention,
+    ragged_attention_grad,
+    ragged_self_attention,
+    ragged_self_attention_grad,
+)
 from framework.ops.dispatch import call_by_name
 from framework.ops.tape import parse_tape
 from framework.tensor import Tensor

@@ -1,5 +1,6 @@
 """Gradient rules, one line an operator, one file a family (as in framework/native/ops/)."""
 
+from framework.autograd.rules import attention as attention
 from framework.autograd.rules import chain as chain
 from framework.autograd.rules import conv as conv
 from framework.autograd.rules import detection as detection
@@ -11,6 +12,7 @@ from framework.autograd.rules import norm as norm
 from framework.autograd.rules import optim as optim
 from framework.autograd.rules import overlap as overlap
 from framework.autograd.rules import pool as pool
+from framework.autograd.rules import ragged as ragged
 from framework.autograd.rules import random as random
 from framework.autograd.rules import reduce as reduce
 from framework.autograd.rules import resize as resize

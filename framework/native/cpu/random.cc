@@ -4,51 +4,20 @@
 #include <cmath>
 
 #include "cpu/kernel.h"
+#include "cpu/philox.h"
 
 namespace paddock::cpu {
 namespace {
 
-constexpr int64_t kLanes = 16;  // generator blocks computed side by side
+constexpr int64_t kLanes = kPhiloxLanes;
 constexpr int64_t kStrip = 4 * kLanes;
 constexpr double kTwoPi = 6.283185307179586476925;
 
-// The words of kLanes consecutive blocks of a key's stream, one block after the other: word[4 * b + w] is
-// random_block(key, first + b)[w].
-struct Words {
-  uint32_t word[kStrip];
-};
+using Words = PhiloxWords;
 
+// The words of kLanes consecutive blocks of a key's stream.
 Words random_words(const int64_t* key, uint64_t first) {
-  const auto seed = static_cast<uint64_t>(key[0]), call = static_cast<uint64_t>(key[1]);
-  auto k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  uint32_t a[kLanes], b[kLanes], c[kLanes], d[kLanes];
-  for (int64_t i = 0; i < kLanes; ++i) {
-    const uint64_t index = first + static_cast<uint64_t>(i);
-    a[i] = static_cast<uint32_t>(index);
-    b[i] = static_cast<uint32_t>(index >> 32);
-    c[i] = static_cast<uint32_t>(call);
-    d[i] = static_cast<uint32_t>(call >> 32);
-  }
-  for (int round = 0; round < 10; ++round) {  // core/random.h's rounds, one block a vector element
-#pragma GCC unroll 1                          // a loop left whole is vectorised
-    for (int64_t i = 0; i < kLanes; ++i) {
-      const uint64_t p = uint64_t{0xD2511F53u} * a[i], q = uint64_t{0xCD9E8D57u} * c[i];
-      a[i] = static_cast<uint32_t>(q >> 32) ^ b[i] ^ k0;
-      b[i] = static_cast<uint32_t>(q);
-      c[i] = static_cast<uint32_t>(p >> 32) ^ d[i] ^ k1;
-      d[i] = static_cast<uint32_t>(p);
-    }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  Words s;
-  for (int64_t i = 0; i < kLanes; ++i) {
-    s.word[4 * i] = a[i];
-    s.word[4 * i + 1] = b[i];
-    s.word[4 * i + 2] = c[i];
-    s.word[4 * i + 3] = d[i];
-  }
-  return s;
+  return philox_words(key, [=](int64_t i) { return first + static_cast<uint64_t>(i); });
 }
 
 // Uniform numbers in [0, 1) of a block: four floats of 24 bits, or two doubles of 53.

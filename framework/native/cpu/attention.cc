@@ -1,0 +1,297 @@
+// Attention in blocks: scores of some queries against some keys stand in a buffer that stays in the caches, a running
+// maximum and sum join the blocks of keys (Dao et al., "FlashAttention", 2022). The products are the register tile's.
+#include "cpu/attention.h"
+
+#include "cpu/gemm_pack.h"
+#include "cpu/philox.h"
+#include "cpu/rows.h"
+
+namespace paddock::cpu {
+namespace {
+
+constexpr int64_t kQueries = 96;  // of a block: a multiple of a tile's rows
+constexpr int64_t kKeys = 256;    // of a block: a multiple of a panel's columns
+
+// C [M, N] = alpha A B + beta C. B [K, N] is packed; row i of A and C starts at i * lda and i * ldc. With kColumns A is
+// the transpose of what is stored: A(i, k) = A[k * lda + i].
+template <bool kColumns, class T>
+void multiply(const T* A, int64_t lda, int64_t M, const T* packed, int64_t K, int64_t N, T alpha, T beta, T* C,
+              int64_t ldc) {
+  const T* a[kMaxTileRows];
+  T* c[kMaxTileRows];
+  Tile<T> tile{};
+  tile.a_rows = a;
+  tile.a_stride = lda;
+  tile.taps = 1;
+  tile.length = K;
+  tile.c = c;
+  tile.alpha = alpha;
+  tile.beta = beta;
+  for (int64_t n = 0; n < N; n += kPanelWidth<T>) {
+    const int64_t vecs = panel_vecs<T>(N, n), most = tile_rows(vecs);
+    tile.b = packed + panel_offset(K, n);
+    tile.b_stride = vecs * Vec<T>::kSize;
+    tile.column = n;
+    tile.columns = std::min(kPanelWidth<T>, N - n);
+    for (int64_t m = 0; m < M; m += most) {
+      const int64_t rows = std::min(most, M - m);
+      for (int64_t i = 0; i < rows; ++i) {
+        a[i] = A + (m + i) * lda;
+        c[i] = C + (m + i) * ldc;
+      }
+      tile.a_columns = A + m;
+      (kColumns ? tile_kernel_by_columns<T>(rows, vecs) : tile_kernel_by_rows<T>(rows, vecs))(tile);
+    }
+  }
+}
+
+// Packs op(B) [K, N] into panels; op(B) is B transposed or B, whose rows are ldb apart.
+template <class T>
+void pack(bool transposed, const T* B, int64_t ldb, int64_t K, int64_t N, T* packed) {
+  for (int64_t n = 0; n < N; n += kPanelWidth<T>)
+    pack_b(transposed, B, ldb, 0, K, n, std::min(kPanelWidth<T>, N - n), packed + panel_offset(K, n),
+           panel_vecs<T>(N, n) * Vec<T>::kSize);
+}
+
+int64_t whole_vectors(int64_t n, int64_t lanes) { return (n + lanes - 1) / lanes * lanes; }
+
+// The rows of keys or values of a sequence, packed block by block: transposed [width, keys] or as they are.
+template <class T>
+class PackedRows {
+ public:
+  PackedRows(bool transposed, const T* rows, int64_t stride, int64_t count, int64_t width)
+      : block_(transposed ? width * kKeys : packed_size<T>(kKeys, width)),
+        memory_(sizeof(T) * static_cast<size_t>(block_ * ceil_div(count, kKeys))) {
+    for (int64_t at = 0; at < count; at += kKeys) {
+      const int64_t n = std::min(kKeys, count - at);
+      T* to = memory_.template as<T>() + at / kKeys * block_;
+      pack(transposed, rows + at * stride, stride, transposed ? width : n, transposed ? n : width, to);
+    }
+  }
+  const T* block(int64_t first_row) const { return memory_.template as<T>() + first_row / kKeys * block_; }
+
+ private:
+  int64_t block_;
+  Scratch memory_;
+};
+
+// A block of queries against a block of keys: [rows, keys] values of scores, weights or their gradients.
+struct Block {
+  int64_t query, rows, key, keys;
+};
+
+// How many of the block's keys its row r sees.
+template <class T>
+int64_t visible(const AttentionHead<T>& h, const Block& b, int64_t r) {
+  if (!h.causal) return b.keys;
+  return std::clamp<int64_t>(b.query + r + 1 + h.keys - h.queries - b.key, 0, b.keys);
+}
+
+// Keys that any of the block's queries see, over the whole sequence.
+template <class T>
+int64_t reach(const AttentionHead<T>& h, int64_t query, int64_t rows) {
+  return h.causal ? std::clamp<int64_t>(query + rows + h.keys - h.queries, 0, h.keys) : h.keys;
+}
+
+// Buffers of [kQueries, keys] values, with rows of whole vectors.
+template <class T>
+class Buffers {
+ public:
+  Buffers(const AttentionHead<T>& h, int64_t count)
+      : stride_(whole_vectors(std::min(h.keys, kKeys), Vec<T>::kSize)),
+        size_(std::min(h.queries, kQueries) * stride_),
+        memory_(sizeof(T) * static_cast<size_t>(size_ * count)) {}
+  T* operator[](int64_t i) const { return memory_.template as<T>() + i * size_; }
+  int64_t stride() const { return stride_; }
+
+ private:
+  int64_t stride_, size_;
+  Scratch memory_;
+};
+
+// Draws the dropout of a block: factor[r, j] is 0 or 1 / (1 - p).
+template <class T>
+void draw(const AttentionHead<T>& h, const Block& b, T* factor, int64_t stride) {
+  const auto least = static_cast<uint32_t>(std::ceil(h.p * 0x1p24));  // as dropout does
+  const T kept = static_cast<T>(1 / (1 - h.p));
+  uint32_t words[kKeys + 4 * (kPhiloxLanes + 1)];
+  for (int64_t r = 0; r < b.rows; ++r) {
+    const uint64_t first =
+        h.first_word + static_cast<uint64_t>(b.query + r) * h.word_stride + static_cast<uint64_t>(b.key);
+    const auto skipped = static_cast<int64_t>(first % 4);  // words of the first block that are another row's
+    for (int64_t at = 0; at < skipped + b.keys; at += 4 * kPhiloxLanes) {
+      const PhiloxWords w =
+          philox_words(h.key, [=](int64_t i) { return first / 4 + static_cast<uint64_t>(at / 4 + i); });
+      std::memcpy(words + at, w.word, sizeof w.word);
+    }
+    const uint32_t* word = words + skipped;
+    T* to = factor + r * stride;
+#pragma GCC ivdep
+    for (int64_t j = 0; j < b.keys; ++j) to[j] = (word[j] >> 8) >= least ? kept : T{0};
+  }
+}
+
+template <class T>
+void scale_row(T* x, int64_t n, T factor) {
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+// What a block of queries knows of the keys so far: the largest score and the sum of exponentials beyond it, by row.
+template <class T>
+struct Running {
+  T largest[kQueries], sum[kQueries];
+};
+
+// Scores to weights, still to be divided by their sum; what y holds of earlier keys is brought to the new maximum.
+template <class T>
+void weigh(const AttentionHead<T>& h, const Block& b, T* s, int64_t stride, Running<T>& known, T* y, int64_t y_stride) {
+  for (int64_t r = 0; r < b.rows; ++r) {
+    T* row = s + r * stride;
+    const int64_t n = visible(h, b, r);
+    const T before = known.largest[r], largest = std::max(before, row_max(row, n));
+    if (n > 0) {
+      row_exp(row, n, largest, row);
+      const T kept = b.key > 0 ? math::exp(before - largest) : T{0};
+      if (b.key > 0 && kept != T{1}) scale_row(y + r * y_stride, h.width, kept);
+      known.sum[r] = known.sum[r] * kept + row_sum<T>(n, [row](auto at) { return at(row); });
+      known.largest[r] = largest;
+    }
+    std::fill(row + n, row + b.keys, T{0});
+  }
+}
+
+template <class T>
+void multiply_elements(T* x, const T* factor, const Block& b, int64_t stride) {
+  for (int64_t r = 0; r < b.rows; ++r)
+    for (int64_t j = 0; j < b.keys; ++j) x[r * stride + j] *= factor[r * stride + j];
+}
+
+// y = y / sum, and lse; a query that sees no key gets 0.
+template <class T>
+void finish(const AttentionHead<T>& h, int64_t rows, const Running<T>& known, T* y, int64_t y_stride, T* lse,
+            int64_t lse_stride) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const bool blind = !(known.sum[r] != T{0});
+    if (blind)
+      std::fill(y + r * y_stride, y + r * y_stride + h.width, T{0});
+    else
+      scale_row(y + r * y_stride, h.width, 1 / known.sum[r]);
+    lse[r * lse_stride] = blind ? -std::numeric_limits<T>::infinity() : known.largest[r] + math::log(known.sum[r]);
+  }
+}
+
+// Weights from scores and the logarithms of their sums; 0 for keys out of sight.
+template <class T>
+void weights_again(const AttentionHead<T>& h, const Block& b, T* s, int64_t stride, const T* lse, int64_t lse_stride) {
+  for (int64_t r = 0; r < b.rows; ++r) {
+    T* row = s + r * stride;
+    const int64_t n = visible(h, b, r);
+    if (n > 0) row_exp(row, n, lse[(b.query + r) * lse_stride], row);
+    std::fill(row + n, row + b.keys, T{0});
+  }
+}
+
+// ds = w (factor dw - delta) in place of dw, by rows; factor may be null.
+template <class T>
+void score_gradients(const Block& b, const T* w, const T* factor, const T* delta, T* dw, int64_t stride) {
+  for (int64_t r = 0; r < b.rows; ++r) {
+    const T *weight = w + r * stride, *f = factor + r * stride;
+    T* d = dw + r * stride;
+    const T sum = delta[r];
+    if (factor) {
+#pragma GCC ivdep
+      for (int64_t j = 0; j < b.keys; ++j) d[j] = weight[j] * (f[j] * d[j] - sum);
+    } else {
+#pragma GCC ivdep
+      for (int64_t j = 0; j < b.keys; ++j) d[j] = weight[j] * (d[j] - sum);
+    }
+  }
+}
+
+// delta[r] = dy . y - dlse: what all score gradients of a query subtract.
+template <class T>
+void row_products(const AttentionHead<T>& h, const AttentionGradient<T>& g, int64_t query, int64_t rows, T* delta) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T *dy = g.dy + (query + r) * g.y_stride, *y = g.y + (query + r) * g.y_stride;
+    delta[r] = row_sum<T>(h.width, [=](auto at) { return at(dy) * at(y); });
+    if (g.dlse) delta[r] -= g.dlse[(query + r) * g.lse_stride];
+  }
+}
+
+template <class T>
+void clear_rows(T* x, int64_t stride, int64_t rows, int64_t width) {
+  for (int64_t r = 0; r < rows; ++r) std::fill(x + r * stride, x + r * stride + width, T{0});
+}
+
+}  // namespace
+
+template <class T>
+void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t lse_stride) {
+  const PackedRows<T> keys(true, h.k, h.k_stride, h.keys, h.width), values(false, h.v, h.k_stride, h.keys, h.width);
+  const Buffers<T> buffers(h, h.p > 0 ? 2 : 1);
+  const int64_t stride = buffers.stride();
+  for (int64_t query = 0; query < h.queries; query += kQueries) {
+    const int64_t rows = std::min(kQueries, h.queries - query), end = reach(h, query, rows);
+    Running<T> known;
+    std::fill(known.largest, known.largest + rows, -std::numeric_limits<T>::infinity());
+    std::fill(known.sum, known.sum + rows, T{0});
+    T* to = y + query * y_stride;
+    for (int64_t key = 0; key < end; key += kKeys) {
+      const Block b{query, rows, key, std::min(kKeys, h.keys - key)};
+      multiply<false>(h.q + query * h.q_stride, h.q_stride, rows, keys.block(key), h.width, b.keys, h.scale, T{0},
+                      buffers[0], stride);
+      weigh(h, b, buffers[0], stride, known, to, y_stride);
+      if (h.p > 0) {
+        draw(h, b, buffers[1], stride);
+        multiply_elements(buffers[0], buffers[1], b, stride);
+      }
+      multiply<false>(buffers[0], stride, rows, values.block(key), b.keys, h.width, T{1}, key > 0 ? T{1} : T{0}, to,
+                      y_stride);
+    }
+    finish(h, rows, known, to, y_stride, lse + query * lse_stride, lse_stride);
+  }
+}
+
+template <class T>
+void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g) {
+  const PackedRows<T> key_columns(true, h.k, h.k_stride, h.keys, h.width),
+      value_columns(true, h.v, h.k_stride, h.keys, h.width), key_rows(false, h.k, h.k_stride, h.keys, h.width);
+  const Buffers<T> buffers(h, h.p > 0 ? 3 : 2);
+  const int64_t stride = buffers.stride(), packed = packed_size<T>(std::min(h.queries, kQueries), h.width);
+  const Scratch panels(sizeof(T) * static_cast<size_t>(2 * packed));
+  T *queries = panels.as<T>(), *dys = queries + packed, *w = buffers[0], *dw = buffers[1];
+  T* factor = h.p > 0 ? buffers[2] : nullptr;
+  clear_rows(g.dk, h.k_stride, h.keys, h.width);
+  clear_rows(g.dv, h.k_stride, h.keys, h.width);
+  for (int64_t query = 0; query < h.queries; query += kQueries) {
+    const int64_t rows = std::min(kQueries, h.queries - query), end = reach(h, query, rows);
+    const T *q = h.q + query * h.q_stride, *dy = g.dy + query * g.y_stride;
+    T delta[kQueries], *dq = g.dq + query * h.q_stride;
+    row_products(h, g, query, rows, delta);
+    pack(false, q, h.q_stride, rows, h.width, queries);
+    pack(false, dy, g.y_stride, rows, h.width, dys);
+    if (end == 0) clear_rows(dq, h.q_stride, rows, h.width);
+    for (int64_t key = 0; key < end; key += kKeys) {
+      const Block b{query, rows, key, std::min(kKeys, h.keys - key)};
+      multiply<false>(q, h.q_stride, rows, key_columns.block(key), h.width, b.keys, h.scale, T{0}, w, stride);
+      weights_again(h, b, w, stride, g.lse, g.lse_stride);
+      multiply<false>(dy, g.y_stride, rows, value_columns.block(key), h.width, b.keys, T{1}, T{0}, dw, stride);
+      if (factor) draw(h, b, factor, stride);
+      score_gradients(b, w, factor, delta, dw, stride);
+      if (factor) multiply_elements(w, factor, b, stride);
+      multiply<true>(w, stride, b.keys, dys, rows, h.width, T{1}, T{1}, g.dv + key * h.k_stride, h.k_stride);
+      multiply<true>(dw, stride, b.keys, queries, rows, h.width, h.scale, T{1}, g.dk + key * h.k_stride, h.k_stride);
+      multiply<false>(dw, stride, rows, key_rows.block(key), b.keys, h.width, h.scale, key > 0 ? T{1} : T{0}, dq,
+                      h.q_stride);
+    }
+  }
+}
+
+#define PADDOCK_INSTANTIATE(T)                                                \
+  template void attend<T>(const AttentionHead<T>&, T*, int64_t, T*, int64_t); \
+  template void attend_backward<T>(const AttentionHead<T>&, const AttentionGradient<T>&);
+PADDOCK_INSTANTIATE(float)
+PADDOCK_INSTANTIATE(double)
+#undef PADDOCK_INSTANTIATE
+
+}  // namespace paddock::cpu

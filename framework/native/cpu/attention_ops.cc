@@ -1,0 +1,132 @@
+// The kernels of ops/attention.cc: which rows and columns each sequence and head has; cpu/attention.h computes them.
+#include <cmath>
+
+#include "cpu/attention.h"
+#include "cpu/offsets.h"
+
+namespace paddock::cpu {
+namespace {
+
+// What all four operators read, as pointers to the first sequence and head.
+template <class T>
+struct Operands {
+  const T *q, *k, *v;
+  int64_t q_stride, k_stride, width;  // of all heads
+  int64_t queries, keys;              // of all sequences
+};
+
+template <class T>
+Operands<T> separate(const KernelContext& c) {
+  const int64_t width = c.in("q").shape()[1];
+  return {c.in("q").data<T>(),  c.in("k").data<T>(), c.in("v").data<T>(), width, width, width,
+          c.in("q").shape()[0], c.in("k").shape()[0]};
+}
+
+template <class T>
+Operands<T> packed(const KernelContext& c) {
+  const int64_t width = c.in("qkv").shape()[1] / 3, rows = c.in("qkv").shape()[0];
+  const T* q = c.in("qkv").data<T>();
+  return {q, q + width, q + 2 * width, 3 * width, 3 * width, width, rows, rows};
+}
+
+// body(head, first row of q, first row of k, first column, number of the head) for each sequence and head, in parallel.
+template <class T, class Body>
+void for_heads(const KernelContext& c, const Operands<T>& o, const CheckedOffsets& queries, const CheckedOffsets& keys,
+               Body body) {
+  const auto heads = c.attr<int64_t>("heads");
+  const int64_t width = o.width / heads;
+  const auto scale = c.attr<double>("scale");
+  AttentionHead<T> common{};
+  common.q_stride = o.q_stride;
+  common.k_stride = o.k_stride;
+  common.width = width;
+  common.scale = static_cast<T>(scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, width))));
+  common.causal = c.attr<bool>("causal");
+  common.p = c.attr<double>("p");
+  common.key = c.maybe<int64_t>("key");
+  // Dropout's words are numbered as in a tensor [heads, queries, keys] of all sequences.
+  common.word_stride = static_cast<uint64_t>(o.keys);
+  parallel_for(queries.sequences() * heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t b = i / heads, h = i % heads, query = queries.begin(b), key = keys.begin(b), column = h * width;
+      AttentionHead<T> head = common;
+      head.q = o.q + query * o.q_stride + column;
+      head.k = o.k + key * o.k_stride + column;
+      head.v = o.v + key * o.k_stride + column;
+      head.queries = queries.length(b);
+      head.keys = keys.length(b);
+      head.first_word = static_cast<uint64_t>(h * o.queries + query) * common.word_stride + static_cast<uint64_t>(key);
+      body(head, query, key, column, h);
+    }
+  });
+}
+
+template <class T>
+void forward(const KernelContext& c, const Operands<T>& o, const char* k_offsets) {
+  const CheckedOffsets queries(c, "offsets", o.queries), keys(c, k_offsets, o.keys);
+  T *y = c.out("y").data<T>(), *lse = c.out("lse").data<T>();
+  const auto heads = c.attr<int64_t>("heads");
+  for_heads(c, o, queries, keys, [=](const AttentionHead<T>& head, int64_t query, int64_t, int64_t column, int64_t h) {
+    attend(head, y + query * o.width + column, o.width, lse + query * heads + h, heads);
+  });
+}
+
+// dq, dk, dv: of the first sequence and head.
+template <class T>
+void backward(const KernelContext& c, const Operands<T>& o, const char* k_offsets, T* dq, T* dk, T* dv) {
+  const CheckedOffsets queries(c, "offsets", o.queries), keys(c, k_offsets, o.keys);
+  const T *dy = c.in("dy").data<T>(), *y = c.in("y").data<T>(), *lse = c.in("lse").data<T>(),
+          *dlse = c.maybe<T>("dlse");
+  const auto heads = c.attr<int64_t>("heads");
+  for_heads(c, o, queries, keys,
+            [=](const AttentionHead<T>& head, int64_t query, int64_t key, int64_t column, int64_t h) {
+              AttentionGradient<T> g{};
+              const int64_t row = query * o.width + column, number = query * heads + h;
+              g.dy = dy + row;
+              g.y = y + row;
+              g.lse = lse + number;
+              g.dlse = dlse ? dlse + number : nullptr;
+              g.y_stride = o.width;
+              g.lse_stride = heads;
+              g.dq = dq + query * o.q_stride + column;
+              g.dk = dk + key * o.k_stride + column;
+              g.dv = dv + key * o.k_stride + column;
+              attend_backward(head, g);
+            });
+}
+
+const char* name_of_k_offsets(const KernelContext& c) { return c.has("k_offsets") ? "k_offsets" : "offsets"; }
+
+PADDOCK_CPU_KERNEL(ragged_attention) {
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    forward<T>(c, separate<T>(c), name_of_k_offsets(c));
+  });
+}
+
+PADDOCK_CPU_KERNEL(ragged_attention_grad) {
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    backward<T>(c, separate<T>(c), name_of_k_offsets(c), c.out("dq").data<T>(), c.out("dk").data<T>(),
+                c.out("dv").data<T>());
+  });
+}
+
+PADDOCK_CPU_KERNEL(ragged_self_attention) {
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    forward<T>(c, packed<T>(c), "offsets");
+  });
+}
+
+PADDOCK_CPU_KERNEL(ragged_self_attention_grad) {
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Operands<T> o = packed<T>(c);
+    T* dqkv = c.out("dqkv").data<T>();
+    backward<T>(c, o, "offsets", dqkv, dqkv + o.width, dqkv + 2 * o.width);
+  });
+}
+
+}  // namespace
+}  // namespace paddock::cpu

@@ -1,0 +1,125 @@
+// Attention over ragged data: every sequence by itself, without padding and without a mask.
+#include "ops/ragged.h"
+
+namespace paddock {
+namespace {
+
+constexpr const char* kHeadsDoc = "Number of heads; it divides D.";
+constexpr const char* kScaleDoc = "Factor of the products q k; 0 stands for 1 / sqrt(D / heads).";
+constexpr const char* kCausalDoc =
+    "Query i of n sees keys up to i + (m - n) of m: in self-attention those up to itself.";
+constexpr const char* kDropoutDoc = "Probability that a weight is 0, in [0, 1); the others are divided by 1 - p.";
+
+OpDef& attention_attrs(OpDef& op) {
+  return op.attr("heads", AttrType::kInt, kHeadsDoc)
+      .attr("scale", AttrType::kFloat, 0.0, kScaleDoc)
+      .attr("causal", AttrType::kBool, false, kCausalDoc)
+      .attr("p", AttrType::kFloat, 0.0, kDropoutDoc);
+}
+
+int64_t expect_attention(const InferContext& c, int64_t columns) {
+  const auto heads = c.attr<int64_t>("heads");
+  if (heads < 1 || columns % heads) c.attr_error("heads is ", heads, " but must divide D, which is ", columns);
+  const auto p = c.attr<double>("p");
+  if (!(p >= 0 && p < 1)) c.attr_error("p is ", p, " but must lie in [0, 1)");
+  if (c.has("key")) {
+    c.expect_dtype("key", DType::kI64);
+    c.expect_shape("key", {2});
+  } else if (p > 0) {
+    c.attr_error("p is ", p, " but there is no key to draw from; give key");
+  }
+  return heads;
+}
+
+// q [T, D], k and v [S, D]; returns the number of heads.
+int64_t expect_separate(const InferContext& c) {
+  c.expect_rank("q", 2);
+  c.expect_floating("q");
+  const int64_t sequences = expect_offsets(c, "offsets"), columns = c.shape("q")[1];
+  if (c.has("k_offsets")) {
+    const int64_t others = expect_offsets(c, "k_offsets");
+    if (others != sequences) c.shape_error("k_offsets cut ", others, " sequences but offsets cut ", sequences);
+  }
+  for (const char* name : {"k", "v"}) {
+    if (c.in(name).dtype != c.in("q").dtype)
+      c.dtype_error(name, " is ", c.in(name).dtype, " but q is ", c.in("q").dtype, "; cast one to the other's type");
+    c.expect_rank(name, 2);
+  }
+  c.expect_shape("k", {c.has("k_offsets") ? c.shape("k")[0] : c.shape("q")[0], columns});
+  c.expect_shape("v", c.shape("k"));
+  return expect_attention(c, columns);
+}
+
+// qkv [T, 3 D]; returns D.
+int64_t expect_packed(const InferContext& c) {
+  c.expect_rank("qkv", 2);
+  c.expect_floating("qkv");
+  expect_offsets(c, "offsets");
+  if (c.shape("qkv")[1] % 3)
+    c.shape_error("qkv ", c.shape("qkv"), " has ", c.shape("qkv")[1],
+                  " columns but must have 3 D: those of q, k and v");
+  expect_attention(c, c.shape("qkv")[1] / 3);
+  return c.shape("qkv")[1] / 3;
+}
+
+// What the gradients get besides the forward inputs; T rows, D columns.
+void expect_outputs(const InferContext& c, int64_t rows, int64_t columns) {
+  c.expect_shape("dy", {rows, columns});
+  c.expect_shape("y", {rows, columns});
+  c.expect_shape("lse", {rows, c.attr<int64_t>("heads")});
+  if (c.has("dlse")) c.expect_shape("dlse", c.shape("lse"));
+}
+
+constexpr const char* kWhat =
+    "y = softmax(scale q k^T) v of every sequence and head by itself (Vaswani et al. 2017), in blocks that never hold "
+    "all weights of a sequence (Dao et al. 2022). lse: log of the sum of exponentials of each row of scores.";
+
+[[maybe_unused]] OpDef& op_ragged_attention = attention_attrs(
+    define_op("ragged_attention", "q, k, v, offsets, k_offsets?, key? -> y, lse", __FILE__)
+        .doc(cat(kWhat, " A query without keys gives 0.\n\n",
+                 "q, y: [T, D], columns head by head; k, v: [S, D]; offsets: int32 or int64 [B + 1], rising from 0 to "
+                 "T, of the queries' sequences; k_offsets: the same to S of the keys', where they differ; lse: [T, "
+                 "heads]; key: int64[2], of the dropout of weights."))
+        .fused_from("ragged_attention")
+        .infer([](InferContext& c) {
+          const int64_t heads = expect_separate(c);
+          c.out("y", c.shape("q"), c.in("q").dtype);
+          c.out("lse", {c.shape("q")[0], heads}, c.in("q").dtype);
+        }));
+
+[[maybe_unused]] OpDef& op_ragged_attention_grad = attention_attrs(
+    define_op("ragged_attention_grad", "dy, y, lse, q, k, v, offsets, k_offsets?, key?, dlse? -> dq, dk, dv", __FILE__)
+        .doc("Gradients of ragged_attention, which computes its weights again.  dy, y, q, dq: [T, D]; lse, dlse: [T, "
+             "heads]; k, v, dk, dv: [S, D]; the others as there.")
+        .fused_from("ragged_attention_grad")
+        .infer([](InferContext& c) {
+          expect_separate(c);
+          expect_outputs(c, c.shape("q")[0], c.shape("q")[1]);
+          for (const char* name : {"q", "k", "v"}) c.out(cat("d", name), c.shape(name), c.in("q").dtype);
+        }));
+
+[[maybe_unused]] OpDef& op_ragged_self_attention = attention_attrs(
+    define_op("ragged_self_attention", "qkv, offsets, key? -> y, lse", __FILE__)
+        .doc(cat("ragged_attention of q, k and v that lie side by side, as one matrix product gives them: ", kWhat,
+                 "\n\nqkv: [T, 3 D]; offsets: int32 or int64 [B + 1], rising from 0 to T; y: [T, D], columns head by "
+                 "head; lse: [T, heads]; key: int64[2], of the dropout of weights."))
+        .fused_from("ragged_self_attention")
+        .infer([](InferContext& c) {
+          const int64_t columns = expect_packed(c), rows = c.shape("qkv")[0];
+          c.out("y", {rows, columns}, c.in("qkv").dtype);
+          c.out("lse", {rows, c.attr<int64_t>("heads")}, c.in("qkv").dtype);
+        }));
+
+[[maybe_unused]] OpDef& op_ragged_self_attention_grad = attention_attrs(
+    define_op("ragged_self_attention_grad", "dy, y, lse, qkv, offsets, key?, dlse? -> dqkv", __FILE__)
+        .doc("Gradient of ragged_self_attention, which computes its weights again.  dy, y: [T, D]; lse, dlse: [T, "
+             "heads]; qkv, dqkv: [T, 3 D]; the others as there.")
+        .fused_from("ragged_self_attention_grad")
+        .infer([](InferContext& c) {
+          const int64_t columns = expect_packed(c);
+          expect_outputs(c, c.shape("qkv")[0], columns);
+          c.out("dqkv", c.shape("qkv"), c.in("qkv").dtype);
+        }));
+
+}  // namespace
+}  // namespace paddock
