@@ -3,6 +3,7 @@
 from framework.autograd.rules import attention as attention
 from framework.autograd.rules import chain as chain
 from framework.autograd.rules import conv as conv
+from framework.autograd.rules import crf as crf
 from framework.autograd.rules import detection as detection
 from framework.autograd.rules import elementwise as elementwise
 from framework.autograd.rules import indexing as indexing
@@ -14,6 +15,7 @@ from framework.autograd.rules import overlap as overlap
 from framework.autograd.rules import pool as pool
 from framework.autograd.rules import ragged as ragged
 from framework.autograd.rules import random as random
+from framework.autograd.rules import recurrent as recurrent
 from framework.autograd.rules import reduce as reduce
 from framework.autograd.rules import resize as resize
 from framework.autograd.rules import shape as shape

@@ -1,0 +1,14 @@
+"""Gradients of framework/native/ops/crf.cc."""
+
+from framework import ops
+from framework.autograd.rule_table import joint_rule, no_gradient
+
+joint_rule(
+    "crf_loss",
+    "emissions transitions start stop",
+    lambda dloss, emissions, transitions, start, stop, tags, offsets: ops.crf_loss_grad(
+        dloss, emissions, transitions, start, stop, tags, offsets
+    ),
+)
+no_gradient("the gradient of forward-backward is not supported; a chain's loss has first order only", "crf_loss_grad")
+no_gradient("the best path does not depend smoothly on the scores", "crf_decode")
