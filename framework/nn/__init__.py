@@ -3,12 +3,14 @@
 from framework.nn import init
 from framework.nn.activation import NAMES as ACTIVATIONS
 from framework.nn.activation import Activation, activation
+from framework.nn.attention import CrossAttention, MultiHeadAttention
 from framework.nn.container import LayerList, Sequential
 from framework.nn.conv import Conv2d, ConvBNAct
 from framework.nn.layer import Layer, buffer, parameter
 from framework.nn.linear import Embedding, Linear
 from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm
 from framework.nn.pool import AvgPool2d, Dropout, GlobalAvgPool2d, MaxPool2d, Upsample
+from framework.nn.transformer import TransformerEncoderLayer
 
 __all__ = [
     "ACTIVATIONS",
@@ -17,6 +19,7 @@ __all__ = [
     "BatchNorm",
     "Conv2d",
     "ConvBNAct",
+    "CrossAttention",
     "Dropout",
     "Embedding",
     "GlobalAvgPool2d",
@@ -26,7 +29,9 @@ __all__ = [
     "LayerNorm",
     "Linear",
     "MaxPool2d",
+    "MultiHeadAttention",
     "Sequential",
+    "TransformerEncoderLayer",
     "Upsample",
     "activation",
     "buffer",

@@ -10,13 +10,16 @@ from framework.nn.layer import Layer
 from framework.tensor import Tensor
 
 NAMES = (
-    "none", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "hardsigmoid", "hardswish",
+    "none", "relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "gelu_tanh", "silu", "mish", "hardsigmoid",
+    "hardswish",
     "sigmoid", "tanh", "softplus", "softsign",
 )  # fmt: skip
 
 
 def activation(name: str, slope: float = 0.01) -> Callable[[Tensor], Tensor]:
     """The element-wise function called `name`, one of `NAMES`; `slope` is leaky_relu's.
+
+    "gelu" is the exact form by erf, "gelu_tanh" the approximation by tanh.
 
     Raises:
         AttributeValueError: there is no such activation.
@@ -25,6 +28,8 @@ def activation(name: str, slope: float = 0.01) -> Callable[[Tensor], Tensor]:
         raise AttributeValueError(f"activation: '{name}' is not known; it is one of {', '.join(NAMES)}")
     if name == "none":
         return lambda x: x
+    if name == "gelu_tanh":
+        return lambda x: ops.gelu(x, approximate=True)
     if name == "leaky_relu":
         return lambda x: ops.leaky_relu(x, slope=slope)
     return getattr(ops, name)

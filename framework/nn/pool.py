@@ -116,13 +116,13 @@ class Dropout(Layer):
         if not 0 <= p < 1:
             raise AttributeValueError(f"Dropout: p is {p}; it must lie in [0, 1)")
         self.p = p
-        self._generator = generator
+        self.generator = generator
 
     def forward(self, x: Tensor) -> Tensor:
         """x, y: any shape."""
         if self.p == 0 or not self.training:
             return x
-        generator = self._generator or random.default_generator
+        generator = self.generator or random.default_generator
         return ops.dropout(x, generator.key(), p=self.p)
 
     def _describe(self) -> str:

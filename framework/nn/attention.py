@@ -1,0 +1,148 @@
+"""Multi-head attention over ragged sequences: rows of all sequences one after the other, cut by offsets."""
+
+from __future__ import annotations
+
+from framework import ops, random
+from framework.errors import AttributeValueError
+from framework.nn import init
+from framework.nn.layer import Layer
+from framework.nn.linear import Linear
+from framework.nn.pool import Dropout
+from framework.tensor import Tensor
+
+_HIDDEN = -1e9  # what the score of a padding key becomes
+
+
+class _Attention(Layer):
+    """What both kinds share: the heads, and the dropout of their weights."""
+
+    def __init__(self, dim: int, heads: int, dropout: float, generator: random.Generator | None) -> None:
+        super().__init__()
+        if heads < 1 or dim % heads:
+            raise AttributeValueError(f"{type(self).__name__}: {heads} heads do not divide a width of {dim}")
+        self.dim, self.heads = dim, heads
+        self.scale = (dim // heads) ** -0.5
+        self.dropout = Dropout(dropout, generator)
+
+    def _drawn(self) -> tuple[Tensor | None, float]:
+        """The key and the probability of the weights' dropout."""
+        if self.dropout.p == 0 or not self.training:
+            return None, 0.0
+        return (self.dropout.generator or random.default_generator).key(), self.dropout.p
+
+    def _describe(self) -> str:
+        return f"{self.dim}, heads={self.heads}"
+
+
+class MultiHeadAttention(_Attention):
+    """Self-attention: each row sees the rows of its own sequence (Vaswani et al. 2017).  x, y: [T, D].
+
+    The weights of queries, keys and values are one matrix [3 D, D], in this order.
+
+    Args:
+        dim: D.
+        heads: number of heads; it divides D.
+        dropout: probability that an attention weight is 0 in training.
+        initializer: of the weights; the biases start at 0.
+        generator: source of random numbers; the default generator when None.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        dropout: float = 0.0,
+        initializer: init.Initializer | None = None,
+        generator: random.Generator | None = None,
+    ) -> None:
+        super().__init__(dim, heads, dropout, generator)
+        self.qkv = Linear(dim, 3 * dim, initializer=initializer)
+        self.out = Linear(dim, dim, initializer=initializer)
+
+    def forward(self, x: Tensor, offsets: Tensor, causal: bool = False) -> Tensor:
+        """Attention without padding.
+
+        Args:
+            x: [T, D], the rows of all sequences.
+            offsets: integer [B + 1]; sequence b has rows offsets[b] ... offsets[b + 1] - 1.
+            causal: a row sees itself and those before it only.
+
+        Returns:
+            y: [T, D].
+        """
+        key, p = self._drawn()
+        y, _ = ops.ragged_self_attention(
+            self.qkv(x), offsets, key, heads=self.heads, scale=self.scale, causal=causal, p=p
+        )
+        return self.out(y)
+
+    def padded(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The same for sequences padded to one length, for comparison with what others compute.
+
+        Args:
+            x: [B, L, D].
+            mask: bool [B, L], false where a row is padding, which no row sees.
+
+        Returns:
+            y: [B, L, D]; rows of padding hold numbers without meaning.
+        """
+        q, k, v = (self._heads_of(part) for part in ops.split(self.qkv(x), axis=-1, sizes=[self.dim] * 3))
+        scores = ops.matmul(q, k, transpose_b=True) * self.scale
+        seen = ops.expand_dims(ops.expand_dims(mask, axis=1), axis=1)  # [B, 1, 1, L]
+        weights = self.dropout(ops.softmax(ops.where(seen, scores, _HIDDEN)))
+        y = ops.transpose(ops.matmul(weights, v), perm=(0, 2, 1, 3))
+        return self.out(ops.reshape(y, shape=(0, 0, -1)))
+
+    def _heads_of(self, x: Tensor) -> Tensor:
+        """[B, L, D] -> [B, heads, L, D / heads]."""
+        return ops.transpose(ops.reshape(x, shape=(0, 0, self.heads, -1)), perm=(0, 2, 1, 3))
+
+
+class CrossAttention(_Attention):
+    """Attention of each sequence to a sequence of another kind, such as a decoder's to its source.  x, y: [T, D].
+
+    Args:
+        dim: D.
+        heads: number of heads; it divides D.
+        dropout: probability that an attention weight is 0 in training.
+        initializer: of the weights; the biases start at 0.
+        generator: source of random numbers; the default generator when None.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        dropout: float = 0.0,
+        initializer: init.Initializer | None = None,
+        generator: random.Generator | None = None,
+    ) -> None:
+        super().__init__(dim, heads, dropout, generator)
+        self.q, self.k, self.v, self.out = (Linear(dim, dim, initializer=initializer) for _ in range(4))
+
+    def forward(self, x: Tensor, offsets: Tensor, memory: Tensor, memory_offsets: Tensor) -> Tensor:
+        """x: [T, D] and memory [S, D], each with its offsets [B + 1]; y: [T, D]."""
+        return self.attend(x, offsets, *self.keys_and_values(memory), memory_offsets)
+
+    def keys_and_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values [S, D] of what is looked at: computed once for many queries."""
+        return self.k(memory), self.v(memory)
+
+    def attend(
+        self, x: Tensor, offsets: Tensor, keys: Tensor, values: Tensor, memory_offsets: Tensor, causal: bool = False
+    ) -> Tensor:
+        """Attention of x [T, D] to keys and values [S, D]; `causal` counts from the ends of both sequences."""
+        key, p = self._drawn()
+        y, _ = ops.ragged_attention(
+            self.q(x),
+            keys,
+            values,
+            offsets,
+            memory_offsets,
+            key,
+            heads=self.heads,
+            scale=self.scale,
+            causal=causal,
+            p=p,
+        )
+        return self.out(y)

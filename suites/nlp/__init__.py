@@ -1,0 +1,1 @@
+"""Text: classification, pairs, tagging and reading comprehension, on ragged batches without padding."""

@@ -1,0 +1,1 @@
+"""Text encoders and what stands on them, one file a family."""

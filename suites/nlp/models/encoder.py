@@ -1,0 +1,45 @@
+"""What text encoders have in common. Letters: T tokens of all sequences, B sequences, D hidden size.
+
+Sequences are ragged: the tokens of all of them one after the other, and where each begins and ends. Nothing is padded.
+"""
+
+from __future__ import annotations
+
+from framework import nn
+from framework.tensor import Tensor
+from suites.engine.registry import register_role
+
+
+class TextEncoder(nn.Layer):
+    """Token ids to vectors.
+
+    Attributes:
+        hidden_size: D.
+    """
+
+    hidden_size: int
+
+    def forward(
+        self,
+        ids: Tensor,
+        offsets: Tensor,
+        segment_ids: Tensor | None = None,
+        positions: Tensor | None = None,
+        task_ids: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Vectors of tokens and of sequences.
+
+        Args:
+            ids: int64 [T], the tokens of all sequences one after the other.
+            offsets: int64 [B + 1]; sequence b has tokens offsets[b] ... offsets[b + 1] - 1, at least one.
+            segment_ids: int64 [T], which text of a pair; all 0 when None.
+            positions: int64 [T], the place of each token in its sequence; counted when None.
+            task_ids: int64 [T], for encoders with task embeddings; all 0 when None.
+
+        Returns:
+            sequence [T, D] and pooled [B, D].
+        """
+        raise NotImplementedError
+
+
+register_role("encoder", TextEncoder, doc="Token ids to a vector for each token and each sequence.")

@@ -1,0 +1,146 @@
+"""What stands on a text encoder: classes of sequences or tokens, spans, and the tasks of pretraining.
+
+Letters: T tokens, B sequences, D hidden size, K classes, M masked tokens, V words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from framework import nn, ops
+from framework.errors import AttributeValueError
+from framework.nn.activation import activation
+from framework.nn.init import Constant, TruncatedNormal
+from framework.tensor import Tensor
+from suites.engine.registry import register, register_role
+from suites.nlp.models.bert import Bert
+from suites.nlp.models.encoder import TextEncoder
+
+
+class TextModel(nn.Layer):
+    """A whole model of texts: token ids to logits."""
+
+
+register_role("text_model", TextModel, doc="A whole model of texts.")
+
+
+class _OnEncoder(TextModel):
+    """An encoder, dropout and a linear layer to `outputs` numbers."""
+
+    def __init__(self, encoder: TextEncoder, outputs: int, dropout: float) -> None:
+        super().__init__()
+        if outputs < 1:
+            raise AttributeValueError(f"{type(self).__name__}: num_classes is {outputs}; it must be 1 or more")
+        self.encoder = encoder
+        self.dropout = nn.Dropout(dropout)
+        self.fc = nn.Linear(encoder.hidden_size, outputs, initializer=TruncatedNormal(0.02))
+
+
+@register("text_model")
+class SequenceClassifier(_OnEncoder):
+    """Classes of sequences, or one number each where num_classes is 1: a linear layer on the pooled vector.
+
+    Args:
+        encoder: token ids to vectors.
+        num_classes: K.
+        dropout: of the pooled vector.
+    """
+
+    def __init__(self, encoder: TextEncoder, num_classes: int, dropout: float = 0.1) -> None:
+        super().__init__(encoder, num_classes, dropout)
+        self.num_classes = num_classes
+
+    def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
+        """ids [T], offsets [B + 1] and what else the encoder takes; logits [B, K]."""
+        return self.fc(self.dropout(self.encoder(ids, offsets, **more)[1]))
+
+
+@register("text_model")
+class TokenClassifier(_OnEncoder):
+    """Classes of tokens: a linear layer on each token's vector.
+
+    Args:
+        encoder: token ids to vectors.
+        num_classes: K.
+        dropout: of the vectors.
+    """
+
+    def __init__(self, encoder: TextEncoder, num_classes: int, dropout: float = 0.1) -> None:
+        super().__init__(encoder, num_classes, dropout)
+        self.num_classes = num_classes
+
+    def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
+        """ids [T], offsets [B + 1] and what else the encoder takes; logits [T, K]."""
+        return self.fc(self.dropout(self.encoder(ids, offsets, **more)[0]))
+
+
+@register("text_model")
+class SpanPredictor(_OnEncoder):
+    """Where an answer begins and ends: two numbers a token.
+
+    Args:
+        encoder: token ids to vectors.
+        dropout: of the vectors; the published models have none here.
+    """
+
+    def __init__(self, encoder: TextEncoder, dropout: float = 0.0) -> None:
+        super().__init__(encoder, 2, dropout)
+
+    def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> tuple[Tensor, Tensor]:
+        """ids [T], offsets [B + 1] and what else the encoder takes; start [T] and end [T]."""
+        logits = self.fc(self.dropout(self.encoder(ids, offsets, **more)[0]))
+        start, end = ops.split(logits, axis=1, sizes=[1, 1])
+        return ops.squeeze(start, axis=1), ops.squeeze(end, axis=1)
+
+
+class MaskedLanguageHead(nn.Layer):
+    """Vectors to words: a linear layer, activation and norm, then the products with the word table, and a bias.
+
+    Args:
+        encoder: whose word table is the output matrix too.
+    """
+
+    bias: Tensor
+
+    def __init__(self, encoder: Bert) -> None:
+        super().__init__()
+        c = encoder.config
+        self.transform = nn.Linear(c.hidden_size, c.hidden_size, initializer=TruncatedNormal(c.init_std))
+        self.norm = nn.LayerNorm(c.hidden_size, c.eps)
+        self.add_parameter("bias", (c.vocab_size,), Constant(0.0))
+        self._activation = activation(c.activation)
+
+    def forward(self, x: Tensor, words: Tensor) -> Tensor:
+        """x: [M, D]; words: the word table [V, D]; logits: [M, V]."""
+        return ops.matmul(self.norm(self._activation(self.transform(x))), words, self.bias, transpose_b=True)
+
+
+@register("text_model")
+class Pretraining(TextModel):
+    """Masked words and next sentence, the two tasks that BERT and ERNIE are pretrained on.
+
+    Args:
+        encoder: token ids to vectors.
+    """
+
+    def __init__(self, encoder: Bert) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.words = MaskedLanguageHead(encoder)
+        self.next_sentence = nn.Linear(encoder.hidden_size, 2, initializer=TruncatedNormal(encoder.config.init_std))
+
+    def forward(self, ids: Tensor, offsets: Tensor, masked: Tensor, **more: Any) -> tuple[Tensor, Tensor]:
+        """Logits of the masked words and of the next sentence.
+
+        Args:
+            ids: int64 [T].
+            offsets: int64 [B + 1].
+            masked: int64 [M], the tokens to guess, as places in `ids`; others cost nothing.
+            more: what else the encoder takes.
+
+        Returns:
+            words [M, V] and next sentence [B, 2].
+        """
+        sequence, pooled = self.encoder(ids, offsets, **more)
+        words = self.words(ops.gather(sequence, masked), self.encoder.embeddings.word.weight)
+        return words, self.next_sentence(pooled)
