@@ -3,34 +3,43 @@
 The three convolutions are bilinear: each one's gradients are the others.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from framework import ops
 from framework.autograd.rule_table import rule
 from framework.autograd.rules.activation import before_activation
 from framework.ops import conv2d_grad_input, conv2d_grad_weight
+from framework.tensor import Tensor
 
 
 def _window(stride: Any, padding: Any, dilation: Any, groups: int, algorithm: str) -> dict[str, Any]:
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, "algorithm": algorithm}
 
 
-def _image(dy, y, x, weight, stride, padding, dilation, groups, algorithm, activation, slope):  # type: ignore[no-untyped-def]
-    window = _window(stride, padding, dilation, groups, algorithm)
-    return conv2d_grad_input(before_activation(dy, y, activation, slope), weight, x, **window)
+def _by(gradient: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A rule of conv2d: gradient(dz, x, weight, window), with dz for what the activation was applied to."""
 
+    def formula(  # type: ignore[no-untyped-def]
+        dy, y, x, weight, bias, residual, stride, padding, dilation, groups, algorithm, activation, slope, residual_last
+    ):
+        window = _window(stride, padding, dilation, groups, algorithm)
+        if residual_last and residual is not None and activation != "none":
+            # y is not the activation's result: that is computed again.
+            y = ops.conv2d(x, weight, bias, activation=activation, slope=slope, **window)
+        return gradient(before_activation(dy, y, activation, slope), x, weight, window)
 
-def _weight(dy, y, x, weight, stride, padding, dilation, groups, algorithm, activation, slope):  # type: ignore[no-untyped-def]
-    window = _window(stride, padding, dilation, groups, algorithm)
-    return conv2d_grad_weight(x, before_activation(dy, y, activation, slope), weight, **window)
+    return formula
 
 
 rule(
     "conv2d",
-    x=_image,
-    weight=_weight,
-    bias=lambda dy, y, activation, slope: ops.sum(before_activation(dy, y, activation, slope), axes=(0, 1, 2)),
-    residual=before_activation,
+    x=_by(lambda dz, x, weight, window: conv2d_grad_input(dz, weight, x, **window)),
+    weight=_by(lambda dz, x, weight, window: conv2d_grad_weight(x, dz, weight, **window)),
+    bias=_by(lambda dz, x, weight, window: ops.sum(dz, axes=(0, 1, 2))),
+    residual=lambda dy, y, activation, slope, residual_last: (
+        dy if residual_last else before_activation(dy, y, activation, slope)
+    ),
 )
 rule(
     "conv2d_grad_input",

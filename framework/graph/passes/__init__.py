@@ -13,7 +13,14 @@ from framework.graph.ir import Program
 from framework.graph.passes.batch_norm import fuse_batch_norm, fuse_batch_norm_grad
 from framework.graph.passes.chain import fuse_chains
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
-from framework.graph.passes.fusion import fold_batch_norm, freeze_states, fuse_activation, fuse_bias, fuse_residual
+from framework.graph.passes.fusion import (
+    fold_batch_norm,
+    freeze_states,
+    fuse_activation,
+    fuse_bias,
+    fuse_last_residual,
+    fuse_residual,
+)
 from framework.graph.passes.layout import sink_transposes
 from framework.graph.passes.optimizer import fold_gradient_scale, group_optimizer_steps
 from framework.graph.passes.recompute import recompute_activations
@@ -34,6 +41,7 @@ PASSES: dict[str, Pass] = {
         fuse_bias,
         fuse_residual,
         fuse_activation,
+        fuse_last_residual,
         fold_gradient_scale,
         update_early,
         recompute_activations,
@@ -68,6 +76,7 @@ INFERENCE_PASSES: tuple[str, ...] = (
     "fuse_bias",
     "fuse_residual",
     "fuse_activation",
+    "fuse_last_residual",
     "fuse_chains",
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from framework import _core
 from framework.graph.ir import Operation, Program, Value
@@ -102,6 +103,15 @@ def fuse_residual(program: Program, report: PassReport) -> None:
     _fuse_follower(program, report, ("add",), _as_residual)
 
 
+@graph_pass(after=("fuse_residual", "fuse_activation"))
+def fuse_last_residual(program: Program, report: PassReport) -> None:
+    """conv2d with an activation -> add of a tensor of the result's shape becomes a residual after the activation.
+
+    The conditions are those of fuse_residual.
+    """
+    _fuse_follower(program, report, ("add",), _as_last_residual, lambda op: op.attr("activation") != "none")
+
+
 @graph_pass()
 def fuse_activation(program: Program, report: PassReport) -> None:
     """conv2d or matmul -> relu, relu6 or leaky_relu becomes its epilogue."""
@@ -113,25 +123,25 @@ def _fuse_follower(
     report: PassReport,
     names: Sequence[str],
     absorb: Callable[[Operation, Operation], Operation | str],
+    wanted: Callable[[Operation], bool] = lambda op: True,
 ) -> None:
     """Where `absorb(op, follower)` gives a merged operation, it replaces both at the follower's place.
 
-    It gives a reason where the two do not fit. A follower is an operation of `names` that reads op's result.
+    It gives a reason where the two do not fit. A follower is an operation of `names` that reads op's result; an op that
+    is not `wanted` is left alone.
     """
     readers = Readers(program)
     merged: dict[Operation, Operation] = {}  # follower -> merged operation
     gone: set[Operation] = set()
     for op in program.block:
-        if op.name not in EPILOGUE_OPERATORS:
+        if op.name not in EPILOGUE_OPERATORS or not wanted(op):
             continue
         y = op.outputs[0]
         follower = next((f for f in readers.of(y) if f.name in names), None)
         if follower is None:
             continue
-        if op.attr("activation") != "none":
-            new: Operation | str = f"it already ends in {op.attr('activation')}"
-        elif follower in merged:
-            new = f"the addition went into {name_of(merged[follower])} already"
+        if follower in merged:
+            new: Operation | str = f"the addition went into {name_of(merged[follower])} already"
         elif readers.only(y) is not follower:
             new = readers.why_not_only(y, follower)
         else:
@@ -145,7 +155,13 @@ def _fuse_follower(
     program.block.ops = [merged.get(op, op) for op in program.block if op not in gone]
 
 
+def _ends_in(op: Operation) -> str:
+    return f"it already ends in {op.attr('activation')}"
+
+
 def _as_bias(op: Operation, follower: Operation) -> Operation | str:
+    if op.attr("activation") != "none":
+        return _ends_in(op)
     if op.input("bias") is not None:
         return "it has a bias already"
     y = op.outputs[0]
@@ -157,16 +173,28 @@ def _as_bias(op: Operation, follower: Operation) -> Operation | str:
 
 
 def _as_residual(op: Operation, follower: Operation) -> Operation | str:
+    return _ends_in(op) if op.attr("activation") != "none" else _with_residual(op, follower, op.attrs)
+
+
+def _as_last_residual(op: Operation, follower: Operation) -> Operation | str:
+    if not any(a["name"] == "residual_last" for a in op.info.attrs):
+        return f"{_ends_in(op)}, and {op.name} adds no residual after"
+    return _with_residual(op, follower, op.with_attrs(residual_last=True))
+
+
+def _with_residual(op: Operation, follower: Operation, attrs: tuple[Any, ...]) -> Operation | str:
     if op.input("residual") is not None:
         return "it has a residual already"
     y = op.outputs[0]
     other = follower.inputs[1] if follower.inputs[0] is y else follower.inputs[0]
     if other is None or (other.shape, other.dtype, other.static) != (y.shape, y.dtype, y.static):
         return f"{other} is not of {y.type_text} at all times"
-    return Operation(op.info, [*op.inputs[:2], op.input("bias"), other], follower.outputs, op.attrs, op.where)
+    return Operation(op.info, [*op.inputs[:2], op.input("bias"), other], follower.outputs, attrs, op.where)
 
 
-def _as_activation(op: Operation, follower: Operation) -> Operation:
+def _as_activation(op: Operation, follower: Operation) -> Operation | str:
+    if op.attr("activation") != "none":
+        return _ends_in(op)
     slope = follower.attr("slope") if follower.name == "leaky_relu" else op.attr("slope")
     attrs = op.with_attrs(activation=follower.name, slope=slope)
     return Operation(op.info, op.inputs, follower.outputs, attrs, op.where)

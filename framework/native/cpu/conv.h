@@ -26,7 +26,8 @@ enum class ConvPass { kForward, kGradInput, kGradWeight };
 ConvAlgorithm conv2d_algorithm(const ConvGeometry& g, ConvPass pass, int element_size,
                                ConvAlgorithm wanted = ConvAlgorithm::kAuto);
 
-// y = activation(conv(x, w) + bias + residual). `prepared`, here and below, keeps what is derived from w.
+// y = activation(conv(x, w) + bias + residual), or the residual last. `prepared`, here and below, keeps what is derived
+// from w.
 template <class T>
 void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue = {},
                     ConvAlgorithm algorithm = ConvAlgorithm::kAuto, const Prepared& prepared = {});

@@ -157,20 +157,24 @@ class DepthwiseRows {
         for (int p = 0; p < kCount; ++p) sum[p][v] += bias;
       }
     }
-    if (epilogue_.residual) {
-      const T* r = epilogue_.residual + (y - target_);
-#pragma GCC unroll 8
-      for (int p = 0; p < kCount; ++p)
-#pragma GCC unroll 4
-        for (int v = 0; v < kVecs; ++v)
-          sum[p][v] += load<kWhole>(r + p * grid_.out_step_w * grid_.target_c + v * V::kSize, lanes);
-    }
+    if (epilogue_.residual && !epilogue_.residual_last) add_residual<kCount, kVecs, kWhole>(sum, y, lanes);
     with_activation(epilogue_, [&](auto activation) __attribute__((always_inline)) {
 #pragma GCC unroll 8
       for (int p = 0; p < kCount; ++p)
 #pragma GCC unroll 4
         for (int v = 0; v < kVecs; ++v) sum[p][v] = activation(sum[p][v]);
     });
+    if (epilogue_.residual && epilogue_.residual_last) add_residual<kCount, kVecs, kWhole>(sum, y, lanes);
+  }
+
+  template <int kCount, int kVecs, bool kWhole>
+  PADDOCK_INLINE void add_residual(V (&sum)[kCount][kVecs], const T* y, int64_t lanes) const {
+    const T* r = epilogue_.residual + (y - target_);
+#pragma GCC unroll 8
+    for (int p = 0; p < kCount; ++p)
+#pragma GCC unroll 4
+      for (int v = 0; v < kVecs; ++v)
+        sum[p][v] += load<kWhole>(r + p * grid_.out_step_w * grid_.target_c + v * V::kSize, lanes);
   }
 
   const Grid& grid_;

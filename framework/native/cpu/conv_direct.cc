@@ -203,7 +203,11 @@ template <class T>
 void direct_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue,
                     const Prepared& prepared) {
   const Grid grid = forward_grid(g);
-  const int64_t C = g.C / g.groups, K = g.K / g.groups, depth = g.R * g.S * C;
+  const int64_t C = g.C / g.groups, K = g.K / g.groups, depth = g.R * g.S * C, count = grid.pixels() * g.K;
+  const bool in_the_way = epilogue.residual == y && epilogue.residual_last && !sums_at_once<T>(g.R * g.S, C);
+  Scratch kept(in_the_way ? static_cast<size_t>(count) * sizeof(T) : 1);
+  if (in_the_way) std::copy_n(y, count, kept.as<T>());
+  const T* residual = in_the_way ? kept.as<T>() : epilogue.residual;
   const int64_t size = packed_size<T>(depth, K);
   const auto packed = packed_groups<T>(g, prepared, "forward panels", size, [&](int64_t i, T* panels) {
     pack_all(true, w + i * K * depth, depth, depth, K, panels);
@@ -211,6 +215,7 @@ void direct_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const E
   for_each_group(g, [&](int64_t i) {
     Epilogue<T> e = epilogue;
     if (e.bias) e.bias += i * K;
+    e.residual = residual;
     convolve(grid, x + i * C, C, y + i * K, K, static_cast<const T*>(packed->data()) + i * size, e,
              e.residual ? e.residual - y : 0);
   });

@@ -34,6 +34,7 @@ PADDOCK_CPU_KERNEL(conv2d) {
     epilogue.residual = c.maybe<T>("residual");
     epilogue.activation = static_cast<Activation>(activation_choice(c));
     epilogue.slope = c.attr<T>("slope");
+    epilogue.residual_last = epilogue.residual && c.attr<bool>("residual_last");
     conv2d_forward<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), epilogue, algorithm(c), c.prepared("weight"));
   });
 }

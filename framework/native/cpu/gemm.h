@@ -9,13 +9,14 @@ namespace paddock::cpu {
 
 enum class Activation { kNone, kRelu, kRelu6, kLeakyRelu };
 
-// What happens to a value of C [M, N] on its way to memory; the residual is added before the activation.
+// What happens to a value of C [M, N] on its way to memory.
 template <class T>
 struct Epilogue {
   const T* bias = nullptr;      // [N], added to every row
   const T* residual = nullptr;  // laid out as C
   Activation activation = Activation::kNone;
-  T slope = T(0);  // of kLeakyRelu for negative values
+  T slope = T(0);              // of kLeakyRelu for negative values
+  bool residual_last = false;  // the residual is added after the activation, not before it
 
   bool empty() const { return !bias && !residual && activation == Activation::kNone; }
 };

@@ -72,7 +72,7 @@ TaskGrid task_grid(int64_t M, int64_t panels, int64_t work) {
 // `epilogue` may be null.
 template <class T>
 void set_outcome(Tile<T>& tile, bool first, bool last, T alpha, T beta, const Epilogue<T>* epilogue) {
-  tile.add_residual = first && epilogue && epilogue->residual;
+  tile.add_residual = first && epilogue && epilogue->residual && !epilogue->residual_last;
   tile.alpha = alpha;
   tile.beta = first ? beta : T(1);
   tile.epilogue = last && epilogue && !epilogue->empty() ? epilogue : nullptr;
@@ -205,6 +205,11 @@ void multiply_rows(const RowsProduct<T>& p) {
     }
     if (p.stream) finish_streaming();
   });
+}
+
+template <class T>
+bool sums_at_once(int64_t taps, int64_t length) {
+  return depth_blocks(taps, length, kDepth<T>).size() == 1;
 }
 
 namespace {
@@ -379,6 +384,7 @@ void pack_all(bool transposed, const T* B, int64_t ldb, int64_t K, int64_t N, T*
 
 #define PADDOCK_INSTANTIATE(T)                              \
   template void multiply_rows<T>(const RowsProduct<T>&);    \
+  template bool sums_at_once<T>(int64_t, int64_t);          \
   template void multiply_blocks<T>(const BlockProduct<T>&); \
   template void pack_all<T>(bool, const T*, int64_t, int64_t, int64_t, T*);
 PADDOCK_INSTANTIATE(float)

@@ -26,6 +26,11 @@ struct RowsProduct {
 template <class T>
 void multiply_rows(const RowsProduct<T>& p);
 
+// Whether sums of taps * length terms are done at once. Otherwise C holds their first parts in between, and a residual
+// that is added last must not lie in its memory.
+template <class T>
+bool sums_at_once(int64_t taps, int64_t length);
+
 // Where the values for step k of a sum lie, more or less: `width` elements from data + k * stride on.
 template <class T>
 struct Source {

@@ -36,6 +36,7 @@ class Outcome {
     if (t.epilogue) {
       if (t.epilogue->bias) add_bias<kWhole>(sum, t.epilogue->bias + t.column, lanes);
       if (t.epilogue->activation != Activation::kNone) apply(sum, *t.epilogue);
+      if (t.epilogue->residual_last) add<kWhole>(sum, t, t.residual_shift, lanes);
     }
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i)
@@ -199,8 +200,9 @@ void finish_row(const T* sum, T* c, int64_t column, int64_t columns, T alpha, T 
     if (beta != T(0)) x = fma(V::load_n(c + j, n), keep, x);
     if (epilogue) {
       if (epilogue->bias) x += V::load_n(epilogue->bias + column + j, n);
-      if (epilogue->residual) x += V::load_n(c + j + residual_shift, n);
+      if (epilogue->residual && !epilogue->residual_last) x += V::load_n(c + j + residual_shift, n);
       x = activate(x, *epilogue);
+      if (epilogue->residual && epilogue->residual_last) x += V::load_n(c + j + residual_shift, n);
     }
     x.store_n(c + j, n);
   }

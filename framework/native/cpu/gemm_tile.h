@@ -50,8 +50,8 @@ struct Tile {
   T* const* c;              // [rows] pointers to column 0
   int64_t column, columns;  // first column of the panel, how many of it exist
   T alpha, beta;
-  const Epilogue<T>* epilogue;  // its bias and activation; null before the last part of the sum
-  // The residual joins the first part of the sum: it may lie in C's own memory, which that part overwrites.
+  const Epilogue<T>* epilogue;  // its bias, activation and last residual; null before the last part of the sum
+  // Another residual joins the first part of the sum: it may lie in C's own memory, which that part overwrites.
   bool add_residual;
   int64_t residual_shift;  // from an element of C to its residual, in elements
   bool stream;             // write C past the caches; its vectors are aligned
@@ -94,8 +94,9 @@ PADDOCK_INLINE Vec<T> activate(Vec<T> x, const Epilogue<T>& e) {
 template <class T>
 PADDOCK_INLINE Vec<T> finish(Vec<T> x, const Epilogue<T>& e, int64_t column, int64_t residual_at, int64_t lanes) {
   if (e.bias) x += Vec<T>::load_n(e.bias + column, lanes);
-  if (e.residual) x += Vec<T>::load_n(e.residual + residual_at, lanes);
-  return activate(x, e);
+  const Vec<T> residual = e.residual ? Vec<T>::load_n(e.residual + residual_at, lanes) : Vec<T>::zero();
+  if (e.residual_last) return activate(x, e) + residual;
+  return activate(e.residual ? x + residual : x, e);
 }
 
 // c[j] = activation(alpha * sum[j] + beta * c[j] + bias[j] + residual[j]) for j < columns. `epilogue` may be

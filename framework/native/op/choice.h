@@ -34,5 +34,6 @@ int activation_choice(const Context& c) {
 inline constexpr const char* kActivationDoc =
     "Applied to the result: 'none', 'relu', 'relu6' (cut at 6) or 'leaky_relu' (`slope` below 0).";
 inline constexpr const char* kSlopeDoc = "Slope of 'leaky_relu' below 0, at least 0.";
+inline constexpr const char* kResidualLastDoc = "Apply the activation before the residual is added.";
 
 }  // namespace paddock

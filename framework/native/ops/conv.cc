@@ -77,6 +77,7 @@ void expect_images(const InferContext& c, std::initializer_list<const char*> nam
                               "P = (H + top + bottom - dilation * (R - 1) - 1) // stride + 1, Q likewise.")))
         .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
         .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+        .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
         .inplace("residual", "y")
         .infer([](InferContext& c) {
           expect_images(c, {"x", "weight"});

@@ -37,8 +37,6 @@ void check_activation_and_residual(const InferContext& c) {
   activation_choice(c);
 }
 
-constexpr const char* kResidualLastDoc = "Apply the activation before the residual is added.";
-
 PADDOCK_OP(batch_norm, "x, scale, bias, residual? -> y, mean, var")
     .doc(
         "y = activation((x - mean) / sqrt(var + eps) * scale + bias + residual) with the mean and the biased variance "

@@ -105,8 +105,9 @@ def test_a_sum_that_may_broadcast_or_has_other_readers_takes_no_residual():
     assert "is not of float32[1, 3] at all times" in reasons and "is also read by mul" in reasons
 
 
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("kernel, stride, groups", [(1, 1, 1), (3, 1, 1), (3, 2, 1), (3, 1, 24), (3, 1, 3)])
-def test_a_convolution_may_add_its_residual_in_the_residual_s_own_memory(kernel, stride, groups):
+def test_a_convolution_may_add_its_residual_in_the_residual_s_own_memory(kernel, stride, groups, last):
     """Large enough for several blocks of the sum, tasks and, at 3 x 3, Winograd's tiles."""
     rng = np.random.default_rng(0)
     channels = 24 if groups > 1 else 600 if kernel == 1 else 72
@@ -115,7 +116,8 @@ def test_a_convolution_may_add_its_residual_in_the_residual_s_own_memory(kernel,
 
     def f(x):
         r = ops.avg_pool2d(x, kernel=stride, stride=stride) if stride > 1 else ops.tanh(x)
-        return ops.relu(ops.conv2d(x, w, **attrs) + r) * 1.0
+        y = ops.conv2d(x, w, **attrs)
+        return (ops.relu(y) + r if last else ops.relu(y + r)) * 1.0
 
     x = rng.standard_normal((1, 26, 26, channels)).astype(np.float32)
     plain = framework.program(f, pass_names=())
@@ -126,6 +128,21 @@ def test_a_convolution_may_add_its_residual_in_the_residual_s_own_memory(kernel,
     # The sum of all products and the residual in two orders; Winograd's error is bound by its promise.
     roundings = max(2 * kernel * kernel * channels / groups * np.finfo(np.float32).eps, 2e-5 if kernel == 3 else 0)
     np.testing.assert_allclose(a, b, atol=roundings * np.abs(a).max())
+
+
+def test_a_residual_after_the_activation_becomes_an_epilogue_of_a_convolution_only():
+    w, w2 = state(np.ones((3, 1, 1, 3)) * 0.5), state(np.eye(3))
+
+    def f(x):
+        return ops.leaky_relu(ops.conv2d(x, w), slope=0.2) + x, ops.relu(ops.matmul(x, w2)) + x
+
+    x = rows(4 * 5).reshape(1, 4, 5, 3)
+    a, b, before, after, report = before_and_after(f, x, ["fuse_residual", "fuse_activation", "fuse_last_residual"])
+    assert before == ["conv2d", "leaky_relu", "add", "matmul", "relu", "add"]
+    assert after == ["conv2d", "matmul", "add"]
+    assert not report["fuse_residual"].matched and len(report["fuse_last_residual"].matched) == 1
+    assert report["fuse_last_residual"].missed[0].endswith("it already ends in relu, and matmul adds no residual after")
+    np.testing.assert_array_equal(a, b)
 
 
 def test_an_intermediate_result_that_is_used_elsewhere_is_not_fused_away():

@@ -67,28 +67,32 @@ def test_every_algorithm_and_pass_is_right_on_every_instruction_set(seed, dtype)
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_bias_and_activation_on_the_way_out_are_right_in_every_algorithm(seed):
-    """Both are done to a block of outputs while it is in registers, so they meet every edge of the blocks."""
+def test_bias_residual_and_activation_on_the_way_out_are_right_in_every_algorithm(seed):
+    """All are done to a block of outputs while it is in registers, so they meet every edge of the blocks."""
     case = random_case(seed)
     x, w, _ = (a.astype(np.float32) for a in case.arrays(seed))
     bias = np.random.default_rng(seed).standard_normal(case.K).astype(np.float32)
     activation = ("none", "relu", "relu6", "leaky_relu")[seed // 4 % 4]
     dy = np.zeros((case.N, *case.out, case.K))
-    before = reference(case, x.astype(np.float64), w.astype(np.float64), dy)[0] + bias
+    residual = np.random.default_rng(seed + 1).standard_normal(dy.shape).astype(np.float32)
+    last = seed % 2 == 1
+    before = reference(case, x.astype(np.float64), w.astype(np.float64), dy)[0] + bias + (0 if last else residual)
     exact = {
         "none": before,
         "relu": np.maximum(before, 0),
         "relu6": np.clip(before, 0, 6),
         "leaky_relu": np.where(before < 0, 0.25 * before, before),
     }[activation]
-    sizes = reference(case, np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)), dy)[0] + np.abs(bias)
-    # The bias is one term more, the slope of 1/4 exact; no activation enlarges an error.
-    direct = worst_case(replace(case, C=case.C + case.groups), "forward", sizes, np.float32)
-    attrs = {**case.attrs, "activation": activation, "slope": 0.25}
+    exact = exact + (residual if last else 0)
+    sizes = reference(case, np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)), dy)[0]
+    sizes += np.abs(bias) + np.abs(residual)
+    # Bias and residual are two terms more, the slope of 1/4 exact; no activation enlarges an error.
+    direct = worst_case(replace(case, C=case.C + 2 * case.groups), "forward", sizes, np.float32)
+    attrs = {**case.attrs, "activation": activation, "slope": 0.25, "residual_last": last}
     for isa in _core.supported_isas():
         _core.use_isa(isa)
         for algorithm in ("direct", "auto", "winograd") if case.winograd else ("direct", "auto"):
-            y = ops.conv2d(*map(framework.tensor, (x, w, bias)), algorithm=algorithm, **attrs).numpy()
+            y = ops.conv2d(*map(framework.tensor, (x, w, bias, residual)), algorithm=algorithm, **attrs).numpy()
             winograd = algorithm != "direct" and case.winograd
             bound = 1e-5 * np.abs(before).max() if winograd else direct
             assert (np.abs(y - exact) <= bound).all(), f"{isa} {algorithm} {activation} {case}"

@@ -43,7 +43,7 @@ def _window(stride=1, padding=0, dilation=1, groups=1, algorithm="auto"):
     return stride, padding, dilation, groups
 
 
-def _conv2d(x, weight, bias=None, residual=None, activation="none", slope=0.01, **attrs):
+def _conv2d(x, weight, bias=None, residual=None, activation="none", slope=0.01, residual_last=False, **attrs):
     window = _window(**attrs)
     padded = np.zeros(_padded_shape(x.shape, window[1]))
     padded[_inner(x.shape, window[1])] = x
@@ -53,7 +53,8 @@ def _conv2d(x, weight, bias=None, residual=None, activation="none", slope=0.01, 
             y = np.zeros((x.shape[0], p, q, weight.shape[0]))
         y[channels] += padded[pixels] @ weight[tap].T
     y = y if bias is None else y + bias
-    return activate(y if residual is None else y + residual, activation, slope)
+    residual = 0.0 if residual is None else residual
+    return activate(y, activation, slope) + residual if residual_last else activate(y + residual, activation, slope)
 
 
 def _grad_input(dy, weight, like, **attrs):
@@ -131,6 +132,19 @@ spec(
         Sample([normal(1, 5, 6, 3), normal(4, 1, 1, 3), None, normal(1, 5, 6, 4, scale=4)], {"activation": "relu6"}),
         Sample([normal(1, 9, 10, 8), normal(6, 3, 3, 8), normal(6), normal(1, 7, 8, 6)], {"algorithm": "winograd"}),
         Sample([normal(1, 5, 6, 3), normal(3, 3, 3, 1), None, normal(1, 3, 4, 3)], {"groups": 3}),
+        Sample(
+            [normal(2, 5, 6, 3), normal(4, 3, 3, 3), normal(4), normal(2, 3, 3, 4, seed=6)],
+            {"activation": "leaky_relu", "slope": 0.1, "padding": 1, "stride": 2, "residual_last": True},
+        ),
+        Sample(
+            [normal(1, 9, 10, 8), normal(6, 3, 3, 8), normal(6), normal(1, 7, 8, 6, seed=6)],
+            {"algorithm": "winograd", "activation": "relu", "residual_last": True},
+        ),
+        Sample(
+            [normal(1, 5, 6, 3), normal(3, 3, 3, 1), None, normal(1, 3, 4, 3, seed=6)],
+            {"groups": 3, "activation": "relu6", "residual_last": True},
+        ),
+        Sample([normal(1, 5, 6, 3), normal(4, 1, 1, 3), None, None], {"activation": "relu", "residual_last": True}),
     ],
     errors=[
         Bad(
