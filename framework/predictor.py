@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ class Predictor:
 
     Attributes:
         input_names: names of the inputs, in order.
+        input_types: element type and shape of each, as exported; extents may vary unless `fixed_shapes`.
+        output_types: the same of each output, in order.
+        fixed_shapes: whether the model takes the shapes of its export only.
         extra: what the exporter stored beside the Program, such as preprocessing and class names.
     """
 
@@ -30,9 +34,16 @@ class Predictor:
         """
         program, self.extra = load_program(folder)
         self.input_names = [v.name or f"input{i}" for i, v in enumerate(program.inputs)]
-        self._types = [(v.dtype, v.shape) for v in program.inputs]
-        self._fixed_shapes = bool(program.shape_reads)
+        self.input_types = [(v.dtype, v.shape) for v in program.inputs]
+        self.output_types = [(v.dtype, v.shape) for v in program.results]
+        self.fixed_shapes = bool(program.shape_reads)
         self._compiled = CompiledProgram(program)
+
+    def replica(self) -> Predictor:
+        """Another Predictor on the same weights, to run at the same time in another thread."""
+        other = copy.copy(self)
+        other._compiled = CompiledProgram(self._compiled.program)
+        return other
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[np.ndarray]:
         """Runs once on arrays or Tensors, given in order or by name; returns arrays.
@@ -42,10 +53,10 @@ class Predictor:
             ShapeError, DTypeError: an input does not fit the model.
         """
         tensors = [x if isinstance(x, Tensor) else from_numpy(np.asarray(x)) for x in self._ordered(inputs)]
-        for name, t, (dtype, shape) in zip(self.input_names, tensors, self._types, strict=True):
+        for name, t, (dtype, shape) in zip(self.input_names, tensors, self.input_types, strict=True):
             if t.dtype != dtype or t.ndim != len(shape):
                 raise ShapeError(f"predictor: {name} is {t.dtype}{list(t.shape)}; the model takes {dtype}{list(shape)}")
-            if self._fixed_shapes and t.shape != shape:
+            if self.fixed_shapes and t.shape != shape:
                 raise ShapeError(
                     f"predictor: {name} has shape {list(t.shape)}; this model was exported for {list(shape)}"
                 )

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
-from suites.vision.images import read_image
+from suites.vision.processor import ImageProcessor
 from suites.vision.recognition.processor import RecognitionProcessor
 
 
-class ClassificationProcessor(RecognitionProcessor):
+class ClassificationProcessor(ImageProcessor, RecognitionProcessor):
     """Image files to batches, scores to class names; an item is an image, uint8 [H, W, 3]."""
 
     suite: ClassVar[str] = "classification"
     key: ClassVar[str] = "images"
-
-    def read(self, path: Path) -> np.ndarray:
-        """An image file as uint8 RGB [H, W, 3]."""
-        return read_image(path)
 
     def frames_of(self, item: np.ndarray) -> np.ndarray:
         """The image as a clip of one frame."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,11 @@ from suites.detection.sample import Sample, boxes_to_original
 from suites.detection.transforms import Transform, collate
 from suites.detection.visualize import draw_boxes
 from suites.engine.config import build_value
-from suites.engine.task import Batch, Processor
-from suites.vision.images import read_image
+from suites.engine.task import Batch
+from suites.vision.processor import ImageProcessor
 
 
-class DetectionProcessor(Processor):
+class DetectionProcessor(ImageProcessor):
     """Images to batches, detections to boxes with class names.
 
     Args:
@@ -47,10 +46,6 @@ class DetectionProcessor(Processor):
             return cls(metadata["transforms"], metadata["class_names"], metadata["min_score"])
         except KeyError as error:
             raise CheckpointError(f"DetectionProcessor: the exported model's metadata lack {error}") from error
-
-    def read(self, path: Path) -> np.ndarray:
-        """An image file as uint8 RGB [H, W, 3]."""
-        return read_image(path)
 
     def prepare(self, items: Sequence[np.ndarray]) -> Batch:
         """Images [H, W, 3] as a batch, exactly as in evaluation."""

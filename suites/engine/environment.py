@@ -23,13 +23,14 @@ def report() -> dict[str, Any]:
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": num_threads(),
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: package_version(name) for name in _PACKAGES},
         "commit": _commit(),
         "command": sys.argv,
     }
 
 
-def _version(name: str) -> str:
+def package_version(name: str) -> str:
+    """Return the installed version of a package, or that there is none."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,21 @@ from suites.engine.weights import load_weights
 
 @dataclass(frozen=True)
 class Model:
-    """Something that predicts: a network and what stands around it."""
+    """Something that predicts: a network and what stands around it.
+
+    Attributes:
+        processor: what stands around it.
+        inputs: names of the arrays that `predict` takes.
+        predict: the network.
+        replica: makes another `predict` on the same weights, to run at the same time in another thread.
+        types: element type and shape of inputs and outputs by name, where they are known: of an exported model.
+    """
 
     processor: Processor
     inputs: tuple[str, ...]
     predict: Predict
+    replica: Callable[[], Predict]
+    types: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,8 @@ def open_model(path: Path, weights: Path | None = None) -> Model:
     if (path / "config.yml").is_file():
         task = open_run(path, weights)
         processor = RunFolder(path).read_processor(task.processor_class)
-        return Model(processor, task.eval_inputs, predictor(task, conv_algorithm=_conv_algorithm(path)))
+        predict = predictor(task, conv_algorithm=_conv_algorithm(path))
+        return Model(processor, task.eval_inputs, *_in_turns(predict))
     raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
 
 
@@ -175,10 +187,23 @@ def _open_export(path: Path) -> Model:
             f"{path}/program.json: lacks {error}, which tools/export.py writes; export it again"
         ) from error
 
-    def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return dict(zip(names, predictor_.run(arrays), strict=True))
+    def with_names(run: Predictor) -> Predict:
+        return lambda arrays: dict(zip(names, run.run(arrays), strict=True))
 
-    return Model(processor, task.eval_inputs, predict)
+    types = dict(zip(predictor_.input_names, predictor_.input_types, strict=True))
+    types |= dict(zip(names, predictor_.output_types, strict=True))
+    return Model(processor, task.eval_inputs, with_names(predictor_), lambda: with_names(predictor_.replica()), types)
+
+
+def _in_turns(predict: Predict) -> tuple[Predict, Callable[[], Predict]]:
+    """A traced function cannot be called by two threads at once, as either call may trace: they take turns."""
+    lock = threading.Lock()
+
+    def alone(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        with lock:
+            return predict(arrays)
+
+    return alone, lambda: alone
 
 
 def _named(task: Task, batch: Any) -> dict[str, Tensor]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from framework.data import DataLoader
+from framework.errors import NotSupportedError
 
 if TYPE_CHECKING:
     from framework import Tensor
@@ -41,9 +42,13 @@ class Processor(ABC):
 
     Attributes:
         endings: of the files that are taken from a folder of inputs, lower case.
+        poolings: ways in which `embeddings` makes one vector of an item, the default first; none without vectors.
+        files_in_json: whether JSON items carry whole files as base64 text, to which no limit of characters applies.
     """
 
     endings: ClassVar[tuple[str, ...]] = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
+    poolings: tuple[str, ...] = ()
+    files_in_json: ClassVar[bool] = False
 
     @abstractmethod
     def metadata(self) -> dict[str, Any]:
@@ -81,6 +86,29 @@ class Processor(ABC):
     @abstractmethod
     def draw(self, item: Any, result: Any) -> np.ndarray:
         """Return a picture of the prediction, uint8 [H, W, 3] RGB."""
+
+    def from_json(self, value: Any) -> Any:
+        """Return the item that a request's JSON value stands for; raise DataError for one that is none.
+
+        By default NotSupportedError: this processor's items come from files only, so it cannot be served.
+        """
+        raise NotSupportedError(f"{type(self).__name__}: makes no items from JSON, so this model cannot be served")
+
+    def example(self) -> Any:
+        """Return a JSON value that `from_json` takes, for a server's first run; None if there is none."""
+        return None
+
+    def cost(self, item: Any) -> int:
+        """Return how much work an item is, in a unit that adds up over a batch: tokens, where items have them."""
+        return 1
+
+    def truncated(self, item: Any) -> bool:
+        """Return whether `from_json` left out the end of an item because the model takes no more."""
+        return False
+
+    def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
+        """Return a vector for each item, float32 [N, D]; `pooling` is one of `poolings`."""
+        raise NotSupportedError(f"{type(self).__name__}: this model gives no vectors")
 
 
 class Task(ABC):

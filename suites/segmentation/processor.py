@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from framework.errors import CheckpointError
 from suites.engine.config import build_value
-from suites.engine.task import Batch, Processor
+from suites.engine.task import Batch
 from suites.segmentation.labels import encode_labels
 from suites.segmentation.sample import IGNORE, Sample, labels_to_original
 from suites.segmentation.transforms import Transform, collate
 from suites.segmentation.visualize import draw_labels
-from suites.vision.images import read_image
+from suites.vision.processor import ImageProcessor
 
 
-class SegmentationProcessor(Processor):
+class SegmentationProcessor(ImageProcessor):
     """Images to batches, label maps to pictures.
 
     Args:
@@ -47,10 +46,6 @@ class SegmentationProcessor(Processor):
             return cls(metadata["transforms"], metadata["class_names"], metadata["palette"])
         except KeyError as error:
             raise CheckpointError(f"SegmentationProcessor: the exported model's metadata lack {error}") from error
-
-    def read(self, path: Path) -> np.ndarray:
-        """An image file as uint8 RGB [H, W, 3]."""
-        return read_image(path)
 
     def prepare(self, items: Sequence[np.ndarray]) -> Batch:
         """Images [H, W, 3] as a batch, exactly as in evaluation."""

@@ -1,0 +1,223 @@
+"""The HTTP application: /v1/embeddings and /v1/scores, health, metrics and documentation."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import sys
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import pydantic
+from fastapi import FastAPI, Request, Response
+
+from suites.engine.serving import open_inference
+from suites.engine.serving.errors import NotThere
+from suites.engine.serving.http import Observed, install_errors, json_response, parse, read_body, while_connected
+from suites.engine.serving.metrics import CONTENT_TYPE
+from suites.engine.serving.pooling import normalized
+from suites.engine.serving.service import Answer, Service
+
+
+class _Asked(pydantic.BaseModel):
+    """What both routes take."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+    input: Any = pydantic.Field(
+        description="One item or a list of items. An item of a text model is a text, or a pair as a list of two."
+    )
+    model: str | None = pydantic.Field(None, description="The model's name, checked if given.")
+    timeout_ms: float | None = pydantic.Field(None, gt=0, description="Time for the answer; the server has a limit.")
+
+    def items(self) -> list[Any]:
+        """The items; a single one may stand without a list."""
+        return self.input if isinstance(self.input, list) else [self.input]
+
+    def timeout(self) -> float | None:
+        """In seconds."""
+        return None if self.timeout_ms is None else self.timeout_ms / 1000
+
+
+class EmbeddingsRequest(_Asked):
+    """Items whose vectors are wanted."""
+
+    pooling: str | None = pydantic.Field(None, description="How token vectors become one, e.g. mean, cls, max.")
+    normalize: bool = pydantic.Field(False, description="Whether vectors are scaled to length 1.")
+    encoding_format: Literal["float", "base64"] = pydantic.Field(
+        "float", description="Numbers, or base64 of little-endian float32, which is shorter and faster."
+    )
+    user: str | None = pydantic.Field(None, description="Ignored; other clients send it.")
+
+
+class Embedding(pydantic.BaseModel):
+    """A vector."""
+
+    object: Literal["embedding"] = "embedding"
+    index: int
+    embedding: list[float] | str
+    truncated: bool
+
+
+class Usage(pydantic.BaseModel):
+    """What a request cost, in tokens where the model has them."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class EmbeddingsAnswer(pydantic.BaseModel):
+    """Vectors in the order of the items."""
+
+    object: Literal["list"] = "list"
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+class ScoresRequest(_Asked):
+    """Items whose predictions are wanted."""
+
+
+class Score(pydantic.BaseModel):
+    """A prediction, in the form that the model's suite gives it."""
+
+    index: int
+    result: Any
+    truncated: bool
+
+
+class ScoresAnswer(pydantic.BaseModel):
+    """Predictions in the order of the items."""
+
+    data: list[Score]
+    model: str
+    usage: Usage
+
+
+class Problem(pydantic.BaseModel):
+    """Why there is no answer."""
+
+    error: str
+
+
+def make_app(service: Service, *, say: Callable[[str], None] | None = None) -> FastAPI:
+    """Return the application of a service whose workers run; `say` gets what belongs in a log."""
+    app = FastAPI(
+        title=f"Paddock: {service.settings.name}",
+        description="Items of all requests share batches; see docs/serving.md.",
+        version="1",
+        openapi_tags=[{"name": "v1"}, {"name": "health"}, {"name": "open inference protocol v2"}],
+    )
+    install_errors(app)
+    _add_v1(app, service)
+    _add_health(app, service)
+    open_inference.add_routes(app, service)
+    app.add_middleware(Observed, metrics=service.metrics, say=say or (lambda text: print(text, file=sys.stderr)))
+    return app
+
+
+def body_of(schema: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """Where a route reads its body itself: the body's part of its documentation."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _inlined(schema)}}}}
+
+
+def _inlined(schema: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a model that refers to no other."""
+    found = schema.model_json_schema()
+    assert "$defs" not in found, f"{schema.__name__} refers to other models, which OpenAPI keeps elsewhere"
+    return found
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": text}
+    for status, text in {
+        400: "The request is wrong, or one of its items.",
+        404: "There is no such model, or the model does not give this.",
+        413: "The body, an item or the number of items is over its limit.",
+        503: "The queue is full or the server ends; Retry-After says when to ask again.",
+        504: "The answer was not there in time.",
+    }.items()
+}
+
+
+def _add_v1(app: FastAPI, service: Service) -> None:
+    async def answer(request: Request, asked: _Asked, pooling: str | None) -> Answer:
+        check_model(service, asked.model)
+        return await while_connected(
+            request, lambda gone: service.ask(asked.items(), (pooling,), timeout=asked.timeout(), gone=gone)
+        )
+
+    @app.post(
+        "/v1/embeddings",
+        response_model=EmbeddingsAnswer,
+        responses=PROBLEMS,
+        tags=["v1"],
+        openapi_extra=body_of(EmbeddingsRequest),
+    )
+    async def embeddings(request: Request) -> Response:
+        """Vectors of items."""
+        asked = parse(EmbeddingsRequest, await read_body(request, service.settings.max_body))
+        found = await answer(request, asked, service.pooling(asked.pooling))
+        if found.cost > 2048:  # so many numbers take a while to write
+            return await asyncio.to_thread(_embeddings_answer, service, asked, found)
+        return _embeddings_answer(service, asked, found)
+
+    @app.post(
+        "/v1/scores",
+        response_model=ScoresAnswer,
+        responses=PROBLEMS,
+        tags=["v1"],
+        openapi_extra=body_of(ScoresRequest),
+    )
+    async def scores(request: Request) -> Response:
+        """Predictions for items: classes with scores, labels, spans, boxes; what the model's suite gives."""
+        asked = parse(ScoresRequest, await read_body(request, service.settings.max_body))
+        found = await answer(request, asked, None)
+        rows = [
+            {"index": i, "result": result, "truncated": cut}
+            for i, (result, cut) in enumerate(zip(found.results[0], found.truncated, strict=True))
+        ]
+        return json_response({"data": rows, **_tail(service, found)})
+
+
+def check_model(service: Service, name: str | None) -> None:
+    """Raise NotThere for another model than the one that is served."""
+    if name not in (None, service.settings.name):
+        raise NotThere(f"there is no model '{name}'; there is '{service.settings.name}'")
+
+
+def _embeddings_answer(service: Service, asked: EmbeddingsRequest, found: Answer) -> Response:
+    vectors = np.asarray(found.results[0], np.float32)
+    if asked.normalize and len(vectors):
+        vectors = normalized(vectors)
+    written: list[Any]
+    if asked.encoding_format == "base64":
+        written = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
+    else:
+        written = vectors.tolist()
+    rows = [
+        {"object": "embedding", "index": i, "embedding": vector, "truncated": cut}
+        for i, (vector, cut) in enumerate(zip(written, found.truncated, strict=True))
+    ]
+    return json_response({"object": "list", "data": rows, **_tail(service, found)})
+
+
+def _tail(service: Service, found: Answer) -> dict[str, Any]:
+    usage = {"prompt_tokens": found.cost, "total_tokens": found.cost}
+    return {"model": service.settings.name, "usage": usage}
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    @app.get("/health", tags=["health"], responses={503: {"model": Problem}})
+    async def health() -> Response:
+        """Whether requests are answered now, and what waits."""
+        state = {"model": service.settings.name, "waiting": service.batcher.waiting}
+        problem = service.not_ready()
+        return json_response(state | {"error": problem}, 503) if problem else json_response(state)
+
+    @app.get("/metrics", tags=["health"], response_class=Response)
+    async def metrics() -> Response:
+        """Figures for Prometheus."""
+        return Response(service.metrics.text(), media_type=CONTENT_TYPE)

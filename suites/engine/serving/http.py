@@ -1,0 +1,143 @@
+"""What all routes share: bodies read under a limit, clients that leave, errors as JSON, and the count of it all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pydantic
+import pydantic_core
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from framework.errors import PaddockError
+from suites.engine.serving.errors import Cancelled, RequestError, TooLarge
+from suites.engine.serving.metrics import Metrics
+
+_BODY_SECONDS = 30.0  # in which a body must have come
+
+Schema = TypeVar("Schema", bound=pydantic.BaseModel)
+T = TypeVar("T")
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the body; raise TooLarge as soon as it is known to be longer than `limit` bytes."""
+    told = request.headers.get("content-length", "")
+    if told.isdigit() and int(told) > limit:
+        raise TooLarge(f"the body has {told} bytes; {limit} are allowed, split the request")
+
+    async def read() -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in request.stream():
+            size += len(part)
+            if size > limit:
+                raise TooLarge(f"the body has more than {limit} bytes; split the request")
+            parts.append(part)
+        return b"".join(parts)
+
+    try:
+        return await asyncio.wait_for(read(), _BODY_SECONDS)
+    except asyncio.TimeoutError:
+        raise RequestError(f"the body did not come within {_BODY_SECONDS:.0f} s") from None
+    except ClientDisconnect:
+        raise Cancelled("the client left before its body had come") from None
+
+
+def parse(schema: type[Schema], body: bytes) -> Schema:
+    """Return the body as `schema`; raise RequestError with the first thing that is wrong with it."""
+    try:
+        return schema.model_validate_json(body)
+    except pydantic.ValidationError as error:
+        raise RequestError(_first_problem(schema, error)) from None
+
+
+def _first_problem(schema: type[pydantic.BaseModel], error: pydantic.ValidationError) -> str:
+    problem = error.errors(include_url=False, include_context=False)[0]
+    if problem["type"] == "json_invalid":
+        return f"the body is no valid JSON: {problem['msg'].removeprefix('Invalid JSON: ')}"
+    where = ".".join(map(str, problem["loc"])) or "the body"
+    if problem["type"] == "extra_forbidden":
+        return f"{where}: there is no such key; there are {', '.join(schema.model_fields)}"
+    if problem["type"] == "missing":
+        return f"{where}: is missing"
+    found = repr(problem["input"])
+    found = found if len(found) <= 80 else found[:80] + "..."
+    return f"{where}: {problem['msg'][0].lower()}{problem['msg'][1:]}; got {found}"
+
+
+async def while_connected(request: Request, work: Callable[[asyncio.Future[Any]], Awaitable[T]]) -> T:
+    """Await `work`, which gets a future that is done when the client has left; the body must have been read."""
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        return await work(gone)
+    finally:
+        gone.cancel()
+
+
+def json_response(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """An answer as JSON; NaN and infinity, which JSON lacks, become null."""
+    data = pydantic_core.to_json(content, inf_nan_mode="null")
+    return Response(data, status, headers, "application/json")
+
+
+def install_errors(app: FastAPI) -> None:
+    """Make every error an answer `{"error": "..."}` with its status."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        status = error.status if isinstance(error, RequestError) else 400
+        headers = {}
+        if isinstance(error, RequestError) and error.retry_after is not None:
+            headers["Retry-After"] = str(error.retry_after)
+        if isinstance(error, TooLarge):
+            headers["Connection"] = "close"  # the rest of the body is not read
+        return json_response({"error": str(error)}, status, headers)
+
+    async def no_route(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return json_response({"error": f"{request.method} {request.url.path}: {error.detail}"}, error.status_code)
+
+    app.add_exception_handler(PaddockError, refused)
+    app.add_exception_handler(HTTPException, no_route)
+
+
+class Observed:
+    """Counts and times every answer, and makes an unexpected error an answer too."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, say: Callable[[str], None]) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._say = say
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.monotonic()
+        status = 0
+
+        async def observed_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        self._metrics.in_flight.inc()
+        try:
+            await self._app(scope, receive, observed_send)
+        except Exception as error:
+            self._say("".join(traceback.format_exception(error)))
+            if not status:
+                answer = json_response({"error": f"internal error: {type(error).__name__}; the log has more"}, 500)
+                await answer(scope, receive, observed_send)
+        finally:
+            self._metrics.in_flight.dec()
+            path = getattr(scope.get("route"), "path", "none")  # the pattern: a client cannot make up new ones
+            self._metrics.request(path, status or 499, time.monotonic() - start)

@@ -1,0 +1,174 @@
+"""The routes of the Open Inference Protocol v2: what Triton's, KServe's and Seldon's clients ask.
+
+The model takes either `items` (BYTES [N], or [N, 2] for pairs), which pass through its processor and share batches, or
+the network's own arrays, which run as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pydantic_core
+from fastapi import FastAPI, Request, Response
+
+from suites.engine.environment import package_version
+from suites.engine.serving.errors import NotThere, RequestError
+from suites.engine.serving.http import json_response, read_body, while_connected
+from suites.engine.serving.protocol import (
+    HEADER,
+    InferRequest,
+    TextTensor,
+    datatype_of,
+    read_request,
+    write_response,
+)
+from suites.engine.serving.service import Service
+
+ITEMS, RESULTS, EMBEDDINGS = "items", "results", "embeddings"
+VERSION = "1"
+_TAGS: list[Any] = ["open inference protocol v2"]
+Outputs = dict[str, np.ndarray | TextTensor]
+
+
+def add_routes(app: FastAPI, service: Service) -> None:
+    """Add all routes of the protocol."""
+    _add_health(app, service)
+    _add_metadata(app, service)
+
+    async def infer(request: Request, model: str, version: str = VERSION) -> Response:
+        """Run the model; see the protocol for the body."""
+        _check(service, model, version)
+        body = await read_body(request, service.settings.max_body)
+        asked, inputs = read_request(body, request.headers.get(HEADER))
+        outputs = await while_connected(request, lambda gone: _infer(service, asked, inputs, gone))
+        binary = _binary_outputs(asked, outputs)
+        head = {"model_name": model, "model_version": version, **({} if asked.id is None else {"id": asked.id})}
+        data, json_length = write_response(head, outputs, binary)
+        if json_length is None:
+            return Response(data, media_type="application/json")
+        return Response(data, headers={HEADER: str(json_length)}, media_type="application/octet-stream")
+
+    for path in ("/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/infer"):
+        app.add_api_route(path, infer, methods=["POST"], tags=_TAGS)
+
+
+def _add_health(app: FastAPI, service: Service) -> None:
+    def health(problem: str | None) -> Response:
+        return json_response({"error": problem}, 503) if problem else Response(status_code=200)
+
+    @app.get("/v2/health/live", tags=_TAGS)
+    async def live() -> Response:
+        """Whether the workers run and none is stuck."""
+        return health(service.trouble())
+
+    @app.get("/v2/health/ready", tags=_TAGS)
+    async def ready() -> Response:
+        """Whether requests are answered now."""
+        return health(service.not_ready())
+
+    async def model_ready(model: str, version: str = VERSION) -> Response:
+        """Whether this model answers requests now."""
+        _check(service, model, version)
+        return health(service.not_ready())
+
+    for path in ("/v2/models/{model}/ready", "/v2/models/{model}/versions/{version}/ready"):
+        app.add_api_route(path, model_ready, methods=["GET"], tags=_TAGS)
+
+
+def _add_metadata(app: FastAPI, service: Service) -> None:
+    @app.get("/v2", tags=_TAGS)
+    async def server() -> Response:
+        """What serves here."""
+        return json_response(
+            {"name": "paddock", "version": package_version("paddock"), "extensions": ["binary_tensor_data"]}
+        )
+
+    async def metadata(model: str, version: str = VERSION) -> Response:
+        """What the model takes and gives."""
+        _check(service, model, version)
+        inputs = [{"name": ITEMS, "datatype": "BYTES", "shape": [-1]}, *_described(service.input_types())]
+        outputs = [{"name": RESULTS, "datatype": "BYTES", "shape": [-1]}]
+        if service.poolings:
+            outputs.append({"name": EMBEDDINGS, "datatype": "FP32", "shape": [-1, -1]})
+        outputs += _described(service.output_types())
+        return json_response(
+            {"name": model, "versions": [VERSION], "platform": "paddock", "inputs": inputs, "outputs": outputs}
+        )
+
+    for path in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
+        app.add_api_route(path, metadata, methods=["GET"], tags=_TAGS)
+
+
+def _described(types: dict[str, tuple[str, tuple[int, ...]]]) -> list[dict[str, Any]]:
+    """Tensors of the network; extents vary from batch to batch."""
+    return [
+        {"name": name, "datatype": datatype_of(dtype), "shape": [-1] * len(shape)}
+        for name, (dtype, shape) in types.items()
+    ]
+
+
+def _check(service: Service, model: str, version: str) -> None:
+    if model != service.settings.name:
+        raise NotThere(f"there is no model '{model}'; there is '{service.settings.name}'")
+    if version != VERSION:
+        raise NotThere(f"{model} has no version '{version}'; it has {VERSION}")
+
+
+async def _infer(service: Service, asked: InferRequest, inputs: dict[str, Any], gone: asyncio.Future[Any]) -> Outputs:
+    timeout = asked.parameters.get("timeout")  # microseconds, as Triton has it
+    if timeout is not None and type(timeout) is not int:
+        raise RequestError(f"parameters.timeout: is {timeout!r}; it is a number of microseconds")
+    seconds = None if timeout is None else timeout / 1e6
+    if ITEMS not in inputs:
+        raw = await service.ask_raw(_only_arrays(inputs), timeout=seconds, gone=gone)
+        return {name: raw[name] for name in _wanted(asked, list(raw), list(raw))}
+    if len(inputs) > 1:
+        raise RequestError(f"inputs: '{ITEMS}' goes with no other input; got {sorted(inputs)}")
+    known = [RESULTS, *([EMBEDDINGS] if service.poolings else [])]
+    wanted = _wanted(asked, known, [EMBEDDINGS if service.poolings else RESULTS])
+    values = _items(inputs[ITEMS])
+    pooling = service.pooling(asked.parameters.get("pooling")) if EMBEDDINGS in wanted else None
+    found = await service.ask(
+        values, tuple(pooling if name == EMBEDDINGS else None for name in wanted), timeout=seconds, gone=gone
+    )
+    outputs: Outputs = {}
+    for name, results in zip(wanted, found.results, strict=True):
+        if name == EMBEDDINGS:
+            outputs[name] = np.asarray(results, np.float32)
+        else:
+            written = [pydantic_core.to_json(result, inf_nan_mode="null").decode() for result in results]
+            outputs[name] = TextTensor([len(written)], written)
+    return outputs
+
+
+def _only_arrays(inputs: dict[str, Any]) -> dict[str, np.ndarray]:
+    texts = [name for name, tensor in inputs.items() if isinstance(tensor, TextTensor)]
+    if texts:
+        raise RequestError(f"input {texts[0]}: is BYTES; texts go into '{ITEMS}'")
+    return inputs
+
+
+def _items(tensor: np.ndarray | TextTensor) -> list[Any]:
+    if not isinstance(tensor, TextTensor):
+        raise RequestError(f"input {ITEMS}: is {datatype_of(str(tensor.dtype))}; it is BYTES")
+    if len(tensor.shape) == 1 or (len(tensor.shape) == 2 and tensor.shape[1] == 1):
+        return tensor.elements
+    if len(tensor.shape) == 2 and tensor.shape[1] == 2:
+        return [list(pair) for pair in zip(tensor.elements[::2], tensor.elements[1::2], strict=True)]
+    raise RequestError(f"input {ITEMS}: its shape is {tensor.shape}; it is [N], or [N, 2] for pairs")
+
+
+def _wanted(asked: InferRequest, known: list[str], default: list[str]) -> list[str]:
+    names = default if asked.outputs is None else [output.name for output in asked.outputs]
+    for name in names:
+        if name not in known:
+            raise RequestError(f"outputs: there is no '{name}'; these inputs give {', '.join(known)}")
+    return names
+
+
+def _binary_outputs(asked: InferRequest, outputs: Outputs) -> list[str]:
+    default = asked.parameters.get("binary_data_output", False)
+    told = {output.name: output.parameters.get("binary_data", default) for output in asked.outputs or ()}
+    return [name for name in outputs if told.get(name, default) is True]

@@ -1,0 +1,300 @@
+"""The served model: JSON values to items, items to batches, batches through the network; knows no HTTP.
+
+A request's items share batches with those of other requests. Raw arrays cannot be split, so they run alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from framework.errors import AttributeValueError, PaddockError
+from suites.engine.evaluation import Predict
+from suites.engine.inference import Model
+from suites.engine.serving.batcher import Batcher, Limits, Ticket
+from suites.engine.serving.errors import DeadlineExceeded, NotThere, RequestError, TooLarge
+from suites.engine.serving.metrics import Metrics
+from suites.engine.serving.workers import BatchDone, Run, Workers
+
+_INLINE_BYTES = 16384  # of text in a request: more is made into items in another thread, so that nobody else waits
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server allows.
+
+    Args:
+        name: of the model, in paths and answers.
+        workers: batches that run at the same time.
+        limits: of batches and of the queue.
+        timeout: seconds that a request may take in all, also the most that it may ask for itself.
+        stuck_after: seconds after which a batch counts as stuck and the server as not alive.
+        max_body: bytes of a request.
+        max_items: of a request.
+        max_chars: of the texts of an item.
+    """
+
+    name: str = "model"
+    workers: int = 1
+    limits: Limits = field(default_factory=Limits)
+    timeout: float = 30.0
+    stuck_after: float = 60.0
+    max_body: int = 16 << 20
+    max_items: int = 1024
+    max_chars: int = 100_000
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "max_body", "max_items", "max_chars", "timeout", "stuck_after"):
+            if not getattr(self, name) > 0:
+                raise AttributeValueError(f"serving: {name} is {getattr(self, name)}; it must be more than 0")
+        if self.max_items > self.limits.max_queue:
+            raise AttributeValueError(
+                f"serving: a request may have {self.max_items} items, but only {self.limits.max_queue} may wait; "
+                "raise max_queue or lower max_items"
+            )
+
+
+@dataclass(frozen=True)
+class Job:
+    """An item and what is wanted of it: each want is a pooling's name, for a vector, or None, for the prediction."""
+
+    item: Any
+    wants: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class RawJob:
+    """Arrays by name, as the network takes them."""
+
+    arrays: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """For each want the results in the order of the items, and of each item whether its end was left out."""
+
+    results: list[list[Any]]
+    truncated: list[bool]
+    cost: int
+
+
+class Service:
+    """A model that answers requests; `start` before the first, `close` after the last."""
+
+    def __init__(
+        self,
+        model: Model,
+        settings: Settings,
+        *,
+        on_death: Callable[[BaseException, bool], None] = lambda error, given_up: None,
+    ) -> None:
+        self.model = model
+        self.settings = settings
+        self.batcher = Batcher(settings.limits)
+        self.metrics = Metrics(settings.name, lambda: self.batcher.waiting, lambda: self.workers.busy())
+        self._on_death = on_death
+        self._types = dict(model.types)
+        predicts = [model.predict, *(model.replica() for _ in range(settings.workers - 1))]
+        self._runs = [self._runner(predict) for predict in predicts]
+        self.workers = Workers(
+            self.batcher, self._runs, stuck_after=settings.stuck_after, on_batch=self._batch_done, on_death=self._died
+        )
+        self._warm = False
+
+    # -- life
+    def warm_up(self) -> None:
+        """Run each worker's network once on the processor's example, so that the first request finds it planned.
+
+        Raises NotSupportedError for a model whose processor makes no items from JSON.
+        """
+        example = self.model.processor.example()
+        if example is not None:
+            item = self.model.processor.from_json(example)
+            for run in self._runs:
+                run([Job(item, (None, *self.poolings[:1]))])
+        self._warm = True
+
+    def start(self) -> None:
+        """Start the workers."""
+        self.workers.start()
+
+    def close(self, timeout: float) -> bool:
+        """Finish what was taken, for at most `timeout` seconds; return whether all of it was."""
+        self.batcher.close()
+        return self.workers.join(timeout)
+
+    def trouble(self) -> str | None:
+        """Why the server is not alive; None if it is."""
+        return self.workers.trouble()
+
+    def not_ready(self) -> str | None:
+        """Why the server takes no requests now; None if it does."""
+        if not self._warm:
+            return "the first run is not done"
+        return "it is shutting down" if self.batcher.closed else self.trouble()
+
+    # -- what the model is
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        """Ways to make vectors, the default first."""
+        return self.model.processor.poolings
+
+    def pooling(self, asked: str | None) -> str:
+        """The pooling that is meant; RequestError where there is none of this name."""
+        if not self.poolings:
+            raise NotThere(f"{self.settings.name}: this model gives no vectors; ask for scores")
+        if asked is not None and asked not in self.poolings:
+            raise RequestError(f"pooling: there is no '{asked}'; there are {', '.join(self.poolings)}")
+        return asked or self.poolings[0]
+
+    def input_types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Element type and shape of the network's inputs by name, as far as known."""
+        return {name: self._types[name] for name in self.model.inputs if name in self._types}
+
+    def output_types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """The same of its outputs."""
+        return {name: found for name, found in self._types.items() if name not in self.model.inputs}
+
+    # -- requests
+    async def ask(
+        self,
+        values: Sequence[Any],
+        wants: tuple[str | None, ...],
+        *,
+        timeout: float | None = None,
+        gone: asyncio.Future[Any] | None = None,
+    ) -> Answer:
+        """Answer a request of JSON values.
+
+        Args:
+            values: the items.
+            wants: what is wanted of each, see `Job`.
+            timeout: seconds for the answer, at most the server's own limit.
+            gone: is done when the client has left.
+
+        Raises RequestError, also for a value that is no item.
+        """
+        if len(values) > self.settings.max_items:
+            raise TooLarge(f"the request has {len(values)} items; {self.settings.max_items} are allowed, split it")
+        if sum(self._check_length(i, value) for i, value in enumerate(values)) > _INLINE_BYTES:
+            items = await asyncio.to_thread(self._items, values)
+        else:
+            items = self._items(values)
+        processor = self.model.processor
+        costs = [processor.cost(item) for item in items]
+        ticket = self.batcher.submit([Job(item, wants) for item in items], costs, timeout=self._timeout(timeout))
+        found = await self._wait(ticket, gone)
+        results = [[of_item[k] for of_item in found] for k in range(len(wants))]
+        return Answer(results, [processor.truncated(item) for item in items], sum(costs))
+
+    async def ask_raw(
+        self, arrays: Mapping[str, np.ndarray], *, timeout: float | None = None, gone: asyncio.Future[Any] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Run the network on arrays as they are; raises RequestError where they do not fit it."""
+        types = self.input_types()
+        if set(arrays) != set(self.model.inputs) or set(types) != set(arrays):
+            raise RequestError(f"inputs: got {sorted(arrays)}; the network takes {list(self.model.inputs)}")
+        for name, array in arrays.items():
+            dtype, shape = types[name]
+            if str(array.dtype) != dtype or array.ndim != len(shape):
+                raise RequestError(
+                    f"input {name}: is {array.dtype}{list(array.shape)}; "
+                    f"the network takes {dtype} with {len(shape)} axes"
+                )
+        rows = max((len(array) for array in arrays.values() if array.ndim), default=1)
+        if rows > self.settings.limits.max_cost:
+            raise TooLarge(f"the arrays have {rows} rows; {self.settings.limits.max_cost} are allowed, split them")
+        ticket = self.batcher.submit([RawJob(dict(arrays))], [rows], timeout=self._timeout(timeout), alone=True)
+        found: dict[str, np.ndarray] = (await self._wait(ticket, gone))[0]
+        return found
+
+    def _timeout(self, asked: float | None) -> float:
+        if asked is not None and not asked > 0:
+            raise RequestError(f"the timeout is {asked} s; it must be more than 0")
+        return min(asked or self.settings.timeout, self.settings.timeout)
+
+    def _check_length(self, index: int, value: Any) -> int:
+        length = text_length(value)
+        if length > self.settings.max_chars and not self.model.processor.files_in_json:
+            raise TooLarge(f"item {index}: has {length} characters; {self.settings.max_chars} are allowed")
+        return length
+
+    def _items(self, values: Sequence[Any]) -> list[Any]:
+        items = []
+        for index, value in enumerate(values):
+            try:
+                items.append(self.model.processor.from_json(value))
+            except PaddockError as error:
+                raise RequestError(f"item {index}: {error}") from None
+        return items
+
+    async def _wait(self, ticket: Ticket, gone: asyncio.Future[Any] | None) -> list[Any]:
+        found = asyncio.wrap_future(ticket.future)
+        left = None if ticket.deadline is None else ticket.deadline - time.monotonic()
+        try:
+            await asyncio.wait({found, gone} if gone else {found}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if not found.done():
+                late = DeadlineExceeded(f"there was no answer within {time.monotonic() - ticket.arrived:.1f} s")
+                self.batcher.cancel(ticket, None if gone and gone.done() else late)
+            return await found
+        except PaddockError as error:
+            raise _as_refusal(error) from error
+        finally:
+            found.cancel()
+            self.batcher.cancel(ticket)
+            if ticket.started is not None:
+                self.metrics.queue_seconds.observe(ticket.started - ticket.arrived)
+
+    # -- in the workers' threads
+    def _runner(self, predict: Predict) -> Run:
+        processor, names = self.model.processor, self.model.inputs
+
+        def run(jobs: list[Any]) -> list[Any]:
+            if isinstance(jobs[0], RawJob):
+                return [predict(job.arrays) for job in jobs]
+            batch = processor.prepare([job.item for job in jobs])
+            arrays = {name: batch[name] for name in names}
+            outputs = predict(arrays)
+            self._learn_types(arrays, outputs)
+            found: dict[str | None, Any] = {}
+            for want in {want for job in jobs for want in job.wants}:
+                if want is None:
+                    found[None] = [processor.summary(result) for result in processor.results(outputs, batch)]
+                else:
+                    found[want] = processor.embeddings(outputs, batch, want)
+            return [[found[want][i] for want in job.wants] for i, job in enumerate(jobs)]
+
+        return run
+
+    def _learn_types(self, inputs: Mapping[str, np.ndarray], outputs: Mapping[str, np.ndarray]) -> None:
+        """A run's network says what it takes only when it has run."""
+        if len(self._types) < len(inputs) + len(outputs):
+            self._types |= {name: (str(array.dtype), array.shape) for name, array in {**inputs, **outputs}.items()}
+
+    def _batch_done(self, done: BatchDone) -> None:
+        self.metrics.batch(done)
+
+    def _died(self, error: BaseException, given_up: bool) -> None:
+        self.metrics.deaths.inc()
+        self._on_death(error, given_up)
+
+
+def text_length(value: Any) -> int:
+    """Characters of all texts in a JSON value."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(len(key) + text_length(below) for key, below in value.items())
+    if isinstance(value, list):
+        return sum(text_length(below) for below in value)
+    return 0
+
+
+def _as_refusal(error: PaddockError) -> RequestError:
+    """An error of the processor or the network: the item's fault, as others of its kind go through."""
+    return error if isinstance(error, RequestError) else RequestError(str(error))

@@ -1,0 +1,138 @@
+"""A ragged bag of words as a model to serve: words to token vectors, and what a server of it looks like in a test."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework import Tensor, ops, program
+from framework.errors import DataError
+from framework.graph.files import save_program
+from framework.tensor import from_numpy
+from suites.engine.inference import Model, open_model
+from suites.engine.registry import register
+from suites.engine.serving.pooling import pool
+from suites.engine.serving.server import Place, Server
+from suites.engine.serving.service import Settings
+from suites.engine.task import Batch, Processor
+
+WORDS, WIDTH, LONGEST = 64, 8, 512
+TABLE = np.random.default_rng(0).normal(size=(WORDS, WIDTH)).astype(np.float32)
+
+
+class WordsProcessor(Processor):
+    """An item is the list of its word ids. Some words make trouble: POISON, EXIT, SLEEP."""
+
+    poolings = ("mean", "cls", "max")
+
+    def metadata(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[str, Any]) -> WordsProcessor:
+        return cls()
+
+    def read(self, path: Path) -> Any:
+        return self.from_json(path.read_text())
+
+    def from_json(self, value: Any) -> Any:
+        texts = value if isinstance(value, list) else [value]
+        if not all(isinstance(text, str) for text in texts):
+            raise DataError(f"takes a text or a pair of texts, got {value!r}")
+        words = " | ".join(texts).split()
+        if not words:
+            raise DataError("the text is empty")
+        return words
+
+    def example(self) -> Any:
+        return "an example"
+
+    def cost(self, item: Any) -> int:
+        return min(len(item), LONGEST)
+
+    def truncated(self, item: Any) -> bool:
+        return len(item) > LONGEST
+
+    def prepare(self, items: Sequence[Any]) -> Batch:
+        for words in items:
+            if "POISON" in words:
+                raise DataError("a poisoned text")
+            if "BUG" in words:
+                raise KeyError("a bug")
+            if "EXIT" in words:
+                raise SystemExit("a worker's end")
+            if "SLEEP" in words:
+                time.sleep(float(words[words.index("SLEEP") + 1]))
+        ids = [np.array([zlib.crc32(word.encode()) % WORDS for word in words[:LONGEST]]) for words in items]
+        return {"ids": np.concatenate(ids), "offsets": np.cumsum([0, *map(len, ids)])}
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
+        means = pool(outputs["tokens"], batch["offsets"], "mean")
+        return [{"label": int(row.argmax()), "score": float(row.max())} for row in means]
+
+    def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
+        return pool(outputs["tokens"], batch["offsets"], pooling)
+
+    def draw(self, item: Any, result: Any) -> np.ndarray:
+        raise NotImplementedError
+
+
+@register("task", "toy_words")
+class WordsTask:
+    """What `open_model` reads of a task."""
+
+    eval_inputs = ("ids",)
+    processor_class = WordsProcessor
+
+
+def export(folder: Path) -> Path:
+    """Write the model as tools/export.py does."""
+    table = from_numpy(TABLE)
+    table.persistable, table.name = True, "table"
+    ids = from_numpy(np.zeros(2, np.int64))
+    ids.name = "ids"
+    compiled = program(lambda inputs: {"tokens": lookup(table, inputs["ids"])}).program_for({"ids": ids})
+    extra = {"suite": "toy_words", "outputs": ["tokens"], "processor": {}}
+    save_program(compiled.program, folder, extra=extra)
+    return folder
+
+
+def lookup(table: Tensor, ids: Tensor) -> Tensor:
+    return ops.embedding(table, ids)
+
+
+def model(folder: Path) -> Model:
+    return open_model(export(folder))
+
+
+def vector(text: str, pooling: str = "mean") -> np.ndarray:
+    """What the server should say of a text."""
+    batch = WordsProcessor().prepare([WordsProcessor().from_json(text)])
+    return pool(TABLE[batch["ids"]], batch["offsets"], pooling)[0]
+
+
+@contextlib.contextmanager
+def running(model: Model, settings: Settings = Settings(name="words"), **place: Any) -> Iterator[Server]:  # noqa: B008
+    """A server in a thread; `server.said` holds its log, `server.status` its exit status afterwards."""
+    said: list[str] = []
+    server = Server(model, settings, Place(**{"port": 0, **place}), say=said.append)
+    server.said = said  # type: ignore[attr-defined]
+
+    def run() -> None:
+        server.status = server.run()  # type: ignore[attr-defined]
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join(20)
+        assert not thread.is_alive()

@@ -1,0 +1,69 @@
+"""Images from requests, and a classifier that is served: what a client gets is what the tools write."""
+
+import base64
+
+import numpy as np
+import pytest
+
+import suites.classification.parts  # noqa: F401 (its transforms)
+from framework.errors import DataError
+from suites.classification.processor import ClassificationProcessor
+from suites.engine.building import build_task
+from suites.engine.config import load_config
+from suites.engine.evaluation import predict_items, predictor
+from suites.engine.inference import Model
+from suites.vision.images import encode_image
+
+CONFIG = "configs/classification/resnet18_digits.yml"
+IMAGE = np.random.default_rng(0).integers(0, 255, (20, 24, 3), np.uint8)
+
+
+def as_json(image, suffix=".png"):
+    return base64.b64encode(encode_image(image, suffix)).decode()
+
+
+@pytest.fixture
+def processor():
+    return ClassificationProcessor([{"type": "Resize", "size": 8}], ["a", "b"])
+
+
+def test_an_image_comes_from_base64(processor):
+    np.testing.assert_array_equal(processor.from_json(as_json(IMAGE)), IMAGE)
+    assert processor.from_json(processor.example()).dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (7, "takes an image file as base64 text, got int"),
+        ("ü" * 8, "this is no base64"),
+        ("abc", "this is no base64"),
+        ("", "the file is empty"),
+        (base64.b64encode(b"GIF87a").decode(), "damaged, or not an image"),
+        (as_json(IMAGE)[:-40], "cut off"),
+    ],
+)
+def test_what_is_no_image_is_refused(processor, value, message):
+    with pytest.raises(DataError, match=message):
+        processor.from_json(value)
+
+
+def test_a_classifier_is_served():
+    pytest.importorskip("fastapi", reason="serving needs: pip install 'paddock[serve]'")
+    from suites.engine.serving.client import Client, ServerError
+    from suites.engine.serving.service import Settings
+    from tests.suites.engine.serving.toy import running
+
+    task = build_task(load_config(CONFIG))
+    predict = predictor(task)
+    model = Model(task.processor(), task.eval_inputs, predict, lambda: predict)
+    images = [np.roll(IMAGE, 3 * i, axis=0) for i in range(5)]
+    expected = predict_items(model.processor, model.inputs, predict, images)
+    with running(model, Settings(name="digits", max_chars=10)) as server, Client(server.url) as client:
+        found = client.score([as_json(image) for image in images])
+        with pytest.raises(ServerError, match="this model gives no vectors"):
+            client.encode([as_json(IMAGE)])
+        metadata = client.request("GET", "/v2/models/digits")
+    assert [row["name"] for row in metadata["inputs"]] == ["items", "images"]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose([row["score"] for row in ours], [row["score"] for row in theirs], atol=2e-5)

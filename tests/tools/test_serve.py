@@ -1,0 +1,69 @@
+"""tools/serve.py as a process: it says where it serves, answers, and ends with the right status."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi", reason="serving needs: pip install 'paddock[serve]'")
+
+from suites.engine.serving.client import Client
+from tests.suites.engine.serving import toy
+from tools import serve
+
+ROOT = Path(__file__).parents[2]
+MAIN = "import sys, tests.suites.engine.serving.toy; from tools import serve; sys.exit(serve.main(sys.argv[1:]))"
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    return toy.export(tmp_path_factory.mktemp("tool") / "words")
+
+
+@pytest.fixture
+def process(exported):
+    words = [exported, "--port", "0", "--workers", "2", "--threads", "1", "--max-wait-ms", "1"]
+    command = [sys.executable, "-c", MAIN, *map(str, words)]
+    found = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield found
+    found.kill()
+    found.communicate()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_ends_it_after_the_last_answer(process, number, status):
+    line = process.stdout.readline()
+    assert line.startswith("serving words at http://127.0.0.1:")
+    url = line.split()[3]
+    answers = []
+    with Client(url, retries=0) as client:
+        np.testing.assert_allclose(client.encode(["a b"])[0], toy.vector("a b"), rtol=1e-6)
+        slow = threading.Thread(target=lambda: answers.append(client.score(["SLEEP 0.4"])))
+        slow.start()
+        time.sleep(0.2)
+        process.send_signal(number)
+        slow.join(10)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, len(answers[0])) == (status, 1)
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "neither a run (config.yml) nor an exported model"),
+        (["--max-items", "9999"], "raise max_queue or lower max_items"),
+        (["--max-tokens", "0"], "max_cost is 0"),
+        (["--host", "256.1.1.1"], "error: "),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(exported, capsys, words, message):
+    model = [] if words == ["nowhere"] else [str(exported)]
+    assert serve.main([*model, *words, "--port", "0"]) == 2
+    error = capsys.readouterr().err
+    assert message in error and error.startswith("error: ") and error.count("\n") == 1
