@@ -5,13 +5,13 @@ import base64
 import numpy as np
 import pytest
 
-import suites.classification.parts  # noqa: F401 (its transforms)
 from framework.errors import DataError
 from suites.classification.processor import ClassificationProcessor
 from suites.engine.building import build_task
 from suites.engine.config import load_config
 from suites.engine.evaluation import predict_items, predictor
 from suites.engine.inference import Model
+from suites.engine.registry import load_suites
 from suites.vision.images import encode_image
 
 CONFIG = "configs/classification/resnet18_digits.yml"
@@ -24,6 +24,7 @@ def as_json(image, suffix=".png"):
 
 @pytest.fixture
 def processor():
+    load_suites(["classification"])
     return ClassificationProcessor([{"type": "Resize", "size": 8}], ["a", "b"])
 
 
