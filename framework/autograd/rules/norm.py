@@ -67,11 +67,11 @@ def _second_order(
     by dy, x, scale (not yet summed), mean, r, e and k. The statistics mean, r, e, k have extent 1 on `axes`.
     """
 
-    def average(t: T) -> T:
-        return ops.mean(t, axes=axes, keepdims=True)
+    def average(t: T) -> T:  # no axes would mean all of them
+        return ops.mean(t, axes=axes, keepdims=True) if axes else t
 
     def total(t: T) -> T:
-        return ops.sum(t, axes=axes, keepdims=True)
+        return ops.sum(t, axes=axes, keepdims=True) if axes else t
 
     u = x - mean
     h = u * r
