@@ -35,6 +35,7 @@ bool winograd_pays(const ConvGeometry& g, ConvPass pass) {
 
 ConvAlgorithm conv2d_algorithm(const ConvGeometry& g, ConvPass pass, int element_size, ConvAlgorithm wanted) {
   if (wanted == ConvAlgorithm::kDirect || element_size != 4 || !winograd_applies(g)) return ConvAlgorithm::kDirect;
+  if (g.C == 0 || g.K == 0) return ConvAlgorithm::kDirect;
   if (wanted == ConvAlgorithm::kWinograd || winograd_pays(g, pass)) return ConvAlgorithm::kWinograd;
   return ConvAlgorithm::kDirect;
 }

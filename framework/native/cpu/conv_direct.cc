@@ -12,6 +12,7 @@ namespace paddock::cpu {
 
 Grid forward_grid(const ConvGeometry& g) {
   Grid grid{g.N, g.P, g.Q, g.H, g.W, g.C, g.stride_h, g.stride_w, g.P, g.Q, g.K, 1, 1, 0, 0, {}};
+  if (g.C == 0) return grid;  // no channels make empty sums: no taps
   for (int64_t r = 0; r < g.R; ++r)
     for (int64_t s = 0; s < g.S; ++s)
       grid.taps.push_back({r * g.dil_h - g.pad_top, s * g.dil_w - g.pad_left, r * g.S + s});
@@ -38,8 +39,8 @@ std::vector<Grid> grad_input_grids(const ConvGeometry& g) {
                 h,
                 w,
                 {}};
-      // Descending r and s visit dy in ascending order.
-      for (int64_t r = g.R - 1; r >= 0; --r)
+      // Descending r and s visit dy in ascending order; no channels make empty sums.
+      for (int64_t r = g.K == 0 ? -1 : g.R - 1; r >= 0; --r)
         for (int64_t s = g.S - 1; s >= 0; --s) {
           const int64_t dh = h + g.pad_top - r * g.dil_h, dw = w + g.pad_left - s * g.dil_w;
           if (dh % g.stride_h == 0 && dw % g.stride_w == 0)
@@ -179,6 +180,7 @@ template <class T>
 void pack_for_grad_input(const ConvGeometry& g, const Grid& grid, const T* w, T* packed) {
   const int64_t C = g.C / g.groups, K = g.K / g.groups, width = kPanelWidth<T>;
   const int64_t taps = static_cast<int64_t>(grid.taps.size()), panels = (C + width - 1) / width;
+  if (K == 0) return;
   parallel_for(panels * taps, std::max<int64_t>(1, 65536 / (K * width)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t n0 = i / taps * width, t = i % taps, columns = panel_vecs<T>(C, n0) * Vec<T>::kSize;

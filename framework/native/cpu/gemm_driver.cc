@@ -371,6 +371,7 @@ void multiply_blocks(const BlockProduct<T>& p) {
 template <class T>
 void pack_all(bool transposed, const T* B, int64_t ldb, int64_t K, int64_t N, T* packed) {
   const int64_t panels = ceil_div(N, kPanelWidth<T>), rows = 512, bands = ceil_div(K, rows);
+  if (K == 0) return;
   const int64_t grain = std::max<int64_t>(1, 65536 / (kPanelWidth<T> * std::min(K, rows)));
   parallel_for(panels * bands, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {

@@ -102,6 +102,11 @@ CASES = [
     ((1, 9, 10, 8), (6, 3, 3, 8), {"padding": (1, 0), "algorithm": "winograd"}),
     ((1, 3, 3, 2), (3, 3, 3, 2), {"padding": 1, "stride": 3}),
     ((0, 3, 3, 2), (3, 3, 3, 2), {"padding": 1}),
+    ((2, 4, 4, 0), (3, 3, 3, 0), {"padding": 1}),
+    ((2, 4, 4, 0), (3, 1, 1, 0), {"stride": 2}),
+    ((1, 9, 9, 0), (3, 3, 3, 0), {"algorithm": "winograd"}),
+    ((2, 4, 4, 2), (0, 3, 3, 2), {"padding": 1}),
+    ((2, 4, 4, 2), (0, 1, 1, 2), {"stride": 2}),
 ]
 LONGEST = 200  # terms of a sum: 9 * 8 taps forward, up to 2 * 6 * 5 pixels or 9 * 8 taps backward, with room
 ROUNDINGS = 4 * LONGEST  # of terms up to 4 times the largest input; above Winograd's 1e-5 too
@@ -222,6 +227,7 @@ spec(
         Sample([normal(1, 4, 3, 4), normal(4, 3, 3, 2), normal(4)], {"groups": 2, "padding": (0, 1, 1, 0)}),
         Sample([normal(1, 4, 3, 2), normal(2, 3, 2, 2), None], {"dilation": 2, "stride": (3, 1)}),
         Sample([normal(1, 5, 6, 3), normal(3, 3, 3, 4), None], {"padding": 1, "algorithm": "direct"}),
+        Sample([normal(1, 5, 6, 0), normal(0, 3, 3, 4), normal(4)], {"padding": 1}),
     ],
     errors=[
         Bad([normal(1, 4, 4, 3), normal(2, 3, 3, 5), None], ShapeError, r"x has 3 channels .* expects 2"),
