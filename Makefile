@@ -2,7 +2,7 @@
 PYTHON ?= python3
 NATIVE := $(shell find framework/native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-slow lint types bench sanitize docs clean
+.PHONY: demo test test-slow lint types bench sanitize fuzz docs clean
 
 demo: .venv/paddock-setup
 	scripts/demo
@@ -24,6 +24,9 @@ bench: .venv/paddock-setup
 
 sanitize: .venv/paddock-setup
 	scripts/sanitize
+
+fuzz: .venv/paddock-setup
+	scripts/fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 docs: .venv/paddock-setup
 	.venv/bin/python tools/op_docs.py

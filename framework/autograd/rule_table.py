@@ -45,6 +45,8 @@ class RuleTable:
     def __init__(self) -> None:
         self.rules: dict[str, _Rule] = {}
         self.without_gradient: dict[str, str] = {}  # operator -> why
+        self.first_order_only: dict[str, str] = {}  # an operator's gradient that has none itself -> why
+        self.flat: dict[tuple[str, str], str] = {}  # operator and float input without a formula -> why
 
     def __contains__(self, name: str) -> bool:
         return name in self.rules
@@ -60,6 +62,10 @@ class RuleTable:
         """Gradients of a node's inputs, None where none is wanted or the rule gives none."""
         info = node.info
         found = self.rules.get(info.name)
+        if info.name in self.first_order_only:
+            raise GradientError(
+                f"{info.name}: there is no gradient of this gradient: {self.first_order_only[info.name]}"
+            )
         if found is None:
             raise GradientError(f"{info.name}: it has no gradient rule; detach() its input, or add a rule")
         if found.through_composition:
@@ -143,6 +149,21 @@ def no_gradient(reason: str, *names: str) -> None:
     """Declares that operators have no gradient, and why."""
     for name in names:
         RULES.without_gradient[name] = reason
+
+
+def first_order_only(reason: str, *names: str) -> None:
+    """Declares that operators, which are gradients themselves, have none, and why.
+
+    Unlike `no_gradient` this does not mean that nothing flows back: asking for it is an error.
+    """
+    for name in names:
+        RULES.first_order_only[name] = reason
+
+
+def flat(name: str, **reasons: str) -> None:
+    """Declares that the gradient of operator `name` by a float input is 0 wherever it exists, and why."""
+    for input_name, reason in reasons.items():
+        RULES.flat[name, input_name] = reason
 
 
 def through_composition(*names: str) -> None:

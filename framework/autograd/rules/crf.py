@@ -1,7 +1,7 @@
 """Gradients of framework/native/ops/crf.cc."""
 
 from framework import ops
-from framework.autograd.rule_table import joint_rule, no_gradient
+from framework.autograd.rule_table import first_order_only, joint_rule, no_gradient
 
 joint_rule(
     "crf_loss",
@@ -10,5 +10,5 @@ joint_rule(
         dloss, emissions, transitions, start, stop, tags, offsets
     ),
 )
-no_gradient("the gradient of forward-backward is not supported; a chain's loss has first order only", "crf_loss_grad")
+first_order_only("differentiating forward-backward again is not supported; a chain's loss goes once", "crf_loss_grad")
 no_gradient("the best path does not depend smoothly on the scores", "crf_decode")

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from framework import ops
-from framework.autograd.rule_table import no_gradient, rule
+from framework.autograd.rule_table import flat, no_gradient, rule
 from framework.ops import broadcast_like, cast, square, sum_to, where
 
 rule("neg", x=lambda dy: -dy)
@@ -46,6 +46,10 @@ rule("hardswish", x=lambda dy, x: where(x > 3.0, dy, where(x > -3.0, dy * (x / 3
 rule("relu_grad", dy=lambda ddx, y: ops.relu_grad(ddx, y))
 rule("relu6_grad", dy=lambda ddx, y: ops.relu6_grad(ddx, y))
 rule("leaky_relu_grad", dy=lambda ddx, x, slope: ops.leaky_relu_grad(ddx, x, slope=slope))
+_STEP = "only its sign, or on which side of a kink it lies, matters"
+flat("relu_grad", y=_STEP)
+flat("relu6_grad", y=_STEP)
+flat("leaky_relu_grad", x=_STEP)
 rule("sigmoid_grad", dy=lambda ddx, y: ops.sigmoid_grad(ddx, y), y=lambda ddx, dy, y: ddx * dy * (1.0 - 2.0 * y))
 rule("tanh_grad", dy=lambda ddx, y: ops.tanh_grad(ddx, y), y=lambda ddx, dy, y: ddx * dy * (-2.0 * y))
 rule("silu_grad", dy=lambda ddx, x: ops.silu_grad(ddx, x), x=lambda ddx, dy, x: ddx * dy * _silu_curvature(x))

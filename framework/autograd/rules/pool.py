@@ -1,7 +1,7 @@
 """Gradients of framework/native/ops/pool.cc: linear in what flows back, so each family closes on itself."""
 
 from framework import ops
-from framework.autograd.rule_table import rule
+from framework.autograd.rule_table import flat, rule
 
 rule(
     "max_pool2d",
@@ -17,6 +17,9 @@ rule(
     "max_pool2d_pick",
     v=lambda dy, x, kernel, stride, padding, ceil_mode: ops.max_pool2d_grad(dy, x, kernel, stride, padding, ceil_mode),
 )
+_PLACES = "it only says where each window's largest value lies"
+flat("max_pool2d_grad", x=_PLACES)
+flat("max_pool2d_pick", x=_PLACES)
 rule(
     "avg_pool2d",
     x=lambda dy, x, kernel, stride, padding, ceil_mode, count_include_pad: ops.avg_pool2d_grad(

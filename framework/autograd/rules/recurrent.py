@@ -1,7 +1,7 @@
 """Gradients of framework/native/ops/recurrent.cc."""
 
 from framework import ops
-from framework.autograd.rule_table import joint_rule, no_gradient
+from framework.autograd.rule_table import first_order_only, joint_rule
 
 joint_rule(
     "lstm",
@@ -18,7 +18,7 @@ def _gru(y, gates, weight_h, offsets, h0, direction, dy=None, dh=None, dgates=No
 
 
 joint_rule("gru", "x_gates weight_h bias_h h0", _gru)
-no_gradient(
+first_order_only(
     "second order back through time is not supported; write the cell with matmul, sigmoid and tanh for it",
     "lstm_grad",
     "gru_grad",

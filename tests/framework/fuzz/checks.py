@@ -246,6 +246,17 @@ class Coverage:
         for op in operators:
             seen[op] = seen.get(op, 0) + 1
 
+    def add(self, other: Coverage) -> None:
+        """Counts in what another one has seen."""
+        self.recipes += other.recipes
+        self.loose += other.loose
+        for name, n in other.operators.items():
+            self.operators[name] = self.operators.get(name, 0) + n
+        for name, seen in other.passes.items():
+            mine = self.passes.setdefault(name, {})
+            for op, n in seen.items():
+                mine[op] = mine.get(op, 0) + n
+
     def text(self) -> str:
         """How often each pass matched, and with how many operators."""
         lines = [f"{self.recipes} recipes, {len(self.operators)} of {len(dispatch.OPS)} operators drawn"]

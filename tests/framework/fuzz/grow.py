@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from framework import _core
+from framework.autograd.rule_table import RULES
 from framework.autograd.tape import no_grad
-from framework.errors import PaddockError
+from framework.errors import GradientError, PaddockError
 from framework.ops import dispatch
 from framework.tensor import Tensor
-from tests.framework.fuzz.recipe import OPTIMIZERS, Leaf, Recipe, Step
+from tests.framework.fuzz.recipe import OPTIMIZERS, Instance, Leaf, Recipe, Step
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS, Sample
 
@@ -206,7 +207,20 @@ class _Grower:
             fits = [n for n, t in self.values.items() if n != s and (t.shape, t.dtype) == (like.shape, like.dtype)]
             if fits and self.rng.random() < 0.5:
                 updates.append((s, int(self.rng.choice(fits))))
-        return replace(recipe, updates=tuple(updates)).without_unused()
+        return _to_the_order_there_is(replace(recipe, updates=tuple(updates)).without_unused())
+
+
+def _to_the_order_there_is(recipe: Recipe) -> Recipe:
+    """Without gradients of an order that an operator says it has not."""
+    try:
+        Instance(recipe).calculate()
+    except GradientError as error:
+        if str(error).split(":")[0] in RULES.first_order_only:
+            lower = recipe.order - 1
+            return _to_the_order_there_is(replace(recipe, order=lower, optimizer=recipe.optimizer if lower else ""))
+    except PaddockError:
+        pass  # the checks will say so
+    return recipe
 
 
 def _renamings(arrays: Sequence[np.ndarray | None], shapes: dict[int, tuple[int, ...]]) -> dict[int, int]:

@@ -85,15 +85,15 @@ def check_plan(compiled: CompiledProgram) -> None:
     for v in program.results:
         _expect(v, plan, memory, "handed out")
     for state, v in program.updates.items():
-        _expect(v, plan, memory, f"stored into {state}")
+        _expect(v, plan, memory, "stored into", state)
     for state in program.states:
         if state not in program.updates:
             _expect(state, plan, memory, "kept for the next run")
 
 
-def _expect(v: Value, plan: _Plan, memory: Memory, why: str) -> None:
+def _expect(v: Value, plan: _Plan, memory: Memory, why: str, by: object = "") -> None:
     if not memory.holds(*plan.range_of(v), plan.root(v)):
-        raise PlanError(f"{v} is overwritten before it is {why}")
+        raise PlanError(f"{v} is overwritten before it is {why} {by}".rstrip())
 
 
 def _data_inputs(op: Operation) -> list[tuple[int, Value]]:
@@ -105,19 +105,20 @@ def _data_inputs(op: Operation) -> list[tuple[int, Value]]:
 
 def _read(op: Operation, plan: _Plan, memory: Memory) -> None:
     for _, v in _data_inputs(op):
-        _expect(v, plan, memory, f"read by {op}")
+        _expect(v, plan, memory, "read by", op)
 
 
 def _write(op: Operation, plan: _Plan, memory: Memory) -> None:
     ranges = [plan.range_of(v) for v in op.outputs]
+    read = [(i, plan.range_of(v)) for i, v in _data_inputs(op)]
     for k, (v, (place, low, high)) in enumerate(zip(op.outputs, ranges, strict=True)):
         if place[0] in ("input", "constant", "none") or (place[0] == "arena" and high > plan.arena_bytes):
             raise PlanError(f"{op} writes {v} to {place} [{low}, {high})")
         if any(_overlap((place, low, high), other) for other in ranges[:k]):
             raise PlanError(f"two outputs of {op} overlap")
-        for i, read in _data_inputs(op):
-            if _overlap((place, low, high), plan.range_of(read)):
-                _check_in_place(op, k, i, plan.range_of(read) == (place, low, high), plan)
+        for i, other in read:
+            if _overlap((place, low, high), other):
+                _check_in_place(op, k, i, other == (place, low, high), plan)
         memory.write(place, low, high, v)
 
 

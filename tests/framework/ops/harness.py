@@ -27,6 +27,7 @@ class Sample:
 
     inputs: Sequence[np.ndarray | None]
     attrs: dict[str, Any] = field(default_factory=dict)
+    differentiable: Sequence[int] | None = None  # numbers of the inputs without a kink; by default all float inputs
 
     def tensors(self, dtype: str) -> list[framework.Tensor | None]:
         """Inputs as Tensors; float64 arrays are cast to `dtype`, others keep their type."""
@@ -67,8 +68,6 @@ class Spec:
     # to one output element (1 for an exact operator, about the length of a sum for a reduction).
     roundings: float = 8.0
     gradient: bool = True  # False: declared with no_gradient
-    order: int = 2  # order to which gradients are checked
-    differentiable: Sequence[int] | None = None  # numbers of the inputs to differentiate by; default: all float inputs
     exact: bool = False  # outputs must equal the reference
     dtypes: Sequence[str] = FLOATS
 

@@ -193,7 +193,6 @@ spec(
     "conv2d_grad_input",
     reference=_grad_input,
     roundings=ROUNDINGS,
-    differentiable=[0, 1],
     samples=[Sample([_dy(x, w, a), normal(*w, seed=1), normal(*x)], a) for x, w, a in CASES],
     errors=[
         Bad(
@@ -207,7 +206,6 @@ spec(
     "conv2d_grad_weight",
     reference=_grad_weight,
     roundings=ROUNDINGS,
-    differentiable=[0, 1],
     samples=[Sample([normal(*x), _dy(x, w, a), normal(*w, seed=1)], a) for x, w, a in CASES],
     errors=[
         Bad(

@@ -90,7 +90,9 @@ def _errors(before, with_tags):
     errors = [
         Bad([*first, *wide, *last, offsets], ShapeError, r"transitions has shape \[3, 4\] but must have \[3, 3\]"),
         Bad([*first, normal(4), *scores[1:], *last, offsets], ShapeError, "emissions has 1 axes"),
-        Bad([*first, *scores, *last, np.array([0, 2, 5])], AttributeValueError, "offsets ends at 5 but there are 4 rows"),
+        Bad(
+            [*first, *scores, *last, np.array([0, 2, 5])], AttributeValueError, "offsets ends at 5 but there are 4 rows"
+        ),
         Bad([*first, *scores[:3], np.arange(3), *last, offsets], DTypeError, "stop is int64"),
     ]
     if with_tags:
@@ -106,7 +108,6 @@ spec(
     "crf_loss",
     reference=_crf_loss,
     roundings=64,
-    order=1,
     samples=[_loss_sample(*case) for case in CASES],
     errors=_errors([], True),
 )

@@ -105,7 +105,6 @@ spec(
     "split_like",
     reference=lambda x, *likes, axis: tuple(np.split(x, np.cumsum([y.shape[axis] for y in likes])[:-1], axis)),
     exact=True,
-    differentiable=[0],
     samples=[
         Sample([normal(2, 6), normal(2, 1), normal(2, 5)], {"axis": 1}),
         Sample([normal(4, 2), normal(3, 2), normal(1, 2)], {"axis": 0}),
@@ -148,7 +147,6 @@ spec(
     "slice_grad",
     reference=_put_slice,
     exact=True,
-    differentiable=[0],
     samples=[
         Sample([normal(*np.zeros(shape)[_slices(len(shape), **attrs)].shape, seed=1), normal(*shape)], attrs)
         for shape, attrs in SLICES
@@ -197,7 +195,6 @@ def _pad_grad(dy, like, pads, mode="constant"):
 spec(
     "pad_grad",
     reference=_pad_grad,
-    differentiable=[0],
     samples=[
         Sample([normal(*_pad(np.zeros(shape), **attrs).shape, seed=1), normal(*shape)], attrs) for shape, attrs in PADS
     ],
@@ -233,7 +230,6 @@ spec(
 spec(
     "tile_grad",
     reference=lambda dy, like, repeats: _spread(dy, like, np.tile(_numbers(like), repeats)),
-    differentiable=[0],
     samples=[
         Sample([normal(*np.multiply(shape, repeats), seed=1), normal(*shape)], {"repeats": repeats})
         for shape, repeats in TILES

@@ -137,10 +137,9 @@ spec(
 spec(
     "max_pool2d_grad",
     reference=_max_pool_grad,
-    differentiable=[0],
     samples=[
         *_gradient_samples(_max_pool, _distinct),
-        Sample([normal(1, 2, 2, 2), TIES], {"kernel": 2, "stride": 1}),
+        Sample([normal(1, 2, 2, 2), TIES], {"kernel": 2, "stride": 1}, differentiable=[0]),
         Sample([normal(1, 1, 1, 3), np.full((1, 2, 2, 3), -np.inf)], {"kernel": 2}),
     ],
     errors=[Bad([normal(1, 2, 2, 1), normal(1, 4, 4, 2)], ShapeError, "dy has shape .* must have", {"kernel": 2})],
@@ -149,10 +148,9 @@ spec(
     "max_pool2d_pick",
     reference=_max_pool_pick,
     exact=True,
-    differentiable=[0],
     samples=[
         *(Sample([normal(*shape, seed=7), _distinct(shape)], attrs) for shape, attrs in GEOMETRIES[:4]),
-        Sample([normal(*TIES.shape), TIES], {"kernel": 2, "stride": 1}),
+        Sample([normal(*TIES.shape), TIES], {"kernel": 2, "stride": 1}, differentiable=[0]),
     ],
     errors=[Bad([normal(1, 2, 2, 1), normal(1, 4, 4, 2)], ShapeError, "v has shape .* must have", {"kernel": 2})],
 )
@@ -170,7 +168,6 @@ spec(
 spec(
     "avg_pool2d_grad",
     reference=_avg_pool_grad,
-    differentiable=[0],
     samples=[
         *_gradient_samples(_avg_pool, np.zeros),
         *_gradient_samples(_avg_pool, np.zeros, {"count_include_pad": False})[1:4],

@@ -95,7 +95,6 @@ spec(
     "segment_spread",
     reference=lambda x, offsets, like: np.repeat(x, np.diff(offsets), axis=0),
     exact=True,
-    differentiable=[0],
     samples=[
         Sample([normal(4, 3), OFFSETS, normal(9, 1)]),
         Sample([normal(3), FULL, normal(9, 3)]),

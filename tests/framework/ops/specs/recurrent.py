@@ -203,8 +203,8 @@ def _errors(gates, *saved):
 
 # Along a sequence every step adds the roundings of a product of H terms and some ten for the gates; the state forgets
 # them at about the rate at which they come. 64 covers sums over H and the largest gradient's sum over T here.
-spec("lstm", reference=_lstm, roundings=64, order=1, samples=LSTM_SAMPLES, errors=_errors(4))
-spec("gru", reference=_gru, roundings=64, order=1, samples=GRU_SAMPLES, errors=_errors(3))
+spec("lstm", reference=_lstm, roundings=64, samples=LSTM_SAMPLES, errors=_errors(4))
+spec("gru", reference=_gru, roundings=64, samples=GRU_SAMPLES, errors=_errors(3))
 spec(
     "lstm_grad",
     reference=_lstm_grad,

@@ -103,7 +103,6 @@ for _name in ("max", "min"):
         _name,
         reference=_reduction(_name),
         exact=True,
-        order=1,
         samples=[Sample(s.inputs, s.attrs) for s in _samples(_apart) + _long(_apart)]
         + [Sample([_small_ints(40, 30).astype(t)], {"axes": (0,)}) for t in ("int8", "uint8", "int32", "int64")]
         + [
@@ -202,7 +201,6 @@ def _unreduce(x, like, axes=(), keepdims=False, average=False):
 spec(
     "unreduce",
     reference=_unreduce,
-    differentiable=[0],
     roundings=2,
     samples=[
         Sample([normal(3), normal(3, 4)], {"axes": (1,)}),

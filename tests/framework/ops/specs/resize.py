@@ -89,20 +89,18 @@ GRADIENT_ERRORS = [
     Bad([normal(3, 3, 1), normal(1, 2, 2, 1)], ShapeError, "dy has 3 axes"),
 ]
 
-spec("resize_nearest", reference=_resize, exact=True, differentiable=[0], samples=_samples([{}]), errors=ERRORS)
+spec("resize_nearest", reference=_resize, exact=True, samples=_samples([{}]), errors=ERRORS)
 spec(
     "resize_nearest_grad",
     reference=_resize_grad,
-    differentiable=[0],
     samples=_gradient_samples([{}]),
     errors=GRADIENT_ERRORS,
 )
-spec("resize_bilinear", reference=_bilinear, differentiable=[0], samples=_samples(CORNERS), errors=ERRORS)
+spec("resize_bilinear", reference=_bilinear, samples=_samples(CORNERS), errors=ERRORS)
 spec(
     "resize_bilinear_grad",
     reference=_bilinear_grad,
     roundings=16,
-    differentiable=[0],
     samples=_gradient_samples(CORNERS),
     errors=GRADIENT_ERRORS,
 )

@@ -36,7 +36,6 @@ spec(
     "reshape_like",
     reference=lambda x, like: x.reshape(like.shape),
     exact=True,
-    differentiable=[0],
     samples=[
         Sample([normal(2, 3), normal(6)]),
         Sample([normal(4), normal(2, 2, 1)]),
