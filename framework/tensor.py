@@ -277,7 +277,7 @@ def tensor(data: Any, dtype: str | None = None, *, requires_grad: bool = False) 
         raise DTypeError(f"tensor: '{dtype}' is not a type of the core; it has {', '.join(DTYPES)}")
     if dtype == "bfloat16":
         return ops.cast(tensor(array.astype(np.float32)), dtype="bfloat16")
-    array = np.ascontiguousarray(array, dtype=dtype).reshape(array.shape)
+    array = np.require(array, dtype=dtype, requirements=("C", "W")).reshape(array.shape)
     return Tensor(_core.copy_of(_native(array)), requires_grad=requires_grad)
 
 

@@ -31,3 +31,12 @@ def shared_data() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder with MiniLM's weights and vocabulary; skips where scripts/fetch_minilm has not been run."""
+    folder = Path(__file__).resolve().parents[1] / "cache" / "minilm_l6"
+    if not (folder / "tokenizer.json").exists():
+        pytest.skip(f"no {folder}: run scripts/fetch_minilm")
+    return folder

@@ -143,6 +143,19 @@ def config_from_json(fields: Mapping[str, Any], name: str = "config.json") -> Be
     return BertConfig(**found)
 
 
+def config_to_json(config: BertConfig) -> dict[str, Any]:
+    """The fields of Hugging Face's config.json: what `config_from_json` reads back."""
+    kind = "roberta" if config.first_position else "ernie" if config.task_types else "bert"
+    fields = {_SPELLINGS[name][-1]: getattr(config, name) for name in _SPELLINGS}
+    fields["hidden_act"] = {"gelu_tanh": "gelu_new"}.get(config.activation, config.activation)
+    fields |= {"model_type": kind, "pad_token_id": max(0, config.first_position - 1)}
+    if config.task_types:
+        fields["use_task_id"] = True
+    else:
+        del fields["task_type_vocab_size"]
+    return fields
+
+
 def config_of_folder(folder: Path) -> BertConfig:
     """The sizes of the checkpoint in a folder: its config.json, model_config.json or ernie_config.json.
 

@@ -100,7 +100,7 @@ def test_masked_words_are_scored_by_the_word_table_itself():
 
 
 def test_presets_are_known_by_name_and_can_be_changed():
-    assert Bert("ernie_tiny", layers=1, vocab_size=11).config.hidden_size == 1024
+    assert Bert("bert_tiny", layers=1, vocab_size=11).config.hidden_size == 128
     assert PRESETS["ernie_1.0"].activation == "relu" and PRESETS["ernie_1.0"].max_positions == 513
     with pytest.raises(AttributeValueError, match="no preset is called 'ernie_tny'; did you mean 'ernie_tiny'"):
         Bert("ernie_tny")

@@ -1,0 +1,10 @@
+"""Weights from files into models: our own, and those of other frameworks under other names.
+
+Nothing that is read can run code: pickles go through an interpreter that knows tensors and nothing else.
+"""
+
+from suites.engine.weights.loading import load_weights
+from suites.engine.weights.matching import LoadReport, Source, load_mapped, rename
+from suites.engine.weights.reading import find_weights, read_weights
+
+__all__ = ["LoadReport", "Source", "find_weights", "load_mapped", "load_weights", "read_weights", "rename"]

@@ -1,0 +1,218 @@
+"""Weight files of several frameworks as named arrays: safetensors, PyTorch's .bin/.pt, Paddle's .pdparams."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import safetensors
+
+from framework.errors import CheckpointError
+from suites.engine.weights.pickles import STORAGE_TYPES, Refused, load_pickle
+
+_NAMES = ("model.safetensors", "pytorch_model.bin", "model_state.pdparams", "saved_weights.pdparams")
+_INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams")
+_LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file that PyTorch before 1.6 wrote
+
+
+def find_weights(path: Path) -> list[Path]:
+    """The files of a checkpoint: `path` itself, or in a folder the one of a usual name, or the shards of its index.
+
+    Raises:
+        CheckpointError: there is none, or several and none of a usual name.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise CheckpointError(f"{path}: there is no such file or folder")
+    for name in _NAMES:
+        if (path / name).is_file():
+            return [path / name]
+    for name in _INDEXES:
+        if (path / name).is_file():
+            return _shards(path / name)
+    found = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
+    if len(found) != 1:
+        names = ", ".join(file.name for file in found) or "none"
+        raise CheckpointError(
+            f"{path}: no weight file of a usual name ({', '.join(_NAMES)}) and not exactly one other (there is "
+            f"{names}); name the file"
+        )
+    return found
+
+
+def _shards(index: Path) -> list[Path]:
+    try:
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"{index}: not an index of weight files ({error})") from None
+    if any(not isinstance(name, str) or Path(name).name != name for name in names):
+        raise CheckpointError(f"{index}: a weight file must lie beside it")
+    return [index.parent / name for name in names]
+
+
+def read_weights(path: Path) -> dict[str, np.ndarray]:
+    """All tensors of a checkpoint by the names it gives them; float16 and bfloat16 come as float32.
+
+    Args:
+        path: a .safetensors, .bin, .pt, .pth or .pdparams file, or a folder with one (see `find_weights`).
+
+    Raises:
+        CheckpointError: a file is missing, damaged, of another kind, or holds more than tensors.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for file in find_weights(path):
+        try:
+            arrays.update(_read(file))
+        except Refused as error:
+            raise CheckpointError(
+                f"{file}: refused, it holds {error}; a weight file holds tensors only, and nothing in it was run. "
+                "Save the plain state_dict, best as safetensors"
+            ) from None
+        except CheckpointError as error:
+            raise CheckpointError(f"{file}: {error}") from None
+        except OSError as error:
+            raise CheckpointError(f"{file}: cannot be read ({error.strerror or error})") from None
+    return arrays
+
+
+def _read(file: Path) -> dict[str, np.ndarray]:
+    if not file.is_file():
+        raise CheckpointError("there is no such file")
+    if file.suffix == ".safetensors":
+        return _read_safetensors(file)
+    if zipfile.is_zipfile(file):
+        return _read_torch_zip(file)
+    with file.open("rb") as stream:
+        first = load_pickle(stream, _no_storage)
+        if first == _LEGACY_MAGIC:
+            return _read_torch_legacy(stream, file.stat().st_size)
+    return _named(first)
+
+
+def _no_storage(_: Any) -> np.ndarray:
+    raise Refused("a persistent id")
+
+
+def _named(value: Any) -> dict[str, np.ndarray]:
+    """The arrays of a state_dict. Paddle adds a table of parameter names, and writes an array with its name."""
+    if isinstance(value, dict) and set(value) == {"state_dict"}:
+        value = value["state_dict"]
+    if not isinstance(value, dict):
+        raise CheckpointError(f"it holds a {type(value).__name__}; a weight file holds tensors by name")
+    arrays = {}
+    for name, item in value.items():
+        if name == "StructuredToParameterName@@":
+            continue
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+            item = item[1]
+        if not isinstance(name, str) or not isinstance(item, np.ndarray):
+            raise CheckpointError(f"'{name}' is a {type(item).__name__}; a weight file holds tensors by name")
+        arrays[name] = widened(item)
+    return arrays
+
+
+def widened(array: np.ndarray) -> np.ndarray:
+    """float16 and bfloat16 (as void of 2 bytes) as float32; others as they are."""
+    if array.dtype == np.float16:
+        return array.astype(np.float32)
+    if array.dtype == np.dtype("<V2"):
+        return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return array
+
+
+# -- safetensors
+_SAFETENSORS_TYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<V2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U8": "u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def _read_safetensors(file: Path) -> dict[str, np.ndarray]:
+    try:
+        parts = safetensors.deserialize(file.read_bytes())
+    except (safetensors.SafetensorError, ValueError, TypeError) as error:
+        raise CheckpointError(f"damaged or not a safetensors file ({error})") from None
+    arrays = {}
+    for name, part in sorted(parts):
+        if part["dtype"] not in _SAFETENSORS_TYPES:
+            raise CheckpointError(f"'{name}' is of type {part['dtype']}, which is not known here")
+        array = np.frombuffer(part["data"], np.dtype(_SAFETENSORS_TYPES[part["dtype"]])).reshape(part["shape"])
+        arrays[name] = widened(array)
+    return arrays
+
+
+# -- PyTorch
+def _storage_id(number: Any) -> tuple[str, np.dtype[Any], int]:
+    """("storage", type, key, device, elements, ...) -> key, type and elements of a storage."""
+    if not isinstance(number, tuple) or len(number) < 5 or number[0] != "storage":
+        raise Refused("a persistent id that names no storage")
+    if number[1] not in STORAGE_TYPES:
+        raise Refused(f"a storage of type {number[1]}")
+    return str(number[2]), STORAGE_TYPES[number[1]], int(number[4])
+
+
+def _read_torch_zip(file: Path) -> dict[str, np.ndarray]:
+    """Files of PyTorch since 1.6: an archive of a pickle and the storages that it names."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+            pickles = [name for name in names if name == "data.pkl" or name.endswith("/data.pkl")]
+            if len(pickles) != 1:
+                raise CheckpointError("a ZIP archive without data.pkl; PyTorch's weight files have one")
+            folder = pickles[0][: -len("data.pkl")]
+            if folder + "byteorder" in names and archive.read(folder + "byteorder").strip() != b"little":
+                raise CheckpointError("written on a big-endian machine, which is not read here")
+            arrays: dict[str, np.ndarray] = {}
+
+            def storage(number: Any) -> np.ndarray:
+                key, dtype, count = _storage_id(number)
+                if key not in arrays:
+                    member = archive.getinfo(f"{folder}data/{key}")
+                    _expect(member.file_size == count * dtype.itemsize, key, count)
+                    arrays[key] = np.frombuffer(archive.read(member), dtype)
+                return arrays[key]
+
+            with archive.open(pickles[0]) as stream:
+                return _named(load_pickle(stream, storage))
+    except CheckpointError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, RuntimeError) as error:
+        raise CheckpointError(f"a damaged ZIP archive ({error})") from None
+
+
+def _expect(fits: bool, key: str, count: int) -> None:
+    if not fits:
+        raise CheckpointError(f"storage {key} does not have the {count} elements that it should")
+
+
+def _read_torch_legacy(stream: IO[bytes], size: int) -> dict[str, np.ndarray]:
+    """Files of PyTorch before 1.6: version, system, the object, the storages' keys, then their data in turn.
+
+    The object comes before the data that its tensors are cut from, so it is read twice: with zeros, to learn the
+    storages' types, and again when they are there.
+    """
+    for _ in range(2):
+        load_pickle(stream)
+    start = stream.tell()
+    arrays: dict[str, np.ndarray] = {}
+
+    def blank(number: Any) -> np.ndarray:
+        key, dtype, count = _storage_id(number)
+        _expect(0 <= count * dtype.itemsize <= size, key, count)
+        return arrays.setdefault(key, np.zeros(count, dtype))
+
+    load_pickle(stream, blank)
+    for key in load_pickle(stream):
+        blank_array = arrays.get(str(key), np.zeros(0))
+        count = int.from_bytes(stream.read(8), "little")
+        data = stream.read(blank_array.nbytes)
+        _expect(count == len(blank_array) and len(data) == blank_array.nbytes, str(key), len(blank_array))
+        arrays[str(key)] = np.frombuffer(data, blank_array.dtype)
+    stream.seek(start)
+    return _named(load_pickle(stream, lambda number: arrays[_storage_id(number)[0]]))
