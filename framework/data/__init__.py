@@ -6,6 +6,7 @@ Content and order of batches depend on (seed, epoch, index) alone, never on the 
 from framework.data.collate import collate
 from framework.data.dataset import Dataset, RandomDataset, describe
 from framework.data.loader import DataLoader
+from framework.data.ragged import RaggedCollate, TokenBatches
 from framework.data.sampler import BatchSampler, FixedBatches, Sampler, SequentialSampler, ShuffledSampler
 from framework.data.streams import batch_rng, order_rng, sample_rng
 
@@ -14,10 +15,12 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "FixedBatches",
+    "RaggedCollate",
     "RandomDataset",
     "Sampler",
     "SequentialSampler",
     "ShuffledSampler",
+    "TokenBatches",
     "batch_rng",
     "collate",
     "describe",

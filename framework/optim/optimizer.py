@@ -81,6 +81,21 @@ class Optimizer(ABC):
         """The parameters that are trained, by name."""
         return dict(self._params)
 
+    def scale_lr(self, factors: Mapping[str, float]) -> None:
+        """Multiplies the learning rate of single parameters, by name, on top of `lr_multipliers`.
+
+        Raises:
+            AttributeValueError: a name is no parameter's that is trained.
+        """
+        unknown = [name for name in factors if name not in self._params]
+        if unknown:
+            raise AttributeValueError(
+                f"{type(self).__name__}: scale_lr: no trained parameter is called '{unknown[0]}'; "
+                f"names look like {', '.join(list(self._params)[:3])}"
+            )
+        for name, factor in factors.items():
+            self._factor[name] *= factor
+
     def set_lr(self, lr: float) -> None:
         """Changes the learning rate of the coming steps."""
         self.lr.set(tensor(np.array(lr, np.float32)))
@@ -100,10 +115,10 @@ class Optimizer(ABC):
             rate = self.lr if lr is None else lr
             count = self.steps + 1
             self.steps.set(count)
+            rates = {1.0: rate, **{f: rate * f for f in sorted(set(self._factor.values()) - {1.0})}}
             for name, p in self._params.items():
                 if p.grad is not None:
-                    factor = self._factor[name]
-                    self._update(name, p, p.grad, rate if factor == 1.0 else rate * factor, count)
+                    self._update(name, p, p.grad, rates[self._factor[name]], count)
 
     @abstractmethod
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor) -> None:

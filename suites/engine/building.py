@@ -52,8 +52,9 @@ def build_task(config: Config) -> Task:
 
 
 def build_optimizer(config: Config, task: Task) -> Optimizer:
-    """Return the optimizer of the task's parameters."""
+    """Return the optimizer of the task's parameters, with the task's factors on the learning rate."""
     optimizer: Optimizer = config.build("optimizer", params=task.model.named_parameters())
+    optimizer.scale_lr(task.lr_factors())
     return optimizer
 
 

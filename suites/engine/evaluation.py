@@ -67,12 +67,22 @@ def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predic
 
 
 def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> list[Path]:
-    """Draw predictions on `count` samples of the evaluation set, one at a time; return the pictures' paths."""
+    """Draw predictions on `count` samples of the evaluation set, one at a time; return the files' paths.
+
+    Predictions that are told in text stand in one file, `examples.txt`.
+    """
     processor = task.processor()
-    paths = []
+    paths, lines = [], []
     for name, item in task.examples(count) if count else []:
         (result,) = predict_items(processor, task.eval_inputs, predict, [item])
-        paths.append(write_picture(folder / f"{Path(name).stem}.jpg", processor.draw(item, result)))
+        drawing = processor.draw(item, result)
+        if isinstance(drawing, str):
+            lines.append(drawing)
+        else:
+            paths.append(write_picture(folder / f"{Path(name).stem}.jpg", drawing))
+    if lines:
+        write_text(folder / "examples.txt", "\n".join(lines) + "\n")
+        paths.append(folder / "examples.txt")
     return paths
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from framework import Tensor, conv_algorithm, from_numpy, no_grad, program
 from framework.atomic import atomic_file
-from framework.errors import CheckpointError, DataError
+from framework.errors import CheckpointError, ConfigError, DataError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.onnx import EXPORT_PASSES, Session, export
@@ -24,6 +25,8 @@ from suites.engine.profiling import StepProfile
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.task import Processor, Task
 from suites.engine.weights import load_weights
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,10 @@ class ExportReport:
 
 @dataclass(frozen=True)
 class InferenceReport:
-    """Pictures written, and why inputs were skipped."""
+    """Pictures written, lines to show where predictions are told in text, and why inputs were skipped."""
 
     pictures: list[Path]
+    lines: list[str]
     skipped: list[str]
 
 
@@ -81,8 +85,10 @@ def open_model(path: Path, weights: Path | None = None) -> Model:
 
 def open_run(path: Path, weights: Path | None = None) -> Task:
     """Return the task of a run, with its best weights, else its last, else `weights`."""
+    run = RunFolder(path)
     task = build_task(read_config(path))
-    load_weights(task.model, weights or best_weights(RunFolder(path)))
+    task.adopt(run.read_processor(task.processor_class))
+    load_weights(task.model, weights or best_weights(run))
     task.model.eval()
     return task
 
@@ -130,50 +136,72 @@ def export_run(path: Path, output: Path, weights: Path | None = None, *, onnx: b
 
 
 def infer_files(
-    model: Model, inputs: Iterable[Path], output: Path, *, profile: StepProfile | None = None
+    model: Model, inputs: Iterable[Path | str], output: Path | None, *, profile: StepProfile | None = None
 ) -> InferenceReport:
-    """Predict on files and folders of inputs, one at a time; write a picture of each and `predictions.json`.
+    """Predict on all inputs that a command line names; write `predictions.json` and a picture of each.
 
-    The task's processor may have further files beside each picture, such as label maps. An input that cannot be read is
-    skipped and reported. `profile` records some of the predictions.
+    Args:
+        model: what predicts.
+        inputs: files and folders, or texts where the task is about text.
+        output: the folder to write. The task's processor may have further files beside each picture, such as label maps.
+            None, which only text allows, writes nothing.
+        profile: records some of the predictions.
+
+    An input that cannot be read is skipped and reported. Raises ConfigError for pictures without `output`.
     """
     predict = model.predict if profile is None else profile.around(model.predict)
-    report = InferenceReport([], [])
+    report = InferenceReport([], [], [])
     results: dict[str, Any] = {}
-    for path in _list_inputs(inputs, model.processor):
-        try:
-            item = model.processor.read(path)
-        except DataError as error:
-            report.skipped.append(str(error))
-            continue
-        (result,) = predict_items(model.processor, model.inputs, predict, [item])
-        results[str(path)] = model.processor.summary(result)
-        picture = output / f"{path.stem}.jpg"
-        if picture in report.pictures:  # the same file name in another folder
-            picture = output / f"{path.stem}_{len(report.pictures)}.jpg"
-        report.pictures.append(write_picture(picture, model.processor.draw(item, result)))
-        for ending, data in model.processor.files(result).items():
-            with atomic_file(picture.with_suffix(ending)) as part:
-                part.write_bytes(data)
-    write_results(output / "predictions.json", results)
+    for chunk in _chunks(_read_inputs(inputs, model.processor, report.skipped), model.processor.batch_size):
+        found = predict_items(model.processor, model.inputs, predict, [item for _, item in chunk])
+        for (name, item), result in zip(chunk, found, strict=True):
+            results[_new_name(name, results)] = model.processor.summary(result)
+            drawing = model.processor.draw(item, result)
+            if isinstance(drawing, str):
+                report.lines.append(drawing)
+            elif output is None:
+                raise ConfigError("infer: pictures are drawn, so it needs --output, the folder to write them to")
+            else:
+                _write_drawing(output / Path(name).stem, drawing, model.processor.files(result), report.pictures)
+    if output is not None:
+        write_results(output / "predictions.json", results)
     if profile is not None:
         profile.report()
     return report
 
 
+def _read_inputs(words: Iterable[Path | str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
+    """(name, item) of each input that can be read; `skipped` gets the others' errors."""
+    for name, read in (pair for word in words for pair in processor.inputs(str(word))):
+        try:
+            yield name, read()
+        except DataError as error:
+            skipped.append(str(error))
+
+
+def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    while chunk := list(itertools.islice(items, size)):
+        yield chunk
+
+
+def _new_name(name: str, taken: Mapping[str, Any]) -> str:
+    """`name`, with a number behind it if it is taken."""
+    return name if name not in taken else f"{name} ({len(taken)})"
+
+
+def _write_drawing(path: Path, drawing: np.ndarray, files: Mapping[str, bytes], pictures: list[Path]) -> None:
+    """Write a picture and the further files of a result beside it; `path` is without ending."""
+    picture = path.with_name(f"{path.name}.jpg")
+    if picture in pictures:  # the same file name in another folder
+        picture = path.with_name(f"{path.name}_{len(pictures)}.jpg")
+    pictures.append(write_picture(picture, drawing))
+    for ending, data in files.items():
+        with atomic_file(picture.with_suffix(ending)) as part:
+            part.write_bytes(data)
+
+
 def _conv_algorithm(run: Path) -> str:
     return build_runtime(read_config(run)).conv_algorithm
-
-
-def _list_inputs(paths: Iterable[Path], processor: Processor) -> list[Path]:
-    """The paths named, and in place of a folder that is no input itself the inputs in it, sorted by folder."""
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir() and not processor.takes(path):
-            found += sorted(p for p in path.iterdir() if processor.takes(p))
-        else:
-            found.append(path)
-    return found
 
 
 def _open_export(path: Path) -> Model:

@@ -8,7 +8,8 @@ predicts, which an exported model carries along.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,8 +45,10 @@ class Processor(ABC):
         endings: of the files that are taken from a folder of inputs, lower case.
         poolings: ways in which `embeddings` makes one vector of an item, the default first; none without vectors.
         files_in_json: whether JSON items carry whole files as base64 text, to which no limit of characters applies.
+        batch_size: how many inputs are predicted on together; 1 where their shapes may differ.
     """
 
+    batch_size: ClassVar[int] = 1
     endings: ClassVar[tuple[str, ...]] = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
     poolings: tuple[str, ...] = ()
     files_in_json: ClassVar[bool] = False
@@ -62,6 +65,16 @@ class Processor(ABC):
     def takes(self, path: Path) -> bool:
         """Return whether `path` is an input; a folder that is none is searched for inputs."""
         return path.suffix.lower() in self.endings and not path.is_dir()
+
+    def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
+        """Return (name, what reads it) of each input that a word of the command line stands for.
+
+        By default a file, or the inputs in a folder, sorted.
+        """
+        path = Path(word)
+        inside = path.is_dir() and not self.takes(path)
+        paths = sorted(p for p in path.iterdir() if self.takes(p)) if inside else [path]
+        return [(str(found), partial(self.read, found)) for found in paths]
 
     @abstractmethod
     def read(self, path: Path) -> Any:
@@ -84,8 +97,8 @@ class Processor(ABC):
         return {}
 
     @abstractmethod
-    def draw(self, item: Any, result: Any) -> np.ndarray:
-        """Return a picture of the prediction, uint8 [H, W, 3] RGB."""
+    def draw(self, item: Any, result: Any) -> np.ndarray | str:
+        """Return a picture of the prediction, uint8 [H, W, 3] RGB; or lines of text, where the input is text."""
 
     def from_json(self, value: Any) -> Any:
         """Return the item that a request's JSON value stands for; raise DataError for one that is none.
@@ -165,6 +178,16 @@ class Task(ABC):
     @abstractmethod
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Return up to `count` (name, item) pairs of the evaluation set, to draw predictions on."""
+
+    def adopt(self, processor: Processor) -> None:  # noqa: B027  (an offer, not a duty)
+        """Take the preprocessing that a run was trained with, in place of what data sets would give.
+
+        Called before anything else where a saved run is continued, evaluated or exported.
+        """
+
+    def lr_factors(self) -> dict[str, float]:
+        """Return factors on the learning rate by parameter name, such as smaller ones for lower layers."""
+        return {}
 
     def names(self, batch: Batch) -> list[str]:
         """Return what messages call the samples of a batch; by default its list `name`."""

@@ -61,7 +61,7 @@ def train(
     if profile:
         hooks = [Profiling(StepProfile(run.path, say=log.say)), *hooks]
     try:
-        trainer = _build(config, run, log, hooks)
+        trainer = _build(config, run, log, hooks, resume=resume)
         if resume:
             _continue(trainer, run)
         trainer.train()
@@ -91,6 +91,8 @@ def evaluate_weights(
     if run is None and weights is None:
         raise ConfigError(f"{source}: a config has no weights; name a file with --weights, or a run folder")
     task = build_task(config)
+    if run is not None:
+        task.adopt(run.read_processor(task.processor_class))
     load_weights(task.model, weights or best_weights(run or RunFolder(source)))
     runtime = build_runtime(config)
     console = Console(stderr=True)
@@ -110,9 +112,11 @@ def evaluate_weights(
     return metrics
 
 
-def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook]) -> Trainer:
+def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *, resume: bool) -> Trainer:
     runtime = build_runtime(config)
     task = build_task(config)
+    if resume and run.processor.is_file():
+        task.adopt(run.read_processor(task.processor_class))
     loader = task.train_loader(seed=runtime.seed, workers=runtime.workers)
     loader.start()  # workers read while the rest is built
     if runtime.weights is not None:

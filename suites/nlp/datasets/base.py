@@ -1,0 +1,131 @@
+"""What text data sets hold: labelled texts, tagged sentences or questions, each known by its file and line."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from framework.errors import DataError
+from suites.engine.registry import register_role
+from suites.vision.sources import read_file
+
+_log = logging.getLogger(__name__)
+_SHOWN = 12  # labels in a message
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A text, or a pair of texts, with its label.
+
+    Attributes:
+        text: the text.
+        pair: the second text, or None.
+        label: a class's name, or a number as text; "" where it is not known.
+        group: what it is ranked within, such as a query's number; "" where there is none.
+    """
+
+    text: str
+    pair: str | None = None
+    label: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence as words (characters, in Chinese) with a tag each; no tags where they are not known."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question on a passage.
+
+    Attributes:
+        key: its number in the file.
+        question: the question.
+        passage: the text that holds the answer.
+        answers: texts that are right.
+        starts: first character of each answer in the passage.
+    """
+
+    key: str
+    question: str
+    passage: str
+    answers: tuple[str, ...] = ()
+    starts: tuple[int, ...] = ()
+
+
+Example = TypeVar("Example", Labelled, Tagged, Question)
+
+
+class TextDataset(Generic[Example]):
+    """Examples of one kind in memory, in the file's order.
+
+    Attributes:
+        example_type: what its examples are.
+        path: the file.
+        examples: all of them.
+        places: what names each in a message: a line, or a question's number.
+    """
+
+    example_type: ClassVar[type]
+    path: str
+    examples: Sequence[Example]
+    places: Sequence[str]
+
+    def _hold(self, path: str, examples: Sequence[Example], places: Sequence[str], labels: Sequence[str]) -> None:
+        """Take in what was read; `labels` are all labels in it, for the log. Raises DataError if there is nothing."""
+        if not examples:
+            raise DataError(f"{type(self).__name__} {path}: there are no examples")
+        self.path, self.examples, self.places = path, examples, places
+        counts = {label: labels.count(label) for label in sorted(set(labels))} if len(set(labels)) <= _SHOWN else {}
+        shown = f" ({', '.join(f'{label} {count}' for label, count in counts.items())})" if counts else ""
+        _log.info("%s %s: %d examples%s", type(self).__name__, path, len(examples), shown)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, index: int) -> Example:
+        return self.examples[index]
+
+    def name_of(self, index: int) -> str:
+        """File and line of an example, for messages."""
+        return f"{self.path}:{self.places[index]}"
+
+    def texts(self) -> Iterator[str]:
+        """All texts, to build a vocabulary from."""
+        raise NotImplementedError
+
+
+register_role("dataset", TextDataset, doc="Labelled texts, tagged sentences or questions.")
+
+
+def read_text(path: str) -> str:
+    """A UTF-8 file, also inside a zip, without byte-order mark; DataError names file and line of what is not UTF-8."""
+    data = read_file(path)
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(f"{path}:{line}: is no UTF-8 text (byte {data[error.start]:#04x}); convert the file") from None
+
+
+def read_lines(path: str) -> list[tuple[int, str]]:
+    """(number from 1, line without its end) of a text file; only "\\n" and "\\r\\n" end a line."""
+    lines = read_text(path).split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return [(number, line.removesuffix("\r")) for number, line in enumerate(lines, start=1)]
+
+
+def parse_json(where: str, text: str) -> Any:
+    """A JSON value; DataError says what is wrong and where."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: is no JSON ({error})") from None

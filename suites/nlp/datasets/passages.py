@@ -1,0 +1,116 @@
+"""SquadJson: questions on passages in the format of SQuAD 1.1, which DRCD and CMRC 2018 use too."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from framework.errors import AttributeValueError, DataError
+from suites.engine.registry import register
+from suites.nlp.datasets.base import Question, TextDataset, parse_json, read_text
+
+_log = logging.getLogger(__name__)
+_NEAR = 20  # characters by which an answer's stated place may be off
+
+
+@register("dataset")
+class SquadJson(TextDataset[Question]):
+    """Questions, each with the passage that holds its answer.
+
+    An answer that does not stand where the file says is looked for nearby, which is counted in the log.
+
+    Args:
+        path: the JSON file, also inside a zip.
+        holdout: with 10, every tenth paragraph is for evaluation; null where there are two files.
+        split: with `holdout`, which part: "train" or "val".
+        missing: what to do where an answer is not in its passage: "error" names the question, "skip" leaves it out.
+    """
+
+    example_type: ClassVar[type] = Question
+
+    def __init__(
+        self,
+        path: str,
+        holdout: int | None = None,
+        split: Literal["train", "val"] = "train",
+        missing: Literal["error", "skip"] = "error",
+    ) -> None:
+        if holdout is not None and holdout < 2:
+            raise AttributeValueError(f"SquadJson: holdout is {holdout}; it must be 2 or more, or null")
+        file = parse_json(path, read_text(path))
+        paragraphs = [p for article in _list(path, file, "data") for p in _list(path, article, "paragraphs")]
+        if holdout is not None:
+            paragraphs = [p for i, p in enumerate(paragraphs) if (i % holdout == holdout - 1) == (split == "val")]
+        self._moved = self._skipped = 0
+        questions = [q for paragraph in paragraphs for q in self._questions(path, paragraph, missing)]
+        if self._moved or self._skipped:
+            _log.warning(
+                "SquadJson %s: %d answers stood at another place than the file says; %d questions were left out, "
+                "whose answer is not in the passage",
+                path,
+                self._moved,
+                self._skipped,
+            )
+        self._hold(path, questions, [f"question {question.key}" for question in questions], [])
+
+    def texts(self) -> Iterator[str]:
+        """Questions and passages."""
+        for example in self.examples:
+            yield example.question
+            yield example.passage
+
+    def _questions(self, path: str, paragraph: Any, missing: str) -> Iterator[Question]:
+        passage = _text(path, paragraph, "context")
+        for entry in _list(path, paragraph, "qas"):
+            key = str(_get(path, entry, "id"))
+            where = f"{path}:question {key}"
+            found = [self._located(where, passage, answer) for answer in _list(where, entry, "answers")]
+            answers = [answer for answer in found if answer is not None]
+            if found and not answers:
+                if missing == "error":
+                    text = _text(where, entry["answers"][0], "text")
+                    raise DataError(
+                        f"{where}: the answer '{text[:40]}' is not in its passage; correct the file, "
+                        "or leave such questions out with missing: skip"
+                    )
+                self._skipped += 1
+                continue
+            texts, starts = tuple(text for text, _ in answers), tuple(start for _, start in answers)
+            yield Question(key, _text(where, entry, "question"), passage, texts, starts)
+
+    def _located(self, where: str, passage: str, answer: Any) -> tuple[str, int] | None:
+        """Text and first character of an answer; None where the passage does not hold it."""
+        text, start = _text(where, answer, "text"), _get(where, answer, "answer_start")
+        if not isinstance(start, int) or not text:
+            raise DataError(f"{where}: an answer has text '{text[:40]}' and answer_start {start!r:.40}")
+        if start >= 0 and passage.startswith(text, start):
+            return text, start
+        near = passage.find(text, max(start - _NEAR, 0))
+        if near < 0:
+            near = passage.find(text)
+        if near < 0:
+            return None
+        self._moved += 1
+        return text, near
+
+
+def _get(where: str, entry: Any, key: str) -> Any:
+    if not isinstance(entry, dict) or key not in entry:
+        found = ", ".join(map(str, entry)) if isinstance(entry, dict) else type(entry).__name__
+        raise DataError(f"{where}: expects '{key}' as SQuAD 1.1 has it, found {found[:80]}")
+    return entry[key]
+
+
+def _list(where: str, entry: Any, key: str) -> list[Any]:
+    value = _get(where, entry, key)
+    if not isinstance(value, list):
+        raise DataError(f"{where}: '{key}' is {value!r:.40}; expects a list as SQuAD 1.1 has it")
+    return value
+
+
+def _text(where: str, entry: Any, key: str) -> str:
+    value = _get(where, entry, key)
+    if not isinstance(value, str):
+        raise DataError(f"{where}: '{key}' is {value!r:.40}; expects text")
+    return value

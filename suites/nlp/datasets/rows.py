@@ -1,0 +1,137 @@
+"""Labelled texts and pairs: Tsv (columns by name or place) and JsonLines (a JSON object a line)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
+
+from framework.errors import AttributeValueError, ConfigError, DataError
+from suites.engine.names import did_you_mean, listing
+from suites.engine.registry import register
+from suites.nlp.datasets.base import Labelled, TextDataset, parse_json, read_lines
+
+
+class RowDataset(TextDataset[Labelled]):
+    """Labelled texts or pairs of one file."""
+
+    example_type: ClassVar[type] = Labelled
+
+    def texts(self) -> Iterator[str]:
+        """Texts and second texts."""
+        for example in self.examples:
+            yield example.text
+            if example.pair is not None:
+                yield example.pair
+
+
+@register("dataset")
+class Tsv(RowDataset):
+    """Rows of a tab-separated file; nothing is quoted.
+
+    Args:
+        path: the file, also inside a zip (`data/sst2.zip/train.tsv`).
+        text: column of the text.
+        pair: column of the second text; null for single texts.
+        label: column of the label; null where there is none.
+        group: column of what rows are ranked within; null for none.
+        columns: names of the columns, for a file without a header line; null where the first line names them.
+        separator: what stands between columns.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        text: str = "text_a",
+        pair: str | None = None,
+        label: str | None = "label",
+        group: str | None = None,
+        columns: list[str] | None = None,
+        separator: str = "\t",
+    ) -> None:
+        if not separator:
+            raise AttributeValueError("Tsv: separator is empty; it must be a character or more")
+        lines = [(number, line) for number, line in read_lines(path) if line]
+        if columns is None:
+            if not lines:
+                raise DataError(f"Tsv {path}: the file is empty; expected a line with the names of the columns")
+            columns = lines[0][1].split(separator)
+            lines = lines[1:]
+        places = {
+            role: _column(path, columns, name)
+            for role, name in (("text", text), ("pair", pair), ("label", label), ("group", group))
+            if name is not None
+        }
+        rows = [_cells(path, number, line.split(separator), columns) for number, line in lines]
+        examples = [Labelled(**{role: row[place] for role, place in places.items()}) for row in rows]
+        numbers = [str(number) for number, _ in lines]
+        self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
+
+
+@register("dataset")
+class JsonLines(RowDataset):
+    """A JSON object in each line, such as OCNLI's.
+
+    Args:
+        path: the file, also inside a zip.
+        text: key of the text.
+        pair: key of the second text; null for single texts.
+        label: key of the label, text or a number; null where there is none.
+        group: key of what rows are ranked within; null for none.
+        drop: labels whose rows are left out, such as "-" where the annotators did not agree.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        text: str = "text",
+        pair: str | None = None,
+        label: str | None = "label",
+        group: str | None = None,
+        drop: list[str] | None = None,
+    ) -> None:
+        keys = {"text": text, "pair": pair, "label": label, "group": group}
+        examples, numbers = [], []
+        for number, line in read_lines(path):
+            if line.strip():
+                example = _labelled(f"{path}:{number}", line, {r: k for r, k in keys.items() if k is not None})
+                if example.label not in (drop or ()):
+                    examples.append(example)
+                    numbers.append(str(number))
+        self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
+
+
+def _column(path: str, columns: Sequence[str], name: str) -> int:
+    if name in columns:
+        return columns.index(name)
+    raise ConfigError(f"Tsv {path}: no column is called '{name}'{_suggest(name, columns)}")
+
+
+def _cells(path: str, number: int, cells: list[str], columns: Sequence[str]) -> list[str]:
+    if len(cells) != len(columns):
+        raise DataError(
+            f"{path}:{number}: has {len(cells)} columns but the file has {len(columns)} ({', '.join(columns)}); "
+            "a text must hold no separator"
+        )
+    return cells
+
+
+def _labelled(where: str, line: str, keys: dict[str, str]) -> Labelled:
+    row = parse_json(where, line)
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: is a {type(row).__name__}; each line must be a JSON object")
+    missing = [key for key in keys.values() if key not in row]
+    if missing:
+        raise DataError(f"{where}: has no '{missing[0]}'{_suggest(missing[0], row)}")
+    return Labelled(**{role: _plain(where, key, row[key], role) for role, key in keys.items()})
+
+
+def _plain(where: str, key: str, value: object, role: str) -> str:
+    if isinstance(value, str):
+        return value
+    if role in ("label", "group") and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    raise DataError(f"{where}: '{key}' is {value!r:.40}; it must be text")
+
+
+def _suggest(name: str, names: Iterable[str]) -> str:
+    return did_you_mean(name, names) or f"; it has {listing(names)}"

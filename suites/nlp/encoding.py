@@ -1,0 +1,157 @@
+"""From texts to sequences of token ids, and whole data sets of them in flat arrays.
+
+Letters: N samples, T tokens, B sequences of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from framework.errors import AttributeValueError
+from suites.nlp.tokenizers import Tokenizer, Tokens
+from suites.nlp.transforms import TextTransform
+
+Truncation = Literal["longest_first", "only_first", "only_second", "half"]
+
+
+class Sequence_(NamedTuple):
+    """One input of a model: `[CLS] first [SEP] second [SEP]`, or what the tokenizer has of it.
+
+    Attributes:
+        ids: int64 [t].
+        segment_ids: int64 [t], 0 in the first text and 1 in the second, each with its closing token.
+        first: place of the first text's first token.
+        second: place of the second text's first token.
+    """
+
+    ids: np.ndarray
+    segment_ids: np.ndarray
+    first: int
+    second: int
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Texts to sequences.
+
+    Args:
+        tokenizer: text to ids.
+        transforms: applied to each text first.
+        max_length: tokens of a sequence at most, with the special ones.
+        truncation: which text of a pair is cut: the longer one token by token, one of them, or each to half.
+    """
+
+    tokenizer: Tokenizer
+    transforms: Sequence[TextTransform] = ()
+    max_length: int = 128
+    truncation: Truncation = "longest_first"
+
+    def __post_init__(self) -> None:
+        if self.max_length < 8:
+            raise AttributeValueError(f"data: max_length is {self.max_length}; it must be 8 or more")
+
+    @property
+    def keeps_places(self) -> bool:
+        """Whether spans of tokens are places in the text as it was given."""
+        return all(transform.keeps_places for transform in self.transforms)
+
+    def change(self, text: str) -> str:
+        """The text through all transforms."""
+        for transform in self.transforms:
+            text = transform(text)
+        return text
+
+    def tokens(self, texts: Iterable[str]) -> list[Tokens]:
+        """The tokens of each text, after the transforms."""
+        return self.tokenizer.encode([self.change(text) for text in texts])
+
+    def room(self, pair: bool) -> int:
+        """Tokens of text that fit beside the special ones."""
+        return (
+            self.max_length
+            - (self.tokenizer.opening is not None)
+            - ((1 + pair) if self.tokenizer.opening is not None else pair)
+        )
+
+    def cut(self, first: np.ndarray, second: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """The ids of both texts, cut to fit."""
+        room = self.room(second is not None)
+        if second is None:
+            return first[:room], None
+        a, b = _lengths(len(first), len(second), room, self.truncation)
+        return first[:a], second[:b]
+
+    def join(self, first: np.ndarray, second: np.ndarray | None = None) -> Sequence_:
+        """The sequence of texts that fit; one that would hold no token holds the unknown one."""
+        t = self.tokenizer
+        opening = [t.opening] if t.opening is not None else []
+        closing = [t.closing] if t.closing is not None and (opening or second is not None) else []
+        start = len(opening)
+        head = [*opening, *first, *closing]
+        tail = [] if second is None else [*second, *(closing if opening else [])]
+        ids = np.array([*head, *tail] or [t.unknown], np.int64)
+        segments = np.zeros(len(ids), np.int64)
+        segments[len(head) :] = 1 if tail else 0
+        return Sequence_(ids, segments, start, len(head))
+
+
+def _lengths(a: int, b: int, room: int, truncation: Truncation) -> tuple[int, int]:
+    """How much of two texts of a and b tokens is kept."""
+    if a + b <= room:
+        return a, b
+    if truncation == "only_first":
+        return max(room - b, 0), min(b, room)
+    if truncation == "only_second":
+        return min(a, room), max(room - a, 0)
+    half = room // 2
+    if truncation == "half":
+        return min(a, room - half), min(b, half)
+    # Taking tokens off the longer one, the second where both are equal, ends here:
+    if min(a, b) <= half:
+        return (a, room - a) if a < b else (room - b, b)
+    return room - half, half
+
+
+class Encoded:
+    """Samples in flat arrays, which data workers share; what the data loader draws from.
+
+    Args:
+        samples: of each its arrays and numbers by key; all have the same keys.
+        token_keys: keys of arrays with a row for each token.
+        name_of: file and line of sample i, for messages.
+    """
+
+    def __init__(
+        self, samples: Sequence[Mapping[str, Any]], token_keys: Sequence[str], name_of: Callable[[int], str]
+    ) -> None:
+        lengths = [len(sample[token_keys[0]]) for sample in samples]
+        self._offsets = np.cumsum([0, *lengths], dtype=np.int64)
+        self._tokens = {key: np.concatenate([sample[key] for sample in samples]) for key in token_keys}
+        others = [key for key in samples[0] if key not in token_keys]
+        self._rows = {key: np.stack([np.asarray(sample[key]) for sample in samples]) for key in others}
+        names = [name_of(i) for i in range(len(samples))]
+        self._names = np.frombuffer("\n".join(names).encode(errors="replace"), np.uint8)
+        self._name_ends = np.cumsum([0, *(len(name.encode(errors="replace")) + 1 for name in names)], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each sample, int64 [N]."""
+        return np.diff(self._offsets)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """The arrays and numbers of a sample, and its name."""
+        first, last = self._offsets[index], self._offsets[index + 1]
+        tokens = {key: values[first:last] for key, values in self._tokens.items()}
+        return {**tokens, **{key: values[index] for key, values in self._rows.items()}, "name": self.name_of(index)}
+
+    def name_of(self, index: int) -> str:
+        """File and line of a sample."""
+        first, last = self._name_ends[index], self._name_ends[index + 1] - 1
+        return self._names[first:last].tobytes().decode()

@@ -1,0 +1,67 @@
+"""The losses of the NLP suite: over classes, tags, numbers and places of answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from framework import ops
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+
+IGNORED = -100  # the target of a token that has no tag of its own
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """Softmax cross entropy, the mean over sequences, or over the tokens that have a tag.
+
+    Args:
+        label_smoothing: share e of each target that is spread evenly over all classes (Szegedy et al. 2016).
+    """
+
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise AttributeValueError(f"CrossEntropy: label_smoothing is {self.label_smoothing}; it must be in [0, 1)")
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """The loss by name, a scalar. logits: [B, K] or [T, K]; targets: int64 [B] or [T], IGNORED counts nothing."""
+        loss = ops.cross_entropy(logits, targets, ignore_index=IGNORED, label_smoothing=self.label_smoothing)
+        counted = ops.cast(ops.not_equal(targets, IGNORED), "float32")
+        return {"cross_entropy": ops.sum(loss) / ops.maximum(ops.sum(counted), 1.0)}
+
+
+@dataclass(frozen=True)
+class SquaredError:
+    """The squared difference, the mean over sequences."""
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """The loss by name, a scalar. logits: [B, 1]; targets: float32 [B]."""
+        difference = ops.reshape_like(logits, targets) - targets
+        return {"squared_error": ops.mean(ops.square(difference))}
+
+
+@dataclass(frozen=True)
+class SpanCrossEntropy:
+    """Cross entropy of the first and the last token of the answer, each over the tokens of its sequence."""
+
+    def __call__(self, starts: Tensor, ends: Tensor, offsets: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """The losses by name, scalars.
+
+        starts, ends: [T], logits; offsets: int64 [B + 1]; targets: int64 [B, 2], places in the sequence of the first
+        and the last token of the answer, 0 where it holds none.
+        """
+        first = ops.slice(offsets, starts=(0,), ends=(-1,), axes=(0,))
+        places = ops.expand_dims(first, axis=1) + targets
+        return {
+            "start": ops.mean(_surprise(starts, offsets, places[:, 0])),
+            "end": ops.mean(_surprise(ends, offsets, places[:, 1])),
+        }
+
+
+def _surprise(logits: Tensor, offsets: Tensor, places: Tensor) -> Tensor:
+    """[B]: -log softmax over each sequence's tokens, at `places`. logits: [T]; places: int64 [B], rows of logits."""
+    highest = ops.segment_max(logits, offsets)[0].detach()  # any constant a sequence will do, so it needs no gradient
+    shifted = logits - ops.segment_spread(highest, offsets, logits)
+    return ops.log(ops.segment_sum(ops.exp(shifted), offsets)) - ops.gather(shifted, places)

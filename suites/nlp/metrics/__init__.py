@@ -1,0 +1,16 @@
+"""The figures of text tasks: of classes and numbers, ranking, chunks of tags, answers to questions."""
+
+from suites.nlp.metrics.chunks import ChunkScores, chunk_figures, chunks_of
+from suites.nlp.metrics.classes import ClassScores, NumberScores, mean_reciprocal_rank
+from suites.nlp.metrics.reading import ReadingScores, answer_figures
+
+__all__ = [
+    "ChunkScores",
+    "ClassScores",
+    "NumberScores",
+    "ReadingScores",
+    "answer_figures",
+    "chunk_figures",
+    "chunks_of",
+    "mean_reciprocal_rank",
+]

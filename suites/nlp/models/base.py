@@ -1,0 +1,26 @@
+"""TextModel: what every model of the suite is to the task, whatever it predicts.
+
+Letters: T tokens, B sequences, K classes, D width.
+"""
+
+from __future__ import annotations
+
+from framework import nn
+from suites.engine.registry import register_role
+
+
+class TextModel(nn.Layer):
+    """A network on ragged sequences: `model(ids, offsets, segment_ids)`.
+
+    ids, segment_ids: int64 [T]; offsets: int64 [B + 1], sequence b has rows offsets[b] ... offsets[b + 1] - 1, one or
+    more. It returns logits [B, K] (a class or a number a sequence), [T, K] (a tag a token), or a pair of [T] (scores
+    of an answer's first and last token).
+
+    Attributes:
+        vocab_size: rows of the embedding; ids are below it.
+    """
+
+    vocab_size: int
+
+
+register_role("text_model", TextModel, doc="A whole network on ragged sequences of token ids.")

@@ -1,0 +1,10 @@
+"""Imports every module whose components a config may name, so that they are registered."""
+
+import suites.nlp.datasets
+import suites.nlp.models.bow
+import suites.nlp.models.cnn
+import suites.nlp.problems
+import suites.nlp.settings
+import suites.nlp.task
+import suites.nlp.tokenizers
+import suites.nlp.transforms  # noqa: F401

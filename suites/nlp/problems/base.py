@@ -1,0 +1,98 @@
+"""Problem: what is asked of a text. It says which examples it takes, how they become arrays, what is minimised and
+measured, and how predictions read.
+
+Letters: B sequences, T tokens, K classes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.errors import ConfigError
+from framework.tensor import Tensor
+from suites.engine.registry import register_role
+from suites.engine.task import Batch, Metric
+from suites.nlp.datasets import TextDataset
+from suites.nlp.datasets.base import read_lines
+from suites.nlp.encoding import Encoded, Encoder
+
+
+class Problem(ABC):
+    """What is asked.
+
+    Attributes:
+        example_type: the examples it takes.
+        token_keys: batch arrays with a row for each token, [T, ...].
+        main_metric: the figure that decides which weights are best.
+    """
+
+    example_type: ClassVar[type]
+    token_keys: ClassVar[tuple[str, ...]] = ("ids", "segment_ids")
+    main_metric: str
+
+    def check(self, dataset: TextDataset[Any], encoder: Encoder) -> None:
+        """Raise ConfigError for a data set of other examples."""
+        if dataset.example_type is not self.example_type:
+            raise ConfigError(
+                f"{type(self).__name__}: takes {self.example_type.__name__} examples but {type(dataset).__name__} "
+                f"has {dataset.example_type.__name__}; choose a data set of the problem, see docs/nlp.md"
+            )
+
+    @abstractmethod
+    def classes(self, dataset: TextDataset[Any]) -> list[str]:
+        """The names of the classes that a training set shows, in the model's order; empty where there are none."""
+
+    @abstractmethod
+    def encode(
+        self,
+        examples: Sequence[Any],
+        encoder: Encoder,
+        classes: Sequence[str],
+        name_of: Callable[[int], str],
+        *,
+        truth: bool = True,
+    ) -> Encoded:
+        """The examples as arrays; with "targets", unless `truth` is off.
+
+        Raises DataError that names file and line of an example whose truth is none of `classes`.
+        """
+
+    @abstractmethod
+    def losses(self, outputs: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Loss terms by name, scalars, from what the model returned and the batch's arrays."""
+
+    @abstractmethod
+    def predictions(self, outputs: Any) -> dict[str, Tensor]:
+        """What is predicted, arrays by name, from what the model returned."""
+
+    @abstractmethod
+    def metric(self, dataset: TextDataset[Any], classes: Sequence[str]) -> Metric:
+        """A new, empty metric for a data set."""
+
+    @abstractmethod
+    def parse(self, line: str) -> Any:
+        """The example that a line of text stands for; DataError says what is wrong with it."""
+
+    def parse_file(self, path: Path) -> list[tuple[str, Callable[[], Any]]]:
+        """(file and line, what parses it) of each line of a text file that is not empty."""
+        lines = read_lines(str(path))
+        return [(f"{path}:{number}", partial(self.parse, line)) for number, line in lines if line.strip()]
+
+    @abstractmethod
+    def results(
+        self, outputs: Mapping[str, np.ndarray], batch: Batch, examples: Sequence[Any], classes: Sequence[str]
+    ) -> list[Any]:
+        """What is predicted for each example, fit for JSON."""
+
+    @abstractmethod
+    def describe(self, example: Any, result: Any) -> str:
+        """An example and what is predicted for it, in a line or a few."""
+
+
+register_role("problem", Problem, doc="What is asked of a text.")

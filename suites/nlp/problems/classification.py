@@ -1,0 +1,206 @@
+"""Classification and Regression: a class or a number for each text or pair of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from framework import ops
+from framework.errors import DataError
+from framework.tensor import Tensor
+from suites.engine.names import listing
+from suites.engine.registry import register
+from suites.engine.task import Batch, Metric
+from suites.nlp.datasets import Labelled, TextDataset
+from suites.nlp.encoding import Encoded, Encoder
+from suites.nlp.losses import CrossEntropy, SquaredError
+from suites.nlp.metrics import ClassScores, NumberScores
+from suites.nlp.problems.base import Problem
+
+_SHOWN = 40  # characters of a text in a line for people
+
+
+class RowProblem(Problem):
+    """Something about each text or pair.
+
+    Args:
+        pair: whether two texts stand in each input; decides how lines to predict on are read.
+    """
+
+    example_type: ClassVar[type] = Labelled
+
+    def __init__(self, pair: bool = False) -> None:
+        self._pair = pair
+
+    def target(self, label: str, classes: Sequence[str]) -> Any:
+        """The number a label stands for; ValueError says what is wrong with it."""
+        raise NotImplementedError
+
+    def encode(
+        self,
+        examples: Sequence[Labelled],
+        encoder: Encoder,
+        classes: Sequence[str],
+        name_of: Callable[[int], str],
+        *,
+        truth: bool = True,
+    ) -> Encoded:
+        """The examples as `ids` and `segment_ids`, and `targets`."""
+        self._expect_pairs(examples, name_of)
+        first = encoder.tokens(example.text for example in examples)
+        second = encoder.tokens(example.pair for example in examples) if self._pair else [None] * len(examples)
+        samples = []
+        for i, (a, b) in enumerate(zip(first, second, strict=True)):
+            sequence = encoder.join(*encoder.cut(a.ids, b.ids if b is not None else None))
+            sample = {"ids": sequence.ids, "segment_ids": sequence.segment_ids}
+            samples.append(
+                sample | ({"targets": self._target(examples[i].label, classes, name_of(i))} if truth else {})
+            )
+        return Encoded(samples, self.token_keys, name_of)
+
+    def parse(self, line: str) -> Labelled:
+        """A text, or two texts with a tab between them."""
+        if not self._pair:
+            return Labelled(line)
+        texts = line.split("\t")
+        if len(texts) != 2:
+            raise DataError(f"'{line[:_SHOWN]}': expects two texts with a tab between them, found {len(texts)}")
+        return Labelled(texts[0], texts[1])
+
+    def _target(self, label: str, classes: Sequence[str], where: str) -> Any:
+        try:
+            return self.target(label, classes)
+        except ValueError as error:
+            raise DataError(f"{where}: {error}") from None
+
+    def _expect_pairs(self, examples: Sequence[Labelled], name_of: Callable[[int], str]) -> None:
+        for i, example in enumerate(examples):
+            if (example.pair is None) == self._pair:
+                found, wanted = ("one text", "true: pairs") if self._pair else ("two texts", "false: single texts")
+                raise DataError(
+                    f"{name_of(i)}: has {found} but problem.pair is {wanted}; set problem.pair and the data set's "
+                    "column `pair` alike"
+                )
+
+
+@register("problem")
+class Classification(RowProblem):
+    """One class for each text or pair.
+
+    Args:
+        pair: whether two texts stand in each input.
+        main: the figure that decides which weights are best.
+        loss: what is minimised.
+    """
+
+    def __init__(
+        self,
+        pair: bool = False,
+        main: Literal["accuracy", "f1", "macro_f1", "mcc", "mrr"] = "accuracy",
+        loss: CrossEntropy | None = None,
+    ) -> None:
+        super().__init__(pair)
+        self.main_metric = main
+        self._loss = loss or CrossEntropy()
+
+    def classes(self, dataset: TextDataset[Labelled]) -> list[str]:
+        """The labels of the set, sorted."""
+        return sorted({example.label for example in dataset.examples})
+
+    def target(self, label: str, classes: Sequence[str]) -> Any:
+        """The class's number."""
+        if label not in classes:
+            raise ValueError(f"label '{label[:_SHOWN]}' was not seen in training; known are {listing(classes)}")
+        return np.int64(classes.index(label))
+
+    def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Cross entropy of logits [B, K]."""
+        return self._loss(outputs, inputs["targets"])
+
+    def predictions(self, outputs: Tensor) -> dict[str, Tensor]:
+        """`scores` [B, K], probabilities of the classes."""
+        return {"scores": ops.softmax(outputs, axis=-1)}
+
+    def metric(self, dataset: TextDataset[Labelled], classes: Sequence[str]) -> Metric:
+        """Accuracy, F1, Matthews' correlation; mean reciprocal rank where the set has groups."""
+        groups = [example.group for example in dataset.examples]
+        numbers = np.unique(groups, return_inverse=True)[1] if any(groups) and len(classes) == 2 else None
+        return ClassScores(classes, numbers)
+
+    def results(
+        self, outputs: Mapping[str, np.ndarray], batch: Batch, examples: Sequence[Labelled], classes: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The best class and the probabilities of all."""
+        found = []
+        for scores in outputs["scores"]:
+            each = {name: round(float(score), 5) for name, score in zip(classes, scores, strict=True)}
+            found.append({"class": classes[int(scores.argmax())], "scores": each})
+        return found
+
+    def describe(self, example: Labelled, result: dict[str, Any]) -> str:
+        """The text and its class."""
+        return f"{_shown(example)} -> {result['class']} ({result['scores'][result['class']]:.3f})"
+
+
+@register("problem")
+class Regression(RowProblem):
+    """One number for each text or pair, such as how alike two texts are (STS-B).
+
+    Args:
+        pair: whether two texts stand in each input.
+        main: the figure that decides which weights are best; `correlation` is the mean of both.
+        loss: what is minimised.
+    """
+
+    def __init__(
+        self,
+        pair: bool = True,
+        main: Literal["pearson", "spearman", "correlation"] = "pearson",
+        loss: SquaredError | None = None,
+    ) -> None:
+        super().__init__(pair)
+        self.main_metric = main
+        self._loss = loss or SquaredError()
+
+    def classes(self, dataset: TextDataset[Labelled]) -> list[str]:
+        """One name: what the single output is."""
+        return ["score"]
+
+    def target(self, label: str, classes: Sequence[str]) -> Any:
+        """The number."""
+        try:
+            number = float(label)
+        except ValueError:
+            number = float("nan")
+        if not np.isfinite(number):
+            raise ValueError(f"label '{label[:_SHOWN]}' is no number; Regression needs one")
+        return np.float32(number)
+
+    def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Squared error of logits [B, 1]."""
+        return self._loss(outputs, inputs["targets"])
+
+    def predictions(self, outputs: Tensor) -> dict[str, Tensor]:
+        """`scores` [B], the numbers."""
+        return {"scores": ops.squeeze(outputs, axis=1)}
+
+    def metric(self, dataset: TextDataset[Labelled], classes: Sequence[str]) -> Metric:
+        """Correlations."""
+        return NumberScores()
+
+    def results(
+        self, outputs: Mapping[str, np.ndarray], batch: Batch, examples: Sequence[Labelled], classes: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The numbers."""
+        return [{"score": round(float(score), 5)} for score in outputs["scores"]]
+
+    def describe(self, example: Labelled, result: dict[str, Any]) -> str:
+        """The text and its number."""
+        return f"{_shown(example)} -> {result['score']:.3f}"
+
+
+def _shown(example: Labelled) -> str:
+    texts = [example.text] if example.pair is None else [example.text, example.pair]
+    return " | ".join(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..." for text in texts)

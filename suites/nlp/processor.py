@@ -1,0 +1,80 @@
+"""What stands around a text model when it predicts: tokenizer, transforms and class names, without a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.data import RaggedCollate
+from framework.errors import CheckpointError
+from suites.engine.config import build_value
+from suites.engine.task import Batch, Processor
+from suites.nlp.encoding import Encoder
+from suites.nlp.problems import Problem
+from suites.nlp.tokenizers import tokenizer_from
+from suites.nlp.transforms import TextTransform
+
+
+class TextProcessor(Processor):
+    """Texts to ragged batches, outputs to what they say; an item is an example of the problem.
+
+    Args:
+        written: how configs write the parts: "problem", "transforms", "max_length", "truncation".
+        encoder: texts to sequences; made of `written` and the tokenizer.
+        classes: names of the classes.
+    """
+
+    batch_size: ClassVar[int] = 32
+
+    def __init__(self, written: dict[str, Any], encoder: Encoder, classes: Sequence[str]) -> None:
+        self._written = written
+        self._problem: Problem = build_value(written["problem"], Problem, suite="nlp")
+        self.encoder = encoder
+        self.classes = list(classes)
+
+    def metadata(self) -> dict[str, Any]:
+        """All parts, the vocabulary too."""
+        return {**self._written, "classes": self.classes, "tokenizer": self.encoder.tokenizer.metadata()}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[str, Any]) -> TextProcessor:
+        """The processor that `metadata` describes; CheckpointError where a key is missing."""
+        try:
+            written = {key: metadata[key] for key in ("problem", "transforms", "max_length", "truncation")}
+            encoder = Encoder(
+                tokenizer_from(metadata["tokenizer"]),
+                build_value(written["transforms"], list[TextTransform], suite="nlp"),
+                written["max_length"],
+                written["truncation"],
+            )
+            return cls(written, encoder, metadata["classes"])
+        except KeyError as error:
+            raise CheckpointError(f"TextProcessor: the model's metadata lack {error}") from error
+
+    def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
+        """The lines of a file of this name; else the word itself is a text."""
+        path = Path(word)
+        if len(word) < 1024 and "\n" not in word and path.is_file():
+            return self._problem.parse_file(path)
+        return [(word[:40], lambda: self._problem.parse(word))]
+
+    def read(self, path: Path) -> Any:
+        """The first input of a file."""
+        return self._problem.parse_file(path)[0][1]()
+
+    def prepare(self, items: Sequence[Any]) -> Batch:
+        """Examples as a batch, exactly as in evaluation; the examples go along as "item"."""
+        encoded = self._problem.encode(items, self.encoder, self.classes, lambda i: f"input {i}", truth=False)
+        keys = [key for key in self._problem.token_keys if key in encoded[0]]
+        return {**RaggedCollate(keys)([encoded[i] for i in range(len(encoded))]), "item": list(items)}
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
+        """What is predicted for each item."""
+        return self._problem.results(outputs, batch, batch["item"], self.classes)
+
+    def draw(self, item: Any, result: Any) -> str:
+        """The item and what is predicted for it, as text."""
+        return self._problem.describe(item, result)

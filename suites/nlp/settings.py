@@ -1,0 +1,112 @@
+"""The sections of an NLP config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from suites.engine.config import Config, Factory, OfRole, rule
+from suites.engine.registry import register
+from suites.engine.settings import RunConfig
+from suites.nlp.encoding import Truncation
+from suites.nlp.models.base import TextModel
+from suites.nlp.problems import Problem
+from suites.nlp.tokenizers import Tokenizer
+from suites.nlp.transforms import TextTransform
+from suites.vision.rules import add_rules
+
+
+@dataclass(kw_only=True)
+class EvalData:
+    """What is evaluated on.
+
+    Args:
+        dataset: the examples with their truth.
+        batch_size: sequences a step.
+    """
+
+    dataset: Annotated[Factory[Any], OfRole("dataset")]
+    batch_size: int = 32
+
+
+@dataclass(kw_only=True)
+class TrainData:
+    """What is trained on.
+
+    Args:
+        dataset: the examples with their truth.
+        batch_size: sequences a step.
+        tokens: with a number, a batch holds as many sequences as fit into so many tokens, in place of `batch_size`.
+        pool: with `tokens` and a number above 0, the sequences of so many batches are sorted by length before they are
+            cut to batches, so that a batch holds sequences of similar length.
+    """
+
+    dataset: Annotated[Factory[Any], OfRole("dataset")]
+    batch_size: int = 32
+    tokens: int | None = None
+    pool: int = 0
+
+
+@dataclass(kw_only=True)
+class Data:
+    """The data of a run.
+
+    Args:
+        tokenizer: text to token ids; one that builds its vocabulary does so from the training set.
+        train: what is trained on.
+        eval: what is evaluated on.
+        num_classes: classes of the data sets; the model's is `${data.num_classes}`. 1 for a number, null for answers.
+        classes: names of the classes in the model's order; null for those of the training set, sorted.
+        max_length: tokens of a sequence at most.
+        truncation: which text of a pair is cut where it is longer.
+        transforms: applied to each text before it is tokenized, also to texts to predict on.
+        root: folder or zip of the data, for `${data.root}` in the data sets.
+    """
+
+    tokenizer: Annotated[Tokenizer, OfRole("tokenizer")]
+    train: TrainData
+    eval: EvalData
+    num_classes: int | None = None
+    classes: list[str] | None = None
+    max_length: int = 128
+    truncation: Truncation = "longest_first"
+    transforms: list[TextTransform] = field(default_factory=list)
+    root: str | None = None
+
+
+@register("config", "nlp")
+@dataclass(kw_only=True)
+class NlpConfig(RunConfig):
+    """A run on text.
+
+    Args:
+        model: the network.
+        data: what it is trained and evaluated on.
+        problem: what is asked of a text.
+        layer_decay: factor on the learning rate from each encoder layer to the one below; null for none. Layer i of n
+            learns with layer_decay^(n - i), embeddings with layer_decay^(n + 1), all else in full (Clark et al. 2020).
+    """
+
+    model: Annotated[TextModel, OfRole("text_model")]
+    data: Data
+    problem: Problem
+    layer_decay: float | None = None
+
+
+add_rules("nlp")
+
+
+@rule("layer_decay", suite="nlp")
+def layers_decay_by_a_share(config: Config) -> Iterator[tuple[str, str]]:
+    """The factor of each layer is a share."""
+    factor = config["layer_decay"]
+    if factor is not None and not 0 < factor <= 1:
+        yield "layer_decay", f"is {factor}; it must be above 0 and at most 1, or null"
+
+
+@rule("data.train.pool", suite="nlp")
+def pools_are_cut_by_tokens(config: Config) -> Iterator[tuple[str, str]]:
+    """Only batches bounded by their tokens are pooled."""
+    if config["data.train.pool"] and config["data.train.tokens"] is None:
+        yield "data.train.pool", "needs data.train.tokens, the bound of a batch"

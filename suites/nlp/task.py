@@ -1,0 +1,177 @@
+"""The NLP task: what the engine calls to build, train, evaluate and show a model of text."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.data import DataLoader, RaggedCollate, TokenBatches
+from framework.errors import ConfigError
+from framework.tensor import Tensor
+from suites.engine.config import Config
+from suites.engine.names import listing
+from suites.engine.registry import register
+from suites.engine.task import Batch, Metric, Processor, Task
+from suites.nlp.datasets import TextDataset
+from suites.nlp.encoding import Encoded, Encoder
+from suites.nlp.models.base import TextModel
+from suites.nlp.problems import Problem
+from suites.nlp.processor import TextProcessor
+
+_LAYER = re.compile(r"\blayers?\.(\d+)\.")
+_SHOWN = 12  # classes in a message
+
+
+@register("task", "nlp")
+class NlpTask(Task):
+    """A model of text with its data; data sets are opened when they are first needed.
+
+    Args:
+        config: of the suite.
+    """
+
+    train_inputs: ClassVar[tuple[str, ...]] = ("ids", "offsets", "segment_ids", "targets")
+    eval_inputs: ClassVar[tuple[str, ...]] = ("ids", "offsets", "segment_ids")
+    processor_class = TextProcessor
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._problem: Problem = config.build("problem")
+        self._adopted: TextProcessor | None = None
+        self.main_metric = self._problem.main_metric
+        self.model: TextModel = config.build("model")
+
+    def adopt(self, processor: Processor) -> None:
+        """Take vocabulary and classes of a saved run."""
+        assert isinstance(processor, TextProcessor)
+        self._adopted = processor
+        self._check_vocabulary(processor.encoder)
+
+    @cached_property
+    def _train_set(self) -> TextDataset[Any]:
+        return self._config.build("data.train.dataset")
+
+    @cached_property
+    def _eval_set(self) -> TextDataset[Any]:
+        return self._config.build("data.eval.dataset")
+
+    @cached_property
+    def _encoder(self) -> Encoder:
+        """Texts to sequences; where the vocabulary is built from the training set, this reads it."""
+        if self._adopted is not None:
+            return self._adopted.encoder
+        config = self._config
+        transforms = config.build("data.transforms")
+        encoder = Encoder(
+            config.build("data.tokenizer"), transforms, config["data.max_length"], config["data.truncation"]
+        )
+        if encoder.tokenizer.learns:
+            encoder.tokenizer.learn(encoder.change(text) for text in self._train_set.texts())
+        self._check_vocabulary(encoder)
+        return encoder
+
+    @cached_property
+    def _classes(self) -> list[str]:
+        if self._adopted is not None:
+            return self._adopted.classes
+        classes = self._config["data.classes"] or self._problem.classes(self._train_set)
+        wanted = self._config["data.num_classes"]
+        if wanted is not None and wanted != len(classes):
+            names = listing(classes[:_SHOWN]) + (", ..." if len(classes) > _SHOWN else "")
+            raise ConfigError(
+                f"{self._config.source}: data.num_classes is {wanted} but there are {len(classes)} classes ({names}); "
+                "correct data.num_classes, or name the classes in data.classes"
+            )
+        return list(classes)
+
+    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
+        """Shuffled ragged batches of a fixed number of sequences, or bounded by their tokens."""
+        samples = self._encoded(self._train_set)
+        batch_size, tokens = self._config["data.train.batch_size"], self._config["data.train.tokens"]
+        batches = None
+        if tokens is not None:
+            batches = TokenBatches(samples.lengths, tokens, seed=seed, pool=self._config["data.train.pool"])
+            batch_size = round(len(samples) / len(batches))
+        return DataLoader(
+            samples,
+            batch_size,
+            shuffle=True,
+            seed=seed,
+            workers=workers,
+            drop_last=len(samples) >= batch_size,
+            batch_sampler=batches,
+            collate=RaggedCollate(self._problem.token_keys),
+        )
+
+    def eval_loader(self, *, workers: int) -> DataLoader:
+        """The evaluation set in order."""
+        samples = self._encoded(self._eval_set)
+        batch_size = self._config["data.eval.batch_size"]
+        return DataLoader(samples, batch_size, workers=workers, collate=RaggedCollate(self._problem.token_keys))
+
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Loss terms by name."""
+        return self._problem.losses(self._outputs(inputs), inputs)
+
+    def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What the problem predicts."""
+        return self._problem.predictions(self._outputs(inputs))
+
+    def metric(self) -> Metric:
+        """A new, empty metric of the evaluation set."""
+        return self._problem.metric(self._eval_set, self._classes)
+
+    def processor(self) -> TextProcessor:
+        """Tokenizer, transforms and class names."""
+        if self._adopted is not None:
+            return self._adopted
+        config = self._config
+        written = {key: config[f"data.{key}"] for key in ("transforms", "max_length", "truncation")}
+        return TextProcessor({**written, "problem": config["problem"]}, self._encoder, self._classes)
+
+    def examples(self, count: int) -> list[tuple[str, Any]]:
+        """Examples of the evaluation set, evenly spread over it."""
+        dataset = self._eval_set
+        picked = np.unique(np.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().astype(int)).tolist()
+        return [(dataset.name_of(i), dataset[i]) for i in picked]
+
+    def lr_factors(self) -> dict[str, float]:
+        """Smaller learning rates for lower layers, where `layer_decay` says so."""
+        decay = self._config["layer_decay"]
+        names = [name for name, p in self.model.named_parameters() if p.requires_grad]
+        return {} if decay is None else layer_factors(names, decay)
+
+    def names(self, batch: Batch) -> list[str]:
+        """File and line of each sequence."""
+        return list(batch["name"])
+
+    def _outputs(self, inputs: dict[str, Tensor]) -> Any:
+        return self.model(inputs["ids"], inputs["offsets"], segment_ids=inputs["segment_ids"])
+
+    def _encoded(self, dataset: TextDataset[Any]) -> Encoded:
+        self._problem.check(dataset, self._encoder)
+        return self._problem.encode(dataset.examples, self._encoder, self._classes, dataset.name_of)
+
+    def _check_vocabulary(self, encoder: Encoder) -> None:
+        rows, tokens = self.model.vocab_size, encoder.tokenizer.size
+        if tokens > rows:
+            raise ConfigError(
+                f"{self._config.source}: the tokenizer has {tokens} tokens but the model's embedding {rows} rows; "
+                "the vocabulary is another model's, or model.vocab_size is too small"
+            )
+
+
+def layer_factors(names: list[str], decay: float) -> dict[str, float]:
+    """Factors on the learning rate by name: decay^(n - i) in encoder layer i of n, decay^(n + 1) in embeddings.
+
+    Layers are known by `layer.<i>.` or `layers.<i>.` in a name, embeddings by `embedding`; all else has 1.
+    """
+    layers = {name: int(found[1]) for name in names if (found := _LAYER.search(name))}
+    count = max(layers.values(), default=-1) + 1
+    if not count:
+        raise ConfigError("layer_decay: the model has no encoder layers (`layers.<i>.` in a parameter's name)")
+    factors = {name: decay ** (count - i) for name, i in layers.items()}
+    return factors | {n: decay ** (count + 1) for n in names if n not in layers and "embedding" in n}

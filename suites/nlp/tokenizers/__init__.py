@@ -1,0 +1,16 @@
+"""Tokenizers: text to token ids with their places in the text."""
+
+from suites.nlp.tokenizers.base import Tokenizer, Tokens, tokenizer_from
+from suites.nlp.tokenizers.sentence_piece import SentencePieceTokenizer
+from suites.nlp.tokenizers.wordpiece import BertTokenizer, ErnieTokenizer
+from suites.nlp.tokenizers.words import WordTokenizer
+
+__all__ = [
+    "BertTokenizer",
+    "ErnieTokenizer",
+    "SentencePieceTokenizer",
+    "Tokenizer",
+    "Tokens",
+    "WordTokenizer",
+    "tokenizer_from",
+]
