@@ -1,8 +1,10 @@
 """Imports every module whose components a config may name, so that they are registered."""
 
 import suites.nlp.datasets
+import suites.nlp.models.bert
 import suites.nlp.models.bow
 import suites.nlp.models.cnn
+import suites.nlp.models.heads
 import suites.nlp.problems
 import suites.nlp.settings
 import suites.nlp.task

@@ -48,7 +48,7 @@ class NlpTask(Task):
         """Take vocabulary and classes of a saved run."""
         assert isinstance(processor, TextProcessor)
         self._adopted = processor
-        self._check_vocabulary(processor.encoder)
+        self._check_fit(processor.encoder)
 
     @cached_property
     def _train_set(self) -> TextDataset[Any]:
@@ -70,7 +70,7 @@ class NlpTask(Task):
         )
         if encoder.tokenizer.learns:
             encoder.tokenizer.learn(encoder.change(text) for text in self._train_set.texts())
-        self._check_vocabulary(encoder)
+        self._check_fit(encoder)
         return encoder
 
     @cached_property
@@ -155,7 +155,13 @@ class NlpTask(Task):
         self._problem.check(dataset, self._encoder)
         return self._problem.encode(dataset.examples, self._encoder, self._classes, dataset.name_of)
 
-    def _check_vocabulary(self, encoder: Encoder) -> None:
+    def _check_fit(self, encoder: Encoder) -> None:
+        longest = self.model.max_length
+        if longest is not None and encoder.max_length > longest:
+            raise ConfigError(
+                f"{self._config.source}: data.max_length is {encoder.max_length} but the model has positions for "
+                f"{longest} tokens"
+            )
         rows, tokens = self.model.vocab_size, encoder.tokenizer.size
         if tokens > rows:
             raise ConfigError(

@@ -18,9 +18,11 @@ class TextModel(nn.Layer):
 
     Attributes:
         vocab_size: rows of the embedding; ids are below it.
+        max_length: tokens of a sequence at most; None for any number.
     """
 
     vocab_size: int
+    max_length: int | None = None
 
 
 register_role("text_model", TextModel, doc="A whole network on ragged sequences of token ids.")

@@ -105,7 +105,8 @@ class Bert(TextEncoder):
         }  # fmt: skip
         base = _preset(preset) if folder is None else config_of_folder(Path(folder))
         self.config = c = replace(base, **{key: value for key, value in given.items() if value is not None})
-        self.hidden_size = c.hidden_size
+        self.hidden_size, self.vocab_size = c.hidden_size, c.vocab_size
+        self.max_length = c.max_positions - c.first_position
         initializer = TruncatedNormal(c.init_std)
         self.embeddings = BertEmbeddings(c)
         self.layers = nn.LayerList(

@@ -66,4 +66,4 @@ class WordDropout(nn.Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         """x, y: [T, D]."""
-        return x * self._drop(ops.ones_like(x[:, :1]))
+        return x * self._drop(ops.full_like(x[:, :1], value=1.0))

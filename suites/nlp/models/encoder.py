@@ -15,9 +15,13 @@ class TextEncoder(nn.Layer):
 
     Attributes:
         hidden_size: D.
+        vocab_size: rows of the word table.
+        max_length: tokens of a sequence at most.
     """
 
     hidden_size: int
+    vocab_size: int
+    max_length: int | None = None
 
     def forward(
         self,

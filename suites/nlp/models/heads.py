@@ -12,16 +12,10 @@ from framework.errors import AttributeValueError
 from framework.nn.activation import activation
 from framework.nn.init import Constant, TruncatedNormal
 from framework.tensor import Tensor
-from suites.engine.registry import register, register_role
+from suites.engine.registry import register
+from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.encoder import TextEncoder
-
-
-class TextModel(nn.Layer):
-    """A whole model of texts: token ids to logits."""
-
-
-register_role("text_model", TextModel, doc="A whole model of texts.")
 
 
 class _OnEncoder(TextModel):
@@ -32,6 +26,7 @@ class _OnEncoder(TextModel):
         if outputs < 1:
             raise AttributeValueError(f"{type(self).__name__}: num_classes is {outputs}; it must be 1 or more")
         self.encoder = encoder
+        self.vocab_size, self.max_length = encoder.vocab_size, encoder.max_length
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(encoder.hidden_size, outputs, initializer=TruncatedNormal(0.02))
 
