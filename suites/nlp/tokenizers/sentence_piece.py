@@ -82,14 +82,13 @@ class SentencePieceTokenizer(Tokenizer):
         spans: list[tuple[int, int]] = []
         joined = " ".join(cased[start:end] for start, end in parts)
         places = [place for start, end in parts for place in (*range(start, end), end)][:-1]
-        for piece in self._processor.encode_as_immutable_proto(joined).pieces:
-            if piece.begin == piece.end:
-                continue  # the space that sentencepiece puts before the text
-            first, last = piece.begin, piece.end - 1
-            while first < last and joined[first] == " ":  # a piece holds the space before it
+        found = self._processor.encode_as_offset_mapping(joined)
+        for piece, (first, end) in zip(found["pieces"], found["offsets"], strict=True):
+            while first < end and joined[first] == " ":  # a piece holds the space before it
                 first += 1
-            ids.append(self._numbers.get(piece.piece, self.unknown))
-            spans.append((places[first], places[last] + (joined[last] != " ")))
+            ids.append(self._numbers.get(piece, self.unknown))
+            start = places[min(first, len(places) - 1)] if places else 0
+            spans.append((start, places[end - 1] + 1 if first < end else start))
         return Tokens(np.array(ids, np.int64), np.array(spans, np.int64).reshape(-1, 2))
 
     def encode_words(self, words: Sequence[str]) -> list[np.ndarray]:

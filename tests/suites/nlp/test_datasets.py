@@ -1,0 +1,161 @@
+"""Text data sets read the usual formats, and say file and line of what is wrong."""
+
+import json
+
+import pytest
+
+from framework.errors import AttributeValueError, ConfigError, DataError
+from suites.nlp.datasets import CharTags, JsonLines, Labelled, Question, SquadJson, Tagged, TaggedTsv, Tsv
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+def test_rows_have_columns_by_name_or_by_place(tmp_path):
+    path = write(tmp_path / "a.tsv", 'label\ttext_a\ttext_b\tqid\r\n1\tone "a\tb\t7\r\n\n0\t\tc\t7\n')
+    pairs = Tsv(path, pair="text_b", group="qid")
+    assert list(pairs.examples) == [Labelled('one "a', "b", "1", "7"), Labelled("", "c", "0", "7")]
+    assert pairs.name_of(1) == f"{path}:4" and list(pairs.texts()) == ['one "a', "b", "", "c"]
+    plain = Tsv(write(tmp_path / "b.tsv", "\ufeffa film\t1\nx\u2028y\t0"), text="t", columns=["t", "label"])
+    assert [e.text for e in plain.examples] == ["a film", "x\u2028y"]
+    assert Tsv(path, label=None, text="text_b")[0] == Labelled("b")
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("label\ttext_a\n1\ta\tb\n", r"a.tsv:2: has 3 columns but the file has 2 \(label, text_a\)"),
+        ("label\ttext_a\n1\ta\n1\n", r"a.tsv:3: has 1 columns"),
+        ("label\ttext\n1\ta\n", r"no column is called 'text_a'; did you mean 'text'\?"),
+        ("label\ttext_a\n", "there are no examples"),
+        ("", "the file is empty"),
+        (b"label\ttext_a\n1\tb\n1\t\xff\n", r"a.tsv:3: is no UTF-8 text \(byte 0xff\)"),
+    ],
+)
+def test_wrong_rows_are_refused(tmp_path, content, match):
+    with pytest.raises((DataError, ConfigError), match=match):
+        Tsv(write(tmp_path / "a.tsv", content))
+
+
+def test_json_lines_can_drop_a_label(tmp_path):
+    rows = [
+        {"a": "x", "b": "y", "label": "neutral"},
+        {"a": "x", "b": "y", "label": "-"},
+        {"a": "\ud83d", "b": "", "label": 3},
+    ]
+    path = write(tmp_path / "a.json", "\n".join(json.dumps(row) for row in rows) + "\n\n")
+    data = JsonLines(path, "a", "b", drop=["-"])
+    assert list(data.examples) == [Labelled("x", "y", "neutral"), Labelled("\ud83d", "", "3")]
+    assert data.name_of(1) == f"{path}:3"
+
+
+@pytest.mark.parametrize(
+    ("line", "match"),
+    [
+        ('{"text": "a", "label": 1', r"a.json:2: is no JSON"),
+        ("[" * 100_000, r"a.json:2: is no JSON"),
+        ("[1]", r"a.json:2: is a list; each line must be a JSON object"),
+        ('{"txt": "a", "label": 1}', r"a.json:2: has no 'text'; did you mean 'txt'\?"),
+        ('{"text": 5, "label": 1}', r"a.json:2: 'text' is 5; it must be text"),
+        ('{"text": "a", "label": true}', r"a.json:2: 'label' is True; it must be text"),
+    ],
+)
+def test_wrong_json_lines_are_refused(tmp_path, line, match):
+    with pytest.raises(DataError, match=match):
+        JsonLines(write(tmp_path / "a.json", f'{{"text": "a", "label": "b"}}\n{line}\n'))
+
+
+def test_tagged_words_stand_in_lines(tmp_path):
+    path = write(tmp_path / "a.bmes", "\n吴 B-NAME\n 重\tE-NAME\n\n\n, O\nNew York B-LOC")
+    data = CharTags(path)
+    assert list(data.examples) == [
+        Tagged(("吴", " 重"), ("B-NAME", "E-NAME")),
+        Tagged((",", "New York"), ("O", "B-LOC")),
+    ]
+    assert [data.name_of(i) for i in range(2)] == [f"{path}:2", f"{path}:6"]
+
+
+def test_ernies_cells_hold_words_joined_by_a_control_character(tmp_path):
+    path = write(tmp_path / "a.tsv", "text_a\tlabel\n海\x02钓\tB-LOC\x02O\n")
+    assert TaggedTsv(path)[0] == Tagged(("海", "钓"), ("B-LOC", "O"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "match"),
+    [
+        (CharTags, "a O\nb\n", r"a.txt:2: expects 'word tag', found 'b'"),
+        (CharTags, "a X-PER\n", r"a.txt:1: 'X-PER' is no tag; expects O, or B-"),
+        (CharTags, "a B-\n", r"a.txt:1: 'B-' is no tag"),
+        (TaggedTsv, "text_a\tlabel\na\x02b\tO\n", r"a.txt:2: has 2 words but 1 tags; each word needs one"),
+        (TaggedTsv, "text_a\tlabel\na\x02b\n", r"a.txt:2: has 1 columns but the header 2"),
+        (TaggedTsv, "a\x02b\tO\x02O\n", "expects 'text_a' and 'label' among them"),
+        (TaggedTsv, "text_a\tlabel\na\tP\n", r"a.txt:2: 'P' is no tag"),
+    ],
+)
+def test_wrong_tags_are_refused(tmp_path, kind, content, match):
+    with pytest.raises(DataError, match=match):
+        kind(write(tmp_path / "a.txt", content))
+
+
+def squad(passage="The cat sat.", text="cat", start=4, **entry):
+    answers = [{"text": text, "answer_start": start}]
+    questions = [{"id": "q1", "question": "who?", "answers": answers, **entry}]
+    return {"data": [{"paragraphs": [{"context": passage, "qas": questions}]}]}
+
+
+def test_questions_know_their_passage(tmp_path, caplog):
+    data = SquadJson(write(tmp_path / "a.json", json.dumps(squad())))
+    assert data[0] == Question("q1", "who?", "The cat sat.", ("cat",), (4,)) and data.name_of(0).endswith("question q1")
+    assert SquadJson(write(tmp_path / "b.json", json.dumps(squad(start=2))))[0].starts == (4,)
+    assert "1 answers stood at another place" in caplog.text
+    assert SquadJson(write(tmp_path / "c.json", json.dumps(squad(answers=[]))))[0].answers == ()
+
+
+def test_every_nth_paragraph_can_be_held_out(tmp_path):
+    file = {"data": [squad(id=f"q{i}")["data"][0] for i in range(7)]}
+    path = write(tmp_path / "a.json", json.dumps(file))
+    assert [q.key for q in SquadJson(path, 3, "val").examples] == ["q2", "q5"]
+    assert len(SquadJson(path, 3, "train")) == 5
+    with pytest.raises(AttributeValueError, match="holdout is 1"):
+        SquadJson(path, 1)
+
+
+@pytest.mark.parametrize(
+    ("file", "match"),
+    [
+        (
+            squad(text="dog"),
+            r"question q1: the answer 'dog' is not in its passage; correct the file, or .* missing: skip",
+        ),
+        (squad(text=""), r"question q1: an answer has text ''"),
+        (squad(start="4"), r"an answer has text 'cat' and answer_start '4'"),
+        (squad(answers=5), r"question q1: 'answers' is 5; expects a list"),
+        (squad(question=None), r"question q1: 'question' is None; expects text"),
+        ({"version": 1}, r"expects 'data' as SQuAD 1.1 has it, found version"),
+        ([1], r"expects 'data' as SQuAD 1.1 has it, found list"),
+        ({"data": []}, "there are no examples"),
+    ],
+)
+def test_wrong_questions_are_refused(tmp_path, file, match):
+    with pytest.raises(DataError, match=match):
+        SquadJson(write(tmp_path / "a.json", json.dumps(file)))
+
+
+def test_questions_without_their_answer_can_be_left_out(tmp_path, caplog):
+    file = {"data": squad()["data"] + squad(text="dog")["data"]}
+    assert len(SquadJson(write(tmp_path / "a.json", json.dumps(file)), missing="skip")) == 1
+    assert "1 questions were left out" in caplog.text
+
+
+def test_the_shared_sets_are_whole(shared_data):
+    def path(name):
+        return str(shared_data(f"nlp/{name.split('/')[0]}/{name.split('/')[0]}.zip") / name.split("/")[1])
+
+    assert len(Tsv(path("chnsenticorp/dev.tsv"))) == 1200
+    assert len(Tsv(path("sst2/test.tsv"), "text", columns=["text", "label"])) == 1821
+    assert len(JsonLines(path("ocnli/dev.json"), "sentence1", "sentence2", drop=["-"])) == 2950
+    assert len(CharTags(path("resume_ner/test.char.bmes"))) == 477
+    assert len(TaggedTsv(path("msra_ner_sample/dev.tsv"), columns=["n", "text_a", "label"])) == 500
+    assert len(SquadJson(path("drcd/DRCD_dev.json"))) == 3524

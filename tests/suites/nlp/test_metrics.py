@@ -1,0 +1,114 @@
+"""The figures are those of the standard programs: scikit-learn, scipy, seqeval, SQuAD's and CMRC's definitions."""
+
+import numpy as np
+import pytest
+
+from suites.nlp.metrics import (
+    ClassScores,
+    NumberScores,
+    answer_figures,
+    chunk_figures,
+    chunks_of,
+    mean_reciprocal_rank,
+)
+
+
+def one_hot(found, classes):
+    return np.eye(classes, dtype=np.float32)[found]
+
+
+def test_classes_by_hand():
+    metric = ClassScores(["bad", "good"])
+    truth, found = np.array([0, 0, 1, 1, 1, 0]), np.array([0, 1, 1, 1, 0, 0])
+    metric.update({"scores": one_hot(found[:4], 2)}, {"targets": truth[:4]})
+    metric.update({"scores": one_hot(found[4:], 2)}, {"targets": truth[4:]})
+    figures = metric.result()
+    # tp 2, fp 1, fn 1, tn 2
+    assert figures["accuracy"] == pytest.approx(4 / 6) and figures["f1"] == pytest.approx(2 / 3)
+    assert figures["mcc"] == pytest.approx((2 * 2 - 1 * 1) / 9) and figures["macro_f1"] == pytest.approx(2 / 3)
+    assert figures["f1/good"] == figures["f1"] and "mrr" not in figures
+
+
+def test_scores_that_are_no_numbers_are_wrong():
+    metric = ClassScores(["a", "b", "c"])
+    scores = one_hot([0, 1, 2], 3)
+    scores[0] = np.nan
+    metric.update({"scores": scores}, {"targets": np.array([0, 1, 2])})
+    assert metric.result()["accuracy"] == pytest.approx(2 / 3) and "f1" not in metric.result()
+
+
+def test_reciprocal_ranks_by_hand():
+    scores = np.array([0.1, 0.9, 0.5, 0.3, 0.3, 0.2, 0.8])
+    right = np.array([0, 0, 1, 1, 0, 0, 0], bool)
+    groups = np.array([0, 0, 0, 1, 1, 2, 2])
+    # Second in the first group; tied, so second, in the next; the last has no right row and is left out.
+    assert mean_reciprocal_rank(scores, right, groups) == pytest.approx((1 / 2 + 1 / 2) / 2)
+    metric = ClassScores(["no", "yes"], groups)
+    metric.update({"scores": np.stack([1 - scores, scores], axis=1)}, {"targets": right.astype(int)})
+    assert metric.result()["mrr"] == pytest.approx(0.5)
+
+
+def test_correlations():
+    metric = NumberScores()
+    metric.update({"scores": np.array([1.0, 2.0, 3.0])}, {"targets": np.array([2.0, 4.0, 6.0])})
+    metric.update({"scores": np.array([4.0])}, {"targets": np.array([20.0])})
+    figures = metric.result()
+    assert figures["spearman"] == pytest.approx(1.0) and 0.8 < figures["pearson"] < 1.0
+    assert figures["correlation"] == pytest.approx((figures["pearson"] + figures["spearman"]) / 2)
+    flat = NumberScores()
+    flat.update({"scores": np.ones(3)}, {"targets": np.arange(3.0)})
+    assert flat.result()["pearson"] == 0.0 and flat.result()["mean_squared_error"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("tags", "chunks"),
+    [
+        ("B-P I-P O B-L", [("P", 0, 1), ("L", 3, 3)]),
+        ("I-P I-P O I-L I-P", [("P", 0, 1), ("L", 3, 3), ("P", 4, 4)]),
+        ("B-P B-P I-L", [("P", 0, 0), ("P", 1, 1), ("L", 2, 2)]),
+        ("B-P M-P E-P S-P S-L O", [("P", 0, 2), ("P", 3, 3), ("L", 4, 4)]),
+        ("E-P E-P M-P", [("P", 0, 0), ("P", 1, 1), ("P", 2, 2)]),
+        ("O O", []),
+        ("", []),
+    ],
+)
+def test_chunks_by_hand(tags, chunks):
+    assert chunks_of(tags.split()) == chunks
+
+
+def test_chunk_figures_equal_seqevals():
+    seqeval = pytest.importorskip("seqeval.metrics", reason="seqeval is not installed")
+    rng = np.random.default_rng(0)
+    tags = ["O", *(f"{p}-{k}" for p in "BIES" for k in ("PER", "LOC", "ORG"))]
+    truth = [[str(t) for t in rng.choice(tags, n)] for n in rng.integers(1, 20, 200)]
+    found = [[t if rng.random() < 0.8 else str(rng.choice(tags)) for t in sentence] for sentence in truth]
+    figures = chunk_figures(truth, found)
+    assert figures["precision"] == pytest.approx(seqeval.precision_score(truth, found), abs=1e-12)
+    assert figures["recall"] == pytest.approx(seqeval.recall_score(truth, found), abs=1e-12)
+    assert figures["f1"] == pytest.approx(seqeval.f1_score(truth, found), abs=1e-12)
+    assert figures["accuracy"] == pytest.approx(seqeval.accuracy_score(truth, found), abs=1e-12)
+    report = seqeval.classification_report(truth, found, output_dict=True)
+    assert figures["f1/LOC"] == pytest.approx(report["LOC"]["f1-score"], abs=1e-12)
+
+
+def test_chunk_figures_of_nothing():
+    assert chunk_figures([["O"]], [["O"]]) == {"f1": 0.0, "precision": 0.0, "recall": 0.0, "accuracy": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("found", "answers", "language", "exact", "f1"),
+    [
+        ("The Cat!", ["cat"], "english", 1.0, 1.0),
+        ("a big cat", ["cat", "big dog"], "english", 0.0, 2 / 3),
+        ("", ["cat"], "english", 0.0, 0.0),
+        ("the", ["a"], "english", 1.0, 1.0),
+        ("歐洲。", ["歐洲"], "chinese", 1.0, 1.0),
+        ("在歐洲", ["歐洲"], "chinese", 0.0, 0.8),
+        ("歐大洲", ["歐洲"], "chinese", 0.0, 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2)),  # a run, not a subsequence
+        ("1786年2月", ["1786年"], "chinese", 0.0, 2 * (2 / 4) / (2 / 4 + 1)),
+        ("IBM公司", ["ibm 公司"], "chinese", 0.0, 1.0),
+        ("", ["歐洲"], "chinese", 0.0, 0.0),
+    ],
+)
+def test_answers_by_hand(found, answers, language, exact, f1):
+    assert answer_figures(found, answers, language) == pytest.approx((exact, f1))
