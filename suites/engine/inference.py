@@ -143,7 +143,7 @@ def infer_files(
     Args:
         model: what predicts.
         inputs: files and folders, or texts where the task is about text.
-        output: the folder to write. The task's processor may have further files beside each picture, such as label maps.
+        output: the folder to write. The task's processor may have further files for each picture, such as label maps.
             None, which only text allows, writes nothing.
         profile: records some of the predictions.
 

@@ -12,7 +12,7 @@ from framework.data import RaggedCollate
 from framework.errors import CheckpointError
 from suites.engine.config import build_value
 from suites.engine.task import Batch, Processor
-from suites.nlp.encoding import Encoder
+from suites.nlp.encoding import Encoded, Encoder
 from suites.nlp.problems import Problem
 from suites.nlp.tokenizers import tokenizer_from
 from suites.nlp.transforms import TextTransform
@@ -65,11 +65,30 @@ class TextProcessor(Processor):
         """The first input of a file."""
         return self._problem.parse_file(path)[0][1]()
 
+    def from_json(self, value: Any) -> Any:
+        """The example of a request: a text, a list of two, or an object, as the problem has it."""
+        return self._problem.from_json(value)
+
+    def example(self) -> Any:
+        """A value that `from_json` takes."""
+        return self._problem.sample()
+
+    def cost(self, item: Any) -> int:
+        """Tokens of an example."""
+        return int(self._encode([item]).lengths.sum())
+
+    def truncated(self, item: Any) -> bool:
+        """Whether an example has more tokens than the model takes."""
+        return self._problem.is_cut(item, self.encoder)
+
     def prepare(self, items: Sequence[Any]) -> Batch:
         """Examples as a batch, exactly as in evaluation; the examples go along as "item"."""
-        encoded = self._problem.encode(items, self.encoder, self.classes, lambda i: f"input {i}", truth=False)
+        encoded = self._encode(items)
         keys = [key for key in self._problem.token_keys if key in encoded[0]]
         return {**RaggedCollate(keys)([encoded[i] for i in range(len(encoded))]), "item": list(items)}
+
+    def _encode(self, items: Sequence[Any]) -> Encoded:
+        return self._problem.encode(items, self.encoder, self.classes, lambda i: f"input {i}", truth=False)
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
         """What is predicted for each item."""

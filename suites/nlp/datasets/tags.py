@@ -72,8 +72,8 @@ class TaggedTsv(TagDataset):
             columns = lines.pop(0)[1].split("\t") if lines else []
         if text not in columns or label not in columns:
             raise DataError(
-                f"TaggedTsv {path}: columns are {', '.join(columns)[:80]}; expects '{text}' and '{label}' among them, in "
-                "the first line or by the argument columns"
+                f"TaggedTsv {path}: columns are {', '.join(columns)[:80]}; expects '{text}' and '{label}' among them, "
+                "in the first line or by the argument columns"
             )
         sentences = []
         for number, line in lines:

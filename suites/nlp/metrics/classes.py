@@ -10,7 +10,7 @@ from suites.engine.task import Batch, Metric
 
 
 class ClassScores(Metric):
-    """Figures: `accuracy`, `macro_f1`, `mcc`; `f1` of the second class where there are two, `mrr` where rows have groups.
+    """Figures: `accuracy`, `macro_f1`, `mcc`; of two classes `f1` of the second; `mrr` where rows have groups.
 
     Each class has an F1 of its own, `f1/<name>`. Scores that are no numbers count as wrong.
 

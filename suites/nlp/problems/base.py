@@ -79,6 +79,18 @@ class Problem(ABC):
     def parse(self, line: str) -> Any:
         """The example that a line of text stands for; DataError says what is wrong with it."""
 
+    @abstractmethod
+    def from_json(self, value: Any) -> Any:
+        """The example that a request's JSON value stands for; DataError says what is wrong with it."""
+
+    @abstractmethod
+    def sample(self) -> Any:
+        """A JSON value that `from_json` takes."""
+
+    def is_cut(self, example: Any, encoder: Encoder) -> bool:
+        """Whether `encode` leaves out a part of an example; by default none does."""
+        return False
+
     def parse_file(self, path: Path) -> list[tuple[str, Callable[[], Any]]]:
         """(file and line, what parses it) of each line of a text file that is not empty."""
         lines = read_lines(str(path))

@@ -50,7 +50,7 @@ class RowProblem(Problem):
         """The examples as `ids` and `segment_ids`, and `targets`."""
         self._expect_pairs(examples, name_of)
         first = encoder.tokens(example.text for example in examples)
-        second = encoder.tokens(example.pair for example in examples) if self._pair else [None] * len(examples)
+        second = encoder.tokens(example.pair or "" for example in examples) if self._pair else [None] * len(examples)
         samples = []
         for i, (a, b) in enumerate(zip(first, second, strict=True)):
             sequence = encoder.join(*encoder.cut(a.ids, b.ids if b is not None else None))
@@ -68,6 +68,23 @@ class RowProblem(Problem):
         if len(texts) != 2:
             raise DataError(f"'{line[:_SHOWN]}': expects two texts with a tab between them, found {len(texts)}")
         return Labelled(texts[0], texts[1])
+
+    def from_json(self, value: Any) -> Labelled:
+        """A text; or a list of two."""
+        texts = [value] if isinstance(value, str) else value
+        count = 2 if self._pair else 1
+        if not isinstance(texts, list) or len(texts) != count or not all(isinstance(text, str) for text in texts):
+            raise DataError(f"takes {'a list of two texts' if self._pair else 'a text'}, got {value!r:.40}")
+        return Labelled(*texts)
+
+    def sample(self) -> Any:
+        """A text; or two."""
+        return ["a", "b"] if self._pair else "a"
+
+    def is_cut(self, example: Labelled, encoder: Encoder) -> bool:
+        """Whether its texts have more tokens than fit."""
+        texts = [example.text] if example.pair is None else [example.text, example.pair]
+        return sum(len(tokens.ids) for tokens in encoder.tokens(texts)) > encoder.room(self._pair)
 
     def _target(self, label: str, classes: Sequence[str], where: str) -> Any:
         try:

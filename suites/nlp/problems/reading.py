@@ -136,6 +136,16 @@ class Reading(Problem):
             raise DataError(f"'{line[:40]}': expects a question and its passage with a tab between them")
         return Question("", parts[0], parts[1])
 
+    def from_json(self, value: Any) -> Question:
+        """An object with "question" and "passage"."""
+        if not isinstance(value, dict) or not all(isinstance(value.get(k), str) for k in ("question", "passage")):
+            raise DataError(f"takes an object with texts 'question' and 'passage', got {value!r:.40}")
+        return Question("", value["question"], value["passage"])
+
+    def sample(self) -> Any:
+        """A question with its passage."""
+        return {"question": "a", "passage": "b"}
+
     def parse_file(self, path: Path) -> list[tuple[str, Callable[[], Any]]]:
         """The questions of a SQuAD file, or the lines of any other."""
         if path.suffix.lower() != ".json":

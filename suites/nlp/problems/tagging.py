@@ -87,6 +87,18 @@ class Tagging(Problem):
             raise DataError(f"'{line[:40]}': there are no words in it")
         return Tagged(words)
 
+    def from_json(self, value: Any) -> Tagged:
+        """A sentence; or the list of its words."""
+        if isinstance(value, str):
+            return self.parse(value)
+        if not isinstance(value, list) or not value or not all(isinstance(word, str) for word in value):
+            raise DataError(f"takes a sentence or a list of words, got {value!r:.40}")
+        return Tagged(tuple(value))
+
+    def sample(self) -> Any:
+        """A sentence."""
+        return "a"
+
     def results(
         self, outputs: Mapping[str, np.ndarray], batch: Batch, examples: Sequence[Tagged], classes: Sequence[str]
     ) -> list[dict[str, Any]]:

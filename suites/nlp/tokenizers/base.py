@@ -116,7 +116,7 @@ def read_vocabulary(path: str) -> list[str]:
     """Tokens by number, from a file with a token a line, or with `token<TAB>number` as ERNIE's.
 
     Numbers that no line has give empty strings. Of a token that stands there twice, as some in ERNIE 3.0's file, the
-    last number counts, as in the programs these files come from. Raises DataError that names file and line of a wrong line.
+    last number counts, as in the programs these files come from. Raises DataError that names a wrong line.
     """
     try:
         lines = read_file(path).decode("utf-8").split("\n")

@@ -1,4 +1,4 @@
-"""Ragged batches lie end to end, and batches bounded by tokens keep the bound, hold every sample once and stay the same."""
+"""Ragged batches lie end to end; batches bounded by tokens keep the bound and hold every sample once."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_batches_keep_the_bound_and_hold_every_sample_once(lengths, pool):
     for epoch in (0, 1):
         found = [batches.batch(epoch, b) for b in range(len(batches))]
         assert sorted(np.concatenate(found).tolist()) == list(range(len(lengths)))
-        assert all(1 <= len(b) and lengths[b].sum() <= tokens for b in found)
+        assert all(len(b) >= 1 and lengths[b].sum() <= tokens for b in found)
 
 
 def test_orders_differ_between_epochs_and_repeat():

@@ -27,7 +27,7 @@ runtime: {steps: STEPS, workers: 0, evaluation: {every: 0, pictures: 2}}
 """
 BAGS = """
 suite: nlp
-model: {type: MODEL, vocab_size: "${data.tokenizer.max_size}", num_classes: "${data.num_classes}", width: 16, dropout: 0}
+model: {type: MODEL, vocab_size: "${data.tokenizer.max_size}", num_classes: "${data.num_classes}", width: 16}
 data:
   num_classes: 2
   tokenizer: {type: WordTokenizer, max_size: 30}
@@ -213,9 +213,9 @@ def test_wrong_configs_are_refused(folder, override, error, match):
 def test_a_vocabulary_that_does_not_fit_is_refused(folder):
     dataset = f"{{type: JsonLines, path: {folder}/train.jsonl, text: a, pair: b}}"
     path = bert_file(folder, "SequenceClassifier", dataset, "{type: Regression}", 1)
-    with pytest.raises(ConfigError, match="the tokenizer has 25 tokens but the model's embedding 10 rows"):
+    with pytest.raises(ConfigError, match=r"the tokenizer has 25 tokens but the model's embedding 10 rows"):
         build_task(read_config(path, ["model.encoder.vocab_size=10"])).train_loader(seed=0, workers=0)
-    with pytest.raises(ConfigError, match="data.max_length is 64 but the model has positions for 40 tokens"):
+    with pytest.raises(ConfigError, match=r"data.max_length is 64 but the model has positions for 40 tokens"):
         build_task(read_config(path, ["data.max_length=64"])).train_loader(seed=0, workers=0)
 
 

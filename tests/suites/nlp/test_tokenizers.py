@@ -26,7 +26,8 @@ VOCABULARY = [
 STRINGS = [
     "", " ", "\t\n\r", "Hello, world!", "unaffable unaffables", "你好hello你好", "CAFÉ café Cafe\u0301", "a" * 99,
     "a" * 100, "a" * 101, "😀 hello 😀😀", "a\u200db\u200bc\ufeffhello", "\x00hello\x7f\x1fworld", "\ufffdhello",
-    "hello\u00a0world\u3000hello\u2028world", "[SEP] hello [MASK]", "[sep]", "ßẞ ﬁ Ⅷ ②", "ＨＥＬＬＯ，１２", "한국어 テスト カタカナ",
+    "hello\u00a0world\u3000hello\u2028world", "[SEP] hello [MASK]", "[sep]", "ßẞ ﬁ Ⅷ ②", "ＨＥＬＬＯ，１２",
+    "한국어 テスト カタカナ",
     "\U00020000\U0002a6dfhello", "\ue000hello\uf8ff", "e\u0301\u0301\u0301", "12-12,12$!", "ǅ ŉ İ i̇", "hello" * 30,
     "，。！？「」《》……——", "\u0604\u0605 नमस्ते ไทย", "👩‍👩‍👧‍👦 🇨🇳 ❤️", "\u2018hello\u2019 \u201cworld\u201d",
 ]  # fmt: skip
