@@ -6,14 +6,19 @@ from framework.nn.activation import Activation, activation
 from framework.nn.attention import CrossAttention, MultiHeadAttention
 from framework.nn.container import LayerList, Sequential
 from framework.nn.conv import Conv2d, ConvBNAct
+from framework.nn.crf import CRF
 from framework.nn.layer import Layer, buffer, parameter
 from framework.nn.linear import Embedding, Linear
 from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm
 from framework.nn.pool import AvgPool2d, Dropout, GlobalAvgPool2d, MaxPool2d, Upsample
+from framework.nn.recurrent import GRU, LSTM
 from framework.nn.transformer import TransformerEncoderLayer
 
 __all__ = [
     "ACTIVATIONS",
+    "CRF",
+    "GRU",
+    "LSTM",
     "Activation",
     "AvgPool2d",
     "BatchNorm",

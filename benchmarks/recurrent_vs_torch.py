@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Claim: LSTM and GRU over sequences of mixed lengths train and run faster than PyTorch's on packed sequences.
+
+    python benchmarks/recurrent_vs_torch.py [CASE ...] --peer-python PYTHON
+
+A case is one bidirectional layer, 256 units on 256 features: forward, or forward, backward and all gradients, of 32
+sequences. `mixed` has lengths of 5 to 128 rows, `equal` 64 each. The peer packs nothing it need not: its input is a
+PackedSequence made beforehand, and it runs eagerly (`torch.compile` does not take nn.LSTM apart).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.common import OURS, Claim, Competitor, add_options, chosen_cases, compare, has_modules, in_turns, table
+
+SEQUENCES, FEATURES, HIDDEN = 32, 256, 256
+CLAIMS = [
+    Claim(f"{kind}_{step}_{lengths}", 1.0, 2.0)
+    for kind in ("lstm", "gru")
+    for step in ("train", "infer")
+    for lengths in ("mixed", "equal")
+]
+
+
+def lengths_of(case: str) -> np.ndarray:
+    """Rows of each sequence: the same for all competitors."""
+    if case.endswith("equal"):
+        return np.full(SEQUENCES, 64)
+    return np.random.default_rng(0).integers(5, 129, SEQUENCES)
+
+
+def ours(case: str, threads: int) -> Callable[[], None]:
+    """One step of ours."""
+    import framework
+    from framework import nn, ops
+
+    framework.set_num_threads(threads)
+    lengths = lengths_of(case)
+    layer = (nn.LSTM if case.startswith("lstm") else nn.GRU)(FEATURES, HIDDEN, bidirectional=True)
+    x = np.random.default_rng(1).standard_normal((lengths.sum(), FEATURES), np.float32)
+    values = framework.tensor(x, requires_grad="train" in case)
+    offsets = framework.tensor(np.cumsum([0, *lengths]))
+
+    @framework.program
+    def infer(values: framework.Tensor, offsets: framework.Tensor) -> framework.Tensor:
+        return layer(values, offsets)[0]
+
+    @framework.program
+    def train(values: framework.Tensor, offsets: framework.Tensor) -> list[framework.Tensor | None]:
+        return framework.gradients([ops.mean(layer(values, offsets)[0])], [values, *layer.parameters()])
+
+    step = train if "train" in case else infer
+    return lambda: step(values, offsets)
+
+
+def torch_step(case: str, threads: int) -> Callable[[], None]:
+    """One step of PyTorch's."""
+    import torch
+    from torch.nn.utils.rnn import PackedSequence, pack_sequence
+
+    torch.set_num_threads(threads)
+    lengths = lengths_of(case)
+    layer = (torch.nn.LSTM if case.startswith("lstm") else torch.nn.GRU)(FEATURES, HIDDEN, bidirectional=True)
+    x = np.random.default_rng(1).standard_normal((lengths.sum(), FEATURES), np.float32)
+    packed = pack_sequence(list(torch.split(torch.from_numpy(x), lengths.tolist())), enforce_sorted=False)
+    data = packed.data.requires_grad_("train" in case)
+    packed = PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+
+    def train() -> None:
+        data.grad = None
+        layer.zero_grad()
+        layer(packed)[0].data.mean().backward()
+
+    def infer() -> None:
+        with torch.no_grad():
+            layer(packed)
+
+    return train if "train" in case else infer
+
+
+def run(side: str, case: str, seconds: float, threads: int) -> None:
+    """Time one side of a case and print the JSON line that `common.measure` reads."""
+    step = (ours if side == OURS else torch_step)(case, threads)
+    for _ in range(3):
+        step()
+    times: list[float] = []
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop:
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    median = float(np.median(times))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    rate = round(lengths_of(case).sum() / median)
+    print(json.dumps({"rate": rate, "unit": "rows/s", "step_ms": median * 1e3, "peak_rss_mb": round(memory)}))
+
+
+def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
+    """Ours, and PyTorch where it is installed."""
+
+    def command(python: str, side: str) -> list[str]:
+        return [python, __file__, "--side", side, "--seconds", str(a.seconds), "--threads", str(a.threads), case]
+
+    found = [Competitor(OURS, command(sys.executable, OURS))]
+    if has_modules(a.peer_python, "torch"):
+        found.append(Competitor("torch packed", command(a.peer_python, "torch")))
+    else:
+        print(f"PyTorch is not installed for {a.peer_python}: pip install torch", file=sys.stderr)
+    return found
+
+
+def main(words: list[str] | None = None) -> list[dict]:
+    """Measure, print the table and return the results by case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, [c.case for c in CLAIMS])
+    parser.add_argument("--side", help=argparse.SUPPRESS)
+    a = parser.parse_args(words)
+    if a.side:
+        run(a.side, a.cases[0], a.seconds, a.threads)
+        return []
+    results = [
+        compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix), "torch packed")
+        for claim in chosen_cases(a, CLAIMS)
+    ]
+    print(table(results))
+    if a.json:
+        a.json.parent.mkdir(parents=True, exist_ok=True)
+        a.json.write_text(json.dumps(results, indent=1))
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""A linear-chain conditional random field over ragged data. Letters: T rows, B sequences, K tags."""
+
+from __future__ import annotations
+
+from framework import ops
+from framework.nn import init
+from framework.nn.layer import Layer
+from framework.tensor import Tensor
+
+
+class CRF(Layer):
+    """Scores of tags that follow each other (Lafferty et al. 2001), learned beside the scores of single tags.
+
+    Args:
+        tags: K.
+
+    The parameters are `transitions` [K, K] (from tag i to tag j), `start` and `stop` [K].
+    """
+
+    transitions: Tensor
+    start: Tensor
+    stop: Tensor
+
+    def __init__(self, tags: int) -> None:
+        super().__init__()
+        self.tags = tags
+        small = init.Uniform(-0.1, 0.1)
+        self.add_parameter("transitions", (tags, tags), small)
+        self.add_parameter("start", (tags,), small)
+        self.add_parameter("stop", (tags,), small)
+
+    def forward(self, emissions: Tensor, tags: Tensor, offsets: Tensor) -> Tensor:
+        """The negative log-likelihood of each sequence's tags.
+
+        emissions: [T, K]; tags: integer [T]; offsets: integer [B + 1]; result: [B].
+        """
+        return ops.crf_loss(emissions, self.transitions, self.start, self.stop, tags, offsets)
+
+    def decode(
+        self, emissions: Tensor, offsets: Tensor, forbidden: tuple[Tensor, Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The best tags of each sequence.
+
+        Args:
+            emissions: [T, K].
+            offsets: integer [B + 1].
+            forbidden: added to `transitions`, `start` and `stop`: 0 for what may be, -infinity for what may not.
+
+        Returns:
+            Tags, int64 [T], and the score of each sequence's path, [B].
+        """
+        scores = [self.transitions, self.start, self.stop]
+        if forbidden is not None:
+            scores = [score + extra for score, extra in zip(scores, forbidden, strict=True)]
+        return ops.crf_decode(emissions, *scores, offsets)
+
+    def _describe(self) -> str:
+        return f"{self.tags}"

@@ -1,0 +1,170 @@
+"""LSTM and GRU over ragged data: sequences of any length laid end to end, nothing padded.
+
+Letters: T rows of all sequences, B sequences, C features in, D hidden units, S directions (2 when bidirectional).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from framework import ops
+from framework.errors import AttributeValueError
+from framework.nn import init
+from framework.nn.container import LayerList
+from framework.nn.layer import Layer
+from framework.nn.pool import Dropout
+from framework.tensor import Tensor
+
+
+class _Cells(Layer):
+    """One layer of cells in all its directions. `gates` blocks of D rows make a weight."""
+
+    weight_x: Tensor
+    weight_h: Tensor
+    bias: Tensor
+    gates = 0
+
+    def __init__(self, in_features: int, hidden: int, bidirectional: bool) -> None:
+        super().__init__()
+        parts, bound = 2 if bidirectional else 1, 1 / math.sqrt(hidden)
+        self.direction = "both" if bidirectional else "forward"
+        uniform = init.Uniform(-bound, bound)
+        self.add_parameter("weight_x", (parts * self.gates * hidden, in_features), uniform)
+        self.add_parameter("weight_h", (parts, self.gates * hidden, hidden), uniform)
+        self.add_parameter("bias", (parts * self.gates * hidden,), self._first_bias(hidden))
+
+    def _first_bias(self, hidden: int) -> init.Initializer:
+        return init.Constant(0.0)
+
+    def x_gates(self, x: Tensor) -> Tensor:
+        """What the rows themselves give to the gates, as one product.  x: [T, C]; result: [T, S * gates * D]."""
+        return ops.matmul(x, self.weight_x, self.bias, transpose_b=True)
+
+
+class _LstmCells(_Cells):
+    gates = 4
+
+    def _first_bias(self, hidden: int) -> init.Initializer:
+        """1 for the forget gates, so that a new cell remembers (Jozefowicz et al. 2015)."""
+
+        def draw(shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
+            bias = np.zeros((shape[0] // (4 * hidden), 4, hidden), np.float32)
+            bias[:, 1] = 1.0
+            return bias.reshape(shape)
+
+        return draw
+
+    def forward(self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]) -> tuple[Tensor, list[Tensor]]:
+        y, h, c, _, _ = ops.lstm(self.x_gates(x), self.weight_h, offsets, *state, direction=self.direction)
+        return y, [h, c]
+
+
+class _GruCells(_Cells):
+    bias_h: Tensor
+    gates = 3
+
+    def __init__(self, in_features: int, hidden: int, bidirectional: bool) -> None:
+        super().__init__(in_features, hidden, bidirectional)
+        self.add_parameter("bias_h", (2 if bidirectional else 1, 3 * hidden), init.Constant(0.0))
+
+    def forward(self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]) -> tuple[Tensor, list[Tensor]]:
+        y, h, _ = ops.gru(self.x_gates(x), self.weight_h, offsets, self.bias_h, *state, direction=self.direction)
+        return y, [h]
+
+
+class _Recurrent(Layer):
+    """Layers of cells, one on the other."""
+
+    cells: type[_Cells]
+    states = 0
+
+    def __init__(
+        self,
+        in_features: int,
+        hidden: int,
+        layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if min(in_features, hidden, layers) < 1:
+            raise AttributeValueError(
+                f"{type(self).__name__}: in_features {in_features}, hidden {hidden}, layers {layers}; each must be 1 or more"
+            )
+        self.in_features, self.hidden, self.bidirectional = in_features, hidden, bidirectional
+        self.out_features = hidden * (2 if bidirectional else 1)
+        widths = [in_features, *[self.out_features] * (layers - 1)]
+        self.layers = LayerList(self.cells(width, hidden, bidirectional) for width in widths)
+        self.drop = Dropout(dropout)
+
+    def _run(self, x: Tensor, offsets: Tensor, state: Sequence[Tensor] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
+        parts = self.out_features // self.hidden
+        found: list[list[Tensor]] = []
+        for i, layer in enumerate(self.layers):
+            own = [
+                None if state is None else ops.slice(s, starts=[i * parts], ends=[(i + 1) * parts], axes=[0])
+                for s in (state or [None] * self.states)
+            ]
+            x, last = layer(self.drop(x) if i else x, offsets, own)
+            found.append(last)
+        return x, tuple(ops.concat(list(of_kind), axis=0) for of_kind in zip(*found, strict=True))
+
+    def _describe(self) -> str:
+        return f"{self.in_features}, {self.hidden}" + (", bidirectional" if self.bidirectional else "")
+
+
+class LSTM(_Recurrent):
+    """Long short-term memory (Hochreiter and Schmidhuber 1997), the equations of `ops.lstm`.
+
+    Args:
+        in_features: C.
+        hidden: D.
+        layers: L, one on the other.
+        bidirectional: run every layer in both directions; its output is then [T, 2 D], forward first.
+        dropout: probability of dropping an input of layers 1, 2, ... in training.
+
+    Weights start uniform in (-1/sqrt(D), 1/sqrt(D)), biases at 0, those of the forget gates at 1.
+    """
+
+    cells = _LstmCells
+    states = 2
+
+    def forward(
+        self, x: Tensor, offsets: Tensor, state: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """x: [T, C]; offsets: integer [B + 1]; state: (h, c), each [L * S, B, D], zeros where it is left out.
+
+        Returns:
+            y [T, S * D] of the last layer, and (h, c) after each sequence's last row, as `state`.
+        """
+        y, (h, c) = self._run(x, offsets, state)
+        return y, (h, c)
+
+
+class GRU(_Recurrent):
+    """Gated recurrent units (Cho et al. 2014), the equations of `ops.gru`.
+
+    Args:
+        in_features: C.
+        hidden: D.
+        layers: L, one on the other.
+        bidirectional: run every layer in both directions; its output is then [T, 2 D], forward first.
+        dropout: probability of dropping an input of layers 1, 2, ... in training.
+
+    Weights start uniform in (-1/sqrt(D), 1/sqrt(D)), biases at 0.
+    """
+
+    cells = _GruCells
+    states = 1
+
+    def forward(self, x: Tensor, offsets: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """x: [T, C]; offsets: integer [B + 1]; state: [L * S, B, D], zeros where it is left out.
+
+        Returns:
+            y [T, S * D] of the last layer, and the state after each sequence's last row, as `state`.
+        """
+        y, (h,) = self._run(x, offsets, None if state is None else [state])
+        return y, h
