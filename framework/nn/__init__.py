@@ -7,6 +7,7 @@ from framework.nn.attention import CrossAttention, MultiHeadAttention
 from framework.nn.container import LayerList, Sequential
 from framework.nn.conv import Conv2d, ConvBNAct
 from framework.nn.crf import CRF
+from framework.nn.decoder import DecoderCache, TransformerDecoderLayer
 from framework.nn.layer import Layer, buffer, parameter
 from framework.nn.linear import Embedding, Linear
 from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm
@@ -25,6 +26,7 @@ __all__ = [
     "Conv2d",
     "ConvBNAct",
     "CrossAttention",
+    "DecoderCache",
     "Dropout",
     "Embedding",
     "GlobalAvgPool2d",
@@ -36,6 +38,7 @@ __all__ = [
     "MaxPool2d",
     "MultiHeadAttention",
     "Sequential",
+    "TransformerDecoderLayer",
     "TransformerEncoderLayer",
     "Upsample",
     "activation",

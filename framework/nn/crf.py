@@ -49,10 +49,10 @@ class CRF(Layer):
         Returns:
             Tags, int64 [T], and the score of each sequence's path, [B].
         """
-        scores = [self.transitions, self.start, self.stop]
+        transitions, start, stop = self.transitions, self.start, self.stop
         if forbidden is not None:
-            scores = [score + extra for score, extra in zip(scores, forbidden, strict=True)]
-        return ops.crf_decode(emissions, *scores, offsets)
+            transitions, start, stop = transitions + forbidden[0], start + forbidden[1], stop + forbidden[2]
+        return ops.crf_decode(emissions, transitions, start, stop, offsets)
 
     def _describe(self) -> str:
         return f"{self.tags}"

@@ -58,7 +58,8 @@ class _LstmCells(_Cells):
         return draw
 
     def forward(self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]) -> tuple[Tensor, list[Tensor]]:
-        y, h, c, _, _ = ops.lstm(self.x_gates(x), self.weight_h, offsets, *state, direction=self.direction)
+        h0, c0 = state
+        y, h, c, _, _ = ops.lstm(self.x_gates(x), self.weight_h, offsets, h0, c0, direction=self.direction)
         return y, [h, c]
 
 
@@ -71,7 +72,8 @@ class _GruCells(_Cells):
         self.add_parameter("bias_h", (2 if bidirectional else 1, 3 * hidden), init.Constant(0.0))
 
     def forward(self, x: Tensor, offsets: Tensor, state: Sequence[Tensor | None]) -> tuple[Tensor, list[Tensor]]:
-        y, h, _ = ops.gru(self.x_gates(x), self.weight_h, offsets, self.bias_h, *state, direction=self.direction)
+        (h0,) = state
+        y, h, _ = ops.gru(self.x_gates(x), self.weight_h, offsets, self.bias_h, h0, direction=self.direction)
         return y, [h]
 
 
@@ -92,7 +94,8 @@ class _Recurrent(Layer):
         super().__init__()
         if min(in_features, hidden, layers) < 1:
             raise AttributeValueError(
-                f"{type(self).__name__}: in_features {in_features}, hidden {hidden}, layers {layers}; each must be 1 or more"
+                f"{type(self).__name__}: in_features is {in_features}, hidden {hidden} and layers {layers}; "
+                "all must be 1 or more"
             )
         self.in_features, self.hidden, self.bidirectional = in_features, hidden, bidirectional
         self.out_features = hidden * (2 if bidirectional else 1)
@@ -102,11 +105,11 @@ class _Recurrent(Layer):
 
     def _run(self, x: Tensor, offsets: Tensor, state: Sequence[Tensor] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         parts = self.out_features // self.hidden
+        given = [None] * self.states if state is None else list(state)
         found: list[list[Tensor]] = []
         for i, layer in enumerate(self.layers):
             own = [
-                None if state is None else ops.slice(s, starts=[i * parts], ends=[(i + 1) * parts], axes=[0])
-                for s in (state or [None] * self.states)
+                None if s is None else ops.slice(s, starts=[i * parts], ends=[(i + 1) * parts], axes=[0]) for s in given
             ]
             x, last = layer(self.drop(x) if i else x, offsets, own)
             found.append(last)

@@ -1,0 +1,183 @@
+"""Transformer: a source sequence to a target sequence (Vaswani et al. 2017), without padding on either side.
+
+Letters: S source tokens, T target tokens, B sequences, N hypotheses, V target words, D width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import framework
+from framework import nn, ops
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Sources after the encoder: memory [S, D] with offsets, integer [B + 1]."""
+
+    memory: Tensor
+    offsets: Tensor
+
+
+class Embedded(nn.Layer):
+    """Word vectors times sqrt(D), plus sines and cosines of the place (Vaswani et al. 2017, section 3.5), dropout.
+
+    Args:
+        rows: words.
+        dim: D, even.
+        max_length: places.
+        dropout: of the sum.
+    """
+
+    def __init__(self, rows: int, dim: int, max_length: int, dropout: float) -> None:
+        super().__init__()
+        self.words = nn.Embedding(rows, dim, initializer=nn.init.Normal(dim**-0.5))
+        self.dropout = nn.Dropout(dropout)
+        self._scale = math.sqrt(dim)
+        self._places = framework.tensor(_sinusoids(max_length, dim))
+
+    def forward(self, ids: Tensor, places: Tensor) -> Tensor:
+        """ids, places: int64 [T]; result: [T, D]."""
+        return self.dropout(self.words(ids) * self._scale + ops.gather(self._places, places))
+
+
+def _sinusoids(length: int, dim: int) -> np.ndarray:
+    rates = np.exp(np.arange(0, dim, 2) * (-math.log(10000.0) / dim))
+    angles = np.arange(length)[:, None] * rates
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+
+
+class Transformer(nn.Layer):
+    """Encoder and decoder; the target's word vectors are the output matrix too (Press and Wolf 2017).
+
+    Args:
+        source_words: rows of the source's word vectors.
+        target_words: V.
+        width: D, even.
+        heads: attention heads; they divide D.
+        hidden: width inside the feed-forward parts.
+        encoder_layers: of the encoder.
+        decoder_layers: of the decoder.
+        dropout: of embeddings, of what each part gives and of attention weights.
+        norm_first: norms before the parts (Xiong et al. 2020), which needs no long warm-up; false is as published.
+        shared: one table of word vectors for both sides; source_words and target_words are then equal.
+        max_length: tokens of a sequence at most.
+        start: target id that decoding begins with.
+        stop: target id that ends a sequence.
+    """
+
+    def __init__(
+        self,
+        source_words: int,
+        target_words: int,
+        width: int = 256,
+        heads: int = 4,
+        hidden: int = 1024,
+        encoder_layers: int = 3,
+        decoder_layers: int = 3,
+        dropout: float = 0.1,
+        norm_first: bool = True,
+        shared: bool = False,
+        max_length: int = 512,
+        start: int = 1,
+        stop: int = 2,
+    ) -> None:
+        super().__init__()
+        if width % 2 or min(source_words, target_words, encoder_layers, decoder_layers, max_length) < 1:
+            raise AttributeValueError(
+                f"Transformer: width is {width}, source_words {source_words}, target_words {target_words}, layers "
+                f"{encoder_layers} and {decoder_layers}, max_length {max_length}; width must be even, the rest above 0"
+            )
+        if shared and source_words != target_words:
+            raise AttributeValueError(
+                f"Transformer: shared is on but there are {source_words} source and {target_words} target words"
+            )
+        if not (0 <= start < target_words and 0 <= stop < target_words):
+            raise AttributeValueError(f"Transformer: start {start} and stop {stop} must lie in [0, {target_words - 1}]")
+        self.target_words, self.max_length, self.start, self.stop = target_words, max_length, start, stop
+        self.target = Embedded(target_words, width, max_length, dropout)
+        self.source = self.target if shared else Embedded(source_words, width, max_length, dropout)
+        parts = {"activation": "relu", "dropout": dropout, "norm_first": norm_first}
+        self.encoder = nn.LayerList(
+            nn.TransformerEncoderLayer(width, heads, hidden, **parts) for _ in range(encoder_layers)
+        )
+        self.decoder = nn.LayerList(
+            nn.TransformerDecoderLayer(width, heads, hidden, **parts) for _ in range(decoder_layers)
+        )
+        self.encoder_norm = nn.LayerNorm(width) if norm_first else None
+        self.decoder_norm = nn.LayerNorm(width) if norm_first else None
+
+    def forward(self, source: Tensor, source_offsets: Tensor, target: Tensor, target_offsets: Tensor) -> Tensor:
+        """Logits of the word after each target word, given those before it.
+
+        source: int64 [S]; target: int64 [T], each sequence after `start`; source_offsets, target_offsets: integer
+        [B + 1]; result: [T, V].
+        """
+        return self.decode(self.encode(source, source_offsets), target, target_offsets)
+
+    def loss(
+        self,
+        source: Tensor,
+        source_offsets: Tensor,
+        target: Tensor,
+        target_offsets: Tensor,
+        words: Tensor,
+        label_smoothing: float = 0.1,
+    ) -> Tensor:
+        """Mean cross entropy over all target words, a scalar. words: int64 [T], what follows each of `target`."""
+        logits = self.forward(source, source_offsets, target, target_offsets)
+        return ops.mean(ops.cross_entropy(logits, words, label_smoothing=label_smoothing))
+
+    def encode(self, source: Tensor, offsets: Tensor) -> Encoded:
+        """source: int64 [S]; offsets: integer [B + 1]."""
+        x = self.source(source, ops.ragged_positions(offsets, source))
+        for layer in self.encoder:
+            x = layer(x, offsets)
+        return Encoded(x if self.encoder_norm is None else self.encoder_norm(x), offsets)
+
+    def decode(self, encoded: Encoded, target: Tensor, offsets: Tensor) -> Tensor:
+        """target: int64 [T]; offsets: integer [B + 1]; logits: [T, V]."""
+        x = self.target(target, ops.ragged_positions(offsets, target))
+        for layer in self.decoder:
+            x = layer(x, offsets, encoded.memory, encoded.offsets)
+        return self._logits(x)
+
+    def caches(self, encoded: Encoded) -> list[nn.DecoderCache]:
+        """The decoder layers' caches before the first step."""
+        return [layer.start(encoded.memory) for layer in self.decoder]
+
+    def step(
+        self,
+        words: Tensor,
+        place: int,
+        caches: Sequence[nn.DecoderCache],
+        groups: Tensor,
+        memory_offsets: Tensor,
+    ) -> tuple[Tensor, list[nn.DecoderCache]]:
+        """Logits [N, V] of what follows each hypothesis, and the grown caches.
+
+        Args:
+            words: int64 [N], the last word of each hypothesis.
+            place: its place, 0 for `start`.
+            caches: of the words before.
+            groups: integer [B + 1], where the hypotheses of each source begin and end.
+            memory_offsets: integer [B + 1], of the sources.
+        """
+        count = words.shape[0]
+        offsets, key_offsets = (framework.tensor(np.arange(count + 1) * step) for step in (1, place + 1))
+        x = self.target(words, ops.full_like(words, value=place))
+        grown = []
+        for layer, cache in zip(self.decoder, caches, strict=True):
+            x, cache = layer.step(x, cache, offsets, key_offsets, groups, memory_offsets)
+            grown.append(cache)
+        return self._logits(x), grown
+
+    def _logits(self, x: Tensor) -> Tensor:
+        x = x if self.decoder_norm is None else self.decoder_norm(x)
+        return ops.matmul(x, self.target.words.weight, transpose_b=True)
