@@ -1,5 +1,6 @@
 """The deep-learning core: tensors, operators, gradients, programs, layers, optimizers. It knows no task."""
 
+from framework import custom as custom
 from framework import errors as errors
 from framework import ops as ops
 from framework._core import num_threads as num_threads
@@ -7,6 +8,13 @@ from framework._core import set_num_threads as set_num_threads
 from framework.autograd import rules as _rules
 from framework.autograd.tape import gradients as gradients
 from framework.autograd.tape import no_grad as no_grad
+from framework.extend import Function as Function
+from framework.extend import TensorType as TensorType
+from framework.extend import include_dir as include_dir
+from framework.extend import library_dir as library_dir
+from framework.extend import load_operators as load_operators
+from framework.extend import operator_gradient as operator_gradient
+from framework.extend import py_func as py_func
 from framework.graph import program as program
 from framework.ops.algorithm import conv_algorithm as conv_algorithm
 from framework.profiler import Profile as Profile

@@ -32,6 +32,14 @@ class GradientError(PaddockError, RuntimeError):
     """A gradient was asked for where none can be computed."""
 
 
+class UserFunctionError(PaddockError, RuntimeError):
+    """A function of the user's that we call (py_func, Function) failed; its own error is the cause."""
+
+
+class LibraryError(PaddockError, RuntimeError):
+    """A library of custom operators cannot be loaded; the message says what to do."""
+
+
 class TraceError(PaddockError, RuntimeError):
     """A function cannot be traced into a Program; the message names the user's line."""
 

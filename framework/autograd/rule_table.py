@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Formula = Callable[..., Any]
 
 
-class _Rule:
+class Rule:
     """Formulas of one operator: which inputs each yields, and which names it reads."""
 
     def __init__(self) -> None:
@@ -31,10 +31,12 @@ class _Rule:
         self.may_be_none: set[str] = set()
         self.through_composition = False
 
-    def add(self, inputs: tuple[str, ...], formula: Formula) -> None:
-        parameters = inspect.signature(formula).parameters
-        needs = tuple(parameters)
-        self.may_be_none.update(name for name, p in parameters.items() if p.default is None)
+    def add(self, inputs: tuple[str, ...], formula: Formula, needs: tuple[str, ...] | None = None) -> None:
+        """Declares a formula for `inputs`; `needs` are the names it reads, by default those of its parameters."""
+        if needs is None:
+            parameters = inspect.signature(formula).parameters
+            needs = tuple(parameters)
+            self.may_be_none.update(name for name, p in parameters.items() if p.default is None)
         self.formulas.append((inputs, formula, needs))
         self.names.update(needs)
 
@@ -43,7 +45,7 @@ class RuleTable:
     """All gradient rules by operator name."""
 
     def __init__(self) -> None:
-        self.rules: dict[str, _Rule] = {}
+        self.rules: dict[str, Rule] = {}
         self.without_gradient: dict[str, str] = {}  # operator -> why
         self.first_order_only: dict[str, str] = {}  # an operator's gradient that has none itself -> why
         self.flat: dict[tuple[str, str], str] = {}  # operator and float input without a formula -> why
@@ -51,9 +53,13 @@ class RuleTable:
     def __contains__(self, name: str) -> bool:
         return name in self.rules
 
+    def of(self, info: OpInfo) -> Rule | None:
+        """The operator's rule, if it has one."""
+        return info.own_rule or self.rules.get(info.name)
+
     def saves(self, info: OpInfo) -> set[str]:
         """Names of inputs and outputs that the operator's rule reads."""
-        found = self.rules.get(info.name)
+        found = self.of(info)
         if found and found.through_composition:
             return {a["name"] for a in info.inputs}
         return found.names if found else set()
@@ -61,13 +67,16 @@ class RuleTable:
     def run(self, node: Node, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
         """Gradients of a node's inputs, None where none is wanted or the rule gives none."""
         info = node.info
-        found = self.rules.get(info.name)
+        found = self.of(info)
         if info.name in self.first_order_only:
             raise GradientError(
                 f"{info.name}: there is no gradient of this gradient: {self.first_order_only[info.name]}"
             )
         if found is None:
-            raise GradientError(f"{info.name}: it has no gradient rule; detach() its input, or add a rule")
+            raise GradientError(
+                f"{info.name}: it has no gradient; detach() its input, "
+                + ("give it one with framework.operator_gradient" if info.library else "or wrap it in a Function")
+            )
         if found.through_composition:
             return _composed_gradients(node, dys)
         grads: list[Tensor | None] = [None] * len(node.edges)
@@ -135,14 +144,14 @@ RULES = RuleTable()
 
 def rule(name: str, **formulas: Formula) -> None:
     """Declares the gradient of operator `name`: one formula for each input that has one."""
-    entry = RULES.rules.setdefault(name, _Rule())
+    entry = RULES.rules.setdefault(name, Rule())
     for input_name, formula in formulas.items():
         entry.add((input_name,), formula)
 
 
 def joint_rule(name: str, inputs: str, formula: Formula) -> None:
     """Declares one formula that gives the gradients of several inputs (`inputs`, separated by spaces) at once."""
-    RULES.rules.setdefault(name, _Rule()).add(tuple(inputs.split()), formula)
+    RULES.rules.setdefault(name, Rule()).add(tuple(inputs.split()), formula)
 
 
 def no_gradient(reason: str, *names: str) -> None:
@@ -172,4 +181,4 @@ def through_composition(*names: str) -> None:
     Exact to any order, and slower than a rule of their own: for operators whose gradient is rarely wanted.
     """
     for name in names:
-        RULES.rules.setdefault(name, _Rule()).through_composition = True
+        RULES.rules.setdefault(name, Rule()).through_composition = True

@@ -26,7 +26,7 @@ class _State(threading.local):
 
 state = _State()
 _sequence = itertools.count()
-_DIFFERENTIABLE = frozenset(("float32", "float64", "float16", "bfloat16"))
+DIFFERENTIABLE = frozenset(("float32", "float64", "float16", "bfloat16"))
 
 
 @contextlib.contextmanager
@@ -54,21 +54,35 @@ class Node:
     def __init__(self, info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], outputs: Sequence[Tensor]) -> None:
         self.info = info
         self.attrs = attrs
-        self.order = next(_sequence)
-        self.freed = False
         retention = info.retention or _retention_of(info)
         slots = retention.slots
         # Which entries of `inputs` belong to which input of the signature (a variadic input has several).
         self.input_slots = slots if len(inputs) == len(slots) else [min(i, slots[-1]) for i in range(len(inputs))]
         # An edge is the input's node and output number, the leaf tensor itself, or None where no gradient goes.
-        self.edges: list[Any] = [(x.node or x) if x is not None and x.requires_grad else None for x in inputs]
+        edges = [(x.node or x) if x is not None and x.requires_grad else None for x in inputs]
         saved = retention.saved_inputs
         self.saved = (
             [x if saved[s] else None for x, s in zip(inputs, self.input_slots, strict=True)] if retention.saves else []
         )
         # Outputs are saved as bare data: holding the tensors would make a reference cycle through `node`.
         keep = retention.keeps_outputs
-        self.outputs = [(o._data, o._value) if keep else None for o in outputs]
+        self.start(edges, [(o._data, o._value) if keep else None for o in outputs])
+
+    def start(self, edges: list[Any], outputs: list[Any]) -> None:
+        """Takes its place on the tape."""
+        self.order = next(_sequence)
+        self.freed = False
+        self.edges = edges
+        self.outputs = outputs
+
+    def gradients(self, dys: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        """Gradients of the inputs from those of the outputs."""
+        return RULES.run(self, dys)
+
+    @property
+    def name(self) -> str:
+        """The operator's name, for messages."""
+        return self.info.name
 
     def output(self, i: int) -> Tensor:
         """The i-th output again, as a tensor with this node as its history."""
@@ -118,7 +132,7 @@ def remember(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], out: A
     outputs = out if info.many_outputs else (out,)
     node = Node(info, inputs, attrs, outputs)
     for i, t in enumerate(outputs):
-        if t.dtype in _DIFFERENTIABLE:
+        if t.dtype in DIFFERENTIABLE:
             t.requires_grad = True
             t.node = (node, i)
 
@@ -185,7 +199,7 @@ def _walk(
             pending[node.order] = [None] * len(node.outputs)
             if node.freed:
                 raise GradientError(
-                    f"backward: the history of '{node.info.name}' was freed by an earlier backward(); "
+                    f"backward: the history of '{node.name}' was freed by an earlier backward(); "
                     "run the forward pass again, or pass create_graph=True the first time"
                 )
             heapq.heappush(heap, (-node.order, node))
@@ -200,7 +214,7 @@ def _walk(
             send(edge, _seed(root, grad))
         while heap:
             _, node = heapq.heappop(heap)
-            for edge, g in zip(node.edges, RULES.run(node, pending.pop(node.order)), strict=True):
+            for edge, g in zip(node.edges, node.gradients(pending.pop(node.order)), strict=True):
                 if edge is not None and g is not None:
                     send(edge, g)
             if not create_graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ from framework.graph.passes.report import Explanation
 from framework.graph.trace import Trace
 from framework.ops import algorithm
 from framework.tensor import Tensor, from_numpy
+
+_log = logging.getLogger("paddock")
 
 
 class _Watcher(threading.local):
@@ -37,6 +40,10 @@ class CompiledProgram:
         self._numbers = _number_values(program)
         self._executable = _build(program, self._numbers)
         self._states = list(program.states.values())
+        self._operators = [op.info for op in program.block]  # the executable refers to them
+        python = dict.fromkeys(info.name for info in self._operators if info.family == "python")
+        if python:
+            _log.warning("%s: Python code in a Program holds the interpreter's lock and is slow", ", ".join(python))
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Runs once and returns the results; states are updated in place.
@@ -49,7 +56,10 @@ class CompiledProgram:
         try:
             out = self._executable.run([t._data for t in inputs], [t._data for t in self._states])
         except PaddockError as e:
-            raise self._with_line(e) from None
+            with_line = self._with_line(e)
+            if with_line is e:
+                raise
+            raise with_line from None
         return [Tensor(a) for a in out]
 
     def plan(self, inputs: Sequence[Tensor]) -> None:

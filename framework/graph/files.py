@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.atomic import write_text
-from framework.errors import CheckpointError, PaddockError
+from framework.errors import CheckpointError, NotSupportedError, PaddockError
 from framework.graph.ir import Operation, Program, Value
 from framework.io import load_tensors, save_tensors
 from framework.ops import dispatch
@@ -58,32 +58,47 @@ def _tensor_name(v: Value) -> str:
 
 
 def to_json(program: Program) -> dict[str, Any]:
-    """The Program as plain data; values are numbered in order of definition."""
+    """The Program as plain data; values are numbered in order of definition.
+
+    Raises:
+        NotSupportedError: it calls Python functions.
+    """
     numbers: dict[Value, int] = {}
 
     def declare(v: Value) -> dict[str, Any]:
         numbers[v] = len(numbers)
         return {"id": numbers[v], "shape": list(v.shape), "dtype": v.dtype, "name": v.name}
 
+    def describe(op: Operation) -> dict[str, Any]:
+        library = {"library": Path(op.info.library).name} if op.info.library else {}
+        return library | {
+            "op": op.name,
+            "inputs": [None if v is None else numbers[v] for v in op.inputs],
+            "outputs": [declare(v)["id"] for v in op.outputs],
+            "attrs": {a["name"]: value for a, value in zip(op.info.attrs, op.attrs, strict=True)},
+            "where": op.where,
+        }
+
+    _refuse_python(program)
     return {
         "format": FORMAT,
         "inputs": [declare(v) for v in program.inputs],
         "states": [declare(v) | {"tensor": _tensor_name(v)} for v in program.states],
         "constants": [declare(v) | {"tensor": _tensor_name(v)} for v in program.constants],
-        "operations": [
-            {
-                "op": op.name,
-                "inputs": [None if v is None else numbers[v] for v in op.inputs],
-                "outputs": [declare(v)["id"] for v in op.outputs],
-                "attrs": {a["name"]: value for a, value in zip(op.info.attrs, op.attrs, strict=True)},
-                "where": op.where,
-            }
-            for op in program.block
-        ],
+        "operations": [describe(op) for op in program.block],
         "results": [numbers[v] for v in program.results],
         "updates": [[numbers[s], numbers[v]] for s, v in program.updates.items()],
         "shape_reads": program.shape_reads,
     }
+
+
+def _refuse_python(program: Program) -> None:
+    names = dict.fromkeys(f"{op.name} ({op.where})" for op in program.block if op.info.family == "python")
+    if names:
+        raise NotSupportedError(
+            f"save_program: {', '.join(names)} runs Python code, which a file cannot hold; make it of framework.ops, "
+            "or write it in C++ (docs/custom_operators.md)"
+        )
 
 
 def from_json(data: dict[str, Any], tensors: dict[str, Tensor]) -> Program:
@@ -122,9 +137,9 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor]) -> Program:
 
 
 def _add_operation(program: Program, values: dict[int, Value], d: dict[str, Any]) -> Operation:
-    if d["op"] not in dispatch.OPS:
-        raise CheckpointError(f"operator {d['op']!r} does not exist in this version")
-    info = dispatch.OPS[d["op"]]
+    info = dispatch.find(d["op"])
+    if info is None:
+        raise CheckpointError(_unknown(d))
     inputs = [None if n is None else _value(values, n) for n in d["inputs"]]
     check_arguments(info, inputs)
     op = program.add_operation(info, inputs, info.attr_values(d["attrs"]), str(d.get("where", "")))
@@ -133,6 +148,15 @@ def _add_operation(program: Program, values: dict[int, Value], d: dict[str, Any]
     for n, v in zip(d["outputs"], op.outputs, strict=True):
         _define(values, n, v)
     return op
+
+
+def _unknown(d: dict[str, Any]) -> str:
+    if library := d.get("library"):
+        return (
+            f"operator {d['op']!r} is of the library {str(library)!r}, which is not loaded; call "
+            "framework.load_operators with your copy of it first (a Program never loads one by itself)"
+        )
+    return f"operator {d['op']!r} does not exist in this version"
 
 
 def check_arguments(info: dispatch.OpInfo, inputs: list[Value | None]) -> None:

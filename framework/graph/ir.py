@@ -94,7 +94,8 @@ class Operation:
             for spec, value in zip(self.info.attrs, self.attrs, strict=True)
             if spec["required"] or _plain(value) != _plain(spec["default"])
         ]
-        return f"{left} = {self.name}({', '.join(inputs + shown)})"
+        call = f"{self.name}({', '.join(inputs + shown)})"
+        return f"{left} = {call}" if left else call
 
 
 def _plain(value: Any) -> Any:

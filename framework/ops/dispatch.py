@@ -17,12 +17,19 @@ from framework.errors import AttributeValueError
 from framework.ops import algorithm
 
 if TYPE_CHECKING:
+    from framework.autograd.rule_table import Rule
     from framework.graph.trace import Trace
     from framework.tensor import Tensor
 
 
 class OpInfo:
-    """An operator's description, read once from the native registry."""
+    """An operator's description, read once from the native side.
+
+    Attributes:
+        library: the file it was loaded from; "" for an operator of the registry.
+        own_rule: the gradient of an operator from outside of the registry.
+        pure: whether equal calls give equal results and a call that nobody reads may be left out.
+    """
 
     __slots__ = (
         "attrs",
@@ -34,15 +41,21 @@ class OpInfo:
         "is_elementwise",
         "is_view",
         "is_view_when_equal",
+        "library",
         "many_outputs",
         "name",
         "native",
         "outputs",
+        "own_rule",
+        "pure",
         "retention",
     )
 
-    def __init__(self, native: Any) -> None:
+    def __init__(self, native: Any, *, library: str = "", pure: bool = True) -> None:
         self.native = native
+        self.library = library
+        self.pure = pure
+        self.own_rule: Rule | None = None
         self.name: str = native.name
         self.family: str = native.family
         self.doc: str = native.doc
@@ -55,7 +68,7 @@ class OpInfo:
         self.composition: str = native.composition  # a function of framework.ops.compositions, "" for none
         self.is_elementwise: bool = native.is_elementwise
         self.retention: tape.Retention | None = None  # filled by the tape at first use
-        self.many_outputs = len(self.outputs) > 1 or bool(self.outputs and self.outputs[0]["variadic"])
+        self.many_outputs = len(self.outputs) != 1 or bool(self.outputs[0]["variadic"])
 
     def attr_values(self, given: dict[str, Any]) -> tuple[Any, ...]:
         """Attributes in signature order, defaults filled in.
@@ -83,6 +96,7 @@ class _State(threading.local):
 
 state = _State()
 OPS: dict[str, OpInfo] = {op.name: OpInfo(op) for op in _core.ops()}
+CUSTOM: dict[str, OpInfo] = {}  # operators of the user's libraries; see framework.extend
 _call = _core.call
 
 
@@ -123,13 +137,18 @@ def _lift(inputs: Sequence[Any]) -> list[Any]:
     return lifted
 
 
+def find(name: str) -> OpInfo | None:
+    """The operator called `name`, of the registry or of a library that was loaded."""
+    return OPS.get(name) or CUSTOM.get(name)
+
+
 def call_by_name(name: str, inputs: Sequence[Any], **attrs: Any) -> Any:
     """Runs the operator called `name`; for code that works with any operator, such as passes and tests."""
-    info = OPS[name]
+    info = OPS.get(name) or CUSTOM[name]
     return apply(info, inputs, info.attr_values(attrs))
 
 
-def make_function(info: OpInfo) -> Callable[..., Any]:
+def make_function(info: OpInfo, module: str = "framework.ops") -> Callable[..., Any]:
     """The public function of an operator: inputs, then attributes, with the registry's defaults and documentation."""
     parameters: list[str] = []
     arguments: list[str] = []
@@ -151,7 +170,7 @@ def make_function(info: OpInfo) -> Callable[..., Any]:
     exec(compile(source, f"<operator {info.name}>", "exec"), scope)
     function = scope[info.name]
     function.__doc__ = _documentation(info)
-    function.__module__ = "framework.ops"
+    function.__module__ = module
     return function
 
 

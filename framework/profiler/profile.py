@@ -23,7 +23,7 @@ from framework import _core
 from framework.atomic import write_text
 from framework.errors import AttributeValueError
 from framework.graph import compiled
-from framework.ops.dispatch import OPS
+from framework.ops.dispatch import find
 from framework.profiler.chrome_trace import chrome_trace
 from framework.profiler.work import Shape, Work, work
 
@@ -79,10 +79,11 @@ class Call:
 
     def _window(self) -> str:
         """Of a convolution: its kernel, and stride, dilation and groups where they are not 1."""
-        given = {a["name"]: value for a, value in zip(OPS[self.operator].attrs, self.attrs, strict=True)}
-        if "stride" not in given or "groups" not in given:
+        info = find(self.operator)
+        given = {} if info is None else dict(zip([a["name"] for a in info.attrs], self.attrs, strict=True))
+        if info is None or info.library or "stride" not in given or "groups" not in given:
             return ""
-        arg_names = [a["name"] for a in OPS[self.operator].inputs]
+        arg_names = [a["name"] for a in info.inputs]
         weight = self.inputs[arg_names.index("weight")] if "weight" in arg_names else self.outputs[0]
         if weight is None:
             return ""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from framework.ops.dispatch import OPS
+from framework.ops.dispatch import find
 
 Shape = tuple[int, ...]
 Type = tuple[Shape, str]  # shape and name of the data type
@@ -28,11 +28,11 @@ class Work:
 
 def work(name: str, inputs: Sequence[Type | None], outputs: Sequence[Type], attrs: Sequence[Any]) -> Work:
     """The work of one call of operator `name`; `attrs` in signature order, None for an absent optional input."""
-    info = OPS[name]
-    read = [t for t, arg in zip(inputs, _arguments(info.inputs, len(inputs)), strict=True) if not arg["shape_only"]]
+    info, count = find(name), FLOPS.get(name)
+    declared = _arguments(info.inputs, len(inputs)) if info else [{"shape_only": False}] * len(inputs)
+    read = [t for t, arg in zip(inputs, declared, strict=True) if not arg["shape_only"]]
     traffic = sum(_bytes(t) for t in (*read, *outputs) if t is not None)
-    count = FLOPS.get(name)
-    if count is None:
+    if count is None or info is None:
         return Work(0, traffic)
     named = {spec["name"]: value for spec, value in zip(info.attrs, attrs, strict=True)}
     return Work(count([() if t is None else t[0] for t in inputs], [shape for shape, _ in outputs], named), traffic)

@@ -17,7 +17,7 @@ def fold_constants(program: Program, report: PassReport) -> None:
     """Computes operations whose inputs are all constants, once and for all."""
     kept = []
     for op in program.block:
-        if not all(v is None or v in program.constants for v in op.inputs):
+        if not (op.info.pure and all(v is None or v in program.constants for v in op.inputs)):
             kept.append(op)
             continue
         inputs = tuple(None if v is None else program.constants[v] for v in op.inputs)
@@ -39,14 +39,14 @@ def fold_constants(program: Program, report: PassReport) -> None:
 
 @graph_pass()
 def merge_equal_operations(program: Program, report: PassReport) -> None:
-    """Keeps the first of operations with the same operator, inputs and attributes (they are all pure)."""
+    """Keeps the first of operations with the same operator, inputs and attributes, if they are pure."""
     seen: dict[Any, Operation] = {}
     kept = []
     renamed: dict[Value, Value] = {}
     for op in program.block:
         op.inputs = [renamed.get(v, v) if v is not None else None for v in op.inputs]
         key = (op.name, tuple(op.inputs), repr(op.attrs))
-        first = seen.setdefault(key, op)
+        first = seen.setdefault(key, op) if op.info.pure else op
         if first is op:
             kept.append(op)
             continue
@@ -59,11 +59,11 @@ def merge_equal_operations(program: Program, report: PassReport) -> None:
 
 @graph_pass()
 def drop_dead_code(program: Program, report: PassReport) -> None:
-    """Drops operations that neither a result nor an update depends on, and states and constants nobody reads."""
+    """Drops pure operations that neither a result nor an update depends on, states and constants nobody reads."""
     alive: set[Value] = program.kept()
     kept: list[Operation] = []
     for op in reversed(program.block.ops):
-        if alive.isdisjoint(op.outputs):
+        if op.info.pure and alive.isdisjoint(op.outputs):
             report.match(f"{op} is not used")
             continue
         alive.update(v for v in op.inputs if v is not None)

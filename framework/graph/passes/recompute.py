@@ -62,8 +62,10 @@ class _Lives:
 
     def late_place(self, op: Operation) -> int | None:
         """The position of the first reader of a cheap operation's result after a long time without one."""
+        if op.name not in _CHEAP:
+            return None
         y = op.outputs[0]
-        if op.name not in _CHEAP or y in self._kept or y in self._viewed:
+        if y in self._kept or y in self._viewed:
             return None
         reads = self._reads.get(y, [])
         gaps = [(self._heavy_before[b] - self._heavy_before[a], b) for a, b in pairwise(reads)]

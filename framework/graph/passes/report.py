@@ -112,7 +112,7 @@ class Explanation:
 
 def name_of(op: Operation) -> str:
     """Such as `conv2d %12`: the operator and its first result."""
-    return f"{op.name} {op.outputs[0]}"
+    return f"{op.name} {op.outputs[0]}" if op.outputs else op.name
 
 
 def place_of(op: Operation) -> str:

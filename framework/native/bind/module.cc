@@ -40,6 +40,7 @@ NB_MODULE(_core, m) {
   nb::register_exception_translator(translate);
   bind_array(m);
   bind_ops(m);
+  bind_python_op(m);
   bind_program(m);
   bind_record(m);
   m.def("num_threads", &num_threads);

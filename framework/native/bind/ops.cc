@@ -84,6 +84,7 @@ void bind_ops(nb::module_& m) {
       .def_ro("family", &OpDef::family)
       .def_ro("doc", &OpDef::doc_text)
       .def_ro("composition", &OpDef::composition)
+      .def_ro("gradient_op", &OpDef::gradient_op)
       .def_ro("is_view", &OpDef::is_view)
       .def_ro("is_view_when_equal", &OpDef::is_view_when_equal)
       .def_prop_ro("is_elementwise", [](const OpDef& op) { return is_elementwise(op); })

@@ -68,12 +68,16 @@ void bind_program(nb::module_& m) {
       .def(
           "last_plan",
           [](Executable& e) -> nb::object {
-            const auto plan = e.last_plan();
+            std::optional<Plan> plan;
+            {
+              nb::gil_scoped_release release;  // a run that holds the lock may be waiting for the GIL
+              plan = e.last_plan();
+            }
             return plan ? nb::object(describe(*plan)) : nb::none();
           },
           "What the memory plan that was used or prepared last looks like; None when there is none.")
-      .def("prepare", &Executable::prepare)
-      .def("forget_plans", &Executable::forget_plans)
+      .def("prepare", &Executable::prepare, nb::call_guard<nb::gil_scoped_release>())
+      .def("forget_plans", &Executable::forget_plans, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("id", &Executable::id, "Tells the records of this program from others'.")
       .def_prop_ro("plans_made", &Executable::plans_made);
 }

@@ -22,7 +22,7 @@ nb::list types_to_python(const std::vector<TensorType>& types, const std::vector
 nb::tuple to_python(const Record& r) {
   nb::list attrs;
   for (const auto& a : r.attrs) attrs.append(attr_to_python(a));
-  return nb::make_tuple(r.op->name, r.program, r.instruction, r.begin_ns, r.end_ns, r.implementation,
+  return nb::make_tuple(r.op, r.program, r.instruction, r.begin_ns, r.end_ns, r.implementation,
                         types_to_python(r.inputs, r.present),
                         types_to_python(r.outputs, std::vector<bool>(r.outputs.size(), true)), nb::tuple(attrs));
 }

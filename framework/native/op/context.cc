@@ -105,7 +105,8 @@ void run_kernel(const KernelContext& context, Device device) {
   const OpDef& op = context.op();
   KernelFn kernel = op.kernels[static_cast<int>(device)];
   if (!kernel) fail(ErrorKind::kNotSupported, op.name, ": no kernel for this device");
-  if (Recorder* recorder = Recorder::active()) return recorder->run(context, kernel);
+  Recorder* recorder = op.runs_blocks ? nullptr : Recorder::active();
+  if (recorder) return recorder->run(context, kernel);
   kernel(context);
 }
 

@@ -103,20 +103,34 @@ OpDef& OpDef::shape_only(std::string_view input) {
   inputs[input_index(input)].shape_only = true;
   return *this;
 }
+OpDef& OpDef::cpu(KernelFn fn) {
+  kernels[static_cast<int>(Device::kCPU)] = fn;
+  return *this;
+}
+OpDef& OpDef::gradient(std::string op_name) {
+  gradient_op = std::move(op_name);
+  return *this;
+}
 OpDef& OpDef::fused_from(std::string function) {
   composition = std::move(function);
   return *this;
+}
+
+void read_signature(OpDef& op, std::string_view signature) {
+  const size_t arrow = signature.find("->");
+  if (arrow == std::string_view::npos)
+    fail(ErrorKind::kInternal, op.name, ": its signature '", signature, "' has no '->', as in \"x -> y\"");
+  op.inputs = parse_args(signature.substr(0, arrow));
+  op.outputs = parse_args(signature.substr(arrow + 2));
 }
 
 OpDef& define_op(std::string name, std::string_view signature, std::string_view file) {
   Registry& r = registry();
   if (r.by_name.contains(name)) fail(ErrorKind::kInternal, name, ": defined twice");
   auto op = std::make_unique<OpDef>();
-  size_t arrow = signature.find("->");
-  op->inputs = parse_args(signature.substr(0, arrow));
-  op->outputs = parse_args(signature.substr(arrow + 2));
   op->family = stem(file);
   op->name = std::move(name);
+  read_signature(*op, signature);
   r.by_name[op->name] = op.get();
   r.list.push_back(op.get());
   r.owned.push_back(std::move(op));
@@ -153,6 +167,15 @@ std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* in
   outputs.reserve(op.outputs.size());
   InferContext context(op, inputs, input_count, attrs, outputs);
   op.infer_fn(context);
+  // A rule from outside of the tree may be wrong; what runs the operator counts on its signature.
+  const size_t named = op.outputs.size();
+  const bool variadic = named && op.outputs.back().variadic;
+  if (variadic ? outputs.size() + 1 < named : outputs.size() != named)
+    fail(ErrorKind::kInternal, op.name, ": its shape rule gave ", outputs.size(), " outputs; its signature has ",
+         named);
+  for (const auto& t : outputs)
+    for (int64_t d : t.shape)
+      if (d < 0) fail(ErrorKind::kShape, op.name, ": its output would have shape ", t.shape);
   return outputs;
 }
 

@@ -49,6 +49,8 @@ struct PADDOCK_API OpDef {
   std::vector<InPlace> in_place;
   bool is_view = false;             // the first output is the first input's bytes under another shape: no kernel runs
   bool is_view_when_equal = false;  // the same, in calls where the first input and the output have one type
+  bool runs_blocks = false;         // its kernel runs other instructions, which a profile records in its place
+  std::string gradient_op;          // the operator that computes its gradient, for one from outside of the tree
   InferFn infer_fn = nullptr;
   KernelFn kernels[kDeviceCount] = {};
 
@@ -68,11 +70,18 @@ struct PADDOCK_API OpDef {
   OpDef& view();
   OpDef& view_when_equal();
   OpDef& shape_only(std::string_view input);
+  // The kernel, for an operator from outside of the tree.
+  OpDef& cpu(KernelFn fn);
+  // Its gradient is operator `name` of the same library, say "dy, x -> dx": its inputs are inputs, outputs and
+  // d<output>s of this one, its attributes are this one's, its outputs are d<input>s.
+  OpDef& gradient(std::string name);
   // The name of the Python composition (framework.ops.compositions) that a fused operator stands for.
   OpDef& fused_from(std::string function);
 };
 
-// signature: "x, weight, bias? -> y"; names are unique; `?` optional, `...` variadic.
+// Reads "x, weight, bias? -> y" into the inputs and outputs of `op`; `?` optional, `...` variadic.
+PADDOCK_API void read_signature(OpDef& op, std::string_view signature);
+// Names are unique.
 PADDOCK_API OpDef& define_op(std::string name, std::string_view signature, std::string_view file);
 PADDOCK_API const std::vector<OpDef*>& all_ops();
 PADDOCK_API OpDef& find_op(std::string_view name);  // throws when there is none

@@ -39,7 +39,7 @@ void Recorder::run(const KernelContext& c, KernelFn kernel) {
     return kernel(c);
   }
   ++taken_;
-  Record record{&c.op(), program_, instruction_, 0, 0, {}, {}, {}, {}, c.attrs()};
+  Record record{c.op().name, program_, instruction_, 0, 0, {}, {}, {}, {}, c.attrs()};
   for (int i = 0; i < c.input_count(); ++i) {
     record.present.push_back(c.has(i));
     record.inputs.push_back(c.has(i) ? c.in(i).type() : TensorType{});

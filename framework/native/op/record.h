@@ -14,7 +14,7 @@ class KernelContext;
 
 // One run of one kernel. Times are of the steady clock, in nanoseconds.
 struct Record {
-  const OpDef* op;
+  std::string op;                // by name: an operator made for one call may be gone when the record is read
   int64_t program, instruction;  // whose instruction it was; -1 for an eager call
   int64_t begin_ns, end_ns;
   std::string implementation;  // what the kernel noted, such as "winograd F(4x4,3x3)"

@@ -2,7 +2,6 @@
 #include "plan/executable.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "op/context.h"
@@ -47,6 +46,25 @@ Executable::Executable(ProgramDesc program)
       values_(program_.value_count),
       id_(next_id()) {}
 
+class Executable::Turn {
+ public:
+  explicit Turn(Executable& e) : e_(e) {
+    if (e.runner_ == std::this_thread::get_id())
+      fail(ErrorKind::kNotSupported, "program: a Python function that it calls has called it again; it cannot recur");
+    e.mutex_.lock();
+    e.runner_ = std::this_thread::get_id();
+  }
+  ~Turn() {
+    e_.runner_ = std::thread::id();
+    e_.mutex_.unlock();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Executable& e_;
+};
+
 const Plan& Executable::find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
   if (static_cast<int>(inputs.size()) != program_.input_count ||
       static_cast<int>(states.size()) != program_.state_count)
@@ -65,17 +83,17 @@ const Plan& Executable::find_plan(const std::vector<Tensor>& inputs, const std::
 }
 
 void Executable::prepare(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
-  std::lock_guard lock(mutex_);
+  Turn turn(*this);
   find_plan(inputs, states);
 }
 
 std::optional<Plan> Executable::last_plan() {
-  std::lock_guard lock(mutex_);
+  Turn turn(*this);
   return plans_.empty() ? std::nullopt : std::optional(plans_.front());
 }
 
 void Executable::forget_plans() {
-  std::lock_guard lock(mutex_);
+  Turn turn(*this);
   plans_.clear();
   for (auto& p : prepared_) p.blocks.clear();
 }
@@ -148,7 +166,7 @@ void Executable::finish(const Plan& plan, const std::vector<Tensor>& states, std
 }
 
 std::vector<Tensor> Executable::run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
-  std::lock_guard lock(mutex_);
+  Turn turn(*this);
   const Plan& plan = find_plan(inputs, states);
   for (size_t i = 0; i < program_.updates.size(); ++i) {
     const auto& u = program_.updates[i];

@@ -1,8 +1,10 @@
 // A program ready to run: plans for the shapes seen lately, one arena, and the loop over its instructions.
 #pragma once
+#include <atomic>
 #include <list>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "op/prepared.h"
 #include "plan/plan.h"
@@ -27,6 +29,8 @@ class PADDOCK_API Executable {
   int64_t id() const { return id_; }
 
  private:
+  // Holds the lock; refuses the thread that holds it already.
+  class Turn;
   const Plan& find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
   void bind(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
             std::vector<Tensor>& results);
@@ -40,6 +44,7 @@ class PADDOCK_API Executable {
   std::vector<Tensor> values_;
   int64_t plans_made_ = 0, id_;
   std::mutex mutex_;
+  std::atomic<std::thread::id> runner_{};  // who runs it now
 };
 
 }  // namespace paddock

@@ -57,7 +57,7 @@ class Planner {
         plan_.types[ins.outputs[i]] = out[i];
         plan_.root[ins.outputs[i]] = ins.outputs[i];
       }
-      if (!in.empty() && in[0] && ins.op->is_view_of(*in[0], out[0]))
+      if (!in.empty() && in[0] && !out.empty() && ins.op->is_view_of(*in[0], out[0]))
         plan_.root[ins.outputs[0]] = plan_.root[ins.inputs[0]];
     }
   }

@@ -1,0 +1,23 @@
+"""`python -m framework.extend` prints the flags that compile a library of operators; `--cmake` the CMake package."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from framework.extend.libraries import compile_flags
+
+
+def main(words: list[str] | None = None) -> None:
+    """Prints what was asked for."""
+    parser = argparse.ArgumentParser(prog="python -m framework.extend", description="Flags for libraries of operators.")
+    parser.add_argument("--cmake", action="store_true", help="print the folder of the CMake package instead")
+    if parser.parse_args(words).cmake:
+        print(Path(__file__).with_name("cmake"))
+    else:
+        print(shlex.join(compile_flags()))
+
+
+if __name__ == "__main__":
+    main()
