@@ -4,7 +4,10 @@ import suites.nlp.datasets
 import suites.nlp.models.bert
 import suites.nlp.models.bow
 import suites.nlp.models.cnn
+import suites.nlp.models.crf
 import suites.nlp.models.heads
+import suites.nlp.models.recurrent
+import suites.nlp.models.simnet
 import suites.nlp.problems
 import suites.nlp.settings
 import suites.nlp.task

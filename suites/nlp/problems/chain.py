@@ -1,0 +1,48 @@
+"""ChainTagging: a tag for each word by a model that scores whole sequences of tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from framework import ops
+from framework.errors import ConfigError
+from framework.tensor import Tensor
+from suites.engine.registry import register
+from suites.nlp.datasets import TextDataset
+from suites.nlp.encoding import Encoder
+from suites.nlp.models.crf import ChainScores
+from suites.nlp.problems.tagging import Tagging
+
+
+@register("problem")
+class ChainTagging(Tagging):
+    """A tag for each word, by a model with a conditional random field (CrfTagger).
+
+    The loss is the negative log-likelihood of a sentence's tags, the mean over sentences; the prediction is the path
+    of the highest score.
+
+    Args:
+        words: how a line to predict on falls into words: single "characters" or at "spaces".
+    """
+
+    def __init__(self, words: Literal["characters", "spaces"] = "characters") -> None:
+        super().__init__(words)
+
+    def check(self, dataset: TextDataset[Any], encoder: Encoder) -> None:
+        """Raise ConfigError for a data set of other examples, or a tokenizer whose tokens are not words."""
+        super().check(dataset, encoder)
+        if encoder.tokenizer.opening is not None:
+            raise ConfigError(
+                f"ChainTagging: every token must be a word with a tag, but {type(encoder.tokenizer).__name__} cuts "
+                "words to pieces and adds its own tokens; use WordTokenizer, or the problem Tagging"
+            )
+
+    def losses(self, outputs: ChainScores, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The negative log-likelihood of a sentence, a scalar."""
+        emissions, transitions, start, stop, offsets = outputs
+        return {"crf": ops.mean(ops.crf_loss(emissions, transitions, start, stop, inputs["targets"], offsets))}
+
+    def predictions(self, outputs: ChainScores) -> dict[str, Tensor]:
+        """`tags` int64 [T], the best path."""
+        return {"tags": ops.crf_decode(*outputs)[0]}
