@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Claim: the server answers more sentences a second than a loop that pads each client's batch, on the same cores.
+
+    python benchmarks/serving_vs_padded_loop.py CHECKPOINT [--texts FILE] [--threads 2]
+
+CHECKPOINT is a BERT in Hugging Face's files, such as cache/minilm_l6 of scripts/fetch_minilm. The loop is what
+bert-as-service does: one worker takes one request at a time, pads it to its longest sentence and runs it. It stands behind
+the same HTTP front, has the same kernels and the same weights. Clients are another process on the same cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from common import ROOT, Claim, Competitor, compare, finish, in_turns, spread, table
+
+sys.path.insert(0, str(ROOT))
+
+CLAIMS = {1: Claim("embed_minilm_client_batch_1", 1.5, 2.0), 32: Claim("embed_minilm_client_batch_32", 1.5, 2.0)}
+OURS, LOOP = "paddock", "padded loop"
+DATA = ROOT.parent / "shared" / "data" / "nlp" / "sst2" / "sst2.zip"
+
+
+def sentences(path: Path, count: int) -> list[str]:
+    """`count` sentences of a text file, or of the test set of SST-2 in its zip, in an order drawn once."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            name = next(name for name in archive.namelist() if name.endswith("test.tsv"))
+            lines = [line.split("\t")[0] for line in archive.read(name).decode().splitlines()]
+    else:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if line.strip()]
+    order = np.random.default_rng(0).permutation(len(lines))
+    return [lines[order[i % len(lines)]] for i in range(count)]
+
+
+def padded_predict(encoder, pooling: str = "mean"):
+    """A function from texts' ids, one request, to their vectors [B, D]: padded to the longest, as arrays [B, L]."""
+    from framework import no_grad, program
+    from framework.graph.passes import INFERENCE_PASSES
+
+    def forward(inputs):
+        x = encoder.embeddings(inputs["ids"], inputs["positions"], inputs["segments"])
+        for layer in encoder.layers:
+            x = layer.padded(x, inputs["mask"])
+        return x
+
+    run = program(forward, pass_names=INFERENCE_PASSES)
+
+    def predict(rows: list[np.ndarray]) -> np.ndarray:
+        longest = max(map(len, rows))
+        mask = np.arange(longest) < np.array([len(row) for row in rows])[:, None]
+        ids = np.zeros(mask.shape, np.int64)
+        ids[mask] = np.concatenate(rows)
+        positions = np.ascontiguousarray(np.broadcast_to(np.arange(longest), mask.shape))
+        with no_grad():
+            x = run({"ids": ids, "positions": positions, "segments": np.zeros_like(ids), "mask": mask}).numpy()
+        return (x * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+
+    return predict
+
+
+def loop_service(model, settings, encoder):
+    """The service with its batcher bypassed: each request is one unit that runs alone, padded."""
+    from suites.engine.serving.service import Answer, Service
+
+    predict = padded_predict(encoder)
+
+    class Loop(Service):
+        async def ask(self, values, wants, *, timeout=None, gone=None):
+            processor = self.model.processor
+            items = [processor.from_json(value) for value in values]
+            costs = [processor.cost(item) for item in items]
+            ticket = self.batcher.submit([items], [1], timeout=self._timeout(timeout), alone=True)
+            (rows,) = await self._wait(ticket, gone)
+            return Answer([list(rows)], [processor.truncated(item) for item in items], sum(costs))
+
+        def _runner(self, _):
+            def run(requests):
+                (items,) = requests
+                batch = self.model.processor.prepare(items)
+                ids, offsets = batch["ids"], batch["offsets"]
+                return [predict([ids[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)])]
+
+            return run
+
+        def warm_up(self):
+            self._runs[0]([[self.model.processor.from_json(self.model.processor.example())]])
+            self._warm = True
+
+    return Loop(model, settings)
+
+
+def serve_and_ask(a: argparse.Namespace) -> dict:
+    """Start a server in this process and clients in another; return what the clients found."""
+    import framework
+    from suites.engine.inference import open_model
+    from suites.engine.serving import server as server_module
+    from suites.engine.serving.batcher import Limits
+    from suites.engine.serving.service import Settings
+    from suites.nlp.embedder import export_embedder, open_encoder
+
+    framework.set_num_threads(a.threads)
+    settings = Settings(name="minilm", limits=Limits(max_wait=a.max_wait_ms / 1000))
+    with tempfile.TemporaryDirectory() as folder:
+        export_embedder(a.checkpoint, Path(folder), max_length=128)
+        model = open_model(Path(folder))
+    if a.run == LOOP:
+        encoder = open_encoder(a.checkpoint)
+        server_module.Service = lambda model, settings, **_: loop_service(model, settings, encoder)
+    server = server_module.Server(model, settings, server_module.Place(port=0), say=print)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        words = ["--client", server.url, "--batch", str(a.batch), "--clients", str(a.clients), "--count", str(a.count)]
+        command = [sys.executable, __file__, str(a.checkpoint), "--texts", str(a.texts), *words]
+        out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    finally:
+        server.stop()
+        thread.join()
+    found = json.loads(out.stdout.splitlines()[-1])
+    return {**found, "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)}
+
+
+def ask(a: argparse.Namespace) -> dict:
+    """Ask a server with many clients at once; return sentences a second and latencies."""
+    from suites.engine.serving.client import Client
+
+    texts = sentences(a.texts, a.count)
+    requests = [texts[i : i + a.batch] for i in range(0, len(texts), a.batch)]
+    client = Client(a.client)
+
+    def one(request: list[str]) -> tuple[float, float]:
+        start = time.perf_counter()
+        vectors = client.encode(request, batch_size=len(request))
+        assert len(vectors) == len(request)
+        return time.perf_counter() - start, float(np.abs(vectors).sum())
+
+    with ThreadPoolExecutor(a.clients) as pool:
+        list(pool.map(one, requests[: 4 * a.clients]))  # connections, plans, packed weights
+        start = time.perf_counter()
+        found = list(pool.map(one, requests))
+        seconds = time.perf_counter() - start
+    latencies = 1000 * np.array([latency for latency, _ in found])
+    return {
+        "rate": round(len(texts) / seconds, 1),
+        "unit": "sentences/s",
+        "step_ms": round(float(np.median(latencies)), 2),
+        "p50_ms": round(float(np.percentile(latencies, 50)), 1),
+        "p99_ms": round(float(np.percentile(latencies, 99)), 1),
+        "sum": round(sum(total for _, total in found), 1),
+    }
+
+
+def options() -> argparse.ArgumentParser:
+    """What the command line takes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoint", type=Path, help="folder with config.json, model.safetensors, vocab.txt")
+    parser.add_argument("--texts", type=Path, default=DATA, help="a file with a sentence a line, or SST-2's zip")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--max-wait-ms", type=float, default=0.0)
+    parser.add_argument("--batches", type=int, nargs="*", default=sorted(CLAIMS), help="sentences of a request")
+    parser.add_argument("--clients", type=int, help="requests at a time; default: 32 of 1 sentence, 8 of 32")
+    parser.add_argument("--count", type=int, default=1600, help="sentences")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--run", choices=(OURS, LOOP), help=argparse.SUPPRESS)
+    parser.add_argument("--batch", type=int, default=1, help=argparse.SUPPRESS)
+    parser.add_argument("--client", help=argparse.SUPPRESS)
+    return parser
+
+
+def main(words: list[str] | None = None) -> list[dict]:
+    """Measure, print the table and return the results by case."""
+    a = options().parse_args(words)
+    if a.client or a.run:
+        print(json.dumps(ask(a) if a.client else serve_and_ask(a)))
+        return []
+    results = []
+    for batch in a.batches:
+        clients = a.clients or max(8, 32 // batch)
+        same = ["--texts", a.texts, "--threads", a.threads, "--max-wait-ms", a.max_wait_ms, "--count", a.count]
+        rest = [str(word) for word in (*same, "--batch", batch, "--clients", clients)]
+        command = [sys.executable, __file__, str(a.checkpoint)]
+        found = in_turns([Competitor(name, [*command, "--run", name, *rest]) for name in (OURS, LOOP)], a.rounds)
+        claim = CLAIMS.get(batch, Claim(f"embed_minilm_client_batch_{batch}", 1.5, 2.0))
+        results.append({**compare(claim, found, LOOP), "latency_ms": {}})
+        for name, rounds in found.items():
+            p50, p99 = ([each[key] for each in rounds] for key in ("p50_ms", "p99_ms"))
+            results[-1]["latency_ms"][name] = {"p50": p50, "p99": p99}
+            print(f"{claim.case}, {clients} clients: {name}: p50 {spread(p50, 1)} ms, p99 {spread(p99, 1)} ms")
+    print(table(results))
+    finish("serving_vs_padded_loop", results, a.json)
+    return results
+
+
+if __name__ == "__main__":
+    main()
