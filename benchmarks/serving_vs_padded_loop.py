@@ -4,13 +4,14 @@
     python benchmarks/serving_vs_padded_loop.py CHECKPOINT [--texts FILE] [--threads 2]
 
 CHECKPOINT is a BERT in Hugging Face's files, such as cache/minilm_l6 of scripts/fetch_minilm. The loop is what
-bert-as-service does: one worker takes one request at a time, pads it to its longest sentence and runs it. It stands behind
-the same HTTP front, has the same kernels and the same weights. Clients are another process on the same cores.
+bert-as-service does: one worker takes one request at a time, pads it to its longest sentence and runs it. It stands
+behind the same HTTP front, has the same kernels and the same weights. Clients are another process on the same cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import resource
 import subprocess
@@ -91,7 +92,7 @@ def loop_service(model, settings, encoder):
                 (items,) = requests
                 batch = self.model.processor.prepare(items)
                 ids, offsets = batch["ids"], batch["offsets"]
-                return [predict([ids[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True)])]
+                return [predict([ids[a:b] for a, b in itertools.pairwise(offsets)])]
 
             return run
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from suites.nlp.tokenizers import Tokenizer, Tokens
 from suites.nlp.transforms import TextTransform
 
 Truncation = Literal["longest_first", "only_first", "only_second", "half"]
+
+_KEPT, _SHORT = 4096, 1024  # texts that are remembered, and characters of one
 
 
 class Sequence_(NamedTuple):
@@ -97,6 +100,19 @@ class Encoder:
         segments = np.zeros(len(ids), np.int64)
         segments[len(head) :] = 1 if tail else 0
         return Sequence_(ids, segments, start, len(head))
+
+
+@dataclass(frozen=True)
+class RememberingEncoder(Encoder):
+    """An Encoder that keeps the tokens of the last short texts: a server counts them before it needs them."""
+
+    @cached_property
+    def _one(self) -> Callable[[str], Tokens]:
+        return lru_cache(_KEPT)(lambda text: Encoder.tokens(self, [text])[0])
+
+    def tokens(self, texts: Iterable[str]) -> list[Tokens]:
+        """The tokens of each text, after the transforms; the arrays are not to be written to."""
+        return [self._one(text) if len(text) <= _SHORT else Encoder.tokens(self, [text])[0] for text in texts]
 
 
 def _lengths(a: int, b: int, room: int, truncation: Truncation) -> tuple[int, int]:

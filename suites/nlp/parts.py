@@ -8,6 +8,7 @@ import suites.nlp.models.crf
 import suites.nlp.models.heads
 import suites.nlp.models.recurrent
 import suites.nlp.models.simnet
+import suites.nlp.models.vectors
 import suites.nlp.problems
 import suites.nlp.settings
 import suites.nlp.task

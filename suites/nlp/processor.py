@@ -12,7 +12,7 @@ from framework.data import RaggedCollate
 from framework.errors import CheckpointError
 from suites.engine.config import build_value
 from suites.engine.task import Batch, Processor
-from suites.nlp.encoding import Encoded, Encoder
+from suites.nlp.encoding import Encoded, Encoder, RememberingEncoder
 from suites.nlp.problems import Problem
 from suites.nlp.tokenizers import tokenizer_from
 from suites.nlp.transforms import TextTransform
@@ -32,8 +32,9 @@ class TextProcessor(Processor):
     def __init__(self, written: dict[str, Any], encoder: Encoder, classes: Sequence[str]) -> None:
         self._written = written
         self._problem: Problem = build_value(written["problem"], Problem, suite="nlp")
-        self.encoder = encoder
+        self.encoder = RememberingEncoder(encoder.tokenizer, encoder.transforms, encoder.max_length, encoder.truncation)
         self.classes = list(classes)
+        self.poolings = self._problem.poolings
 
     def metadata(self) -> dict[str, Any]:
         """All parts, the vocabulary too."""
@@ -93,6 +94,10 @@ class TextProcessor(Processor):
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
         """What is predicted for each item."""
         return self._problem.results(outputs, batch, batch["item"], self.classes)
+
+    def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
+        """A vector for each item, float32 [N, D], of models whose problem is `Vectors`."""
+        return self._problem.embeddings(outputs, batch, pooling)
 
     def draw(self, item: Any, result: Any) -> str:
         """The item and what is predicted for it, as text."""

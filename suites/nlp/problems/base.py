@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from framework.errors import ConfigError
+from framework.errors import ConfigError, NotSupportedError
 from framework.tensor import Tensor
 from suites.engine.registry import register_role
 from suites.engine.task import Batch, Metric
@@ -30,11 +30,13 @@ class Problem(ABC):
         example_type: the examples it takes.
         token_keys: batch arrays with a row for each token, [T, ...].
         main_metric: the figure that decides which weights are best.
+        poolings: ways in which `embeddings` makes a vector of each example; none if there are no vectors.
     """
 
     example_type: ClassVar[type]
     token_keys: ClassVar[tuple[str, ...]] = ("ids", "segment_ids")
     main_metric: str
+    poolings: tuple[str, ...] = ()
 
     def check(self, dataset: TextDataset[Any], encoder: Encoder) -> None:
         """Raise ConfigError for a data set of other examples."""
@@ -86,6 +88,10 @@ class Problem(ABC):
     @abstractmethod
     def sample(self) -> Any:
         """A JSON value that `from_json` takes."""
+
+    def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
+        """A vector for each example, float32 [B, D]; by default NotSupportedError."""
+        raise NotSupportedError(f"{type(self).__name__}: gives no vectors")
 
     def is_cut(self, example: Any, encoder: Encoder) -> bool:
         """Whether `encode` leaves out a part of an example; by default none does."""
