@@ -20,6 +20,9 @@ CLAIMS = [
     Claim("yolov3_darknet53_train_b4_320", 1.8, 2.6),
     Claim("yolov3_mobilenetv1_train_b8_320", 1.4, 2.0),
     Claim("deeplabv3p_mobilenetv2_train_b4_256", 1.3, 1.8),
+    Claim("bert_base_finetune_b8_mixed", 2.5, 3.5),
+    Claim("bert_base_finetune_b8_len128", 1.15, 1.4),
+    Claim("bert_mini_finetune_b32_mixed", 2.5, 3.5),
 ]
 
 

@@ -89,6 +89,68 @@ def inference(make_model: Callable[[], Layer], shape: tuple[int, ...]) -> tuple[
     return step, shape[0]
 
 
+LENGTHS = [128, 24, 37, 52, 18, 95, 41, 30]  # the mixed batches': short sentences, one long
+
+
+def sentences(batch: int, lengths: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Random token ids [T], offsets [B + 1] and classes [B] of `batch` sentences, their lengths from `lengths` in turn."""
+    import numpy as np
+
+    from framework import tensor
+
+    rng = np.random.default_rng(0)
+    offsets = np.cumsum([0, *(lengths[i % len(lengths)] for i in range(batch))])
+    return tensor(rng.integers(0, 30522, offsets[-1])), tensor(offsets), tensor(rng.integers(0, 2, batch))
+
+
+def sentence_classifier(sizes: dict[str, int]) -> Layer:
+    """BERT (base where `sizes` says nothing else) with two classes."""
+    from framework.nn import init
+    from suites.nlp.models.bert import Bert
+    from suites.nlp.models.heads import SequenceClassifier
+
+    model = SequenceClassifier(Bert(**sizes), num_classes=2)
+    init.initialize(model, 0)
+    return model
+
+
+def finetuning(batch: int, lengths: list[int], **sizes: int) -> tuple[Step, int]:
+    """A step of fine-tuning on sentences, with dropout and AdamW, and the number of sentences."""
+    from framework import ops, program
+    from framework.optim import AdamW
+
+    ids, offsets, labels = sentences(batch, lengths)
+    model = sentence_classifier(sizes)
+    optimizer = AdamW(model.named_parameters(), lr=2e-5, weight_decay=0.01, decay_vectors=True)
+
+    @program
+    def step(ids: Any, offsets: Any, labels: Any) -> Any:
+        loss = ops.mean(ops.cross_entropy(model(ids, offsets), labels))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return lambda: step(ids, offsets, labels), batch
+
+
+def sentence_inference(batch: int, lengths: list[int], **sizes: int) -> tuple[Step, int]:
+    """The logits of one batch of sentences, and their number."""
+    from framework import no_grad, program
+    from framework.graph.passes import INFERENCE_PASSES
+
+    ids, offsets, _ = sentences(batch, lengths)
+    model = sentence_classifier(sizes)
+    model.eval()
+    forward = program(lambda ids, offsets: model(ids, offsets), pass_names=INFERENCE_PASSES)
+
+    def step() -> Any:
+        with no_grad():
+            return forward(ids, offsets)
+
+    return step, batch
+
+
 def _listed(outputs: Any) -> list[Any]:
     return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
@@ -155,6 +217,7 @@ def deeplab_mobilenet() -> Layer:
     return DeepLabV3Plus(MobileNetV2(out_strides=(4, 16), output_stride=16), num_classes=19, dropout=0.0)
 
 
+UNITS = {"tsn": "clips/s", "bert": "sentences/s"}  # by what a case's name begins with; images/s for the others
 CASES: dict[str, Callable[[], tuple[Step, int]]] = {
     "resnet50_train_b8_224": lambda: labelled(resnet50, (8, 224, 224, 3)),
     "resnet50_infer_b1_224": lambda: inference(resnet50, (1, 224, 224, 3)),
@@ -164,6 +227,10 @@ CASES: dict[str, Callable[[], tuple[Step, int]]] = {
     "deeplabv3p_mobilenetv2_train_b4_256": lambda: labelled(deeplab_mobilenet, (4, 256, 256, 3)),
     "deeplabv3p_mobilenetv2_infer_b1_512": lambda: inference(deeplab_mobilenet, (1, 512, 512, 3)),
     "tsn_resnet50_train_b2_t4_224": lambda: labelled(tsn_resnet50, (2, 4, 224, 224, 3)),
+    "bert_base_finetune_b8_len128": lambda: finetuning(8, [128]),
+    "bert_base_finetune_b8_mixed": lambda: finetuning(8, LENGTHS),
+    "bert_mini_finetune_b32_mixed": lambda: finetuning(32, LENGTHS, hidden_size=256, layers=4, heads=4, ffn_size=1024),
+    "bert_base_infer_b8_mixed": lambda: sentence_inference(8, LENGTHS),
 }
 
 
@@ -185,7 +252,7 @@ def measure(case: str, seconds: float, profile: StepProfile | None = None) -> di
     median = statistics.median(times)
     return {
         "case": case,
-        "unit": "clips/s" if case.startswith("tsn") else "images/s",
+        "unit": next((unit for start, unit in UNITS.items() if case.startswith(start)), "images/s"),
         "rate": round(items / median, 3),
         "step_ms": round(median * 1e3, 2),
         "steps": len(times),
