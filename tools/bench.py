@@ -93,7 +93,7 @@ LENGTHS = [128, 24, 37, 52, 18, 95, 41, 30]  # the mixed batches': short sentenc
 
 
 def sentences(batch: int, lengths: list[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """Random token ids [T], offsets [B + 1] and classes [B] of `batch` sentences, their lengths from `lengths` in turn."""
+    """Random token ids [T], offsets [B + 1] and classes [B] of `batch` sentences; lengths from `lengths` in turn."""
     import numpy as np
 
     from framework import tensor

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from framework import _core
 from framework.errors import AttributeValueError
 from framework.tensor import tensor
 
@@ -141,3 +142,4 @@ def initialize(model: Layer, seed: int) -> None:
             t = getattr(layer, name)
             full = f"{path}.{name}" if path else name
             t.set(tensor(draw(initializer, t.shape, seed=seed, name=full), dtype=t.dtype))
+    _core.release_cached_memory()  # what held the numbers on their way: for a large model half of its size again

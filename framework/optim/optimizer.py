@@ -19,8 +19,7 @@ from framework.errors import AttributeValueError, CheckpointError
 from framework.tensor import Tensor, tensor
 
 
-def _persistable(array: np.ndarray, name: str) -> Tensor:
-    t = tensor(array)
+def _persistable(t: Tensor, name: str) -> Tensor:
     t.persistable, t.name = True, name
     return t
 
@@ -57,11 +56,12 @@ class Optimizer(ABC):
             raise AttributeValueError(f"{type(self).__name__}: there are no parameters to train")
         self._decay = {n: weight_decay if decay_vectors or p.ndim > 1 else 0.0 for n, p in self._params.items()}
         self._factor = self._factors(lr_multipliers or {})
-        self.lr = _persistable(np.array(lr, np.float32), "optimizer/lr")
-        self.steps = _persistable(np.array(0, np.int64), "optimizer/steps")
+        self.lr = _persistable(tensor(np.array(lr, np.float32)), "optimizer/lr")
+        self.steps = _persistable(tensor(np.array(0, np.int64)), "optimizer/steps")
         self._slots = {
             slot: {
-                n: _persistable(np.zeros(p.shape, p.dtype), f"optimizer/{slot}/{n}") for n, p in self._params.items()
+                n: _persistable(ops.full_like(p.detach(), value=0.0), f"optimizer/{slot}/{n}")
+                for n, p in self._params.items()
             }
             for slot in self.slot_names
         }

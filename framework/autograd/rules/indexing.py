@@ -36,3 +36,4 @@ rule(
 rule("topk", x=lambda dvalues, x, indices, axis: _put_back(dvalues, x, indices, axis))
 rule("sort", x=lambda dvalues, x, indices, axis: _put_back(dvalues, x, indices, axis))
 no_gradient("its value does not depend smoothly on the ids", "one_hot")
+no_gradient("it is for optimizers, which come after all gradients; embedding_grad has one", "embedding_grad_rows")

@@ -25,6 +25,7 @@ from framework.graph.passes.layout import sink_transposes
 from framework.graph.passes.optimizer import fold_gradient_scale, group_optimizer_steps
 from framework.graph.passes.recompute import recompute_activations
 from framework.graph.passes.report import Explanation, Pass
+from framework.graph.passes.rows import keep_gradient_rows
 from framework.graph.passes.schedule import update_early
 
 PASSES: dict[str, Pass] = {
@@ -43,6 +44,7 @@ PASSES: dict[str, Pass] = {
         fuse_activation,
         fuse_last_residual,
         fold_gradient_scale,
+        keep_gradient_rows,
         update_early,
         recompute_activations,
         group_optimizer_steps,
@@ -59,6 +61,7 @@ TRAINING_PASSES: tuple[str, ...] = (
     "fuse_batch_norm",
     "fuse_activation",
     "fold_gradient_scale",
+    "keep_gradient_rows",
     "update_early",
     "recompute_activations",
     "group_optimizer_steps",

@@ -11,6 +11,10 @@
 #include <new>
 #include <vector>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #else
@@ -125,6 +129,11 @@ Storage::~Storage() {
 
 MemoryStats memory_stats() { return cache().stats(); }
 void reset_peak_memory() { cache().reset_peak(); }
-void release_cached_memory() { cache().trim(); }
+void release_cached_memory() {
+  cache().trim();
+#ifdef __GLIBC__
+  malloc_trim(0);  // what NumPy and others have freed below the mapping threshold
+#endif
+}
 
 }  // namespace paddock

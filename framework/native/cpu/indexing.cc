@@ -145,6 +145,36 @@ PADDOCK_CPU_KERNEL(embedding_grad) {
   });
 }
 
+PADDOCK_CPU_KERNEL(embedding_grad_rows) {
+  const Tensor& values = c.out("values");
+  const auto padding = c.attr<int64_t>("padding_idx");
+  const int64_t count = values.shape()[0], width = values.shape()[1];
+  const CheckedIndices ids(c, "ids", c.in("like").shape()[0], /*wrap=*/false, "weight");
+  const int64_t* id = ids.data();
+  std::vector<int64_t> order(static_cast<size_t>(count));  // by id, places of one id in order
+  for (int64_t i = 0; i < count; ++i) order[static_cast<size_t>(i)] = i;
+  std::stable_sort(order.begin(), order.end(), [=](int64_t a, int64_t b) { return id[a] < id[b]; });
+  auto* rows = c.out("rows").data<int64_t>();
+  dispatch_float(values.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* dy = c.in("dy").data<T>();
+    T* out = values.data<T>();
+    parallel_for(count, row_grain(width), [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t at = order[static_cast<size_t>(k)], v = id[at];
+        const bool first = k == 0 || id[order[static_cast<size_t>(k - 1)]] != v, counts = first && v != padding;
+        rows[at] = counts ? v : -1;
+        T* to = out + at * width;
+        std::fill(to, to + width, T{0});
+        for (int64_t s = k; counts && s < count && id[order[static_cast<size_t>(s)]] == v; ++s) {
+          const T* from = dy + order[static_cast<size_t>(s)] * width;
+          for (int64_t j = 0; j < width; ++j) to[j] += from[j];
+        }
+      }
+    });
+  });
+}
+
 PADDOCK_CPU_KERNEL(one_hot) {
   const Tensor& y = c.out(0);
   const auto depth = c.attr<int64_t>("depth");

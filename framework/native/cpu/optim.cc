@@ -185,6 +185,58 @@ PADDOCK_CPU_KERNEL(momentum_steps) { update_group<Momentum>(c, 2); }
 PADDOCK_CPU_KERNEL(adam_steps) { update_group<Adam>(c, 3); }
 PADDOCK_CPU_KERNEL(ema_steps) { update_group<Ema>(c, 1); }
 
+template <class T>
+bool all_zero(const T* x, int64_t n) {
+  bool found = false;
+  for (int64_t i = 0; i < n; ++i) found |= x[i] != T{0};
+  return !found;
+}
+
+// Which entry of `rows` each of `count` rows of a parameter has its gradient in; -1 for none.
+std::vector<int64_t> entries_of(const KernelContext& c, int64_t count) {
+  const Tensor& rows = c.in("rows");
+  std::vector<int64_t> entries(static_cast<size_t>(count), -1);
+  for (int64_t i = 0; i < rows.numel(); ++i) {
+    const int64_t row = rows.data<int64_t>()[i];
+    if (row == -1) continue;
+    if (row < 0 || row >= count)
+      fail(ErrorKind::kAttribute, c.op().name, ": rows[", i, "] is ", row, " but param has ", count,
+           " rows; it must be -1 (none) or lie in [0, ", count - 1, "]");
+    if (entries[static_cast<size_t>(row)] >= 0)
+      fail(ErrorKind::kAttribute, c.op().name, ": rows[", i, "] is ", row, ", as rows[",
+           entries[static_cast<size_t>(row)], "] was; a row may stand there once");
+    entries[static_cast<size_t>(row)] = i;
+  }
+  return entries;
+}
+
+PADDOCK_CPU_KERNEL(adam_rows_step) {
+  dispatch_float(c.in("param").dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Adam<T> rule(c);
+    const int64_t rows = c.in("param").shape()[0], width = c.in("param").shape()[1];
+    const auto entries = entries_of(c, rows);
+    const std::vector<T> none(static_cast<size_t>(width), T{0});
+    const T *param = c.in("param").data<T>(), *values = c.in("values").data<T>(), *m = c.in("m").data<T>(),
+            *v = c.in("v").data<T>();
+    T *param_out = c.out("param_out").data<T>(), *m_out = c.out("m_out").data<T>(), *v_out = c.out("v_out").data<T>();
+    parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t at = r * width, entry = entries[static_cast<size_t>(r)];
+        if (entry < 0 && rule.l2 == T{0} && m_out == m && v_out == v && all_zero(v + at, width) &&
+            all_zero(m + at, width)) {
+          for (int64_t j = 0; j < width; ++j)
+            param_out[at + j] = rule.keep * param[at + j];  // what is left of the rule
+          continue;
+        }
+        const T* in[] = {param + at, entry < 0 ? none.data() : values + entry * width, m + at, v + at};
+        T* out[] = {param_out + at, m_out + at, v_out + at};
+        rule(in, out, width);
+      }
+    });
+  });
+}
+
 // Each chunk of the tensors in a row is summed in T, the chunks in double, in order.
 PADDOCK_CPU_KERNEL(sum_of_squares) {
   dispatch_float(c.out(0).dtype(), [&](auto tag) {

@@ -106,20 +106,38 @@ PADDOCK_OP(embedding, "weight, ids -> y")
       c.out(0, y, c.in("weight").dtype);
     });
 
+void infer_embedding_grad(InferContext& c) {
+  c.expect_rank("like", 2);
+  expect_padding_row(c, c.shape("like")[0]);
+  c.expect_floating("dy");
+  c.expect_index("ids");
+  Shape dy = c.shape("ids");
+  dy.push_back(c.shape("like")[1]);
+  c.expect_shape("dy", dy);
+}
+
 PADDOCK_OP(embedding_grad, "dy, ids, like -> dweight")
     .doc(
         "Gradient of embedding: row v sums `dy` where ids is v, in order.  dy: [*ids.shape, D]; like, dweight: [V, D].")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
     .shape_only("like")
     .infer([](InferContext& c) {
-      c.expect_rank("like", 2);
-      expect_padding_row(c, c.shape("like")[0]);
-      c.expect_floating("dy");
-      c.expect_index("ids");
-      Shape dy = c.shape("ids");
-      dy.push_back(c.shape("like")[1]);
-      c.expect_shape("dy", dy);
+      infer_embedding_grad(c);
       c.out(0, c.shape("like"), c.in("dy").dtype);
+    });
+
+PADDOCK_OP(embedding_grad_rows, "dy, ids, like -> rows, values")
+    .doc(
+        "The rows of embedding_grad that are not zero: where an id stands for the first time, its row number and the "
+        "sum of its `dy`, in order; at the other places -1 and zeros.\n\n"
+        "dy: [*ids.shape, D]; like: [V, D]; rows: int64 [n], n the number of ids; values: [n, D].")
+    .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
+    .shape_only("like")
+    .infer([](InferContext& c) {
+      infer_embedding_grad(c);
+      const int64_t n = c.shape("ids").numel();
+      c.out("rows", {n}, DType::kI64);
+      c.out("values", {n, c.shape("like")[1]}, c.in("dy").dtype);
     });
 
 PADDOCK_OP(one_hot, "ids -> y")

@@ -141,6 +141,28 @@ OpDef& adam_attrs(OpDef& op) {
           infer_step(c, {"param", "grad", "m", "v"}, "lr");
         }));
 
+[[maybe_unused]] OpDef& op_adam_rows_step = adam_attrs(
+    define_op("adam_rows_step", "param, rows, values, m, v, lr, step, grad_scale? -> param_out, m_out, v_out", __FILE__)
+        .doc(
+            std::string(
+                "adam_step with a gradient that is zero but for some rows, as embedding_grad_rows gives them: the same "
+                "numbers without the zeros. Rows that never had a gradient cost little: their m and v stay zero.  "
+                "param, "
+                "m, v: [V, D]; rows: int64 [n], each row once or -1 for none; values: [n, D]; the others as there.") +
+            kScaleDoc)
+        .inplace("param", "param_out")
+        .inplace("m", "m_out")
+        .inplace("v", "v_out")
+        .infer([](InferContext& c) {
+          check_adam(c);
+          c.expect_rank("param", 2);
+          infer_step(c, {"param", "m", "v"}, "lr");
+          c.expect_rank("rows", 1);
+          c.expect_dtype("rows", DType::kI64);
+          c.expect_shape("values", {c.shape("rows")[0], c.shape("param")[1]});
+          c.expect_dtype("values", c.in("param").dtype);
+        }));
+
 PADDOCK_OP(ema_step, "average, value, decay -> average_out")
     .doc("average + (1 - decay) * (value - average): a moving average.  average, value: same shape; decay: [].")
     .inplace("average", "average_out")

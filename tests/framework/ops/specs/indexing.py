@@ -140,6 +140,33 @@ spec(
         Bad([normal(2, 3), np.array([1]), normal(5, 3)], ShapeError, r"dy has shape \[2, 3\] but must have \[1, 3\]"),
     ],
 )
+
+
+def _embedding_grad_rows(dy, ids, like, padding_idx=-1):
+    flat, dy = ids.reshape(-1), dy.reshape(-1, like.shape[1])
+    rows, values = np.full(len(flat), -1), np.zeros(dy.shape)
+    for v in set(flat.tolist()) - {padding_idx}:
+        (places,) = np.nonzero(flat == v)
+        rows[places[0]], values[places[0]] = v, dy[places].sum(0)
+    return rows, values
+
+
+spec(
+    "embedding_grad_rows",
+    reference=_embedding_grad_rows,
+    gradient=False,
+    samples=[
+        Sample([normal(2, 4, 3), integers(0, 5, 2, 4), normal(5, 3)]),
+        Sample([normal(40, 3), integers(0, 5, 40), normal(5, 3)], {"padding_idx": 2}),
+        Sample([normal(300, 70), integers(0, 500, 300).astype(np.int32), normal(500, 70)]),
+        Sample([normal(0, 3), np.zeros(0, np.int32), normal(5, 3)]),
+    ],
+    roundings=40,
+    errors=[
+        Bad([normal(1, 3), np.array([5]), normal(5, 3)], AttributeValueError, r"ids\[0\] is 5 but weight has 5"),
+        Bad([normal(2, 3), np.array([1]), normal(5, 3)], ShapeError, r"dy has shape \[2, 3\] but must have \[1, 3\]"),
+    ],
+)
 spec(
     "one_hot",
     reference=lambda ids, depth, dtype="float32": np.eye(depth, dtype=dtype)[ids],

@@ -113,6 +113,44 @@ spec(
         Bad(_adam_inputs(1, 2), AttributeValueError, "beta2 is 1 but must lie", {"beta2": 1.0}),
     ],
 )
+
+
+def _adam_rows(param, rows, values, m, v, lr, step, scale=None, **attrs):
+    grad = np.zeros(param.shape)
+    grad[rows[rows >= 0]] = values[rows >= 0]
+    return _adam(param, grad, m, v, lr, step, scale, **attrs)
+
+
+def _rows_inputs(step, count, width, rows):
+    """Of m and v every third row is zero, as in a table where not every row has had a gradient."""
+    param, m, v = _tensors(3, count, width)
+    m[::3], v[::3] = 0, 0
+    return [param, np.array(rows, np.int64), normal(len(rows), width, seed=9), m, v**2, LR, np.array(step)]
+
+
+spec(
+    "adam_rows_step",
+    reference=_adam_rows,
+    roundings=32,
+    gradient=False,
+    samples=[
+        Sample(_rows_inputs(1, 7, 5, [2, -1, 0])),
+        Sample(_rows_inputs(10, 300, 70, [299, 0, 3, -1, 4]), {"weight_decay": 0.1}),
+        Sample(_rows_inputs(1000, 300, 70, [6, -1]), {"weight_decay": 0.1, "decoupled": True, "beta1": 0.8}),
+        Sample([*_rows_inputs(3, 4, 9, []), np.array(0.25)], {"decoupled": True}),
+        Sample([*_rows_inputs(3, 4, 9, [1]), np.array(0.25)]),
+    ],
+    errors=[
+        Bad(_rows_inputs(1, 4, 2, [4]), AttributeValueError, r"rows\[0\] is 4 but param has 4 rows; .* in \[0, 3\]"),
+        Bad(_rows_inputs(1, 4, 2, [1, 1]), AttributeValueError, r"rows\[1\] is 1, as rows\[0\] was"),
+        Bad(_rows_inputs(0, 4, 2, [1]), AttributeValueError, "step is 0 but counts from 1"),
+        Bad(
+            [*_rows_inputs(1, 4, 2, [1])[:2], normal(2, 2), *_rows_inputs(1, 4, 2, [1])[3:]],
+            ShapeError,
+            r"values has shape \[2, 2\] but must have \[1, 2\]",
+        ),
+    ],
+)
 spec(
     "ema_step",
     reference=lambda average, value, decay: decay * average + (1 - decay) * value,
