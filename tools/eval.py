@@ -1,4 +1,4 @@
-"""Evaluate a run, or a config with weights: `python tools/eval.py runs/demo`."""
+"""Evaluate runs, or a config with weights: `python tools/eval.py runs/demo`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,25 @@ def main(words: list[str] | None = None) -> int:
     from suites.engine.profiling import StepProfile, add_profile_option
 
     parser = argparse.ArgumentParser(description="Evaluate a run, or a config with weights.")
-    parser.add_argument("config", type=Path, help="the folder of a run (its metrics.json is renewed), or a config")
+    parser.add_argument(
+        "config",
+        type=Path,
+        nargs="+",
+        help="the folder of a run (its metrics.json is renewed), or a config; of several runs mean and best are given",
+    )
     add_override_option(parser)
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
     add_profile_option(parser, "batches")
     a = parser.parse_args(words)
 
     def start() -> int:
+        from suites.engine.seeds import over_runs
         from suites.engine.training import evaluate_weights
 
-        folder = a.config if a.config.is_dir() else Path()
+        folder = a.config[0] if a.config[0].is_dir() else Path()
         profile = StepProfile(folder, say=lambda text: print(text, file=sys.stderr)) if a.profile else None
-        print(json.dumps(evaluate_weights(a.config, a.overrides, a.weights, profile=profile), indent=2))
+        figures = {str(c): evaluate_weights(c, a.overrides, a.weights, profile=profile) for c in a.config}
+        print(json.dumps(over_runs(figures) if len(figures) > 1 else figures[str(a.config[0])], indent=2))
         return 0
 
     return run(start)

@@ -6,6 +6,7 @@ Everything is imported inside `main`, because each data worker imports this file
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -25,8 +26,24 @@ def main(words: list[str] | None = None) -> int:
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue the run from its last checkpoint")
     existing.add_argument("--overwrite", action="store_true", help="replace a run of this name")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="train N runs with seeds from runtime.seed on; give mean and best"
+    )
     add_profile_option(parser, "steps")
     a = parser.parse_args(words)
+
+    if a.seeds is not None and (a.seeds < 1 or a.profile or a.config.is_dir()):
+        parser.error("--seeds takes a number above 0 and a config file, and no --profile")
+
+    def start_seeds() -> int:
+        from suites.engine.seeds import train_seeds
+
+        options = {"runs": a.runs, "name": a.name, "resume": a.resume, "overwrite": a.overwrite}
+        summary = train_seeds(a.config, a.overrides, count=a.seeds, **options)
+        if summary is None:
+            return INTERRUPTED
+        print(json.dumps({key: value for key, value in summary.items() if key != "runs"}, indent=2))
+        return 0
 
     def start() -> int:
         from suites.engine.training import train
@@ -42,7 +59,7 @@ def main(words: list[str] | None = None) -> int:
         )
         return INTERRUPTED if done.interrupted else 0
 
-    return run(start)
+    return run(start if a.seeds is None else start_seeds)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,7 @@ class Runtime:
             "direct" computes every product.
         log_every: Steps between two log lines and TensorBoard points.
         weights: A safetensors file to start from; what does not fit the model is listed and left out.
+        accumulate: Batches whose gradients are averaged for one update: a large batch in the memory of a small one.
         clip_norm: Gradients are scaled down to at most this norm over all parameters; null for none.
         checkpoint: When weights are saved.
         evaluation: When the evaluation set is gone through.
@@ -105,6 +106,7 @@ class Runtime:
     conv_algorithm: Literal["auto", "direct"] = "auto"
     log_every: int = 20
     weights: str | None = None
+    accumulate: int = 1
     clip_norm: float | None = None
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
@@ -116,7 +118,7 @@ class Runtime:
             raise AttributeValueError("runtime: it needs either epochs or steps, which say how long to train")
         length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}
         _at_least("runtime", **{name: (value or 0, 1) for name, value in length.items()})
-        _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1))
+        _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), accumulate=(self.accumulate, 1))
         if self.threads is not None:
             _at_least("runtime", threads=(self.threads, 1))
         if self.clip_norm is not None and self.clip_norm <= 0:

@@ -17,6 +17,7 @@ import numpy as np
 
 from framework.data import DataLoader
 from framework.errors import NotSupportedError
+from suites.engine.weights import load_weights
 
 if TYPE_CHECKING:
     from framework import Tensor
@@ -184,6 +185,13 @@ class Task(ABC):
 
         Called before anything else where a saved run is continued, evaluated or exported.
         """
+
+    def start_from(self, path: Path) -> list[str]:
+        """Put the weights of `runtime.weights` into the model; return lines that say what did not fit.
+
+        By default those of a safetensors file of ours. Raises CheckpointError where nothing fits.
+        """
+        return load_weights(self.model, path, partial=True)
 
     def lr_factors(self) -> dict[str, float]:
         """Return factors on the learning rate by parameter name, such as smaller ones for lower layers."""

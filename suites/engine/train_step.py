@@ -1,15 +1,19 @@
-"""TrainStep: forward, backward, optimizer and moving average of one batch, as one traced Program."""
+"""TrainStep: forward, backward, optimizer and moving average of one batch, as one traced Program.
+
+Where the gradients of several batches are averaged there are two Programs: one adds a batch's gradients to what was
+gathered, one makes the update.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import framework
-from framework import Tensor, from_numpy, program
+from framework import Tensor, from_numpy, no_grad, ops, program, tensor
 from framework.errors import CheckpointError
 from framework.optim import Optimizer, clip_by_global_norm
 from framework.random import default_generator
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TrainStep:
-    """Updates the model with one batch.
+    """Updates the model with one batch, or with some whose gradients are averaged.
 
     Args:
         task: gives model and losses.
@@ -29,6 +33,7 @@ class TrainStep:
         clip_norm: bound on the joint norm of all gradients, if there is one.
         eager: run operator by operator, for debugging.
         conv_algorithm: see `framework.conv_algorithm`.
+        accumulate: how many batches an update takes at most; 1 needs no memory for gathered gradients.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class TrainStep:
         clip_norm: float | None = None,
         eager: bool = False,
         conv_algorithm: str = "auto",
+        accumulate: int = 1,
     ) -> None:
         self._task = task
         self._optimizer = optimizer
@@ -48,15 +54,32 @@ class TrainStep:
         self._conv_algorithm = conv_algorithm
         self._update = self._compute if eager else program(self._compute)
         self._updates = 0
+        self._gathered: dict[str, Tensor] = {}
+        self._reached: set[str] = set()  # the parameters that the losses depend on, known after the first batch
+        if accumulate > 1:
+            self._gathered = {name: _state(f"gathered/{name}", p) for name, p in optimizer.params.items()}
+            self._gather_one = self._gather if eager else program(self._gather)
+            self._apply_all = self._apply if eager else program(self._apply)
 
-    def __call__(self, batch: Batch, lr: float) -> dict[str, float]:
-        """Make one update at learning rate `lr`; return the loss terms before it."""
+    def __call__(self, batches: Sequence[Batch], lr: float) -> dict[str, float]:
+        """Make one update at learning rate `lr`; return the loss terms before it, means over the batches."""
         self._task.model.train()
-        inputs = {name: from_numpy(batch[name]) for name in self._task.train_inputs}
         decay = self._average.decay_at(self._updates) if self._average else 0.0
+        rate, decay_, share = _number(lr), _number(decay), _number(1 / len(batches))
         with framework.conv_algorithm(self._conv_algorithm):
-            losses = self._update(inputs, _number(lr), _number(decay))
+            if self._gathered:
+                each = [self._numbers(self._gather_one(self._inputs(batch), share)) for batch in batches]
+                self._apply_all(rate, decay_)
+            else:
+                each = [self._numbers(self._update(self._inputs(batches[0]), rate, decay_))]
         self._updates += 1
+        return {name: sum(losses[name] for losses in each) / len(each) for name in each[0]}
+
+    def _inputs(self, batch: Batch) -> dict[str, Tensor]:
+        return {name: from_numpy(batch[name]) for name in self._task.train_inputs}
+
+    @staticmethod
+    def _numbers(losses: Mapping[str, Tensor]) -> dict[str, float]:
         return {name: float(value) for name, value in losses.items()}
 
     def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
@@ -86,7 +109,32 @@ class TrainStep:
         default_generator.set_state(state["step"]["random"])
 
     def _compute(self, inputs: dict[str, Tensor], lr: Tensor, decay: Tensor) -> dict[str, Tensor]:
-        """The step itself; what is traced."""
+        """A whole update with one batch; what is traced."""
+        losses = self._backward(inputs)
+        self._improve(lr, decay)
+        return losses
+
+    def _gather(self, inputs: dict[str, Tensor], share: Tensor) -> dict[str, Tensor]:
+        """Add a batch's gradients, times `share`, to what was gathered; what is traced."""
+        losses = self._backward(inputs)
+        with no_grad():
+            for name, p in self._optimizer.params.items():
+                if p.grad is not None:
+                    self._gathered[name].set(self._gathered[name] + p.grad * share)
+        self._reached = {name for name, p in self._optimizer.params.items() if p.grad is not None}
+        return losses
+
+    def _apply(self, lr: Tensor, decay: Tensor) -> Tensor:
+        """Make the update with what was gathered, and forget it; what is traced."""
+        for name, p in self._optimizer.params.items():
+            p.grad = self._gathered[name] * 1.0 if name in self._reached else None
+        self._improve(lr, decay)
+        with no_grad():
+            for gathered in self._gathered.values():
+                gathered.set(ops.full_like(gathered, value=0.0))
+        return lr
+
+    def _backward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         losses = self._task.train_step(inputs)
         terms = iter(losses.values())
         total = next(terms)
@@ -94,13 +142,22 @@ class TrainStep:
             total = total + term
         self._optimizer.zero_grad()
         total.backward()
+        return losses
+
+    def _improve(self, lr: Tensor, decay: Tensor) -> None:
         if self._clip_norm is not None:
             clip_by_global_norm(self._optimizer.params.values(), self._clip_norm)
         self._optimizer.step(lr)
         if self._average:
             self._average.update(decay)
-        return losses
 
 
 def _number(value: float) -> Tensor:
     return from_numpy(np.array(value, dtype=np.float32))
+
+
+def _state(name: str, like: Tensor) -> Tensor:
+    """Zeros that a Program keeps from run to run."""
+    zeros = tensor(np.zeros(like.shape, like.dtype))
+    zeros.persistable, zeros.name = True, name
+    return zeros

@@ -32,7 +32,7 @@ class Trainer:
         task: model, losses and metric.
         step: updates done so far.
         total_steps: updates of the whole run.
-        batch: the batch at hand.
+        batches: the batches at hand, whose gradients are averaged: one, unless `accumulate` is above 1.
         losses: loss terms of the last step by name.
         lr: learning rate of the last step.
         step_seconds: time of the last step, waiting for its batch included.
@@ -51,12 +51,13 @@ class Trainer:
         learning_rate: Callable[[int], float],
         log: RunLog,
         hooks: Sequence[Hook] = (),
+        accumulate: int = 1,
     ) -> None:
         self.task = task
         self.total_steps = total_steps
         self.log = log
         self.step = 0
-        self.batch: Batch = {}
+        self.batches: list[Batch] = []
         self.losses: dict[str, float] = {}
         self.lr = 0.0
         self.step_seconds = 0.0
@@ -64,14 +65,15 @@ class Trainer:
         self.interrupted = False
         self._step = step
         self._loader = loader
+        self._accumulate = accumulate
         self._learning_rate = learning_rate
         self._hooks = sorted(hooks, key=lambda hook: hook.priority)
         self._stopped = False
 
     @property
     def steps_per_epoch(self) -> int:
-        """Batches an epoch has."""
-        return len(self._loader)
+        """Updates an epoch has; the last of it may average over fewer batches."""
+        return -(-len(self._loader) // self._accumulate)
 
     @property
     def epoch(self) -> int:
@@ -136,15 +138,16 @@ class Trainer:
 
     def _one_step(self, batches: Iterator[Batch]) -> None:
         started, waited = time.perf_counter(), self._loader.wait_seconds
-        self.batch = next(batches)
+        left = len(self._loader) - self.step % self.steps_per_epoch * self._accumulate
+        self.batches = [next(batches) for _ in range(min(self._accumulate, left))]
         self.wait_seconds = self._loader.wait_seconds - waited
         self.call("before_step")
         self.lr = self._learning_rate(self.step)
-        self.losses = self._step(self.batch, self.lr)
+        self.losses = self._step(self.batches, self.lr)
         self.step += 1
         self.step_seconds = time.perf_counter() - started
         self.call("after_step")
-        self.batch = {}
+        self.batches = []
 
     @contextlib.contextmanager
     def _catch_ctrl_c(self) -> Iterator[None]:

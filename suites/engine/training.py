@@ -122,8 +122,9 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *
     if runtime.weights is not None:
         _start_from(task, Path(runtime.weights), log)
     run.write_processor(task.processor())
-    total_steps = runtime.total_steps(len(loader))
-    schedule = build_schedule(config, total_steps=total_steps, batch_size=loader.batch_size)
+    steps_per_epoch, batch_size = -(-len(loader) // runtime.accumulate), loader.batch_size * runtime.accumulate
+    total_steps = runtime.total_steps(steps_per_epoch)
+    schedule = build_schedule(config, total_steps=total_steps, batch_size=batch_size)
     average = MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None
     step = TrainStep(
         task,
@@ -132,14 +133,15 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *
         clip_norm=runtime.clip_norm,
         eager=runtime.eager,
         conv_algorithm=runtime.conv_algorithm,
+        accumulate=runtime.accumulate,
     )
     log.say(
-        f"{run.path}: {len(loader.dataset)} training samples, {len(loader)} steps an epoch, {total_steps} steps, "
+        f"{run.path}: {len(loader.dataset)} training samples, {steps_per_epoch} steps an epoch, {total_steps} steps, "
         f"{sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
     )
     log.say(
-        f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or loader.batch_size}, "
-        f"so {schedule.base_lr * schedule.scale:g} for this batch of {loader.batch_size}"
+        f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or batch_size}, "
+        f"so {schedule.base_lr * schedule.scale:g} for this batch of {batch_size}"
     )
     if runtime.eager:
         log.say("runtime.eager is on: operators run one by one, which is slower; turn it off for real training")
@@ -151,6 +153,7 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *
         learning_rate=schedule,
         log=log,
         hooks=[*_usual_hooks(task, run, runtime), *hooks],
+        accumulate=runtime.accumulate,
     )
 
 
@@ -177,7 +180,7 @@ def _continue(trainer: Trainer, run: RunFolder) -> None:
 
 def _start_from(task: Task, path: Path, log: RunLog) -> None:
     log.say(f"weights from {path}")
-    for line in load_weights(task.model, path, partial=True):
+    for line in task.start_from(path):
         log.say(f"  {line}")
 
 

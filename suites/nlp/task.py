@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from framework.data import DataLoader, RaggedCollate, TokenBatches
 from framework.errors import ConfigError
+from framework.io import load_tensors
 from framework.tensor import Tensor
 from suites.engine.config import Config
 from suites.engine.names import listing
@@ -18,6 +20,7 @@ from suites.engine.task import Batch, Metric, Processor, Task
 from suites.nlp.datasets import TextDataset
 from suites.nlp.encoding import Encoded, Encoder
 from suites.nlp.models.base import TextModel
+from suites.nlp.models.bert_names import load_bert
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
 
@@ -137,6 +140,12 @@ class NlpTask(Task):
         dataset = self._eval_set
         picked = np.unique(np.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().astype(int)).tolist()
         return [(dataset.name_of(i), dataset[i]) for i in picked]
+
+    def start_from(self, path: Path) -> list[str]:
+        """Weights of a run of ours, or a published checkpoint: a folder, or a file under another framework's names."""
+        if path.suffix == ".safetensors" and any(name in self.model.state_dict() for name in load_tensors(path)):
+            return super().start_from(path)
+        return [str(load_bert(self.model, path, new_head=True))]
 
     def lr_factors(self) -> dict[str, float]:
         """Smaller learning rates for lower layers, where `layer_decay` says so."""

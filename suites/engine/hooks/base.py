@@ -30,7 +30,7 @@ class Hook:
         """After `before_train` of all hooks, if the run continues from a checkpoint."""
 
     def before_step(self, trainer: Trainer) -> None:
-        """After a batch was read into `trainer.batch`."""
+        """After the update's batches were read into `trainer.batches`."""
 
     def after_step(self, trainer: Trainer) -> None:
         """After the update; `trainer.step` counts it and `trainer.losses` holds its terms."""

@@ -25,7 +25,7 @@ class NanGuard(Hook):
         if not wrong:
             return
         terms = ", ".join(f"'{name}' is {value}" for name, value in wrong.items())
-        names = trainer.task.names(trainer.batch)
+        names = [name for batch in trainer.batches for name in trainer.task.names(batch)]
         more = f" ... ({len(names) - _SHOWN} more)" if len(names) > _SHOWN else ""
         raise NumericsError(
             f"train: loss {terms} at step {trainer.step} (epoch {trainer.epoch}, learning rate {trainer.lr:.3g}); "

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pickletools
 import re
 from collections.abc import Sequence
+
+from framework.errors import DataError
+from suites.nlp.tokenizers.base import read_vocabulary
+from suites.vision.sources import read_file
 
 _RUN = re.compile(r"[A-Za-z0-9]+|\s+|.", re.DOTALL)
 
@@ -37,3 +42,30 @@ class Segmenter:
         run = _RUN.match(text, place)
         assert run is not None  # the last alternative takes any character
         return run.end()
+
+
+def read_dictionary(path: str) -> list[str]:
+    """The words of a dictionary: a text file with a word a line, or ERNIE-Tiny's `dict.wordseg.pickle`.
+
+    A pickle is taken apart, not loaded: of its instructions only those that hold text are looked at.
+    """
+    if not path.endswith(".pickle"):
+        return read_vocabulary(path)
+    try:
+        words = [_text(argument) for _, argument, _ in pickletools.genops(read_file(path)) if argument is not None]
+    except ValueError as error:
+        raise DataError(f"{path}: is no pickle ({error}); a dictionary is that, or text with a word a line") from None
+    found = [word for word in words if word]
+    if not found:
+        raise DataError(f"{path}: holds no words")
+    return found
+
+
+def _text(argument: object) -> str:
+    """The text of a pickle's instruction; Python 2 wrote UTF-8 as bytes, which are shown as Latin-1."""
+    if not isinstance(argument, str):
+        return ""
+    try:
+        return argument.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return argument

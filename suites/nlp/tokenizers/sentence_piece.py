@@ -11,7 +11,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.engine.registry import register
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, kept, read_vocabulary
-from suites.nlp.tokenizers.segmentation import Segmenter
+from suites.nlp.tokenizers.segmentation import Segmenter, read_dictionary
 from suites.vision.sources import read_file
 
 _SPECIAL = ("[UNK]", "[CLS]", "[SEP]")
@@ -26,8 +26,8 @@ class SentencePieceTokenizer(Tokenizer):
     Args:
         model: the sentencepiece model file, such as `spm_cased_simp_sampled.model`.
         vocabulary: file with a token a line or `token<TAB>number`; null takes the model's own numbers.
-        dictionary: plain text file with a word a line, by whose longest matches the text is cut before the model
-            sees it; null leaves the text as it is.
+        dictionary: text file with a word a line, or `dict.wordseg.pickle`, by whose longest matches the text is cut
+            before the model sees it; null leaves the text as it is.
         window: characters of the longest word that is looked up.
         lower_case: as ERNIE-Tiny does.
     """
@@ -42,7 +42,7 @@ class SentencePieceTokenizer(Tokenizer):
         window: int = 5,
         lower_case: bool = True,
     ) -> None:
-        words = read_vocabulary(dictionary) if dictionary is not None else None
+        words = read_dictionary(dictionary) if dictionary is not None else None
         tokens = read_vocabulary(vocabulary) if vocabulary is not None else None
         self._build(model, read_file(model), tokens, words, window, lower_case)
 

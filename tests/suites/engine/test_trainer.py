@@ -57,7 +57,8 @@ class NumpyStep:
     def __init__(self, model):
         self.model, self.velocity, self.updates = model, np.zeros(3), 0
 
-    def __call__(self, batch, lr):
+    def __call__(self, batches, lr):
+        (batch,) = batches
         pull = batch["x"].mean() - self.model.w
         self.velocity = 0.9 * self.velocity + lr * pull * np.random.Generator(np.random.Philox(self.updates)).random(3)
         self.model.w = self.model.w + self.velocity

@@ -16,7 +16,7 @@ from suites.nlp.tokenizers import (
     tokenizer_from,
 )
 from suites.nlp.tokenizers.base import read_vocabulary
-from suites.nlp.tokenizers.segmentation import Segmenter
+from suites.nlp.tokenizers.segmentation import Segmenter, read_dictionary
 
 VOCABULARY = [
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "un", "##aff", "##able", ",", "!", "你", "好",
@@ -235,6 +235,24 @@ def test_longest_words_of_a_dictionary_are_taken():
     text = "中国人民 abc中"
     assert [text[a:b] for a, b in segmenter(text)] == ["中国人", "民", "ab", "c", "中"]
     assert segmenter("") == [] and segmenter("  \n") == []
+
+
+# pickle.dumps({"中国", "人民"}), protocols 4, and 2 as Python 2 wrote a list of UTF-8 texts
+NEW = b"\x80\x04\x95\x16\x00\x00\x00\x00\x00\x00\x00\x8f\x94("
+NEW += b"\x8c\x06\xe4\xb8\xad\xe5\x9b\xbd\x8c\x06\xe4\xba\xba\xe6\xb0\x91\x90."
+OLD = b"\x80\x02]q\x00(U\x06\xe4\xb8\xad\xe5\x9b\xbdq\x01U\x06\xe4\xba\xba\xe6\xb0\x91q\x02e."
+
+
+def test_words_of_a_pickled_dictionary_are_read_without_loading_it(tmp_path):
+    for content in (NEW, OLD):
+        (tmp_path / "dict.wordseg.pickle").write_bytes(content)
+        assert read_dictionary(str(tmp_path / "dict.wordseg.pickle")) == ["中国", "人民"]
+    (tmp_path / "x.pickle").write_bytes(b"what?")
+    with pytest.raises(DataError, match=r"x.pickle: is no pickle"):
+        read_dictionary(str(tmp_path / "x.pickle"))
+    (tmp_path / "x.pickle").write_bytes(b"N.")
+    with pytest.raises(DataError, match=r"x.pickle: holds no words"):
+        read_dictionary(str(tmp_path / "x.pickle"))
 
 
 @pytest.fixture(scope="module")
