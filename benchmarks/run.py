@@ -15,6 +15,7 @@ import build_time
 import core_overhead
 import first_step
 import inference_vs_engines
+import serving_vs_padded_loop
 import training_vs_torch
 
 
@@ -38,6 +39,12 @@ def main(words: list[str] | None = None) -> None:
     title("Inference")
     json = str(a.output / "inference_vs_engines.json")
     inference_vs_engines.main([*shared, "--seconds", str(a.seconds), "--json", json])
+    title("Serving")
+    if serving_vs_padded_loop.missing():
+        print(f"left out: {serving_vs_padded_loop.missing()}")
+    else:
+        rest = ["--rounds", str(a.rounds), "--threads", str(a.threads)]
+        serving_vs_padded_loop.main([*rest, "--json", str(a.output / "serving_vs_padded_loop.json")])
     title("First step of a new model")
     first_step.main([*shared, "--json", str(a.output / "first_step.json")])
     title("Clean build")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Claim: the server answers more sentences a second than a loop that pads each client's batch, on the same cores.
 
-    python benchmarks/serving_vs_padded_loop.py CHECKPOINT [--texts FILE] [--threads 2]
+    python benchmarks/serving_vs_padded_loop.py [--checkpoint FOLDER] [--texts FILE] [--threads 2]
 
-CHECKPOINT is a BERT in Hugging Face's files, such as cache/minilm_l6 of scripts/fetch_minilm. The loop is what
+The model is MiniLM-L6 of scripts/fetch_minilm, or another BERT in Hugging Face's files. The loop is what
 bert-as-service does: one worker takes one request at a time, pads it to its longest sentence and runs it. It stands
 behind the same HTTP front, has the same kernels and the same weights. Clients are another process on the same cores.
 """
@@ -30,7 +30,15 @@ sys.path.insert(0, str(ROOT))
 
 CLAIMS = {1: Claim("embed_minilm_client_batch_1", 1.5, 2.0), 32: Claim("embed_minilm_client_batch_32", 1.5, 2.0)}
 OURS, LOOP = "paddock", "padded loop"
+MINILM = ROOT / "cache" / "minilm_l6"
 DATA = ROOT.parent / "shared" / "data" / "nlp" / "sst2" / "sst2.zip"
+
+
+def missing() -> str | None:
+    """What a run without options lacks here, and where it comes from; None if it has everything."""
+    if not MINILM.is_dir():
+        return f"no {MINILM}; run scripts/fetch_minilm"
+    return None if DATA.exists() else f"no {DATA}; name a file of sentences with --texts"
 
 
 def sentences(path: Path, count: int) -> list[str]:
@@ -125,7 +133,7 @@ def serve_and_ask(a: argparse.Namespace) -> dict:
     thread.start()
     try:
         words = ["--client", server.url, "--batch", str(a.batch), "--clients", str(a.clients), "--count", str(a.count)]
-        command = [sys.executable, __file__, str(a.checkpoint), "--texts", str(a.texts), *words]
+        command = [sys.executable, __file__, "--texts", str(a.texts), *words]
         out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     finally:
         server.stop()
@@ -167,7 +175,7 @@ def ask(a: argparse.Namespace) -> dict:
 def options() -> argparse.ArgumentParser:
     """What the command line takes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("checkpoint", type=Path, help="folder with config.json, model.safetensors, vocab.txt")
+    parser.add_argument("--checkpoint", type=Path, default=MINILM, help="folder with config.json, weights, vocab.txt")
     parser.add_argument("--texts", type=Path, default=DATA, help="a file with a sentence a line, or SST-2's zip")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
@@ -193,7 +201,7 @@ def main(words: list[str] | None = None) -> list[dict]:
         clients = a.clients or max(8, 32 // batch)
         same = ["--texts", a.texts, "--threads", a.threads, "--max-wait-ms", a.max_wait_ms, "--count", a.count]
         rest = [str(word) for word in (*same, "--batch", batch, "--clients", clients)]
-        command = [sys.executable, __file__, str(a.checkpoint)]
+        command = [sys.executable, __file__, "--checkpoint", str(a.checkpoint)]
         found = in_turns([Competitor(name, [*command, "--run", name, *rest]) for name in (OURS, LOOP)], a.rounds)
         claim = CLAIMS.get(batch, Claim(f"embed_minilm_client_batch_{batch}", 1.5, 2.0))
         results.append({**compare(claim, found, LOOP), "latency_ms": {}})
