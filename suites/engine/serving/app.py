@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import sys
 from collections.abc import Callable
@@ -14,7 +13,15 @@ from fastapi import FastAPI, Request, Response
 
 from suites.engine.serving import open_inference
 from suites.engine.serving.errors import NotThere
-from suites.engine.serving.http import Observed, install_errors, json_response, parse, read_body, while_connected
+from suites.engine.serving.http import (
+    Bodies,
+    Observed,
+    aside,
+    install_errors,
+    json_response,
+    parse,
+    while_connected,
+)
 from suites.engine.serving.metrics import CONTENT_TYPE
 from suites.engine.serving.pooling import normalized
 from suites.engine.serving.service import Answer, Service
@@ -111,9 +118,10 @@ def make_app(service: Service, *, say: Callable[[str], None] | None = None) -> F
         openapi_tags=[{"name": "v1"}, {"name": "health"}, {"name": "open inference protocol v2"}],
     )
     install_errors(app)
-    _add_v1(app, service)
+    bodies = Bodies(service.settings.max_body, service.settings.max_bodies)
+    _add_v1(app, service, bodies)
     _add_health(app, service)
-    open_inference.add_routes(app, service)
+    open_inference.add_routes(app, service, bodies)
     app.add_middleware(Observed, metrics=service.metrics, say=say or (lambda text: print(text, file=sys.stderr)))
     return app
 
@@ -142,7 +150,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _add_v1(app: FastAPI, service: Service) -> None:
+def _add_v1(app: FastAPI, service: Service, bodies: Bodies) -> None:
     async def answer(request: Request, asked: _Asked, pooling: str | None) -> Answer:
         check_model(service, asked.model)
         return await while_connected(
@@ -158,11 +166,11 @@ def _add_v1(app: FastAPI, service: Service) -> None:
     )
     async def embeddings(request: Request) -> Response:
         """Vectors of items."""
-        asked = parse(EmbeddingsRequest, await read_body(request, service.settings.max_body))
-        found = await answer(request, asked, service.pooling(asked.pooling))
-        if found.cost > 2048:  # so many numbers take a while to write
-            return await asyncio.to_thread(_embeddings_answer, service, asked, found)
-        return _embeddings_answer(service, asked, found)
+        async with bodies.of(request) as body:
+            asked = await aside(len(body), parse, EmbeddingsRequest, body)
+            found = await answer(request, asked, service.pooling(asked.pooling))
+            numbers = sum(map(len, found.results[0]))
+            return await aside(numbers, _embeddings_answer, service, asked, found)
 
     @app.post(
         "/v1/scores",
@@ -173,8 +181,9 @@ def _add_v1(app: FastAPI, service: Service) -> None:
     )
     async def scores(request: Request) -> Response:
         """Predictions for items: classes with scores, labels, spans, boxes; what the model's suite gives."""
-        asked = parse(ScoresRequest, await read_body(request, service.settings.max_body))
-        found = await answer(request, asked, None)
+        async with bodies.of(request) as body:
+            asked = await aside(len(body), parse, ScoresRequest, body)
+            found = await answer(request, asked, None)
         rows = [
             {"index": i, "result": result, "truncated": cut}
             for i, (result, cut) in enumerate(zip(found.results[0], found.truncated, strict=True))

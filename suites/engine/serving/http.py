@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import pydantic
@@ -17,37 +18,70 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from framework.errors import PaddockError
-from suites.engine.serving.errors import Cancelled, RequestError, TooLarge
+from suites.engine.serving.errors import Cancelled, QueueFull, RequestError, TooLarge
 from suites.engine.serving.metrics import Metrics
 
 _BODY_SECONDS = 30.0  # in which a body must have come
+_LARGE = 1 << 16
 
 Schema = TypeVar("Schema", bound=pydantic.BaseModel)
 T = TypeVar("T")
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """Return the body; raise TooLarge as soon as it is known to be longer than `limit` bytes."""
-    told = request.headers.get("content-length", "")
-    if told.isdigit() and int(told) > limit:
-        raise TooLarge(f"the body has {told} bytes; {limit} are allowed, split the request")
+class Bodies:
+    """Bodies of requests, bounded one by one and all together, so that many large ones cannot fill the memory.
 
-    async def read() -> bytes:
+    Args:
+        limit: bytes of one.
+        limit_of_all: bytes of those that are read or whose requests are being answered.
+    """
+
+    def __init__(self, limit: int, limit_of_all: int) -> None:
+        self._limit = limit
+        self._limit_of_all = limit_of_all
+        self._held = 0
+
+    @contextlib.asynccontextmanager
+    async def of(self, request: Request) -> AsyncIterator[bytes]:
+        """Give the body, which counts until the block ends.
+
+        Raises TooLarge as soon as it is known to be too long, QueueFull where too much is held already.
+        """
+        told = request.headers.get("content-length", "")
+        if told.isdigit() and int(told) > self._limit:
+            raise TooLarge(f"the body has {told} bytes; {self._limit} are allowed, split the request")
         parts: list[bytes] = []
+        try:
+            await self._read_in_time(request, parts)
+            yield b"".join(parts)
+        finally:
+            self._held -= sum(map(len, parts))
+
+    async def _read_in_time(self, request: Request, parts: list[bytes]) -> None:
+        try:
+            await asyncio.wait_for(self._read(request, parts), _BODY_SECONDS)
+        except asyncio.TimeoutError:
+            raise RequestError(f"the body did not come within {_BODY_SECONDS:.0f} s") from None
+        except ClientDisconnect:
+            raise Cancelled("the client left before its body had come") from None
+
+    async def _read(self, request: Request, parts: list[bytes]) -> None:
         size = 0
         async for part in request.stream():
             size += len(part)
-            if size > limit:
-                raise TooLarge(f"the body has more than {limit} bytes; split the request")
+            self._held += len(part)
             parts.append(part)
-        return b"".join(parts)
+            if size > self._limit:
+                raise TooLarge(f"the body has more than {self._limit} bytes; split the request")
+            if self._held > self._limit_of_all:
+                raise QueueFull(f"requests of {self._limit_of_all} bytes are being answered; try again in 1 s", 1)
 
-    try:
-        return await asyncio.wait_for(read(), _BODY_SECONDS)
-    except asyncio.TimeoutError:
-        raise RequestError(f"the body did not come within {_BODY_SECONDS:.0f} s") from None
-    except ClientDisconnect:
-        raise Cancelled("the client left before its body had come") from None
+
+async def aside(size: int, work: Callable[..., T], *arguments: Any) -> T:
+    """Call `work`; in another thread if it has `size` bytes or numbers to go through, so that nobody else waits."""
+    if size > _LARGE:
+        return await asyncio.to_thread(work, *arguments)
+    return work(*arguments)
 
 
 def parse(schema: type[Schema], body: bytes) -> Schema:

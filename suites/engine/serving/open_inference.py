@@ -7,6 +7,7 @@ the network's own arrays, which run as they are.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from fastapi import FastAPI, Request, Response
 
 from suites.engine.environment import package_version
 from suites.engine.serving.errors import NotThere, RequestError
-from suites.engine.serving.http import json_response, read_body, while_connected
+from suites.engine.serving.http import Bodies, aside, json_response, while_connected
 from suites.engine.serving.protocol import (
     HEADER,
     InferRequest,
@@ -32,7 +33,7 @@ _TAGS: list[Any] = ["open inference protocol v2"]
 Outputs = dict[str, np.ndarray | TextTensor]
 
 
-def add_routes(app: FastAPI, service: Service) -> None:
+def add_routes(app: FastAPI, service: Service, bodies: Bodies) -> None:
     """Add all routes of the protocol."""
     _add_health(app, service)
     _add_metadata(app, service)
@@ -40,12 +41,13 @@ def add_routes(app: FastAPI, service: Service) -> None:
     async def infer(request: Request, model: str, version: str = VERSION) -> Response:
         """Run the model; see the protocol for the body."""
         _check(service, model, version)
-        body = await read_body(request, service.settings.max_body)
-        asked, inputs = read_request(body, request.headers.get(HEADER))
-        outputs = await while_connected(request, lambda gone: _infer(service, asked, inputs, gone))
+        async with bodies.of(request) as body:
+            asked, inputs = await aside(len(body), read_request, body, request.headers.get(HEADER))
+            outputs = await while_connected(request, lambda gone: _infer(service, asked, inputs, gone))
         binary = _binary_outputs(asked, outputs)
         head = {"model_name": model, "model_version": version, **({} if asked.id is None else {"id": asked.id})}
-        data, json_length = write_response(head, outputs, binary)
+        numbers = sum(math.prod(tensor.shape) for tensor in outputs.values())
+        data, json_length = await aside(numbers, write_response, head, outputs, binary)
         if json_length is None:
             return Response(data, media_type="application/json")
         return Response(data, headers={HEADER: str(json_length)}, media_type="application/octet-stream")

@@ -35,6 +35,7 @@ class Settings:
         timeout: seconds that a request may take in all, also the most that it may ask for itself.
         stuck_after: seconds after which a batch counts as stuck and the server as not alive.
         max_body: bytes of a request.
+        max_bodies: bytes of all requests that are being answered.
         max_items: of a request.
         max_chars: of the texts of an item.
     """
@@ -45,11 +46,12 @@ class Settings:
     timeout: float = 30.0
     stuck_after: float = 60.0
     max_body: int = 16 << 20
+    max_bodies: int = 256 << 20
     max_items: int = 1024
     max_chars: int = 100_000
 
     def __post_init__(self) -> None:
-        for name in ("workers", "max_body", "max_items", "max_chars", "timeout", "stuck_after"):
+        for name in ("workers", "max_body", "max_bodies", "max_items", "max_chars", "timeout", "stuck_after"):
             if not getattr(self, name) > 0:
                 raise AttributeValueError(f"serving: {name} is {getattr(self, name)}; it must be more than 0")
         if self.max_items > self.limits.max_queue:
@@ -108,10 +110,7 @@ class Service:
 
     # -- life
     def warm_up(self) -> None:
-        """Run each worker's network once on the processor's example, so that the first request finds it planned.
-
-        Raises NotSupportedError for a model whose processor makes no items from JSON.
-        """
+        """Run each worker's network once on the processor's example, if there is one: the first request is not slow."""
         example = self.model.processor.example()
         if example is not None:
             item = self.model.processor.from_json(example)

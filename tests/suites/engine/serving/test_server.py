@@ -131,6 +131,28 @@ def test_a_body_of_unknown_length_is_cut_off_at_the_limit(server):
     connection.close()
 
 
+def test_bodies_are_bounded_all_together(model):
+    settings = Settings(name="words", max_bodies=10_000, limits=Limits(max_items=1))
+    large = {"input": "a " * 4000}
+    with toy.running(model, settings) as server, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ask, server, "/v1/scores", {"input": "SLEEP 0.5 " + large["input"]})
+        until(lambda: busy(server))
+        status, headers, data = ask(server, "/v1/scores", large)
+        assert (status, headers["Retry-After"]) == (503, "1") and b"requests of 10000 bytes" in data
+        assert first.result()[0] == 200
+        assert ask(server, "/v1/scores", large)[0] == 200
+
+
+def test_large_requests_are_answered_beside_the_others(server):
+    texts = ["word " * 600] * 50
+    with Client(server.url) as client:
+        found = client.encode(texts, batch_size=50)
+        np.testing.assert_allclose(found, [toy.vector(texts[0])] * 50, rtol=1e-4, atol=1e-5)
+        body = {"inputs": [{"name": "items", "shape": [50], "datatype": "BYTES", "data": texts}]}
+        (output,) = client.request("POST", "/v2/models/words/infer", body)["outputs"]
+        np.testing.assert_allclose(output["data"], found.ravel(), rtol=1e-4, atol=1e-5)
+
+
 def test_unknown_models_routes_and_methods_are_refused(server):
     assert problem(server, "/v1/scores", {"input": "a", "model": "other"}) == (
         404,
