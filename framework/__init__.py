@@ -8,6 +8,9 @@ from framework._core import set_num_threads as set_num_threads
 from framework.autograd import rules as _rules
 from framework.autograd.tape import gradients as gradients
 from framework.autograd.tape import no_grad as no_grad
+from framework.control import cond as cond
+from framework.control import scan as scan
+from framework.control import while_loop as while_loop
 from framework.extend import Function as Function
 from framework.extend import TensorType as TensorType
 from framework.extend import include_dir as include_dir

@@ -119,10 +119,19 @@ def _retention_of(info: OpInfo) -> Retention:
     return info.retention
 
 
-def _edge(x: Any) -> Any:
+def edge_of(x: Any) -> Any:
+    """Where a tensor's gradient goes: the node and number of an output, the leaf itself, or None."""
     if x is None or not x.requires_grad:
         return None
     return x.node if x.node is not None else x
+
+
+def attach(node: Node, outputs: Sequence[Tensor]) -> None:
+    """Makes `node` the history of its float outputs."""
+    for i, t in enumerate(outputs):
+        if t.dtype in DIFFERENTIABLE:
+            t.requires_grad = True
+            t.node = (node, i)  # type: ignore[assignment]
 
 
 def remember(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], out: Any) -> None:
@@ -130,11 +139,7 @@ def remember(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], out: A
     if info.name in RULES.without_gradient:
         return
     outputs = out if info.many_outputs else (out,)
-    node = Node(info, inputs, attrs, outputs)
-    for i, t in enumerate(outputs):
-        if t.dtype in DIFFERENTIABLE:
-            t.requires_grad = True
-            t.node = (node, i)
+    attach(Node(info, inputs, attrs, outputs), outputs)
 
 
 def backward(root: Tensor, grad: Tensor | None = None, *, create_graph: bool = False) -> None:
@@ -170,6 +175,11 @@ def gradients(
     keys = [_key(x.node or x) for x in inputs]
     found = _walk(outputs, grads or [None] * len(outputs), create_graph, dict(zip(keys, inputs, strict=True)))
     return [found[key][1] if key in found else None for key in keys]
+
+
+def key_of(x: Tensor) -> Any:
+    """Equal for tensors whose gradients go to the same place; None for one that has none."""
+    return _key(edge_of(x)) if x.requires_grad else None
 
 
 def _key(edge: Any) -> Any:
@@ -208,7 +218,7 @@ def _walk(
 
     with recording(create_graph):
         for root, grad in zip(roots, grads, strict=True):
-            edge = _edge(root)
+            edge = edge_of(root)
             if edge is None:
                 raise GradientError("backward: this tensor does not depend on anything that requires a gradient")
             send(edge, _seed(root, grad))

@@ -89,7 +89,7 @@ class Function:
 
 
 def _edge(a: Any) -> Any:
-    return tape._edge(a) if isinstance(a, Tensor) else None
+    return tape.edge_of(a) if isinstance(a, Tensor) else None
 
 
 def _outputs(cls: type[Function], out: Any, args: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -115,11 +115,7 @@ def _outputs(cls: type[Function], out: Any, args: Sequence[Any]) -> tuple[Tensor
 def _remember(
     cls: type[Function], ctx: Context, args: Sequence[Any], edges: list[Any], outputs: tuple[Tensor, ...]
 ) -> None:
-    node = _FunctionNode(cls, ctx, args, edges, outputs)
-    for i, t in enumerate(outputs):
-        if t.dtype in tape.DIFFERENTIABLE:
-            t.requires_grad = True
-            t.node = (node, i)  # type: ignore[assignment]
+    tape.attach(_FunctionNode(cls, ctx, args, edges, outputs), outputs)
 
 
 class _FunctionNode(tape.Node):

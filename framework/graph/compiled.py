@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from framework import _core
 from framework.autograd import tape
 from framework.errors import AttributeValueError, PaddockError, ShapeError, TraceError
 from framework.graph import passes
 from framework.graph.ir import Program, Value
+from framework.graph.native import Native
 from framework.graph.passes.report import Explanation
 from framework.graph.trace import Trace
 from framework.ops import algorithm
@@ -37,11 +37,10 @@ class CompiledProgram:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._numbers = _number_values(program)
-        self._executable = _build(program, self._numbers)
+        self._native = Native(program)
+        self._numbers, self._executable = self._native.numbers, self._native.executable
         self._states = list(program.states.values())
-        self._operators = [op.info for op in program.block]  # the executable refers to them
-        python = dict.fromkeys(info.name for info in self._operators if info.family == "python")
+        python = dict.fromkeys(op.name for op in program.operations() if op.info.family == "python")
         if python:
             _log.warning("%s: Python code in a Program holds the interpreter's lock and is slow", ", ".join(python))
 
@@ -52,7 +51,7 @@ class CompiledProgram:
             ShapeError, DTypeError: the inputs do not fit; the message names the operator and the user's line.
         """
         if watcher.programs is not None:
-            watcher.programs[self._executable.id] = self
+            _watch(watcher.programs, self, self._native)
         try:
             out = self._executable.run([t._data for t in inputs], [t._data for t in self._states])
         except PaddockError as e:
@@ -77,7 +76,7 @@ class CompiledProgram:
         plan = self._executable.last_plan()
         if plan is None:
             raise AttributeValueError("memory_report: the Program has not run yet; pass its inputs")
-        return MemoryReport(self.program, self._numbers, plan)
+        return MemoryReport(self.program, self._numbers, plan, _arenas_of_blocks(self._native))
 
     def explain(self) -> Explanation:
         """What each pass matched and nearly matched; print it."""
@@ -93,17 +92,31 @@ class CompiledProgram:
         self._executable.forget_plans()
 
     def _with_line(self, e: PaddockError) -> PaddockError:
-        found = re.search(r" \[operation (\d+)\]$", str(e))
+        found = re.search(r"(?: \[operation \d+\])* \[operation (\d+)\]$", str(e))  # in blocks: the innermost first
         if not found:
             return e
         op = self.program.block.ops[int(found.group(1))]
         return type(e)(f"{str(e)[: found.start()]}" + (f" (traced at {op.where})" if op.where else ""))
 
 
+def _watch(programs: dict[int, CompiledProgram], compiled: CompiledProgram, native: Native) -> None:
+    programs[native.executable.id] = compiled
+    for block, inner in native.inner:
+        made = CompiledProgram.__new__(CompiledProgram)  # a block in a profile: who runs it is the operation
+        made.program, made._native = block, inner
+        _watch(programs, made, inner)
+
+
+def _arenas_of_blocks(native: Native) -> int:
+    plans = [(inner.executable.last_plan() or {}).get("arena_bytes", 0) for _, inner in native.inner]
+    return sum(plans) + sum(_arenas_of_blocks(inner) for _, inner in native.inner)
+
+
 class MemoryReport:
     """Bytes of a plan: in all, and by value."""
 
-    def __init__(self, program: Program, numbers: dict[Value, int], plan: dict[str, Any]) -> None:
+    def __init__(self, program: Program, numbers: dict[Value, int], plan: dict[str, Any], block_bytes: int = 0) -> None:
+        self.block_bytes = block_bytes  # arenas of blocks, of the sizes that ran last
         self.arena_bytes: int = plan["arena_bytes"]
         self.lower_bound_bytes: int = plan["lower_bound_bytes"]
         self.naive_bytes: int = plan["naive_bytes"]
@@ -123,6 +136,7 @@ class MemoryReport:
             f"{self.naive_bytes * mb:.1f} MB of values -> {self.arena_bytes * mb:.1f} MB planned "
             f"(no plan can need less than {self.lower_bound_bytes * mb:.1f} MB), "
             f"{self.in_place_count} values in place, {self.state_bytes * mb:.1f} MB of states"
+            + (f", {self.block_bytes * mb:.1f} MB for blocks" if self.block_bytes else "")
         ]
         lines += [f"{size * mb:10.2f} MB  {place:8}  {op:24} {value}" for op, value, place, size in self.rows[:20]]
         return "\n".join(lines)
@@ -131,36 +145,6 @@ class MemoryReport:
 _ITEM_SIZE = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2} | dict.fromkeys(
     ("int8", "uint8", "bool"), 1
 )
-
-
-def _number_values(program: Program) -> dict[Value, int]:
-    """The numbering of the native side: inputs, states, constants, then results of operations."""
-    ordered = [*program.inputs, *program.states, *program.constants]
-    ordered += [v for op in program.block for v in op.outputs]
-    return {v: i for i, v in enumerate(ordered)}
-
-
-def _build(program: Program, numbers: dict[Value, int]) -> Any:
-    rows = [
-        (
-            op.info.native,
-            [-1 if v is None else numbers[v] for v in op.inputs],
-            [numbers[v] for v in op.outputs],
-            op.attrs,
-        )
-        for op in program.block
-    ]
-    first_state = len(program.inputs)
-    updates = [(numbers[s] - first_state, numbers[v]) for s, v in program.updates.items()]
-    return _core.Executable(
-        len(program.inputs),
-        len(program.states),
-        len(numbers),
-        list(program.constants.values()),
-        rows,
-        [numbers[v] for v in program.results],
-        updates,
-    )
 
 
 class TracedFunction:
@@ -180,12 +164,12 @@ class TracedFunction:
         try:
             results = entry.compiled.run(leaves)
         except ShapeError:
-            if not entry.compiled.program.assumptions:
+            if not entry.compiled.program.all_assumptions():
                 raise
             entry.refused.append([t.shape for t in leaves])  # a pass took shapes for equal that are not: trace again
             entry, leaves = self._entry(args)
             results = entry.compiled.run(leaves)
-        return _unflatten(entry.out_structure, iter(results))
+        return unflatten(entry.out_structure, iter(results))
 
     def program_for(self, *args: Any) -> CompiledProgram:
         """The compiled Program for these arguments, for printing, reports and export; does not run it."""
@@ -197,7 +181,7 @@ class TracedFunction:
 
     def _entry(self, args: Sequence[Any]) -> tuple[_Entry, list[Tensor]]:
         leaves: list[Tensor] = []
-        structure = _flatten(list(args), leaves)
+        structure = flatten(list(args), leaves)
         key = (
             structure,
             tuple((t.dtype, t.ndim, t.requires_grad) for t in leaves),
@@ -220,7 +204,7 @@ class TracedFunction:
 
         def call(*stand_ins: Tensor) -> None:
             nonlocal out_structure
-            out_structure = _flatten(self._function(*_unflatten(structure, iter(stand_ins))), out_leaves)
+            out_structure = flatten(self._function(*unflatten(structure, iter(stand_ins))), out_leaves)
             trace.program.results = [trace.value_of(t) for t in out_leaves]
 
         trace.run(call, leaves)
@@ -259,7 +243,7 @@ def program(function: Callable[..., Any] | None = None, *, pass_names: Sequence[
     return TracedFunction(function, pass_names)
 
 
-def _flatten(tree: Any, leaves: list[Tensor]) -> Any:
+def flatten(tree: Any, leaves: list[Tensor]) -> Any:
     """Moves the tensors of a tree to `leaves`; returns a hashable structure with markers in their places."""
     if isinstance(tree, np.ndarray):
         tree = from_numpy(tree)
@@ -267,9 +251,9 @@ def _flatten(tree: Any, leaves: list[Tensor]) -> Any:
         leaves.append(tree)
         return _LEAF
     if isinstance(tree, dict):
-        return ("dict", tuple((k, _flatten(v, leaves)) for k, v in tree.items()))
+        return ("dict", tuple((k, flatten(v, leaves)) for k, v in tree.items()))
     if isinstance(tree, (list, tuple)):
-        return ("list" if isinstance(tree, list) else "tuple", tuple(_flatten(v, leaves) for v in tree))
+        return ("list" if isinstance(tree, list) else "tuple", tuple(flatten(v, leaves) for v in tree))
     try:
         hash(tree)
     except TypeError:
@@ -280,14 +264,15 @@ def _flatten(tree: Any, leaves: list[Tensor]) -> Any:
     return ("static", (type(tree), tree))  # the type too: 1, 1.0 and True are equal
 
 
-def _unflatten(structure: Any, leaves: Any) -> Any:
+def unflatten(structure: Any, leaves: Any) -> Any:
+    """The tree of that structure again, its tensors taken from the iterator `leaves`."""
     if structure is _LEAF:
         return next(leaves)
     kind, content = structure
     if kind == "dict":
-        return {k: _unflatten(v, leaves) for k, v in content}
+        return {k: unflatten(v, leaves) for k, v in content}
     if kind in ("list", "tuple"):
-        items = [_unflatten(v, leaves) for v in content]
+        items = [unflatten(v, leaves) for v in content]
         return tuple(items) if kind == "tuple" else items
     return content[1]
 

@@ -13,11 +13,13 @@ from typing import Any
 from framework.atomic import write_text
 from framework.errors import CheckpointError, NotSupportedError, PaddockError
 from framework.graph.ir import Operation, Program, Value
+from framework.graph.native import control_info
 from framework.io import load_tensors, save_tensors
 from framework.ops import dispatch
 from framework.tensor import DTYPES, Tensor
 
 FORMAT = 1
+MAX_DEPTH = 32  # of blocks in blocks
 MAX_ELEMENTS = 1 << 40  # a shape with more is a damaged file, not a model
 
 
@@ -26,7 +28,7 @@ def save_program(program: Program, folder: Path | str, *, extra: dict[str, Any] 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {_tensor_name(v): t for v, t in program.states.items()}
-    tensors |= {_tensor_name(v): Tensor(a) for v, a in program.constants.items()}
+    tensors |= _constants(program, "")
     save_tensors(folder / "weights.safetensors", tensors)
     write_text(folder / "program.json", json.dumps(to_json(program) | {"extra": extra or {}}, indent=1))
 
@@ -53,12 +55,26 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
         raise CheckpointError(f"{path}: malformed ({type(e).__name__}: {e}); export the model again") from None
 
 
-def _tensor_name(v: Value) -> str:
-    return v.name or f"value.{v.id}"
+def _tensor_name(v: Value, prefix: str = "") -> str:
+    return prefix + (v.name or f"value.{v.id}")
 
 
-def to_json(program: Program) -> dict[str, Any]:
-    """The Program as plain data; values are numbered in order of definition.
+def _block_prefix(prefix: str, operation: int, block: int) -> str:
+    """What the names of a block's constants begin with."""
+    return f"{prefix}block.{operation}.{block}."
+
+
+def _constants(program: Program, prefix: str) -> dict[str, Tensor]:
+    """The constants of a Program and of its blocks by name."""
+    tensors = {_tensor_name(v, prefix): Tensor(a) for v, a in program.constants.items()}
+    for i, op in enumerate(program.block):
+        for k, block in enumerate(op.blocks):
+            tensors |= _constants(block, _block_prefix(prefix, i, k))
+    return tensors
+
+
+def to_json(program: Program, prefix: str = "") -> dict[str, Any]:
+    """The Program as plain data; values are numbered in order of definition, tensors' names begin with `prefix`.
 
     Raises:
         NotSupportedError: it calls Python functions.
@@ -69,23 +85,28 @@ def to_json(program: Program) -> dict[str, Any]:
         numbers[v] = len(numbers)
         return {"id": numbers[v], "shape": list(v.shape), "dtype": v.dtype, "name": v.name}
 
-    def describe(op: Operation) -> dict[str, Any]:
+    def describe(i: int, op: Operation) -> dict[str, Any]:
         library = {"library": Path(op.info.library).name} if op.info.library else {}
-        return library | {
-            "op": op.name,
-            "inputs": [None if v is None else numbers[v] for v in op.inputs],
-            "outputs": [declare(v)["id"] for v in op.outputs],
-            "attrs": {a["name"]: value for a, value in zip(op.info.attrs, op.attrs, strict=True)},
-            "where": op.where,
-        }
+        blocks = [to_json(b, _block_prefix(prefix, i, k)) for k, b in enumerate(op.blocks)]
+        return (
+            library
+            | ({"blocks": blocks} if blocks else {})
+            | {
+                "op": op.name,
+                "inputs": [None if v is None else numbers[v] for v in op.inputs],
+                "outputs": [declare(v)["id"] for v in op.outputs],
+                "attrs": {a["name"]: value for a, value in zip(op.info.attrs, op.attrs, strict=True)},
+                "where": op.where,
+            }
+        )
 
     _refuse_python(program)
     return {
         "format": FORMAT,
         "inputs": [declare(v) for v in program.inputs],
         "states": [declare(v) | {"tensor": _tensor_name(v)} for v in program.states],
-        "constants": [declare(v) | {"tensor": _tensor_name(v)} for v in program.constants],
-        "operations": [describe(op) for op in program.block],
+        "constants": [declare(v) | {"tensor": _tensor_name(v, prefix)} for v in program.constants],
+        "operations": [describe(i, op) for i, op in enumerate(program.block)],
         "results": [numbers[v] for v in program.results],
         "updates": [[numbers[s], numbers[v]] for s, v in program.updates.items()],
         "shape_reads": program.shape_reads,
@@ -93,7 +114,7 @@ def to_json(program: Program) -> dict[str, Any]:
 
 
 def _refuse_python(program: Program) -> None:
-    names = dict.fromkeys(f"{op.name} ({op.where})" for op in program.block if op.info.family == "python")
+    names = dict.fromkeys(f"{op.name} ({op.where})" for op in program.operations() if op.info.family == "python")
     if names:
         raise NotSupportedError(
             f"save_program: {', '.join(names)} runs Python code, which a file cannot hold; make it of framework.ops, "
@@ -101,7 +122,7 @@ def _refuse_python(program: Program) -> None:
         )
 
 
-def from_json(data: dict[str, Any], tensors: dict[str, Tensor]) -> Program:
+def from_json(data: dict[str, Any], tensors: dict[str, Tensor], depth: int = 0) -> Program:
     """The Program that `to_json` described, with its states' and constants' data.
 
     Raises:
@@ -111,6 +132,10 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor]) -> Program:
         raise CheckpointError(
             f"format {data.get('format')!r} is not {FORMAT}; export the model again with this version"
         )
+    if depth > MAX_DEPTH:
+        raise CheckpointError(f"blocks are nested deeper than {MAX_DEPTH}")
+    if depth and (data["states"] or data["updates"]):
+        raise CheckpointError("a block has states; only the Program around it can")
     program = Program()
     values: dict[int, Value] = {}
     for d in data["inputs"]:
@@ -126,7 +151,7 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor]) -> Program:
         value.name = d["name"]
         _define(values, d["id"], value)
     for d in data["operations"]:
-        _add_operation(program, values, d)
+        _add_operation(program, values, d, [from_json(b, tensors, depth + 1) for b in d.get("blocks", ())])
     program.results = [_value(values, n) for n in data["results"]]
     program.updates = {_value(values, s): _value(values, v) for s, v in data["updates"]}
     for s in program.updates:
@@ -136,13 +161,14 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor]) -> Program:
     return program
 
 
-def _add_operation(program: Program, values: dict[int, Value], d: dict[str, Any]) -> Operation:
-    info = dispatch.find(d["op"])
+def _add_operation(program: Program, values: dict[int, Value], d: dict[str, Any], blocks: list[Program]) -> Operation:
+    info = control_info(str(d["op"]), blocks) if blocks else dispatch.find(d["op"])
     if info is None:
         raise CheckpointError(_unknown(d))
     inputs = [None if n is None else _value(values, n) for n in d["inputs"]]
     check_arguments(info, inputs)
     op = program.add_operation(info, inputs, info.attr_values(d["attrs"]), str(d.get("where", "")))
+    op.blocks = blocks
     if len(op.outputs) != len(d["outputs"]):
         raise CheckpointError(f"{op.name} has {len(op.outputs)} outputs, the file lists {len(d['outputs'])}")
     for n, v in zip(d["outputs"], op.outputs, strict=True):

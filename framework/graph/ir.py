@@ -65,7 +65,7 @@ class Operation:
     outputs: list[Value]
     attrs: tuple[Any, ...]
     where: str = ""
-    blocks: list[Block] = field(default_factory=list)  # bodies of control flow; empty for ordinary operators
+    blocks: list[Program] = field(default_factory=list)  # bodies of control flow, which read their inputs only
 
     @property
     def name(self) -> str:
@@ -199,6 +199,18 @@ class Program:
             out.static = all(v is None or v.static for v in values)
         return Operation(info, values, outputs, attrs, where)
 
+    def operations(self) -> Iterator[Operation]:
+        """All operations, those inside of blocks after the one that has them."""
+        for op in self.block:
+            yield op
+            for block in op.blocks:
+                yield from block.operations()
+
+    def all_assumptions(self) -> list[tuple[Value, Value]]:
+        """Its own assumptions and those of its blocks."""
+        inner = [pair for op in self.block for block in op.blocks for pair in block.all_assumptions()]
+        return self.assumptions + inner
+
     def users(self) -> dict[Value, list[Operation]]:
         """Operations that read each value, in program order."""
         found: dict[Value, list[Operation]] = {}
@@ -242,7 +254,11 @@ class Program:
         lines = [f"program({inputs}) {{"]
         lines += [f"  state {_declaration(v)}" for v in self.states]
         lines += [f"  constant {v}: {v.type_text}" for v in self.constants]
-        lines += [f"  {op}" + (f"  # {comments[i]}" if i in comments else "") for i, op in enumerate(self.block)]
+        for i, op in enumerate(self.block):
+            lines.append(f"  {op}" + (f"  # {comments[i]}" if i in comments else ""))
+            lines += [
+                f"    {line}" for block in op.blocks for line in str(block).replace("program", "block", 1).split("\n")
+            ]
         lines += [f"  update {s} = {v}" for s, v in self.updates.items()]
         lines += [f"  return {', '.join(map(str, self.results))}", "}"]
         return "\n".join(lines)

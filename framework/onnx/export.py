@@ -66,11 +66,9 @@ def to_model(program: Program, output_names: Sequence[str] = (), metadata: Mappi
     writer = Writer(program)
     for i, v in enumerate(program.inputs):
         writer.set(v, v.name or f"input{i}")
-    for op in program.block:
-        EXPORTERS[op.name](writer, op)
     writer.nodes += [
-        onnx.helper.make_node("Identity", [writer.get(v)], [name], name=name)
-        for v, name in zip(program.results, names, strict=True)
+        onnx.helper.make_node("Identity", [result], [name], name=name)
+        for result, name in zip(writer.write(program), names, strict=True)
     ]
     graph = onnx.helper.make_graph(
         writer.nodes,
@@ -89,7 +87,7 @@ def to_model(program: Program, output_names: Sequence[str] = (), metadata: Mappi
 
 def _refuse_what_cannot_be_written(program: Program) -> None:
     missing: dict[str, str] = {}
-    for op in program.block:
+    for op in program.operations():
         if op.name not in EXPORTERS:
             missing.setdefault(op.name, f"{op.name} (from {op.where})" if op.where else op.name)
     if missing:

@@ -27,6 +27,7 @@ from framework.onnx.reading import (
     onnx_bfloat16,
     read_function,
 )
+from framework.ops import dispatch
 from framework.tensor import DTYPES, Tensor
 
 MAX_MADE = 2**28  # elements of a tensor that a node makes out of less: 1 GiB of float32
@@ -55,6 +56,15 @@ class Scope:
         self.opsets = opsets
         self.values: dict[str, Any] = {}
         self.outer = outer
+
+    def find(self, name: str) -> Any:
+        """A value here or around; None where there is none of that name."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        return None
 
     def __getitem__(self, name: str) -> Any:
         scope: Scope | None = self
@@ -116,6 +126,14 @@ class Node:
             if d < 0 or size > MAX_MADE:
                 raise self.fail(f"makes a tensor of shape {list(shape)}; at most {MAX_MADE} elements are allowed")
         return [int(d) for d in shape]
+
+    def reads_traced(self, *inputs: Any) -> bool:
+        """Whether the node depends on the graph's inputs, itself or in its bodies, so that a Program must decide."""
+        if dispatch.state.trace is None:
+            return False
+        names = [n for value in self.attributes.values() if isinstance(value, GraphText) for n in value.names_read()]
+        around = [self.scope.find(name) for name in names]
+        return any(isinstance(x, Tensor) and x.is_traced for x in (*inputs, *around))
 
     def value_again(self, name: str, given: Mapping[str, Any]) -> Any:
         """A value of this node's graph, computed again from other values of it."""

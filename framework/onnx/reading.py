@@ -75,6 +75,16 @@ class GraphText:
     nodes: list[NodeProto]
     initializers: dict[str, np.ndarray] = field(default_factory=dict)
 
+    def names_read(self) -> set[str]:
+        """All names that its nodes, outputs and bodies read, its own values among them."""
+        found = {p.name for p in self.outputs}
+        for node in self.nodes:
+            found.update(node.inputs)
+            for value in node.attributes.values():
+                if isinstance(value, GraphText):
+                    found |= value.names_read()
+        return found
+
 
 @dataclass(eq=False)
 class FunctionText:

@@ -6,7 +6,8 @@ transpositions are written only where an operator wants the other one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ def exports(*names: str) -> Callable[[Exporter], Exporter]:
 class Writer:
     """Collects the graph of one Program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, around: Writer | None = None) -> None:
+        """`around` writes the graph that a block's graph stands in: names are unique in both."""
         self.helper = require_onnx().helper
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
@@ -50,7 +52,9 @@ class Writer:
         self._names: dict[Value, str] = {}  # in our layout
         self._images: dict[Value, str] = {}  # as [N, C, H, W]
         self._taken = {v.name for v in program.inputs}  # names of inputs and initializers
-        self._count = 0
+        self._counter = itertools.count(1)
+        if around is not None:
+            self._taken, self._counter = around._taken, around._counter
 
         self._used = {v for op in program.block for v in op.inputs} | program.kept()
 
@@ -69,10 +73,55 @@ class Writer:
     def fresh(self, hint: str) -> str:
         """A name that nothing has."""
         while True:
-            self._count += 1
-            name = f"{hint.lower()}_{self._count}"
+            name = f"{hint.lower()}_{next(self._counter)}"
             if name not in self._taken:
                 return name
+
+    def graph(
+        self,
+        block: Program,
+        known: Mapping[Value, str],
+        parameters: Sequence[Value],
+        finish: Callable[[Writer, list[str]], list[str]] | None = None,
+        first: Sequence[Value] = (),
+    ) -> Any:
+        """A graph inside of this one, for a block: it reads `known` from around it and takes `parameters`.
+
+        `finish` makes the graph's outputs of the block's results, with some before them that are like `first`.
+        """
+        inner = Writer(block, self)
+        for v, name in known.items():
+            inner.set(v, name)
+        for v in parameters:
+            inner.set(v, self.fresh("argument"))
+        results = inner.write(block)
+        results = [inner.node("Identity", [name]) for name in (finish(inner, results) if finish else results)]
+        return self.helper.make_graph(
+            inner.nodes,
+            self.fresh("block"),
+            [self._port(inner.get(v), v) for v in parameters],
+            [self._port(n, v) for n, v in zip(results, [*first, *block.results], strict=True)],
+            inner.initializers,
+        )
+
+    def _port(self, name: str, v: Value) -> Any:
+        """An input or output of a block, whose extents are open."""
+        shape = [f"{name}_{i}" for i in range(len(v.shape))]
+        return self.helper.make_tensor_value_info(name, element_number(v), shape)
+
+    def inline(self, block: Program, names: Sequence[str]) -> list[str]:
+        """Writes a block's nodes into this graph; returns the names of its results."""
+        inner = Writer(block, self)
+        inner.nodes, inner.initializers = self.nodes, self.initializers
+        for v, name in zip(block.inputs, names, strict=True):
+            inner.set(v, name)
+        return inner.write(block)
+
+    def write(self, program: Program) -> list[str]:
+        """Writes all operations; returns the names of the results."""
+        for op in program.block:
+            EXPORTERS[op.name](self, op)
+        return [self.get(v) for v in program.results]
 
     def constant(self, array: Any, dtype: str | None = None, name: str | None = None) -> str:
         """The name of an initializer; small equal ones are stored once."""

@@ -39,14 +39,14 @@ def fold_constants(program: Program, report: PassReport) -> None:
 
 @graph_pass()
 def merge_equal_operations(program: Program, report: PassReport) -> None:
-    """Keeps the first of operations with the same operator, inputs and attributes, if they are pure."""
+    """Keeps the first of operations with the same operator, inputs and attributes; of pure ones without blocks."""
     seen: dict[Any, Operation] = {}
     kept = []
     renamed: dict[Value, Value] = {}
     for op in program.block:
         op.inputs = [renamed.get(v, v) if v is not None else None for v in op.inputs]
         key = (op.name, tuple(op.inputs), repr(op.attrs))
-        first = seen.setdefault(key, op) if op.info.pure else op
+        first = seen.setdefault(key, op) if op.info.pure and not op.blocks else op
         if first is op:
             kept.append(op)
             continue

@@ -56,9 +56,14 @@ class Pass:
     before: tuple[str, ...] = ()
 
     def __call__(self, program: Program) -> PassReport:
-        """Rewrites the Program and says what was found."""
+        """Rewrites the Program and its blocks, and says what was found."""
         report = PassReport(self.name)
         self.rewrite(program, report)
+        for op in program.block:
+            for block in op.blocks:
+                inner = self(block)
+                report.matched += [f"in {name_of(op)}: {line}" for line in inner.matched]
+                report.missed += [f"in {name_of(op)}: {line}" for line in inner.missed]
         return report
 
 

@@ -3,7 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/convert.h"
-#include "plan/executable.h"
+#include "plan/control.h"
 
 namespace paddock {
 namespace {
@@ -80,6 +80,13 @@ void bind_program(nb::module_& m) {
       .def("forget_plans", &Executable::forget_plans, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("id", &Executable::id, "Tells the records of this program from others'.")
       .def_prop_ro("plans_made", &Executable::plans_made);
+  nb::class_<ControlOp, OpDef>(m, "ControlOp", "One use of cond, loop or scan, with its blocks as Executables.")
+      .def(
+          "__init__",
+          [](ControlOp* self, const std::string& kind, std::vector<Executable*> blocks, nb::handle) {
+            new (self) ControlOp(kind, std::move(blocks));
+          },
+          nb::arg("kind"), nb::arg("blocks"), nb::arg("owner"), nb::keep_alive<1, 4>());
 }
 
 }  // namespace paddock

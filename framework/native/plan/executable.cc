@@ -70,7 +70,10 @@ const Plan& Executable::find_plan(const std::vector<Tensor>& inputs, const std::
       static_cast<int>(states.size()) != program_.state_count)
     fail(ErrorKind::kShape, "program: got ", inputs.size(), " inputs and ", states.size(), " states; it takes ",
          program_.input_count, " and ", program_.state_count);
-  auto key = types_of(inputs, states);
+  return find_plan(types_of(inputs, states));
+}
+
+const Plan& Executable::find_plan(std::vector<TensorType> key) {
   auto it = std::find_if(plans_.begin(), plans_.end(), [&](const Plan& p) { return p.input_types == key; });
   if (it != plans_.end()) {
     plans_.splice(plans_.begin(), plans_, it);
@@ -99,13 +102,12 @@ void Executable::forget_plans() {
 }
 
 void Executable::bind(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
-                      std::vector<Tensor>& results) {
+                      const std::vector<Tensor>& results) {
   if (!arena_ || static_cast<int64_t>(arena_->bytes()) < plan.arena_bytes) {
     for (auto& v : values_) v = {};
     arena_.reset();  // give the old one back before asking for a larger one
     arena_ = std::make_shared<Storage>(plan.arena_bytes);
   }
-  for (size_t i = 0; i < program_.results.size(); ++i) results.emplace_back(plan.types[program_.results[i]]);
   for (int v = 0; v < program_.value_count; ++v) {
     const Place& place = plan.places[v];
     const TensorType& type = plan.types[v];
@@ -150,7 +152,7 @@ void Executable::execute(const Plan& plan) {
   }
 }
 
-void Executable::finish(const Plan& plan, const std::vector<Tensor>& states, std::vector<Tensor>& results) {
+void Executable::finish(const Plan& plan, const std::vector<Tensor>& states, const std::vector<Tensor>& results) {
   for (size_t i = 0; i < results.size(); ++i)
     if (plan.result_copied[i]) std::memcpy(results[i].raw(), values_[program_.results[i]].raw(), results[i].bytes());
   // States may swap values, so all copies are taken before the first is written.
@@ -176,10 +178,32 @@ std::vector<Tensor> Executable::run(const std::vector<Tensor>& inputs, const std
   }
   std::vector<Tensor> results;
   results.reserve(program_.results.size());
+  for (int v : program_.results) results.emplace_back(plan.types[v]);
+  run_plan(plan, inputs, states, results);
+  return results;
+}
+
+void Executable::run_plan(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
+                          const std::vector<Tensor>& results) {
   bind(plan, inputs, states, results);
   execute(plan);
   finish(plan, states, results);
-  return results;
+}
+
+void Executable::run_into(const std::vector<Tensor>& inputs, const std::vector<Tensor>& results) {
+  Turn turn(*this);
+  run_plan(find_plan(inputs, {}), inputs, {}, results);
+}
+
+std::vector<TensorType> Executable::result_types(const std::vector<TensorType>& inputs) {
+  Turn turn(*this);
+  if (static_cast<int>(inputs.size()) != program_.input_count || program_.state_count)
+    fail(ErrorKind::kInternal, "block: got ", inputs.size(), " inputs; it takes ", program_.input_count,
+         " and can have no states");
+  const Plan& plan = find_plan(inputs);
+  std::vector<TensorType> types;
+  for (int v : program_.results) types.push_back(plan.types[v]);
+  return types;
 }
 
 }  // namespace paddock

@@ -17,6 +17,10 @@ class PADDOCK_API Executable {
 
   // Runs once. `states` are read and, where the program updates them, overwritten in their own memory.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
+  // Runs once, without states, into results of the types that result_types() says.
+  void run_into(const std::vector<Tensor>& inputs, const std::vector<Tensor>& results);
+  // The types of the results for inputs of these types, without states; makes the plan when there is none.
+  std::vector<TensorType> result_types(const std::vector<TensorType>& inputs);
   // Makes the plan for these types when there is none, without running.
   void prepare(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
   // A copy of the plan that was used or prepared last, if any, for reports and tests.
@@ -31,11 +35,14 @@ class PADDOCK_API Executable {
  private:
   // Holds the lock; refuses the thread that holds it already.
   class Turn;
+  const Plan& find_plan(std::vector<TensorType> types);
   const Plan& find_plan(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
+  void run_plan(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
+                const std::vector<Tensor>& results);
   void bind(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
-            std::vector<Tensor>& results);
+            const std::vector<Tensor>& results);
   void execute(const Plan& plan);
-  void finish(const Plan& plan, const std::vector<Tensor>& states, std::vector<Tensor>& results);
+  void finish(const Plan& plan, const std::vector<Tensor>& states, const std::vector<Tensor>& results);
 
   ProgramDesc program_;
   std::list<Plan> plans_;                 // most recent first

@@ -1,23 +1,36 @@
-"""Control flow of ONNX: bodies run as Python decides, which a trace follows where it can."""
+"""Control flow of ONNX: blocks of the Program where the data decides, else bodies run as Python decides.
+
+A body whose values change their shapes from step to step, or that needs the number of the step while it is traced, is
+unrolled where the number of steps is known.
+"""
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from framework import ops
+import numpy as np
+
+from framework import control, ops
+from framework.errors import PaddockError
 from framework.onnx.interpreter import Node
 from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.registry import onnx_op
-from framework.tensor import Tensor
+from framework.tensor import Tensor, tensor
 
+_log = logging.getLogger("paddock")
 MAX_TRIPS = 100_000  # of a loop: a file must not run for ever
 
 
 @onnx_op("If")
 def if_(node: Node, cond: Tensor) -> tuple[Any, ...]:
     """One of two bodies."""
+    if cond.is_traced:
+        blocks = _tried(node, lambda: _as_cond(node, cond))
+        if blocks is not None:
+            return blocks
     chosen = "then_branch" if bool(node.host(cond, "condition").reshape(())) else "else_branch"
     return tuple(node.body(chosen, []))
 
@@ -25,6 +38,10 @@ def if_(node: Node, cond: Tensor) -> tuple[Any, ...]:
 @onnx_op("Loop")
 def loop(node: Node, trips: Tensor | None, cond: Tensor | None, *carried: Any) -> tuple[Any, ...]:
     """A body that runs while its condition holds, at most so many times."""
+    if node.reads_traced(trips, cond, *carried):
+        blocks = _tried(node, lambda: _as_loop(node, trips, cond, carried))
+        if blocks is not None:
+            return blocks
     most = math.inf if trips is None else node.ints(trips, "trip count")[0]
     go = True if cond is None else bool(node.host(cond, "condition").reshape(()))
     state, gathered = list(carried), []
@@ -38,6 +55,86 @@ def loop(node: Node, trips: Tensor | None, cond: Tensor | None, *carried: Any) -
         gathered.append(outputs[len(carried) :])
         i += 1
     return (*state, *_stacked(node, gathered, len(carried)))
+
+
+def _tried(node: Node, blocks: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...] | None:
+    """The node as blocks of the Program, or None where its bodies do not fit into blocks."""
+    try:
+        return blocks()
+    except (PaddockError, AttributeError, TypeError) as e:  # a sequence or nothing where a block needs a tensor
+        _log.info("onnx: %s '%s' is no block of the Program: %s", node.op, node.name, e)
+        return None
+
+
+def _as_cond(node: Node, cond: Tensor) -> tuple[Any, ...]:
+    pred = ops.reshape(cond, shape=[])
+    return control.cond(pred, lambda: _results(node, "then_branch", []), lambda: _results(node, "else_branch", []))
+
+
+def _results(node: Node, name: str, arguments: Sequence[Any]) -> tuple[Tensor, ...]:
+    results = tuple(node.body(name, arguments))
+    if not all(isinstance(r, Tensor) for r in results):
+        raise node.fail("its body gives something else than tensors")
+    return results
+
+
+def _as_loop(node: Node, trips: Tensor | None, cond: Tensor | None, carried: Sequence[Any]) -> tuple[Any, ...]:
+    """A scan where the number of steps is known; a loop where it is not, and nothing is gathered."""
+    known = cond is None or not cond.is_traced
+    if (
+        trips is not None
+        and not trips.is_traced
+        and known
+        and (cond is None or bool(node.host(cond, "condition").reshape(())))
+    ):
+        most = node.ints(trips, "trip count")[0]
+        if most > MAX_TRIPS:
+            raise node.fail(f"loops more than {MAX_TRIPS} times")
+        if not _condition_is_computed(node):
+            return _as_counted(node, most, carried)
+    if len(node.attr("body").outputs) > 1 + len(carried):
+        raise node.fail("gathers values in a number of steps that depends on the data")
+    return _as_while(node, trips, cond, carried)
+
+
+def _condition_is_computed(node: Node) -> bool:
+    """Whether the body makes its condition out of anything but a constant or the condition that it gets."""
+    body = node.attr("body")
+    makers = {name: n for n in body.nodes for name in n.outputs}
+    name = body.outputs[0].name
+    while name in makers and makers[name].op == "Identity":
+        name = makers[name].inputs[0]
+    is_true = name in body.initializers and bool(body.initializers[name].all())
+    if name in makers and makers[name].op == "Constant":
+        value = makers[name].attributes.get("value")
+        is_true = value is not None and bool(np.asarray(value).all())
+    return not (is_true or (len(body.inputs) > 1 and name == body.inputs[1].name))
+
+
+def _as_counted(node: Node, most: int, carried: Sequence[Any]) -> tuple[Any, ...]:
+    count = len(carried)
+
+    def step(state: Sequence[Tensor], i: Tensor) -> Any:
+        out = _results(node, "body", [i, constant(True), *state])[1:]
+        return out[:count], out[count:]
+
+    last, gathered = control.scan(step, tuple(carried), tensor(np.arange(most)))
+    return (*last, *gathered)
+
+
+def _as_while(node: Node, trips: Tensor | None, cond: Tensor | None, carried: Sequence[Any]) -> tuple[Any, ...]:
+    go = constant(True) if cond is None else ops.reshape(cond, shape=[])
+    most = None if trips is None else ops.reshape(trips, shape=[])
+
+    def more(i: Tensor, go: Tensor, *_: Tensor) -> Tensor:
+        return go if most is None else ops.logical_and(go, ops.less(i, most))
+
+    def step(i: Tensor, go: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        following, *out = _results(node, "body", [i, go, *state])
+        return (i + 1, ops.reshape(following, shape=[]), *out)
+
+    start = (constant(0, "int64"), go, *carried)
+    return tuple(control.while_loop(more, step, start, max_iterations=MAX_TRIPS, must_end=True)[2:])
 
 
 def _stacked(node: Node, gathered: Sequence[Sequence[Tensor]], carried: int) -> list[Tensor]:
@@ -82,6 +179,10 @@ def _scanned(node: Node, inputs: list[Tensor]) -> list[Any]:
     out_axes = node.attr("scan_output_axes") or [0] * outs
     out_reverse = node.attr("scan_output_directions") or [0] * outs
     axes = [axis_of(a, x.ndim) for a, x in zip(axes, columns, strict=True)]
+    if node.reads_traced(*inputs):
+        blocks = _tried(node, lambda: _as_scan(node, state, columns, axes, reverse, out_axes, out_reverse))
+        if blocks is not None:
+            return list(blocks)
     steps = extents(columns[0])[axes[0]]
     gathered = []
     for t in range(steps):
@@ -98,3 +199,35 @@ def _scanned(node: Node, inputs: list[Tensor]) -> list[Any]:
         for column, a, r in zip(zip(*gathered, strict=True), out_axes, out_reverse, strict=True)
     ]
     return [*state, *stacked]
+
+
+def _as_scan(
+    node: Node,
+    state: Sequence[Tensor],
+    columns: Sequence[Tensor],
+    axes: Sequence[int],
+    reverse: Sequence[int],
+    out_axes: Sequence[int],
+    out_reverse: Sequence[int],
+) -> tuple[Any, ...]:
+    def step(now: Sequence[Tensor], rows: Sequence[Tensor]) -> Any:
+        out = _results(node, "body", [*now, *rows])
+        return out[: len(state)], out[len(state) :]
+
+    over = [_flipped(_moved(x, a, 0), r) for x, a, r in zip(columns, axes, reverse, strict=True)]
+    last, gathered = control.scan(step, tuple(state), tuple(over))
+    turned = [_flipped(y, r) for y, r in zip(gathered, out_reverse, strict=True)]
+    return (*last, *(_moved(y, 0, axis_of(a, y.ndim)) for y, a in zip(turned, out_axes, strict=True)))
+
+
+def _moved(x: Tensor, source: int, target: int) -> Tensor:
+    """With an axis at another place."""
+    if source == target:
+        return x
+    perm = [a for a in range(x.ndim) if a != source]
+    perm.insert(target, source)
+    return ops.transpose(x, perm=perm)
+
+
+def _flipped(x: Tensor, reverse: int) -> Tensor:
+    return ops.slice(x, starts=[-1], ends=[-(2**62)], axes=[0], steps=[-1]) if reverse else x

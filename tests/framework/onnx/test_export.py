@@ -34,7 +34,7 @@ LEFT_OUT = {
 }
 CASES = [
     pytest.param(SPECS[name], i, id=f"{name}-{i}")
-    for name in sorted(EXPORTERS)
+    for name in sorted(set(EXPORTERS) & set(SPECS))  # control flow stands in test_control.py
     for i in range(len(SPECS[name].samples))
     if f"{name}-{i}" not in LEFT_OUT
 ]
