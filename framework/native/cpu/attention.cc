@@ -55,24 +55,44 @@ void pack(bool transposed, const T* B, int64_t ldb, int64_t K, int64_t N, T* pac
 
 int64_t whole_vectors(int64_t n, int64_t lanes) { return (n + lanes - 1) / lanes * lanes; }
 
+// Elements of a block of rows, packed.
+template <class T>
+int64_t packed_block(int64_t width) {
+  return std::max(width * kKeys, packed_size<T>(kKeys, width));
+}
+
+// Memory of a head, handed out from front to back.
+template <class T>
+class Workspace {
+ public:
+  explicit Workspace(T* memory) : next_(memory) {}
+  T* take(int64_t count) {
+    T* taken = next_;
+    next_ += whole_vectors(count, kVecBytes / static_cast<int64_t>(sizeof(T)));
+    return taken;
+  }
+
+ private:
+  T* next_;
+};
+
 // The rows of keys or values of a sequence, packed block by block: transposed [width, keys] or as they are.
 template <class T>
 class PackedRows {
  public:
-  PackedRows(bool transposed, const T* rows, int64_t stride, int64_t count, int64_t width)
-      : block_(transposed ? width * kKeys : packed_size<T>(kKeys, width)),
-        memory_(sizeof(T) * static_cast<size_t>(block_ * ceil_div(count, kKeys))) {
+  PackedRows(Workspace<T>& memory, bool transposed, const T* rows, int64_t stride, int64_t count, int64_t width)
+      : block_(packed_block<T>(width)), data_(memory.take(block_ * ceil_div(count, kKeys))) {
     for (int64_t at = 0; at < count; at += kKeys) {
       const int64_t n = std::min(kKeys, count - at);
-      T* to = memory_.template as<T>() + at / kKeys * block_;
+      T* to = data_ + at / kKeys * block_;
       pack(transposed, rows + at * stride, stride, transposed ? width : n, transposed ? n : width, to);
     }
   }
-  const T* block(int64_t first_row) const { return memory_.template as<T>() + first_row / kKeys * block_; }
+  const T* block(int64_t first_row) const { return data_ + first_row / kKeys * block_; }
 
  private:
   int64_t block_;
-  Scratch memory_;
+  T* data_;
 };
 
 // A block of queries against a block of keys: [rows, keys] values of scores, weights or their gradients.
@@ -93,20 +113,48 @@ int64_t reach(const AttentionHead<T>& h, int64_t query, int64_t rows) {
   return h.causal ? std::clamp<int64_t>(query + rows + h.keys - h.queries, 0, h.keys) : h.keys;
 }
 
-// Buffers of [kQueries, keys] values, with rows of whole vectors.
+// The row stride of buffers of [queries, keys] values of a block, and their size.
 template <class T>
-class Buffers {
+int64_t buffer_stride(int64_t keys) {
+  return whole_vectors(std::min(keys, kKeys), Vec<T>::kSize);
+}
+template <class T>
+int64_t buffer_size(int64_t queries, int64_t keys) {
+  return std::min(queries, kQueries) * buffer_stride<T>(keys);
+}
+
+// Random words of stretches of a stream, computed kPhiloxLanes blocks at a time whatever the stretches' lengths are.
+class WordQueue {
  public:
-  Buffers(const AttentionHead<T>& h, int64_t count)
-      : stride_(whole_vectors(std::min(h.keys, kKeys), Vec<T>::kSize)),
-        size_(std::min(h.queries, kQueries) * stride_),
-        memory_(sizeof(T) * static_cast<size_t>(size_ * count)) {}
-  T* operator[](int64_t i) const { return memory_.template as<T>() + i * size_; }
-  int64_t stride() const { return stride_; }
+  static constexpr int64_t kRoom = 4096;  // words
+
+  WordQueue(const int64_t* key, uint32_t* words) : key_(key), words_(words) {}
+  // Asks for `count` words from `first` on; returns where they will stand once `finish` was called.
+  const uint32_t* ask(uint64_t first, int64_t count) {
+    const auto skipped = static_cast<int64_t>(first % 4);  // words of the first block that another stretch has
+    const uint32_t* place = words_ + 4 * asked_ + skipped;
+    for (uint64_t block = first / 4, end = (first + static_cast<uint64_t>(count) + 3) / 4; block < end; ++block) {
+      blocks_[asked_ % kPhiloxLanes] = block;
+      if (++asked_ % kPhiloxLanes == 0) draw(asked_ - kPhiloxLanes);
+    }
+    return place;
+  }
+  bool has_room(int64_t count) const { return 4 * asked_ + count + 8 + 4 * kPhiloxLanes <= kRoom; }
+  void finish() {
+    if (asked_ % kPhiloxLanes) draw(asked_ / kPhiloxLanes * kPhiloxLanes);
+    asked_ = 0;
+  }
 
  private:
-  int64_t stride_, size_;
-  Scratch memory_;
+  void draw(int64_t at) {
+    const PhiloxWords w = philox_words(key_, [this](int64_t i) { return blocks_[i]; });
+    std::memcpy(words_ + 4 * at, w.word, sizeof w.word);
+  }
+
+  const int64_t* key_;
+  uint32_t* words_;
+  int64_t asked_ = 0;  // blocks
+  uint64_t blocks_[kPhiloxLanes] = {};
 };
 
 // Draws the dropout of a block: factor[r, j] is 0 or 1 / (1 - p).
@@ -114,20 +162,20 @@ template <class T>
 void draw(const AttentionHead<T>& h, const Block& b, T* factor, int64_t stride) {
   const auto least = static_cast<uint32_t>(std::ceil(h.p * 0x1p24));  // as dropout does
   const T kept = static_cast<T>(1 / (1 - h.p));
-  uint32_t words[kKeys + 4 * (kPhiloxLanes + 1)];
-  for (int64_t r = 0; r < b.rows; ++r) {
-    const uint64_t first =
-        h.first_word + static_cast<uint64_t>(b.query + r) * h.word_stride + static_cast<uint64_t>(b.key);
-    const auto skipped = static_cast<int64_t>(first % 4);  // words of the first block that are another row's
-    for (int64_t at = 0; at < skipped + b.keys; at += 4 * kPhiloxLanes) {
-      const PhiloxWords w =
-          philox_words(h.key, [=](int64_t i) { return first / 4 + static_cast<uint64_t>(at / 4 + i); });
-      std::memcpy(words + at, w.word, sizeof w.word);
-    }
-    const uint32_t* word = words + skipped;
-    T* to = factor + r * stride;
+  uint32_t words[WordQueue::kRoom];
+  const uint32_t* places[kQueries];
+  WordQueue queue(h.key, words);
+  for (int64_t begin = 0, end = 0; begin < b.rows; begin = end) {
+    for (; end < b.rows && queue.has_room(b.keys); ++end)
+      places[end] = queue.ask(
+          h.first_word + static_cast<uint64_t>(b.query + end) * h.word_stride + static_cast<uint64_t>(b.key), b.keys);
+    queue.finish();
+    for (int64_t r = begin; r < end; ++r) {
+      const uint32_t* word = places[r];
+      T* to = factor + r * stride;
 #pragma GCC ivdep
-    for (int64_t j = 0; j < b.keys; ++j) to[j] = (word[j] >> 8) >= least ? kept : T{0};
+      for (int64_t j = 0; j < b.keys; ++j) to[j] = (word[j] >> 8) >= least ? kept : T{0};
+    }
   }
 }
 
@@ -226,10 +274,20 @@ void clear_rows(T* x, int64_t stride, int64_t rows, int64_t width) {
 }  // namespace
 
 template <class T>
-void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t lse_stride) {
-  const PackedRows<T> keys(true, h.k, h.k_stride, h.keys, h.width), values(false, h.v, h.k_stride, h.keys, h.width);
-  const Buffers<T> buffers(h, h.p > 0 ? 2 : 1);
-  const int64_t stride = buffers.stride();
+int64_t attention_workspace(int64_t queries, int64_t keys, int64_t width, bool dropout, bool backward) {
+  const int64_t packed = (backward ? 3 : 2) * packed_block<T>(width) * ceil_div(keys, kKeys);
+  const int64_t buffers = ((backward ? 2 : 1) + dropout) * buffer_size<T>(queries, keys);
+  const int64_t panels = backward ? 2 * packed_size<T>(std::min(queries, kQueries), width) : 0;
+  return packed + buffers + panels + 8 * Vec<T>::kSize;  // each piece is rounded up to whole vectors
+}
+
+template <class T>
+void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t lse_stride, T* workspace) {
+  Workspace<T> memory(workspace);
+  const PackedRows<T> keys(memory, true, h.k, h.k_stride, h.keys, h.width),
+      values(memory, false, h.v, h.k_stride, h.keys, h.width);
+  const int64_t stride = buffer_stride<T>(h.keys), size = buffer_size<T>(h.queries, h.keys);
+  T *weights = memory.take(size), *factor = h.p > 0 ? memory.take(size) : nullptr;
   for (int64_t query = 0; query < h.queries; query += kQueries) {
     const int64_t rows = std::min(kQueries, h.queries - query), end = reach(h, query, rows);
     Running<T> known;
@@ -239,13 +297,13 @@ void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t l
     for (int64_t key = 0; key < end; key += kKeys) {
       const Block b{query, rows, key, std::min(kKeys, h.keys - key)};
       multiply<false>(h.q + query * h.q_stride, h.q_stride, rows, keys.block(key), h.width, b.keys, h.scale, T{0},
-                      buffers[0], stride);
-      weigh(h, b, buffers[0], stride, known, to, y_stride);
-      if (h.p > 0) {
-        draw(h, b, buffers[1], stride);
-        multiply_elements(buffers[0], buffers[1], b, stride);
+                      weights, stride);
+      weigh(h, b, weights, stride, known, to, y_stride);
+      if (factor) {
+        draw(h, b, factor, stride);
+        multiply_elements(weights, factor, b, stride);
       }
-      multiply<false>(buffers[0], stride, rows, values.block(key), b.keys, h.width, T{1}, key > 0 ? T{1} : T{0}, to,
+      multiply<false>(weights, stride, rows, values.block(key), b.keys, h.width, T{1}, key > 0 ? T{1} : T{0}, to,
                       y_stride);
     }
     finish(h, rows, known, to, y_stride, lse + query * lse_stride, lse_stride);
@@ -253,14 +311,15 @@ void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t l
 }
 
 template <class T>
-void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g) {
-  const PackedRows<T> key_columns(true, h.k, h.k_stride, h.keys, h.width),
-      value_columns(true, h.v, h.k_stride, h.keys, h.width), key_rows(false, h.k, h.k_stride, h.keys, h.width);
-  const Buffers<T> buffers(h, h.p > 0 ? 3 : 2);
-  const int64_t stride = buffers.stride(), packed = packed_size<T>(std::min(h.queries, kQueries), h.width);
-  const Scratch panels(sizeof(T) * static_cast<size_t>(2 * packed));
-  T *queries = panels.as<T>(), *dys = queries + packed, *w = buffers[0], *dw = buffers[1];
-  T* factor = h.p > 0 ? buffers[2] : nullptr;
+void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g, T* workspace) {
+  Workspace<T> memory(workspace);
+  const PackedRows<T> key_columns(memory, true, h.k, h.k_stride, h.keys, h.width),
+      value_columns(memory, true, h.v, h.k_stride, h.keys, h.width),
+      key_rows(memory, false, h.k, h.k_stride, h.keys, h.width);
+  const int64_t stride = buffer_stride<T>(h.keys), size = buffer_size<T>(h.queries, h.keys),
+                packed = packed_size<T>(std::min(h.queries, kQueries), h.width);
+  T *w = memory.take(size), *dw = memory.take(size), *factor = h.p > 0 ? memory.take(size) : nullptr;
+  T *queries = memory.take(packed), *dys = memory.take(packed);
   clear_rows(g.dk, h.k_stride, h.keys, h.width);
   clear_rows(g.dv, h.k_stride, h.keys, h.width);
   for (int64_t query = 0; query < h.queries; query += kQueries) {
@@ -287,9 +346,10 @@ void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g) {
   }
 }
 
-#define PADDOCK_INSTANTIATE(T)                                                \
-  template void attend<T>(const AttentionHead<T>&, T*, int64_t, T*, int64_t); \
-  template void attend_backward<T>(const AttentionHead<T>&, const AttentionGradient<T>&);
+#define PADDOCK_INSTANTIATE(T)                                                    \
+  template int64_t attention_workspace<T>(int64_t, int64_t, int64_t, bool, bool); \
+  template void attend<T>(const AttentionHead<T>&, T*, int64_t, T*, int64_t, T*); \
+  template void attend_backward<T>(const AttentionHead<T>&, const AttentionGradient<T>&, T*);
 PADDOCK_INSTANTIATE(float)
 PADDOCK_INSTANTIATE(double)
 #undef PADDOCK_INSTANTIATE

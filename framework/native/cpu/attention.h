@@ -19,9 +19,13 @@ struct AttentionHead {
   uint64_t first_word, word_stride;
 };
 
+// Elements of memory that a head of at most so many queries and keys needs while it is computed.
+template <class T>
+int64_t attention_workspace(int64_t queries, int64_t keys, int64_t width, bool dropout, bool backward);
+
 // y: as q with rows y_stride apart; lse: one number a query, lse_stride apart.
 template <class T>
-void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t lse_stride);
+void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t lse_stride, T* workspace);
 
 // What the backward pass reads and writes besides. dq, dk, dv have the row strides of q, k and v.
 template <class T>
@@ -32,6 +36,6 @@ struct AttentionGradient {
 };
 
 template <class T>
-void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g);
+void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g, T* workspace);
 
 }  // namespace paddock::cpu

@@ -29,10 +29,18 @@ Operands<T> packed(const KernelContext& c) {
   return {q, q + width, q + 2 * width, 3 * width, 3 * width, width, rows, rows};
 }
 
-// body(head, first row of q, first row of k, first column, number of the head) for each sequence and head, in parallel.
+// Heads that a thread takes at a time: enough products to be worth a claim.
+int64_t heads_grain(const CheckedOffsets& queries, const CheckedOffsets& keys, int64_t width) {
+  int64_t work = 0;
+  for (int64_t b = 0; b < queries.sequences(); ++b) work += queries.length(b) * keys.length(b) * width;
+  return std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(1, work / std::max<int64_t>(1, queries.sequences())));
+}
+
+// body(head, first row of q, first row of k, first column, number of the head, workspace) for each sequence and head,
+// in parallel.
 template <class T, class Body>
 void for_heads(const KernelContext& c, const Operands<T>& o, const CheckedOffsets& queries, const CheckedOffsets& keys,
-               Body body) {
+               bool backward, Body body) {
   const auto heads = c.attr<int64_t>("heads");
   const int64_t width = o.width / heads;
   const auto scale = c.attr<double>("scale");
@@ -46,7 +54,9 @@ void for_heads(const KernelContext& c, const Operands<T>& o, const CheckedOffset
   common.key = c.maybe<int64_t>("key");
   // Dropout's words are numbered as in a tensor [heads, queries, keys] of all sequences.
   common.word_stride = static_cast<uint64_t>(o.keys);
-  parallel_for(queries.sequences() * heads, 1, [&](int64_t begin, int64_t end) {
+  const int64_t room = attention_workspace<T>(queries.longest(), keys.longest(), width, common.p > 0, backward);
+  parallel_for(queries.sequences() * heads, heads_grain(queries, keys, width), [&](int64_t begin, int64_t end) {
+    const Scratch workspace(sizeof(T) * static_cast<size_t>(room));
     for (int64_t i = begin; i < end; ++i) {
       const int64_t b = i / heads, h = i % heads, query = queries.begin(b), key = keys.begin(b), column = h * width;
       AttentionHead<T> head = common;
@@ -56,7 +66,7 @@ void for_heads(const KernelContext& c, const Operands<T>& o, const CheckedOffset
       head.queries = queries.length(b);
       head.keys = keys.length(b);
       head.first_word = static_cast<uint64_t>(h * o.queries + query) * common.word_stride + static_cast<uint64_t>(key);
-      body(head, query, key, column, h);
+      body(head, query, key, column, h, workspace.as<T>());
     }
   });
 }
@@ -66,9 +76,10 @@ void forward(const KernelContext& c, const Operands<T>& o, const char* k_offsets
   const CheckedOffsets queries(c, "offsets", o.queries), keys(c, k_offsets, o.keys);
   T *y = c.out("y").data<T>(), *lse = c.out("lse").data<T>();
   const auto heads = c.attr<int64_t>("heads");
-  for_heads(c, o, queries, keys, [=](const AttentionHead<T>& head, int64_t query, int64_t, int64_t column, int64_t h) {
-    attend(head, y + query * o.width + column, o.width, lse + query * heads + h, heads);
-  });
+  for_heads(c, o, queries, keys, /*backward=*/false,
+            [=](const AttentionHead<T>& head, int64_t query, int64_t, int64_t column, int64_t h, T* workspace) {
+              attend(head, y + query * o.width + column, o.width, lse + query * heads + h, heads, workspace);
+            });
 }
 
 // dq, dk, dv: of the first sequence and head.
@@ -78,8 +89,8 @@ void backward(const KernelContext& c, const Operands<T>& o, const char* k_offset
   const T *dy = c.in("dy").data<T>(), *y = c.in("y").data<T>(), *lse = c.in("lse").data<T>(),
           *dlse = c.maybe<T>("dlse");
   const auto heads = c.attr<int64_t>("heads");
-  for_heads(c, o, queries, keys,
-            [=](const AttentionHead<T>& head, int64_t query, int64_t key, int64_t column, int64_t h) {
+  for_heads(c, o, queries, keys, /*backward=*/true,
+            [=](const AttentionHead<T>& head, int64_t query, int64_t key, int64_t column, int64_t h, T* workspace) {
               AttentionGradient<T> g{};
               const int64_t row = query * o.width + column, number = query * heads + h;
               g.dy = dy + row;
@@ -91,7 +102,7 @@ void backward(const KernelContext& c, const Operands<T>& o, const char* k_offset
               g.dq = dq + query * o.q_stride + column;
               g.dk = dk + key * o.k_stride + column;
               g.dv = dv + key * o.k_stride + column;
-              attend_backward(head, g);
+              attend_backward(head, g, workspace);
             });
 }
 

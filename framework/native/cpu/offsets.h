@@ -14,6 +14,11 @@ class CheckedOffsets {
   int64_t begin(int64_t b) const { return at_[static_cast<size_t>(b)]; }
   int64_t end(int64_t b) const { return at_[static_cast<size_t>(b) + 1]; }
   int64_t length(int64_t b) const { return end(b) - begin(b); }
+  int64_t longest() const {
+    int64_t most = 0;
+    for (int64_t b = 0; b < sequences(); ++b) most = std::max(most, length(b));
+    return most;
+  }
 
  private:
   std::vector<int64_t> at_;
