@@ -79,6 +79,27 @@ def _before_activation(dy: Tensor, y: Tensor, activation: str, slope: float) -> 
     return call_by_name(f"{activation}_grad", [dy, y], **({"slope": slope} if activation == "leaky_relu" else {}))
 
 
+def separable_conv2d(
+    x: Tensor,
+    depth_weight: Tensor,
+    weight: Tensor,
+    depth_bias: Tensor | None = None,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    *,
+    depth_activation: str,
+    depth_slope: float,
+    activation: str,
+    slope: float,
+    residual_last: bool,
+    **window: Any,
+) -> Tensor:
+    """A depthwise and a 1 x 1 convolution.  x: [N, H, W, C]; weight: [K, 1, 1, C]; residual, y: [N, P, Q, K]."""
+    depth = call_by_name("conv2d", [x, depth_weight, depth_bias, None], **window)
+    y = call_by_name("conv2d", [_activated(depth, depth_activation, depth_slope), weight, bias, None])
+    return _with_residual(y, residual, activation, slope, residual_last)
+
+
 def batch_norm(
     x: Tensor,
     scale: Tensor,

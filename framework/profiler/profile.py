@@ -84,7 +84,8 @@ class Call:
         if info is None or info.library or "stride" not in given or "groups" not in given:
             return ""
         arg_names = [a["name"] for a in info.inputs]
-        weight = self.inputs[arg_names.index("weight")] if "weight" in arg_names else self.outputs[0]
+        name = next((n for n in ("depth_weight", "weight") if n in arg_names), None)
+        weight = self.inputs[arg_names.index(name)] if name else self.outputs[0]
         if weight is None:
             return ""
         (filters, height, width, depth), groups = weight[0], given["groups"]

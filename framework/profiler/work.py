@@ -66,10 +66,16 @@ def _matmul(inputs: Sequence[Shape], outputs: Sequence[Shape], attrs: Mapping[st
     return 2 * prod(outputs[0]) * a[-2 if attrs["transpose_a"] else -1]
 
 
+def _separable(inputs: Sequence[Shape], outputs: Sequence[Shape], attrs: Mapping[str, Any]) -> int:
+    n, p, q, _ = outputs[0]
+    return _convolution((n, p, q, inputs[1][0]), inputs[1]) + _convolution(outputs[0], inputs[2])
+
+
 FLOPS: dict[str, Formula] = {
     "conv2d": lambda inputs, outputs, attrs: _convolution(outputs[0], inputs[1]),
     "conv2d_grad_input": lambda inputs, outputs, attrs: _convolution(inputs[0], inputs[1]),
     "conv2d_grad_weight": lambda inputs, outputs, attrs: _convolution(inputs[1], outputs[0]),
+    "separable_conv2d": _separable,
     "conv2d_transpose": lambda inputs, outputs, attrs: _convolution(inputs[0], inputs[1]),
     "matmul": _matmul,
 }

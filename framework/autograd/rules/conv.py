@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from framework import ops
-from framework.autograd.rule_table import rule
+from framework.autograd.rule_table import rule, through_composition
 from framework.autograd.rules.activation import before_activation
 from framework.ops import conv2d_grad_input, conv2d_grad_weight
 from framework.tensor import Tensor
@@ -41,6 +41,7 @@ rule(
         dy if residual_last else before_activation(dy, y, activation, slope)
     ),
 )
+through_composition("separable_conv2d")
 rule(
     "conv2d_grad_input",
     dy=lambda ddx, weight, stride, padding, dilation, groups, algorithm: ops.conv2d(

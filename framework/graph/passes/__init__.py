@@ -20,6 +20,7 @@ from framework.graph.passes.fusion import (
     fuse_bias,
     fuse_last_residual,
     fuse_residual,
+    fuse_separable,
 )
 from framework.graph.passes.layout import sink_transposes
 from framework.graph.passes.optimizer import fold_gradient_scale, group_optimizer_steps
@@ -43,6 +44,7 @@ PASSES: dict[str, Pass] = {
         fuse_residual,
         fuse_activation,
         fuse_last_residual,
+        fuse_separable,
         fold_gradient_scale,
         keep_gradient_rows,
         update_early,
@@ -80,6 +82,7 @@ INFERENCE_PASSES: tuple[str, ...] = (
     "fuse_residual",
     "fuse_activation",
     "fuse_last_residual",
+    "fuse_separable",
     "fuse_chains",
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from framework import _core
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
@@ -110,6 +112,57 @@ def fuse_last_residual(program: Program, report: PassReport) -> None:
     The conditions are those of fuse_residual.
     """
     _fuse_follower(program, report, ("add",), _as_last_residual, lambda op: op.attr("activation") != "none")
+
+
+@graph_pass(after=("fuse_activation", "fuse_last_residual"))
+def fuse_separable(program: Program, report: PassReport) -> None:
+    """depthwise conv2d -> 1 x 1 conv2d of its result become separable_conv2d: for inference."""
+    readers = Readers(program)
+    merged: dict[Operation, Operation] = {}  # 1 x 1 convolution -> merged operation
+    gone: set[Operation] = set()
+    for depth in program.block:
+        if depth.name != "conv2d" or not _is_depthwise(depth):
+            continue
+        y = depth.outputs[0]
+        follower = next((f for f in readers.of(y) if f.name == "conv2d" and _is_pointwise(f)), None)
+        if follower is None:
+            continue
+        if depth.input("residual") is not None:
+            report.miss(chain_of(depth, follower), "the depthwise convolution adds a residual")
+        elif readers.only(y) is not follower or follower.input("residual") is y:
+            report.miss(chain_of(depth, follower), readers.why_not_only(y, follower))
+        else:
+            merged[follower] = _separable(depth, follower)
+            gone.add(depth)
+            report.match(f"{chain_of(depth, follower)} fused{place_of(follower)}")
+    program.block.ops = [merged.get(op, op) for op in program.block if op not in gone]
+
+
+def _is_depthwise(conv: Operation) -> bool:
+    weight = conv.inputs[1]
+    return weight is not None and weight.static and weight.shape[3] == 1 and conv.attr("groups") == weight.shape[0] > 1
+
+
+def _is_pointwise(conv: Operation) -> bool:
+    weight = conv.inputs[1]
+    plain = {"stride": 1, "padding": 0, "groups": 1}
+    return (
+        weight is not None
+        and weight.static
+        and weight.shape[1:3] == (1, 1)
+        and all(set(np.atleast_1d(conv.attr(name))) == {value} for name, value in plain.items())
+    )
+
+
+def _separable(depth: Operation, pointwise: Operation) -> Operation:
+    info = dispatch.OPS["separable_conv2d"]
+    attrs = {name: depth.attr(name) for name in ("stride", "padding", "dilation", "groups")}
+    attrs |= {name: pointwise.attr(name) for name in ("activation", "slope", "residual_last")}
+    attrs |= {"depth_activation": depth.attr("activation"), "depth_slope": depth.attr("slope")}
+    x, depth_weight = depth.inputs[:2]
+    rest = [depth.input("bias"), pointwise.input("bias"), pointwise.input("residual")]
+    inputs = [x, depth_weight, pointwise.inputs[1], *rest]
+    return Operation(info, inputs, pointwise.outputs, info.attr_values(attrs), depth.where)
 
 
 @graph_pass()

@@ -15,7 +15,7 @@ constexpr const char* kWinogradName = "winograd F(4x4,3x3)";
 // Costs in multiply-adds of the products' register tiles, measured with AVX-512 and AVX2: of a multiply-add of the
 // direct algorithm, with its packing of the weights, and of a transformed value of an image and of the weights.
 constexpr double kDirectCost = 1.25, kDirectWeightGradientCost = 1.5, kPackCost = 4;
-constexpr double kImageCost = 20, kWeightCost = 12, kWeightGradientCost = 8;
+constexpr double kImageCost = 20, kWeightCost = 13.5, kWeightGradientCost = 8;
 
 bool winograd_pays(const ConvGeometry& g, ConvPass pass) {
   if (g.C < 8 || g.K < 8) return false;

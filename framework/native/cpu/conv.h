@@ -32,6 +32,20 @@ template <class T>
 void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const Epilogue<T>& epilogue = {},
                     ConvAlgorithm algorithm = ConvAlgorithm::kAuto, const Prepared& prepared = {});
 
+// A depthwise convolution g (K = groups = C) through its epilogue, and a 1 x 1 convolution of the result to K channels.
+template <class T>
+struct SeparableConv {
+  ConvGeometry g;
+  const T *x, *depth_weight, *weight;  // weight [K, C]
+  int64_t K;
+  T* y;  // [N, P, Q, K]
+  Epilogue<T> depth_epilogue{}, epilogue{};
+  Prepared depth_prepared{}, prepared{};
+};
+
+template <class T>
+void separable_forward(const SeparableConv<T>& s);
+
 // dx [N, H, W, C] of dy [N, P, Q, K].
 template <class T>
 void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx,

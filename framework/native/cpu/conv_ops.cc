@@ -23,19 +23,44 @@ ConvGeometry geometry(const KernelContext& c, const Shape& x, const Shape& weigh
 
 ConvAlgorithm algorithm(const KernelContext& c) { return static_cast<ConvAlgorithm>(algorithm_choice(c)); }
 
+// Bias, residual and activation at the end of an operator.
+template <class T>
+Epilogue<T> epilogue_of(const KernelContext& c) {
+  Epilogue<T> e;
+  e.bias = c.maybe<T>("bias");
+  e.residual = c.maybe<T>("residual");
+  e.activation = static_cast<Activation>(activation_choice(c));
+  e.slope = c.attr<T>("slope");
+  e.residual_last = e.residual && c.attr<bool>("residual_last");
+  return e;
+}
+
 PADDOCK_CPU_KERNEL(conv2d) {
   const Tensor &x = c.in("x"), &weight = c.in("weight"), &y = c.out(0);
   if (y.numel() == 0) return;
   const ConvGeometry g = geometry(c, x.shape(), weight.shape(), y.shape());
   dispatch_float(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    Epilogue<T> epilogue;
-    epilogue.bias = c.maybe<T>("bias");
-    epilogue.residual = c.maybe<T>("residual");
-    epilogue.activation = static_cast<Activation>(activation_choice(c));
-    epilogue.slope = c.attr<T>("slope");
-    epilogue.residual_last = epilogue.residual && c.attr<bool>("residual_last");
-    conv2d_forward<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), epilogue, algorithm(c), c.prepared("weight"));
+    conv2d_forward<T>(g, x.data<T>(), weight.data<T>(), y.data<T>(), epilogue_of<T>(c), algorithm(c),
+                      c.prepared("weight"));
+  });
+}
+
+PADDOCK_CPU_KERNEL(separable_conv2d) {
+  const Tensor &x = c.in("x"), &depth_weight = c.in("depth_weight"), &y = c.out(0);
+  if (y.numel() == 0) return;
+  const Shape between{y.shape()[0], y.shape()[1], y.shape()[2], x.shape()[3]};
+  const ConvGeometry g = geometry(c, x.shape(), depth_weight.shape(), between);
+  dispatch_float(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    SeparableConv<T> s{g, x.data<T>(), depth_weight.data<T>(), c.in("weight").data<T>(), y.shape()[3], y.data<T>()};
+    s.depth_epilogue.bias = c.maybe<T>("depth_bias");
+    s.depth_epilogue.activation = static_cast<Activation>(depth_activation_choice(c));
+    s.depth_epilogue.slope = c.attr<T>("depth_slope");
+    s.epilogue = epilogue_of<T>(c);
+    s.depth_prepared = c.prepared("depth_weight");
+    s.prepared = c.prepared("weight");
+    separable_forward(s);
   });
 }
 

@@ -69,6 +69,13 @@ TaskGrid task_grid(int64_t M, int64_t panels, int64_t work) {
   return {bands(rows), groups()};
 }
 
+// Bands of at most `rows` rows, all panels each.
+TaskGrid band_grid(int64_t M, int64_t rows, int64_t work) {
+  const int64_t most = std::clamp<int64_t>(work / kTaskOperations, 1, kTasksWanted);
+  while (rows > 24 && ceil_div(M, rows) < most) rows /= 2;
+  return {ceil_div(M, rows), 1};
+}
+
 // `epilogue` may be null.
 template <class T>
 void set_outcome(Tile<T>& tile, bool first, bool last, T alpha, T beta, const Epilogue<T>* epilogue) {
@@ -193,10 +200,13 @@ void multiply_rows(const RowsProduct<T>& p) {
   if (p.M <= 0 || p.N <= 0) return;
   const int64_t panels = ceil_div(p.N, kPanelWidth<T>);
   const auto blocks = depth_blocks(p.taps, p.length, kDepth<T>);
-  const TaskGrid grid = task_grid(p.M, panels, p.M * p.N * p.taps * p.length);
+  const int64_t work = p.M * p.N * p.taps * p.length;
+  const TaskGrid grid = p.band_rows ? band_grid(p.M, p.band_rows, work) : task_grid(p.M, panels, work);
   const int64_t tile = tile_rows(panel_vecs<T>(p.N, 0));
   const int64_t tiles = ceil_div(p.M, tile);
-  parallel_for(grid.bands * grid.groups, 1, [&](int64_t first, int64_t end) {
+  // Neighbouring bands that compute their rows read much the same.
+  const int64_t grain = p.band_rows ? std::max<int64_t>(1, grid.bands / kTasksWanted) : 1;
+  parallel_for(grid.bands * grid.groups, grain, [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
       const int64_t band = i / grid.groups, group = i % grid.groups;
       const int64_t row = band * tiles / grid.bands * tile;

@@ -20,6 +20,7 @@ struct RowsProduct {
   T alpha = T(1), beta = T(0);
   Epilogue<T> epilogue{};
   int64_t residual_shift = 0;  // from an element of C to its residual
+  int64_t band_rows = 0;       // where rows_at computes: at most so many rows a task, and each but once; 0: any
   bool stream = false;         // C may be written past the caches: its rows are aligned, and it is larger than they are
 };
 

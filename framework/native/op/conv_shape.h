@@ -6,6 +6,16 @@
 
 namespace paddock {
 
+// What separable_conv2d applies between its convolutions; the order is that of cpu::Activation.
+template <class Context>
+int depth_activation_choice(const Context& c) {
+  const int chosen = choice(c, "depth_activation", {"none", "relu", "relu6", "leaky_relu"});
+  if (chosen == 3 && !(c.template attr<double>("depth_slope") >= 0))
+    fail(ErrorKind::kAttribute, c.op().name, ": depth_slope is ", c.template attr<double>("depth_slope"),
+         " but must be at least 0");
+  return chosen;
+}
+
 // One spatial axis: window o reads from o * stride - before in steps of dilation, `taps` times.
 struct ConvAxis {
   int64_t taps, stride, dilation, before, after;

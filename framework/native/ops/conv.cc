@@ -88,6 +88,40 @@ void expect_images(const InferContext& c, std::initializer_list<const char*> nam
           if (c.has("residual")) c.expect_shape("residual", conv_shape(c, "x", c.shape("x"), c.shape("weight")));
         });
 
+constexpr const char* kDepthActivationDoc = "Applied between the two convolutions; one of those of `activation`.";
+
+[[maybe_unused]] OpDef& separable_conv2d =
+    window_attrs(define_op("separable_conv2d", "x, depth_weight, weight, depth_bias?, bias?, residual? -> y", __FILE__)
+                     .doc("A depthwise convolution through its bias and activation, then a 1 x 1 convolution plus bias "
+                          "and residual through another activation, as in MobileNets (Howard et al. 2017, "
+                          "arXiv:1704.04861); the image in between is not kept in memory.\n\n"
+                          "x: [N, H, W, C]; depth_weight: [C, R, S, 1]; weight: [K, 1, 1, C]; depth_bias: [C]; bias: "
+                          "[K]; residual, y: [N, P, Q, K]. groups is C."))
+        .attr("depth_activation", AttrType::kString, std::string("none"), kDepthActivationDoc)
+        .attr("depth_slope", AttrType::kFloat, 0.01, "As `slope`, of the activation between.")
+        .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
+        .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+        .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
+        .inplace("residual", "y")
+        .fused_from("separable_conv2d")
+        .infer([](InferContext& c) {
+          expect_images(c, {"x", "depth_weight", "weight"});
+          activation_choice(c);
+          depth_activation_choice(c);
+          const Shape depth = conv_shape(c, "x", c.shape("x"), c.shape("depth_weight"));
+          const int64_t channels = depth[3], groups = c.attr<int64_t>("groups");
+          if (channels != c.shape("x")[3] || groups != channels)
+            c.shape_error("depth_weight ", c.shape("depth_weight"), " with ", groups, " groups is not depthwise for x ",
+                          c.shape("x"), "; it must be [", c.shape("x")[3], ", R, S, 1] with ", c.shape("x")[3],
+                          " groups");
+          c.expect_shape("weight", {c.shape("weight")[0], 1, 1, channels});
+          const Shape y{depth[0], depth[1], depth[2], c.shape("weight")[0]};
+          c.out(0, y, c.in("x").dtype);
+          if (c.has("depth_bias")) c.expect_shape("depth_bias", {channels});
+          if (c.has("bias")) c.expect_shape("bias", {y[3]});
+          if (c.has("residual")) c.expect_shape("residual", y);
+        });
+
 [[maybe_unused]] OpDef& conv2d_grad_input =
     algorithm_attr(window_attrs(define_op("conv2d_grad_input", "dy, weight, like -> dx", __FILE__)
                                     .doc("Gradient of conv2d by its image.  dy: [N, P, Q, K]; weight: [K, R, S, "

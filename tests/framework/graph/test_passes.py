@@ -145,6 +145,36 @@ def test_a_residual_after_the_activation_becomes_an_epilogue_of_a_convolution_on
     np.testing.assert_array_equal(a, b)
 
 
+def separable_block(x, *, twice=False):
+    """An inverted residual of MobileNetV2 without its expansion, with 24 channels."""
+    rng = np.random.default_rng(1)
+    depth_weight, w = state(rng.standard_normal((24, 3, 3, 1))), state(rng.standard_normal((24, 1, 1, 24)))
+    depth_bias, bias = state(rng.standard_normal(24)), state(rng.standard_normal(24))
+
+    def f(x):
+        depth = ops.relu6(ops.conv2d(x, depth_weight, depth_bias, padding=1, groups=24))
+        y = ops.conv2d(depth, w, bias) + x
+        return y + depth if twice else y
+
+    return before_and_after(f, x, passes.INFERENCE_PASSES)
+
+
+def test_depthwise_and_pointwise_convolution_become_one():
+    x = np.random.default_rng(0).standard_normal((2, 9, 7, 24)).astype(np.float32)
+    a, b, before, after, report = separable_block(x)
+    assert before == ["conv2d", "relu6", "conv2d", "add"] and after == ["separable_conv2d"]
+    assert len(report["fuse_separable"].matched) == 1
+    # Each of the 24 products' sums with its bias and the residual, in two orders; the depthwise part keeps its bits.
+    np.testing.assert_allclose(a, b, atol=2 * 26 * np.finfo(np.float32).eps * np.abs(a).max())
+
+
+def test_a_depthwise_result_with_another_reader_stays():
+    x = np.random.default_rng(0).standard_normal((1, 9, 7, 24)).astype(np.float32)
+    *_, after, report = separable_block(x, twice=True)
+    assert "separable_conv2d" not in after and not report["fuse_separable"].matched
+    assert "is also read by" in report["fuse_separable"].missed[0]
+
+
 def test_an_intermediate_result_that_is_used_elsewhere_is_not_fused_away():
     w = state(np.eye(3))
 

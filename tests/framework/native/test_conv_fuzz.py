@@ -157,6 +157,36 @@ def test_algorithms_agree_where_work_is_shared(case):
             assert np.abs(got - exact[i]).max() <= 1e-5 * np.abs(exact[i]).max(), which
 
 
+# Depthwise cases with the channels of the 1 x 1 convolution that follows: pixels that share a task with another row or
+# image, sums in two parts, weights that are too large to read again for every band.
+SEPARABLE = {
+    "bands across rows and images": (Case(2, 17, 23, 40, 40, 3, 3, groups=40), 24),
+    "strided": (Case(1, 40, 44, 96, 96, 3, 3, stride=(2, 2), groups=96), 20),
+    "dilated, two parts of the sum": (Case(1, 16, 15, 600, 600, 3, 3, (1, 1), (2, 2, 2, 2), (2, 2), 600), 72),
+    "large weights": (Case(1, 9, 8, 640, 640, 3, 3, groups=640), 640),
+    "larger than the caches": (Case(1, 160, 162, 32, 32, 3, 3, groups=32), 128),
+}
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(("case", "K"), SEPARABLE.values(), ids=SEPARABLE.keys())
+def test_a_separable_convolution_has_the_bits_of_its_parts_with_any_number_of_threads(case, K, last):
+    rng = np.random.default_rng(0)
+    shapes = [(K, 1, 1, case.C), (case.C,), (K,), (case.N, *case.out, K)]
+    w, depth_bias, bias, residual = (framework.tensor(rng.standard_normal(s).astype(np.float32)) for s in shapes)
+    x, depth_weight, _ = (framework.tensor(a.astype(np.float32)) for a in case.arrays(0))
+    end = {"activation": "leaky_relu", "slope": 0.25, "residual_last": last}
+    for isa in _core.supported_isas():
+        _core.use_isa(isa)
+        depth = ops.conv2d(x, depth_weight, depth_bias, activation="relu6", **case.attrs)
+        expected = ops.conv2d(depth, w, bias, residual, **end).numpy()
+        for threads in (1, 2, 3):
+            framework.set_num_threads(threads)
+            inputs = (x, depth_weight, w, depth_bias, bias, residual)
+            y = ops.separable_conv2d(*inputs, depth_activation="relu6", **case.attrs, **end).numpy()
+            assert np.array_equal(y, expected), f"{isa}, {threads} threads"
+
+
 @pytest.mark.parametrize("isa", _core.supported_isas())
 @pytest.mark.parametrize("seed", range(12))
 def test_matmul_is_right_on_every_instruction_set(isa, seed):

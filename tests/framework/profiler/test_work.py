@@ -47,6 +47,11 @@ def test_matmul(ta, tb):
     assert (got.flops, got.bytes) == (4 * 2 * 3 * 7 * 5, 4 * (4 * 21 + 35 + 4 * 15))
 
 
+def test_a_separable_convolution_counts_both_parts():
+    got = work_of(ops.separable_conv2d, ones(2, 8, 8, 16), ones(16, 3, 3, 1), ones(5, 1, 1, 16), padding=1, groups=16)
+    assert got.flops == 2 * 2 * 8 * 8 * 16 * (9 + 5)
+
+
 def test_element_wise_operators_are_memory_traffic_only():
     got = work_of(ops.add, ones(3, 5), ones(5))
     assert (got.flops, got.bytes) == (0, 4 * (15 + 5 + 15))

@@ -189,6 +189,68 @@ spec(
         ),
     ],
 )
+
+
+def _separable(
+    x, depth_weight, weight, depth_bias=None, bias=None, residual=None,
+    depth_activation="none", depth_slope=0.01, activation="none", slope=0.01, residual_last=False, **window,
+):  # fmt: skip
+    depth = _conv2d(x, depth_weight, depth_bias, None, depth_activation, depth_slope, **window)
+    return _conv2d(depth, weight, bias, residual, activation, slope, residual_last)
+
+
+_SEPARABLE = [normal(1, 5, 6, 3), normal(3, 3, 3, 1, seed=1), normal(4, 1, 1, 3, seed=2)]
+
+spec(
+    "separable_conv2d",
+    reference=_separable,
+    roundings=ROUNDINGS,
+    samples=[
+        Sample([*_SEPARABLE, None, None, None], {"groups": 3, "padding": 1}),
+        Sample(
+            [normal(2, 7, 6, 5), normal(5, 3, 3, 1, seed=1), normal(6, 1, 1, 5, seed=2), normal(5), normal(6), None],
+            {"groups": 5, "padding": 1, "stride": 2, "depth_activation": "relu6", "activation": "relu"},
+        ),
+        Sample(
+            [*_SEPARABLE, normal(3), None, normal(1, 5, 6, 4, seed=3)],
+            {"groups": 3, "padding": 2, "dilation": 2, "depth_activation": "leaky_relu", "depth_slope": 0.1},
+        ),
+        Sample(
+            [*_SEPARABLE, None, normal(4), normal(1, 3, 4, 4, seed=3)],
+            {"groups": 3, "activation": "leaky_relu", "slope": 0.2, "residual_last": True, "depth_activation": "relu"},
+        ),
+        Sample([normal(0, 3, 3, 2), normal(2, 3, 3, 1), normal(4, 1, 1, 2), None, None, None], {"groups": 2}),
+    ],
+    errors=[
+        Bad(
+            [normal(1, 5, 6, 4), normal(4, 3, 3, 2), normal(4, 1, 1, 4), None, None, None],
+            ShapeError,
+            r"depth_weight \[4, 3, 3, 2\] with 2 groups is not depthwise .* must be \[4, R, S, 1\] with 4 groups",
+            {"groups": 2},
+        ),
+        Bad(
+            [*_SEPARABLE[:2], normal(4, 3, 3, 3), None, None, None],
+            ShapeError,
+            r"weight has shape \[4, 3, 3, 3\] but must have \[4, 1, 1, 3\]",
+            {"groups": 3},
+        ),
+        Bad([*_SEPARABLE, normal(4), None, None], ShapeError, r"depth_bias has shape \[4\]", {"groups": 3}),
+        Bad([*_SEPARABLE, None, normal(3), None], ShapeError, r"bias has shape \[3\]", {"groups": 3}),
+        Bad([*_SEPARABLE, None, None, normal(1, 1, 1, 4)], ShapeError, r"residual has shape", {"groups": 3}),
+        Bad(
+            [*_SEPARABLE, None, None, None],
+            AttributeValueError,
+            r"depth_activation is 'elu'; takes 'none'",
+            {"groups": 3, "depth_activation": "elu"},
+        ),
+        Bad(
+            [*_SEPARABLE, None, None, None],
+            AttributeValueError,
+            r"depth_slope is -1 but must be at least 0",
+            {"groups": 3, "depth_activation": "leaky_relu", "depth_slope": -1.0},
+        ),
+    ],
+)
 spec(
     "conv2d_grad_input",
     reference=_grad_input,
