@@ -139,7 +139,7 @@ def replay(block: Program, inputs: Sequence[Tensor]) -> list[Tensor]:
     for op in block.block:
         given = [None if v is None else known[v] for v in op.inputs]
         if op.blocks:
-            out: Any = recorded(op.name, op.blocks, given, op.attrs)
+            out: Any = recorded(op.name, [inner.clone() for inner in op.blocks], given, op.attrs)
         else:
             out = dispatch.apply(op.info, given, op.attrs)
         known.update(zip(op.outputs, out if isinstance(out, tuple) else (out,), strict=True))

@@ -27,6 +27,7 @@ class _Watcher(threading.local):
     """Where the Programs that this thread runs are put by the ids of their executables, while a profile watches."""
 
     programs: dict[int, CompiledProgram] | None = None
+    blocks: dict[int, Program] | None = None  # of those Programs
 
 
 watcher = _Watcher()
@@ -51,7 +52,8 @@ class CompiledProgram:
             ShapeError, DTypeError: the inputs do not fit; the message names the operator and the user's line.
         """
         if watcher.programs is not None:
-            _watch(watcher.programs, self, self._native)
+            watcher.programs[self._executable.id] = self
+            _watch_blocks(self._native)
         try:
             out = self._executable.run([t._data for t in inputs], [t._data for t in self._states])
         except PaddockError as e:
@@ -99,12 +101,11 @@ class CompiledProgram:
         return type(e)(f"{str(e)[: found.start()]}" + (f" (traced at {op.where})" if op.where else ""))
 
 
-def _watch(programs: dict[int, CompiledProgram], compiled: CompiledProgram, native: Native) -> None:
-    programs[native.executable.id] = compiled
+def _watch_blocks(native: Native) -> None:
+    assert watcher.blocks is not None
     for block, inner in native.inner:
-        made = CompiledProgram.__new__(CompiledProgram)  # a block in a profile: who runs it is the operation
-        made.program, made._native = block, inner
-        _watch(programs, made, inner)
+        watcher.blocks[inner.executable.id] = block
+        _watch_blocks(inner)
 
 
 def _arenas_of_blocks(native: Native) -> int:

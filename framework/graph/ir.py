@@ -211,6 +211,29 @@ class Program:
         inner = [pair for op in self.block for block in op.blocks for pair in block.all_assumptions()]
         return self.assumptions + inner
 
+    def clone(self) -> Program:
+        """The same operations over new values; states and constants share their data."""
+        new, values = Program(), dict[Value, Value]()
+
+        def again(v: Value) -> Value:
+            values[v] = Value(new, v.kind, v.shape, v.dtype, v.name)
+            values[v].static = v.static
+            return values[v]
+
+        new.inputs = [again(v) for v in self.inputs]
+        new.states = {again(v): t for v, t in self.states.items()}
+        new.constants = {again(v): a for v, a in self.constants.items()}
+        for op in self.block:
+            inputs = [None if v is None else values[v] for v in op.inputs]
+            outputs = [again(v) for v in op.outputs]
+            blocks = [block.clone() for block in op.blocks]
+            new.block.ops.append(Operation(op.info, inputs, outputs, op.attrs, op.where, blocks))
+        new.results = [values[v] for v in self.results]
+        new.updates = {values[s]: values[v] for s, v in self.updates.items()}
+        new.assumptions = [(values[a], values[b]) for a, b in self.assumptions if a in values and b in values]
+        new.shape_reads = list(self.shape_reads)
+        return new
+
     def users(self) -> dict[Value, list[Operation]]:
         """Operations that read each value, in program order."""
         found: dict[Value, list[Operation]] = {}

@@ -23,6 +23,7 @@ from framework import _core
 from framework.atomic import write_text
 from framework.errors import AttributeValueError
 from framework.graph import compiled
+from framework.graph.ir import Program
 from framework.ops.dispatch import find
 from framework.profiler.chrome_trace import chrome_trace
 from framework.profiler.work import Shape, Work, work
@@ -152,20 +153,21 @@ class Profile:
         self._recorder = _core.Recorder(limit)
         self._calls: list[Call] = []
         self._programs: dict[int, compiled.CompiledProgram] = {}
+        self._blocks: dict[int, Program] = {}
         self._entered = 0
         self.wall_seconds = 0.0
 
     def __enter__(self) -> Profile:
         """Starts recording; raises NotSupportedError if another Profile records this thread."""
         self._recorder.start()
-        compiled.watcher.programs = self._programs
+        compiled.watcher.programs, compiled.watcher.blocks = self._programs, self._blocks
         self._entered = time.perf_counter_ns()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Stops recording."""
         self.wall_seconds += (time.perf_counter_ns() - self._entered) * 1e-9
-        compiled.watcher.programs = None
+        compiled.watcher.programs = compiled.watcher.blocks = None
         self._recorder.stop()
 
     @property
@@ -248,7 +250,8 @@ class Profile:
         self, name: str, program: int, instruction: int, begin: int, end: int, implementation: str, *types: Any
     ) -> Call:
         watched = self._programs.get(program)
-        where = watched.program.block.ops[instruction].where if watched else ""
+        source = watched.program if watched else self._blocks.get(program)
+        where = source.block.ops[instruction].where if source else ""
         inputs, outputs, attrs = types
         return Call(name, begin, end, implementation, inputs, outputs, attrs, where, program, instruction)
 

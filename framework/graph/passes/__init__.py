@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from framework.errors import AttributeValueError
 from framework.graph.ir import Program
 from framework.graph.passes.batch_norm import fuse_batch_norm, fuse_batch_norm_grad
+from framework.graph.passes.blocks import own_captured_constants
 from framework.graph.passes.chain import fuse_chains
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
 from framework.graph.passes.fusion import (
@@ -36,6 +37,7 @@ PASSES: dict[str, Pass] = {
         merge_equal_operations,
         drop_dead_code,
         freeze_states,
+        own_captured_constants,
         sink_transposes,
         fold_batch_norm,
         fuse_batch_norm_grad,
@@ -73,6 +75,7 @@ TRAINING_PASSES: tuple[str, ...] = (
 # For a model that only runs forward: weights become constants, so that what depends on them alone is computed now.
 INFERENCE_PASSES: tuple[str, ...] = (
     "freeze_states",
+    "own_captured_constants",
     "fold_batch_norm",
     "fold_constants",
     "merge_equal_operations",

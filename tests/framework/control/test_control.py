@@ -263,6 +263,30 @@ def test_printing_and_explaining_show_blocks():
     assert "in cond %" in str(f.explain(X))  # the chain of its first branch
 
 
+def test_inference_gives_blocks_the_constants_that_they_capture():
+    weight = framework.tensor(np.eye(3) * 2.0)
+    weight.persistable = True
+    unused = framework.tensor(np.ones(3))
+    unused.persistable = True
+
+    def f(x):
+        def step(s, row):
+            s = cond(ops.sum(row) > 0.0, lambda: (s + row) @ (weight * 3.0), lambda: s + unused)
+            return s, s
+
+        return scan(step, x[0], x)
+
+    x = np.array([[[1.0, 2.0, 3.0]], [[-1.0, -2.0, 0.5]]])
+    with no_grad():
+        run = program(f, pass_names=framework.graph.passes.INFERENCE_PASSES)
+        for a, b in zip(run(x), f(framework.tensor(x)), strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())
+    (operation,) = [op for op in run.program_for(x).program.block if op.name == "scan"]
+    assert len(operation.inputs) == 2  # the state and the rows
+    yes, no = next(op for op in operation.blocks[0].block if op.name == "cond").blocks
+    assert len(yes.constants) == len(no.constants) == 1 and [op.name for op in yes.block][-1] == "matmul"
+
+
 def test_the_memory_of_blocks_is_reported():
     f = program(
         lambda x: scan(lambda s, row: (ops.exp(ops.sum(s * row) + s) @ framework.tensor(np.eye(3)), ()), x[0], x)
