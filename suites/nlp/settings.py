@@ -84,6 +84,7 @@ class NlpConfig(RunConfig):
         model: the network.
         data: what it is trained and evaluated on.
         problem: what is asked of a text.
+        task_id: row of the task table added to every token, for ERNIE 2.0 and 3.0; 2 in their recipes for BQ and THUC.
         layer_decay: factor on the learning rate from each encoder layer to the one below; null for none. Layer i of n
             learns with layer_decay^(n - i), embeddings with layer_decay^(n + 1), all else in full (Clark et al. 2020).
     """
@@ -91,6 +92,7 @@ class NlpConfig(RunConfig):
     model: Annotated[TextModel, OfRole("text_model")]
     data: Data
     problem: Problem
+    task_id: int = 0
     layer_decay: float | None = None
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from framework import ops
 from framework.data import DataLoader, RaggedCollate, TokenBatches
 from framework.errors import ConfigError
 from framework.io import load_tensors
@@ -46,6 +47,11 @@ class NlpTask(Task):
         self._adopted: TextProcessor | None = None
         self.main_metric = self._problem.main_metric
         self.model: TextModel = config.build("model")
+        self._task_id: int = config["task_id"]
+        if not 0 <= self._task_id < max(self.model.task_types, 1):
+            raise ConfigError(
+                f"{config.source}: task_id is {self._task_id} but the model has {self.model.task_types} task vectors"
+            )
 
     def adopt(self, processor: Processor) -> None:
         """Take vocabulary and classes of a saved run."""
@@ -158,7 +164,9 @@ class NlpTask(Task):
         return list(batch["name"])
 
     def _outputs(self, inputs: dict[str, Tensor]) -> Any:
-        return self.model(inputs["ids"], inputs["offsets"], segment_ids=inputs["segment_ids"])
+        ids = inputs["ids"]
+        task = {"task_ids": ops.full_like(ids, value=float(self._task_id))} if self._task_id else {}
+        return self.model(ids, inputs["offsets"], segment_ids=inputs["segment_ids"], **task)
 
     def _encoded(self, dataset: TextDataset[Any]) -> Encoded:
         self._problem.check(dataset, self._encoder)

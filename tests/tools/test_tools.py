@@ -70,6 +70,23 @@ def test_eval_prints_figures_and_renews_metrics(run):
     assert json.loads(out) == json.loads((run / "metrics.json").read_text())
 
 
+def test_runs_of_several_seeds_are_summed_up(run, tmp_path):
+    words = (run.parent / "toy.yml", "--runs", tmp_path, "-o", "runtime.epochs=1")
+    code, out, err = call(train, *words, "--seeds", 2)
+    assert (code, err) == (0, "") and (tmp_path / "toy_seed4").is_dir()  # the config's seed is 3
+    told = json.loads(out[out.index("\n{") :])
+    code, out, _ = call(eval_tool, tmp_path / "toy_seed3", tmp_path / "toy_seed4")
+    found = json.loads(out)
+    assert code == 0 and found["mean"] == told["mean"] and found["lowest"]["score"] <= found["highest"]["score"]
+    with pytest.raises(SystemExit):
+        call(train, *words, "--seeds", 0)
+
+
+def test_pictures_need_a_folder(run, photos):
+    code, _, err = call(infer, run, photos)
+    assert code == 2 and err == "error: infer: pictures are drawn, so it needs --output, the folder to write them to\n"
+
+
 def test_eval_of_cut_weights_is_one_error(run, tmp_path):
     cut = tmp_path / "cut.safetensors"
     cut.write_bytes((run / "weights/best.safetensors").read_bytes()[:200])

@@ -19,9 +19,11 @@ class TextModel(nn.Layer):
     Attributes:
         vocab_size: rows of the embedding; ids are below it.
         max_length: tokens of a sequence at most; None for any number.
+        task_types: rows of the table of task vectors, 0 for none.
     """
 
     vocab_size: int
+    task_types: int = 0
     max_length: int | None = None
 
 

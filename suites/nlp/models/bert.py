@@ -106,7 +106,7 @@ class Bert(TextEncoder):
         base = _preset(preset) if folder is None else config_of_folder(Path(folder))
         self.config = c = replace(base, **{key: value for key, value in given.items() if value is not None})
         self.hidden_size, self.vocab_size = c.hidden_size, c.vocab_size
-        self.max_length = c.max_positions - c.first_position
+        self.max_length, self.task_types = c.max_positions - c.first_position, c.task_types
         initializer = TruncatedNormal(c.init_std)
         self.embeddings = BertEmbeddings(c)
         self.layers = nn.LayerList(

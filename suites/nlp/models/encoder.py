@@ -17,11 +17,13 @@ class TextEncoder(nn.Layer):
         hidden_size: D.
         vocab_size: rows of the word table.
         max_length: tokens of a sequence at most.
+        task_types: rows of the table of task vectors, 0 for none.
     """
 
     hidden_size: int
     vocab_size: int
     max_length: int | None = None
+    task_types: int = 0
 
     def forward(
         self,

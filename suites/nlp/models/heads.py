@@ -5,7 +5,7 @@ Letters: T tokens, B sequences, D hidden size, K classes, M masked tokens, V wor
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -27,27 +27,38 @@ class _OnEncoder(TextModel):
             raise AttributeValueError(f"{type(self).__name__}: num_classes is {outputs}; it must be 1 or more")
         self.encoder = encoder
         self.vocab_size, self.max_length = encoder.vocab_size, encoder.max_length
+        self.task_types = encoder.task_types
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(encoder.hidden_size, outputs, initializer=TruncatedNormal(0.02))
 
 
 @register("text_model")
 class SequenceClassifier(_OnEncoder):
-    """Classes of sequences, or one number each where num_classes is 1: a linear layer on the pooled vector.
+    """Classes of sequences, or one number each where num_classes is 1: a linear layer on one vector a sequence.
 
     Args:
         encoder: token ids to vectors.
         num_classes: K.
-        dropout: of the pooled vector.
+        dropout: of the vector.
+        pooling: "first" takes the encoder's pooled vector, made from the first token, as BERT does; "mean" the mean of
+            all tokens' vectors, for encoders trained so, such as sentence-transformers' MiniLM.
     """
 
-    def __init__(self, encoder: TextEncoder, num_classes: int, dropout: float = 0.1) -> None:
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        num_classes: int,
+        dropout: float = 0.1,
+        pooling: Literal["first", "mean"] = "first",
+    ) -> None:
         super().__init__(encoder, num_classes, dropout)
         self.num_classes = num_classes
+        self._mean = pooling == "mean"
 
     def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
         """ids [T], offsets [B + 1] and what else the encoder takes; logits [B, K]."""
-        return self.fc(self.dropout(self.encoder(ids, offsets, **more)[1]))
+        sequence, pooled = self.encoder(ids, offsets, **more)
+        return self.fc(self.dropout(ops.segment_mean(sequence, offsets) if self._mean else pooled))
 
 
 @register("text_model")

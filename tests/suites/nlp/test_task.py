@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framework import from_numpy, no_grad
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.building import build_optimizer, build_task, read_config
 from suites.engine.config import load_config
@@ -187,6 +188,21 @@ def test_layers_learn_slower_the_lower_they_are(folder):
     # Weight decay leaves out biases and norms.
     decayed = {name for name, share in optimizer._decay.items() if share}
     assert "fc.weight" in decayed and not [n for n in decayed if "norm" in n or n.endswith("bias")]
+
+
+def test_a_task_id_adds_its_row(folder):
+    dataset = f"{{type: JsonLines, path: {folder}/train.jsonl, text: a, pair: b}}"
+    path = bert_file(folder, "SequenceClassifier", dataset, "{type: Regression}", 1)
+    scores = {}
+    for task_id in (0, 2):
+        task = build_task(read_config(path, [f"task_id={task_id}", "model.encoder.task_types=3"]))
+        batch = next(iter(task.eval_loader(workers=0)))
+        task.model.eval()
+        with no_grad():
+            scores[task_id] = task.eval_step({k: from_numpy(batch[k]) for k in task.eval_inputs})["scores"].numpy()
+    assert np.abs(scores[0] - scores[2]).max() > 1e-4
+    with pytest.raises(ConfigError, match="task_id is 2 but the model has 0 task vectors"):
+        build_task(read_config(path, ["task_id=2"]))
 
 
 @pytest.mark.parametrize(
