@@ -80,7 +80,8 @@ def test_what_is_kept_is_made_once_and_freed_with_the_plans_and_the_program():
     once = live_bytes()
     f(x)
     assert live_bytes() == once
-    assert w.numpy().nbytes <= once - before <= 1.25 * w.numpy().nbytes  # the packed copy, and a small arena
+    # The packed copy, and a small arena; a few bytes that other tests left may go meanwhile.
+    assert 0.99 * w.numpy().nbytes <= once - before <= 1.25 * w.numpy().nbytes
     f.program_for(x).forget_plans()
     assert live_bytes() - before < 0.25 * w.numpy().nbytes
 
