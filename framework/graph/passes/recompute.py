@@ -11,7 +11,9 @@ from framework.graph.passes.schedule import HEAVY_FAMILIES
 from framework.ops import dispatch
 
 # Cost about one pass over memory and give the same bits again. batch_norm is repeated from its own statistics.
-_CHEAP = frozenset(("batch_norm", "batch_norm_inference", "concat", "resize_nearest", "relu", "relu6", "leaky_relu"))
+_CHEAP = frozenset(
+    ("batch_norm", "batch_norm_inference", "concat", "resize_nearest", "relu", "relu6", "leaky_relu", "gelu")
+)
 # A value must be idle for so many convolutions or products: with fewer it is needed again while memory is fullest.
 _LEAST_GAP = 4
 

@@ -144,6 +144,19 @@ def test_activations_without_fusion_are_made_again_through_the_norm():
     assert names(after).count("relu") == 6 + 4 and names(after).count("batch_norm_inference") == 4
 
 
+def test_gelu_is_made_again_from_what_its_own_gradient_keeps():
+    """As between the two linear layers of a Transformer, where it is the largest activation."""
+    layers = [part for _ in range(3) for part in (nn.Linear(4, 64), nn.Activation("gelu"), nn.Linear(64, 4))]
+    x = X.reshape(-1, 4)
+    before, plain = trained(layers, ("merge_equal_operations", "drop_dead_code", "update_early"), x)
+    layers = [part for _ in range(3) for part in (nn.Linear(4, 64), nn.Activation("gelu"), nn.Linear(64, 4))]
+    passes_ = ("merge_equal_operations", "drop_dead_code", "update_early", "recompute_activations")
+    after, again = trained(layers, passes_, x)
+    assert plain == again
+    assert names(before).count("gelu") == 3 and names(after).count("gelu") == 5  # the last is read again at once
+    assert after.memory_report().arena_bytes < before.memory_report().arena_bytes
+
+
 def test_what_is_read_soon_or_depends_on_what_is_gone_is_kept():
     w = framework.tensor(np.eye(4, dtype=np.float32))
     w.persistable = True
