@@ -16,13 +16,21 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from benchmarks.common import OURS, Claim, Competitor, add_options, chosen_cases, compare, has_modules, in_turns, table
+from common import (
+    OURS,
+    ROOT,
+    Claim,
+    Competitor,
+    add_options,
+    chosen_cases,
+    compare,
+    finish,
+    has_modules,
+    in_turns,
+    table,
+)
 
 SEQUENCES, FEATURES, HIDDEN = 32, 256, 256
 CLAIMS = [
@@ -42,6 +50,7 @@ def lengths_of(case: str) -> np.ndarray:
 
 def ours(case: str, threads: int) -> Callable[[], None]:
     """One step of ours."""
+    sys.path.insert(0, str(ROOT))
     import framework
     from framework import nn, ops
 
@@ -134,9 +143,7 @@ def main(words: list[str] | None = None) -> list[dict]:
         for claim in chosen_cases(a, CLAIMS)
     ]
     print(table(results))
-    if a.json:
-        a.json.parent.mkdir(parents=True, exist_ok=True)
-        a.json.write_text(json.dumps(results, indent=1))
+    finish("recurrent_vs_torch", results, a.json)
     return results
 
 

@@ -15,8 +15,10 @@ import build_time
 import core_overhead
 import first_step
 import inference_vs_engines
+import recurrent_vs_torch
 import serving_vs_padded_loop
 import training_vs_torch
+import transformer_decoding
 
 
 def main(words: list[str] | None = None) -> None:
@@ -45,6 +47,13 @@ def main(words: list[str] | None = None) -> None:
     else:
         rest = ["--rounds", str(a.rounds), "--threads", str(a.threads)]
         serving_vs_padded_loop.main([*rest, "--json", str(a.output / "serving_vs_padded_loop.json")])
+    title("Recurrent layers")
+    json = str(a.output / "recurrent_vs_torch.json")
+    recurrent_vs_torch.main([*shared, "--seconds", str(a.seconds), "--json", json])
+    title("Decoding with a cache")
+    rounds, threads = str(a.rounds), str(a.threads)
+    json = str(a.output / "transformer_decoding.json")
+    transformer_decoding.main(["--rounds", rounds, "--threads", threads, "--json", json])
     title("First step of a new model")
     first_step.main([*shared, "--json", str(a.output / "first_step.json")])
     title("Clean build")

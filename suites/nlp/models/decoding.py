@@ -87,9 +87,9 @@ class PlainStepper:
         memory = Encoded(
             ops.gather(self._memory, framework.tensor(rows)), framework.tensor(np.cumsum([0, *lengths.tolist()]))
         )
-        offsets = framework.tensor(np.arange(count + 1) * length)
-        logits = self._model.decode(memory, framework.tensor(self._words.reshape(-1)), offsets)
-        return ops.gather(logits, framework.tensor(np.arange(1, count + 1) * length - 1))
+        offsets, last = np.arange(count + 1) * length, np.arange(1, count + 1) * length - 1
+        words = self._words.reshape(-1)
+        return self._model.decode(memory, framework.tensor(words), framework.tensor(offsets), framework.tensor(last))
 
 
 @dataclass(frozen=True)

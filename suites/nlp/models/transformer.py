@@ -141,12 +141,12 @@ class Transformer(nn.Layer):
             x = layer(x, offsets)
         return Encoded(x if self.encoder_norm is None else self.encoder_norm(x), offsets)
 
-    def decode(self, encoded: Encoded, target: Tensor, offsets: Tensor) -> Tensor:
-        """target: int64 [T]; offsets: integer [B + 1]; logits: [T, V]."""
+    def decode(self, encoded: Encoded, target: Tensor, offsets: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Logits [T, V] of target words, int64 [T], with offsets [B + 1]; or of `rows` alone, int64 [M]: [M, V]."""
         x = self.target(target, ops.ragged_positions(offsets, target))
         for layer in self.decoder:
             x = layer(x, offsets, encoded.memory, encoded.offsets)
-        return self._logits(x)
+        return self._logits(x if rows is None else ops.gather(x, rows))
 
     def caches(self, encoded: Encoded) -> list[nn.DecoderCache]:
         """The decoder layers' caches before the first step."""
