@@ -10,8 +10,8 @@ from suites.detection.metrics import BoxEvaluator
 from suites.detection.models.yolov3 import Detector
 from suites.engine.config import Config, Factory, OfRole, Supplied, rule
 from suites.engine.registry import register
+from suites.engine.rules import add_rules
 from suites.engine.settings import RunConfig
-from suites.vision.rules import add_rules
 from suites.vision.settings import Data
 
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from suites.engine.config import Config, Factory, OfRole, rule
 from suites.engine.registry import register
+from suites.engine.rules import add_rules
 from suites.engine.settings import RunConfig
 from suites.nlp.encoding import Truncation
 from suites.nlp.models.base import TextModel
 from suites.nlp.problems import Problem
 from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.transforms import TextTransform
-from suites.vision.rules import add_rules
 
 
 @dataclass(kw_only=True)

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from suites.engine.config import Config, OfRole, rule
 from suites.engine.registry import register
+from suites.engine.rules import add_rules
 from suites.engine.settings import RunConfig
 from suites.segmentation.inference import Inference
 from suites.segmentation.losses import SegmentationLoss
 from suites.segmentation.models.base import Segmenter
-from suites.vision.rules import add_rules
 from suites.vision.settings import Data
 
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register, register_role
+from suites.engine.sources import Source, open_source
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import RecognitionDataset, read_classes, read_labels, read_rows
 from suites.vision.recognition.sample import Sample, labelled
-from suites.vision.sources import Source, open_source
 
 register_role("dataset", RecognitionDataset, doc="images with labels, by index")
 

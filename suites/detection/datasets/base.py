@@ -13,8 +13,8 @@ from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations, clean_boxes
 from suites.detection.sample import GroundTruth, Sample
 from suites.engine.registry import register_role
+from suites.engine.sources import FileTable
 from suites.vision.images import decode_image
-from suites.vision.sources import FileTable
 
 OnProblem = Literal["error", "skip"]
 _log = logging.getLogger(__name__)

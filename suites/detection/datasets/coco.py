@@ -15,7 +15,7 @@ from suites.detection.datasets.base import FileDataset, OnProblem
 from suites.detection.sample import GroundTruth
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
-from suites.vision.sources import Source, open_source, read_file
+from suites.engine.sources import Source, open_source, read_file
 
 
 @register("dataset")

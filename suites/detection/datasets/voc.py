@@ -15,8 +15,8 @@ from suites.detection.datasets.base import FileDataset, OnProblem
 from suites.detection.sample import Sample
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
+from suites.engine.sources import Source, open_source
 from suites.vision.images import IMAGE_SUFFIXES
-from suites.vision.sources import Source, open_source
 
 _CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from framework.errors import DataError
 from suites.engine.registry import register_role
-from suites.vision.sources import read_file
+from suites.engine.sources import read_file
 
 _log = logging.getLogger(__name__)
 _SHOWN = 12  # labels in a message

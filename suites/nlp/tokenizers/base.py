@@ -15,7 +15,7 @@ import numpy as np
 
 from framework.errors import CheckpointError, DataError
 from suites.engine.registry import register_role
-from suites.vision.sources import read_file
+from suites.engine.sources import read_file
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

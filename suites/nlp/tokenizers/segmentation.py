@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from framework.errors import DataError
+from suites.engine.sources import read_file
 from suites.nlp.tokenizers.base import read_vocabulary
-from suites.vision.sources import read_file
 
 _RUN = re.compile(r"[A-Za-z0-9]+|\s+|.", re.DOTALL)
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.sources import read_file
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, kept, read_vocabulary
 from suites.nlp.tokenizers.segmentation import Segmenter, read_dictionary
-from suites.vision.sources import read_file
 
 _SPECIAL = ("[UNK]", "[CLS]", "[SEP]")
 _SPACE = "\u2581"  # how sentencepiece writes the space before a word

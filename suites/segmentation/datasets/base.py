@@ -9,11 +9,11 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register_role
+from suites.engine.sources import FileTable
 from suites.segmentation.labels import check_labels, decode_labels
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
 from suites.vision.images import decode_image
-from suites.vision.sources import FileTable
 
 Colour = tuple[int, int, int]
 

@@ -10,10 +10,10 @@ from typing import Literal
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.sources import Source, open_source
 from suites.segmentation.datasets.base import Colour, PairDataset
 from suites.segmentation.labels import lookup
 from suites.segmentation.sample import IGNORE
-from suites.vision.sources import Source, open_source
 
 # The id in *_labelIds.png, name and colour of each class that is evaluated, in the order of its train id.
 CLASSES: tuple[tuple[int, str, Colour], ...] = (

@@ -7,11 +7,11 @@ from pathlib import Path, PurePosixPath
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.sources import Source, open_source
 from suites.segmentation.datasets.base import Colour, PairDataset
 from suites.segmentation.labels import lookup
 from suites.segmentation.sample import IGNORE
 from suites.vision.images import IMAGE_SUFFIXES
-from suites.vision.sources import Source, open_source
 
 _CLASS_FILES = ("classes.txt", "labels.txt")
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.sources import Source, open_source
 from suites.video.datasets.base import VideoDataset
 from suites.video.sampling import Segments
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import read_classes, read_labels, read_rows
-from suites.vision.sources import Source, open_source
 
 
 @register("dataset")

@@ -11,11 +11,11 @@ import numpy as np
 from framework.atomic import atomic_file
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.sources import open_source
 from suites.video.datasets.base import VideoDataset
 from suites.video.reading import read_video
 from suites.video.sampling import Segments
 from suites.vision.recognition.datasets import read_classes, read_labels, read_rows
-from suites.vision.sources import open_source
 
 
 @register("dataset")

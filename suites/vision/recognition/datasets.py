@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.sources import Source
 from suites.vision.pipeline import Augmented
 from suites.vision.recognition.sample import Sample
-from suites.vision.sources import Source
 
 _log = logging.getLogger(__name__)
 
