@@ -31,6 +31,7 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--max-items", type=int, default=1024, help="of a request")
     parser.add_argument("--max-chars", type=int, default=100_000, help="of an item")
     parser.add_argument("--drain", type=float, default=30.0, help="seconds to finish requests after SIGTERM or Ctrl-C")
+    parser.add_argument("--token-file", type=Path, help="a file with the token that clients must show")
     return parser
 
 
@@ -46,7 +47,7 @@ def main(words: list[str] | None = None) -> int:
 
         try:
             from suites.engine.serving.batcher import Limits
-            from suites.engine.serving.server import Place, Server
+            from suites.engine.serving.server import Place, Server, read_token
             from suites.engine.serving.service import Settings
         except ImportError as error:
             print(f"error: {error}; install what serving needs with: pip install 'paddock[serve]'", file=sys.stderr)
@@ -64,7 +65,8 @@ def main(words: list[str] | None = None) -> int:
             max_items=a.max_items,
             max_chars=a.max_chars,
         )
-        server = Server(model, settings, Place(a.host, a.port, drain=a.drain))
+        token = None if a.token_file is None else read_token(a.token_file)
+        server = Server(model, settings, Place(a.host, a.port, drain=a.drain, token=token))
         print(f"serving {settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
         return server.run()
 

@@ -1,5 +1,6 @@
 """tools/serve.py as a process: it says where it serves, answers, and ends with the right status."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -47,10 +48,17 @@ def test_a_signal_ends_it_after_the_last_answer(process, number, status):
         slow.start()
         time.sleep(0.2)
         process.send_signal(number)
-        slow.join(10)
-    _, errors = process.communicate(timeout=20)
+        slow.join(60)
+    _, errors = process.communicate(timeout=60)
     assert (process.returncode, len(answers[0])) == (status, 1)
     assert "Traceback" not in errors
+
+
+def test_the_documentation_names_what_is_there():
+    text = (ROOT / "docs" / "serving.md").read_text()
+    known = {word for action in serve.options()._actions for word in action.option_strings}
+    known |= {"--output"}  # of the tools before it
+    assert set(re.findall(r"--[a-z][a-z-]+", text)) <= known
 
 
 @pytest.mark.parametrize(
@@ -60,6 +68,8 @@ def test_a_signal_ends_it_after_the_last_answer(process, number, status):
         (["--max-items", "9999"], "raise max_queue or lower max_items"),
         (["--max-tokens", "0"], "max_cost is 0"),
         (["--host", "256.1.1.1"], "error: "),
+        (["--token-file", "/nowhere"], "/nowhere: the token cannot be read"),
+        (["--token-file", __file__], "a token is one word of ASCII"),
     ],
 )
 def test_what_cannot_be_served_is_one_line(exported, capsys, words, message):

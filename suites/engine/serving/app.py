@@ -14,9 +14,13 @@ from fastapi import FastAPI, Request, Response
 from suites.engine.serving import open_inference
 from suites.engine.serving.errors import NotThere
 from suites.engine.serving.http import (
+    PROBLEMS,
     Bodies,
+    Guard,
     Observed,
+    Problem,
     aside,
+    body_of,
     install_errors,
     json_response,
     parse,
@@ -103,14 +107,14 @@ class ScoresAnswer(pydantic.BaseModel):
     usage: Usage
 
 
-class Problem(pydantic.BaseModel):
-    """Why there is no answer."""
+def make_app(service: Service, *, token: str | None = None, say: Callable[[str], None] | None = None) -> FastAPI:
+    """Return the application of a service whose workers run.
 
-    error: str
-
-
-def make_app(service: Service, *, say: Callable[[str], None] | None = None) -> FastAPI:
-    """Return the application of a service whose workers run; `say` gets what belongs in a log."""
+    Args:
+        service: the model.
+        token: what clients must show, as `Authorization: Bearer TOKEN`; None lets everybody in.
+        say: gets what belongs in a log.
+    """
     app = FastAPI(
         title=f"Paddock: {service.settings.name}",
         description="Items of all requests share batches; see docs/serving.md.",
@@ -122,32 +126,10 @@ def make_app(service: Service, *, say: Callable[[str], None] | None = None) -> F
     _add_v1(app, service, bodies)
     _add_health(app, service)
     open_inference.add_routes(app, service, bodies)
+    if token is not None:
+        app.add_middleware(Guard, token=token)
     app.add_middleware(Observed, metrics=service.metrics, say=say or (lambda text: print(text, file=sys.stderr)))
     return app
-
-
-def body_of(schema: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """Where a route reads its body itself: the body's part of its documentation."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _inlined(schema)}}}}
-
-
-def _inlined(schema: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a model that refers to no other."""
-    found = schema.model_json_schema()
-    assert "$defs" not in found, f"{schema.__name__} refers to other models, which OpenAPI keeps elsewhere"
-    return found
-
-
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem, "description": text}
-    for status, text in {
-        400: "The request is wrong, or one of its items.",
-        404: "There is no such model, or the model does not give this.",
-        413: "The body, an item or the number of items is over its limit.",
-        503: "The queue is full or the server ends; Retry-After says when to ask again.",
-        504: "The answer was not there in time.",
-    }.items()
-}
 
 
 def _add_v1(app: FastAPI, service: Service, bodies: Bodies) -> None:

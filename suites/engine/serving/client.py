@@ -45,9 +45,10 @@ class Client:
         timeout: seconds that an attempt may take.
         retries: further attempts after a full queue (503) or a lost connection, with pauses that double and that the
             server's Retry-After may lengthen.
+        token: what a guarded server wants to see.
     """
 
-    def __init__(self, url: str, *, timeout: float = 60.0, retries: int = 5) -> None:
+    def __init__(self, url: str, *, timeout: float = 60.0, retries: int = 5, token: str | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise AttributeValueError(f"client: '{url}' is no address such as http://127.0.0.1:8080")
@@ -56,6 +57,9 @@ class Client:
         self._path = parts.path.rstrip("/")
         self._timeout = timeout
         self._retries = retries
+        self._headers = {"Content-Type": "application/json"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
         self._idle: list[http.client.HTTPConnection] = []
 
     def encode(
@@ -136,7 +140,7 @@ class Client:
         except IndexError:
             connection = self._kind(self._host, self._port, timeout=self._timeout)
         try:
-            connection.request(method, self._path + path, body, {"Content-Type": "application/json"} if body else {})
+            connection.request(method, self._path + path, body, self._headers)
             response = connection.getresponse()
             data = response.read()
         except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,6 +24,7 @@ from suites.engine.serving.metrics import Metrics
 
 _BODY_SECONDS = 30.0  # in which a body must have come
 _LARGE = 1 << 16
+_OPEN = ("/health", "/v2/health/live", "/v2/health/ready")
 
 Schema = TypeVar("Schema", bound=pydantic.BaseModel)
 T = TypeVar("T")
@@ -106,6 +108,42 @@ def _first_problem(schema: type[pydantic.BaseModel], error: pydantic.ValidationE
     return f"{where}: {problem['msg'][0].lower()}{problem['msg'][1:]}; got {found}"
 
 
+class Problem(pydantic.BaseModel):
+    """Why there is no answer."""
+
+    error: str
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": text}
+    for status, text in {
+        400: "The request is wrong, or one of its items.",
+        404: "There is no such model, or the model does not give this.",
+        413: "The body, an item or the number of items is over its limit.",
+        503: "The queue is full or the server ends; Retry-After says when to ask again.",
+        504: "The answer was not there in time.",
+    }.items()
+}
+
+
+def body_of(schema: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """The documentation of a route that reads its body itself."""
+    found = schema.model_json_schema()
+    whole = _inlined(found, found.pop("$defs", {}))
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": whole}}}}
+
+
+def _inlined(schema: Any, definitions: dict[str, Any]) -> Any:
+    """A JSON schema with its references written out: OpenAPI looks for definitions elsewhere."""
+    if isinstance(schema, list):
+        return [_inlined(part, definitions) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return {key: _inlined(part, definitions) for key, part in schema.items()}
+
+
 async def while_connected(request: Request, work: Callable[[asyncio.Future[Any]], Awaitable[T]]) -> T:
     """Await `work`, which gets a future that is done when the client has left; the body must have been read."""
     gone = asyncio.ensure_future(request.receive())
@@ -139,6 +177,25 @@ def install_errors(app: FastAPI) -> None:
 
     app.add_exception_handler(PaddockError, refused)
     app.add_exception_handler(HTTPException, no_route)
+
+
+class Guard:
+    """Lets in who shows the token; health, which orchestrators ask for, is open."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it with 401."""
+        shown = dict(scope.get("headers", ())).get(b"authorization", b"")
+        is_open = scope["type"] != "http" or scope["path"] in _OPEN
+        if is_open or hmac.compare_digest(shown, self._expected):
+            await self._app(scope, receive, send)
+        else:
+            headers = {"WWW-Authenticate": "Bearer"}
+            message = "the server wants its token: Authorization: Bearer TOKEN"
+            await json_response({"error": message}, 401, headers)(scope, receive, send)
 
 
 class Observed:

@@ -16,7 +16,7 @@ from fastapi import FastAPI, Request, Response
 
 from suites.engine.environment import package_version
 from suites.engine.serving.errors import NotThere, RequestError
-from suites.engine.serving.http import Bodies, aside, json_response, while_connected
+from suites.engine.serving.http import PROBLEMS, Bodies, aside, body_of, json_response, while_connected
 from suites.engine.serving.protocol import (
     HEADER,
     InferRequest,
@@ -53,7 +53,9 @@ def add_routes(app: FastAPI, service: Service, bodies: Bodies) -> None:
         return Response(data, headers={HEADER: str(json_length)}, media_type="application/octet-stream")
 
     for path in ("/v2/models/{model}/infer", "/v2/models/{model}/versions/{version}/infer"):
-        app.add_api_route(path, infer, methods=["POST"], tags=_TAGS)
+        app.add_api_route(
+            path, infer, methods=["POST"], tags=_TAGS, responses=PROBLEMS, openapi_extra=body_of(InferRequest)
+        )
 
 
 def _add_health(app: FastAPI, service: Service) -> None:

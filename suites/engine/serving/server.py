@@ -9,9 +9,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 
+from framework.errors import DataError
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.inference import Model
 from suites.engine.serving.app import make_app
@@ -29,12 +31,14 @@ class Place:
         port: 0 takes a free one.
         max_connections: connections and requests at a time; more are answered with 503.
         drain: seconds in which requests are finished once the server is told to end.
+        token: what clients must show, as `Authorization: Bearer TOKEN`; None lets everybody in.
     """
 
     host: str = "127.0.0.1"
     port: int = 8080
     max_connections: int = 1024
     drain: float = 30.0
+    token: str | None = None
 
 
 class Server:
@@ -59,7 +63,7 @@ class Server:
         self.url = f"http://{host}:{self._socket.getsockname()[1]}"
         self._server = uvicorn.Server(
             uvicorn.Config(
-                make_app(self.service, say=self._say),
+                make_app(self.service, token=place.token, say=self._say),
                 log_level="warning",
                 access_log=False,
                 limit_concurrency=place.max_connections,
@@ -100,6 +104,17 @@ class Server:
         if given_up:
             self._failed = True
             self.stop()
+
+
+def read_token(file: Path) -> str:
+    """Return the token in a file; raise DataError for one that no client could send."""
+    try:
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{file}: the token cannot be read ({error})") from error
+    if not token or any(not "!" <= letter <= "~" for letter in token):
+        raise DataError(f"{file}: a token is one word of ASCII letters, digits and signs")
+    return token
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -123,11 +123,13 @@ class Workers:
             while self._deaths[0] < now - _DEATHS_WINDOW:
                 self._deaths.popleft()
             self.given_up = self.given_up or len(self._deaths) > self._max_deaths
+        try:
+            if self.given_up:
+                self._batcher.abandon(Broken("the server's workers died too often; it ends"))
+            self._on_death(error, self.given_up)
+        finally:
             if not self.given_up:
                 self._start(number)
-        if self.given_up:
-            self._batcher.abandon(Broken("the server's workers died too often; it ends"))
-        self._on_death(error, self.given_up)
 
 
 def run_isolated(run: Run, payloads: list[Any]) -> list[Any]:

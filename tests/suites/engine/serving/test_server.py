@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from framework.errors import AttributeValueError
 from suites.engine.serving.batcher import Limits
@@ -132,9 +134,9 @@ def test_a_body_of_unknown_length_is_cut_off_at_the_limit(server):
 
 
 def test_bodies_are_bounded_all_together(model):
-    settings = Settings(name="words", max_bodies=10_000, limits=Limits(max_items=1))
+    allowed = Settings(name="words", max_bodies=10_000, limits=Limits(max_items=1))
     large = {"input": "a " * 4000}
-    with toy.running(model, settings) as server, ThreadPoolExecutor(1) as pool:
+    with toy.running(model, allowed) as server, ThreadPoolExecutor(1) as pool:
         first = pool.submit(ask, server, "/v1/scores", {"input": "SLEEP 0.5 " + large["input"]})
         until(lambda: busy(server))
         status, headers, data = ask(server, "/v1/scores", large)
@@ -189,7 +191,9 @@ def test_health_metrics_and_documentation(server):
     schema = json.loads(ask(server, "/openapi.json")[2])
     body = schema["paths"]["/v1/embeddings"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert set(body["properties"]) >= {"input", "pooling", "normalize"} and body["required"] == ["input"]
-    assert "/v2/models/{model}/infer" in schema["paths"] and ask(server, "/docs")[0] == 200
+    body = schema["paths"]["/v2/models/{model}/infer"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert "datatype" in body["properties"]["inputs"]["items"]["properties"]
+    assert ask(server, "/docs")[0] == 200
 
 
 def test_the_path_of_a_stranger_makes_no_new_metric(server):
@@ -198,8 +202,8 @@ def test_the_path_of_a_stranger_makes_no_new_metric(server):
 
 
 def test_a_full_queue_is_503_with_retry_after_and_the_client_comes_back(model):
-    settings = Settings(name="words", max_items=2, limits=Limits(max_items=1, max_queue=2))
-    with toy.running(model, settings) as server, ThreadPoolExecutor(3) as pool:
+    allowed = Settings(name="words", max_items=2, limits=Limits(max_items=1, max_queue=2))
+    with toy.running(model, allowed) as server, ThreadPoolExecutor(3) as pool:
         first = pool.submit(ask, server, "/v1/scores", {"input": "SLEEP 0.7"})
         until(lambda: busy(server))
         waiting = pool.submit(ask, server, "/v1/scores", {"input": ["a", "b"]})
@@ -234,7 +238,7 @@ def leave(server, content, part=1.0):
 
 
 def test_no_request_is_lost_while_64_clients_come_leave_and_talk_nonsense(model):
-    settings = Settings(name="words", workers=2, max_items=50, limits=Limits(max_cost=300, max_items=16, max_queue=500))
+    allowed = Settings(name="words", workers=2, max_items=50, limits=Limits(max_cost=300, max_items=16, max_queue=500))
     answered, refused = [], []
 
     def visitor(number):
@@ -257,7 +261,7 @@ def test_no_request_is_lost_while_64_clients_come_leave_and_talk_nonsense(model)
                     leave(server, {"input": texts}, 1.0 if kind == "leave" else 0.5)
         return True
 
-    with toy.running(model, settings) as server:
+    with toy.running(model, allowed) as server:
         with ThreadPoolExecutor(64) as pool:
             assert all(pool.map(visitor, range(64)))
         with Client(server.url) as client:
@@ -299,6 +303,51 @@ def test_a_stuck_worker_is_not_alive_and_does_not_keep_the_server_from_ending(mo
         assert "worker 0 has been busy" in json.loads(data)["error"]
         assert ask(server, "/health")[0] == 503
     assert server.status == 1 and "a worker did not end within" in server.said[-1]
+
+
+def test_a_guarded_server_answers_who_shows_the_token(model):
+    with toy.running(model, token="s3cret") as server:
+        for headers in (
+            {},
+            {"Authorization": "Bearer s3cre"},
+            {"Authorization": "s3cret"},
+            {"Authorization": "Bearer ü"},
+        ):
+            status, found, data = ask(server, "/v1/scores", {"input": "a"}, headers=headers)
+            assert (status, found["WWW-Authenticate"]) == (401, "Bearer") and b"wants its token" in data
+        assert ask(server, "/metrics")[0] == 401 and ask(server, "/v2/health/ready")[0] == 200
+        with Client(server.url, token="s3cret") as client:
+            assert len(client.score(["a"])) == 1
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+KEYS = st.sampled_from(["input", "pooling", "normalize", "timeout_ms", "inputs", "outputs", "parameters", "id", "x"])
+TENSOR = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.sampled_from(["items", "ids", "x"]) | JSON,
+        "shape": st.lists(st.integers(-1, 4), max_size=3) | JSON,
+        "datatype": st.sampled_from(["BYTES", "INT64", "FP32", "BOOL"]) | JSON,
+        "data": st.lists(st.integers() | st.text(max_size=5), max_size=5) | JSON,
+        "parameters": JSON,
+    },
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.sampled_from(["/v1/embeddings", "/v1/scores", "/v2/models/words/infer"]),
+    body=st.dictionaries(KEYS, JSON, max_size=4)
+    | JSON
+    | st.builds(lambda t: {"inputs": t}, st.lists(TENSOR, max_size=2)),
+)
+def test_no_json_whatever_breaks_the_server(server, path, body):
+    status, _, data = ask(server, path, json.dumps(body).encode())
+    assert status in (200, 400, 413) and isinstance(json.loads(data), dict)
 
 
 def test_settings_that_contradict_each_other_are_refused():
