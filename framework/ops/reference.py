@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from framework.autograd.rule_table import RULES
+from framework.onnx.names import written_as
 from framework.ops import dispatch
 from framework.ops.dispatch import OpInfo
+from framework.tensor import DTYPES
 
 _TYPES = {
     "bool": "bool",
@@ -19,12 +22,15 @@ _TYPES = {
 }
 
 
-def generated_files() -> dict[str, str]:
+Types = Callable[[str], Mapping[str, Sequence[str]]]  # operator -> input -> types that it may have
+
+
+def generated_files(types: Types) -> dict[str, str]:
     """Path from the repository's root to content: the stub, an index, and a page for each family."""
     families: dict[str, list[OpInfo]] = {}
     for info in dispatch.OPS.values():
         families.setdefault(info.family, []).append(info)
-    files = {f"docs/operators/{family}.md": _page(family, ops) for family, ops in sorted(families.items())}
+    files = {f"docs/operators/{family}.md": _page(family, ops, types) for family, ops in sorted(families.items())}
     files["docs/operators/README.md"] = _index(families)
     files["framework/ops/__init__.pyi"] = _stub()
     return files
@@ -40,27 +46,30 @@ def _index(families: dict[str, list[OpInfo]]) -> str:
         "",
         f"{len(dispatch.OPS)} operators by family. Made from the registry by `make docs`; do not edit.",
         "",
+        "An entry gives the signature, the formula with shapes, the attributes, and these facts: the types taken,",
+        "whether there is a gradient (of every order where nothing else is said) or why not, the ONNX operators that",
+        "an export writes ([onnx.md](../onnx.md) says what an import reads), and which memory is shared.",
+        "",
         "| family | operators |",
         "| --- | --- |",
     ]
     return "\n".join([*head, *rows]) + "\n"
 
 
-def _page(family: str, ops: list[OpInfo]) -> str:
+def _page(family: str, ops: list[OpInfo], types: Types) -> str:
     lines = [f"# Operators: {family}", "", "Made from the registry by `make docs`; do not edit.", ""]
     for info in ops:
-        lines += _entry(info)
+        lines += _entry(info, types(info.name))
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _entry(info: OpInfo) -> list[str]:
+def _entry(info: OpInfo, types: Mapping[str, Sequence[str]]) -> list[str]:
     lines = [f"## {info.name}", "", f"`{_signature_text(info)}`", "", info.doc, ""]
     if info.attrs:
         lines += ["| attribute | type | default | meaning |", "| --- | --- | --- | --- |"]
         lines += [_attribute_row(a) for a in info.attrs]
         lines.append("")
-    why = RULES.without_gradient.get(info.name)
-    facts = [f"No gradient: {why}." if why else "Differentiable."]
+    facts = [*_type_facts(types), *_gradient_facts(info), _onnx_fact(info)]
     if info.is_view:
         facts.append("Shares its input's memory.")
     if info.is_view_when_equal:
@@ -71,6 +80,36 @@ def _entry(info: OpInfo) -> list[str]:
     if only_shape:
         facts.append(f"{', '.join(only_shape)} is read for its shape only.")
     return [*lines, " ".join(facts), ""]
+
+
+def _type_facts(types: Mapping[str, Sequence[str]]) -> list[str]:
+    """The types of the inputs, those of equal types together."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for name, accepted in types.items():
+        together.setdefault(tuple(accepted), []).append(f"`{name}`")
+    parts = [f"{', '.join(names)} {_choice(accepted)}" for accepted, names in together.items()]
+    return [f"Types: {'; '.join(parts)}."] if parts else []
+
+
+def _choice(types: Sequence[str]) -> str:
+    if len(types) == len(DTYPES):
+        return "of any type"
+    return " or ".join([", ".join(types[:-1]), types[-1]] if len(types) > 1 else types)
+
+
+def _gradient_facts(info: OpInfo) -> list[str]:
+    """Whether it can be differentiated, by which inputs it cannot, and why."""
+    if info.name in RULES.without_gradient:
+        return [f"No gradient: {RULES.without_gradient[info.name]}."]
+    if info.name in RULES.first_order_only:
+        return [f"A gradient without one of its own: {RULES.first_order_only[info.name]}."]
+    by_name = [(name, why) for (op, name), why in RULES.flat.items() if op == info.name]
+    return ["Differentiable.", *(f"The gradient by `{name}` is 0: {why}." for name, why in by_name)]
+
+
+def _onnx_fact(info: OpInfo) -> str:
+    names = [f"`{name}`" for name in written_as(info.name)]
+    return f"ONNX: {', '.join(names)}." if names else "ONNX: not written."
 
 
 def _name(args: list[dict[str, Any]], i: int) -> str:

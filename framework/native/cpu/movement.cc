@@ -128,7 +128,10 @@ std::vector<AxisTable> tile_tables(const KernelContext& c, const Shape& x) {
   return tables;
 }
 
-PADDOCK_CPU_KERNEL(tile) { copy_by_tables(c.in(0), c.out(0), tile_tables(c, c.in(0).shape()), &kZero); }
+PADDOCK_CPU_KERNEL(tile) {
+  if (c.out(0).numel() == 0) return;  // an axis may be long beside an empty one: no tables for it
+  copy_by_tables(c.in(0), c.out(0), tile_tables(c, c.in(0).shape()), &kZero);
+}
 PADDOCK_CPU_KERNEL(tile_grad) { sum_by_tables(c.in("dy"), c.out(0), tile_tables(c, c.out(0).shape())); }
 
 PADDOCK_CPU_KERNEL(arange) {

@@ -28,6 +28,9 @@ struct ConvWindow {
   int64_t groups;
 };
 
+// Larger strides, dilations and paddings are a damaged file's: sums and products of them must not overflow.
+inline constexpr int64_t kMostPixels = int64_t{1} << 20;
+
 // The attribute `algorithm`; the order is that of cpu::ConvAlgorithm.
 template <class Context>
 int algorithm_choice(const Context& c) {
@@ -44,9 +47,13 @@ ConvWindow conv_window(const Context& c, const Shape& weight) {
   for (int i : {0, 1}) {
     if (stride[i] < 1) bad("stride is ", stride[i], " but must be at least 1");
     if (dilation[i] < 1) bad("dilation is ", dilation[i], " but must be at least 1");
+    if (std::max(stride[i], dilation[i]) > kMostPixels)
+      bad("stride ", stride[i], " and dilation ", dilation[i], " must be at most ", kMostPixels);
   }
-  for (int64_t p : pad)
+  for (int64_t p : pad) {
     if (p < 0) bad("padding holds ", p, " but must be at least 0; use slice to cut an image");
+    if (p > kMostPixels) bad("padding holds ", p, " but must be at most ", kMostPixels);
+  }
   if (groups < 1) bad("groups is ", groups, " but must be at least 1");
   if (weight[1] < 1 || weight[2] < 1)
     fail(ErrorKind::kShape, c.op().name, ": weight of shape ", weight, " has no taps (axes 1 and 2)");

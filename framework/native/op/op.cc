@@ -160,6 +160,24 @@ static void expect_required_inputs(const OpDef& op, const TensorType* const* inp
   }
 }
 
+namespace {
+
+// More elements than any machine holds: a damaged or hostile shape, whose number of bytes would overflow further on.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
+void expect_possible(const OpDef& op, const TensorType& type) {
+  int64_t elements = 1;
+  for (int64_t d : type.shape) {
+    if (d < 0) fail(ErrorKind::kShape, op.name, ": its output would have shape ", type.shape);
+    if (d > kMostElements || (d > 0 && elements > kMostElements / d))
+      fail(ErrorKind::kShape, op.name, ": a result of shape ", type.shape, " is impossible; a tensor has at most 2^40 ",
+           "elements");
+    elements *= std::max<int64_t>(d, 1);
+  }
+}
+
+}  // namespace
+
 std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* inputs, int input_count,
                                     const std::vector<AttrValue>& attrs) {
   expect_required_inputs(op, inputs, input_count);
@@ -173,9 +191,7 @@ std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* in
   if (variadic ? outputs.size() + 1 < named : outputs.size() != named)
     fail(ErrorKind::kInternal, op.name, ": its shape rule gave ", outputs.size(), " outputs; its signature has ",
          named);
-  for (const auto& t : outputs)
-    for (int64_t d : t.shape)
-      if (d < 0) fail(ErrorKind::kShape, op.name, ": its output would have shape ", t.shape);
+  for (const auto& type : outputs) expect_possible(op, type);
   return outputs;
 }
 

@@ -62,8 +62,10 @@ int64_t expect_packed(const InferContext& c) {
   return c.shape("qkv")[1] / 3;
 }
 
-// What the gradients get besides the forward inputs; T rows, D columns.
-void expect_outputs(const InferContext& c, int64_t rows, int64_t columns) {
+// What the gradients get besides the forward inputs, of `type`; T rows, D columns.
+void expect_outputs(const InferContext& c, int64_t rows, int64_t columns, DType type) {
+  for (const char* name : {"dy", "y", "lse", "dlse"})
+    if (c.has(name)) c.expect_dtype(name, type);
   c.expect_shape("dy", {rows, columns});
   c.expect_shape("y", {rows, columns});
   c.expect_shape("lse", {rows, c.attr<int64_t>("heads")});
@@ -94,7 +96,7 @@ constexpr const char* kWhat =
         .fused_from("ragged_attention_grad")
         .infer([](InferContext& c) {
           expect_separate(c);
-          expect_outputs(c, c.shape("q")[0], c.shape("q")[1]);
+          expect_outputs(c, c.shape("q")[0], c.shape("q")[1], c.in("q").dtype);
           for (const char* name : {"q", "k", "v"}) c.out(cat("d", name), c.shape(name), c.in("q").dtype);
         }));
 
@@ -117,7 +119,7 @@ constexpr const char* kWhat =
         .fused_from("ragged_self_attention_grad")
         .infer([](InferContext& c) {
           const int64_t columns = expect_packed(c);
-          expect_outputs(c, c.shape("qkv")[0], columns);
+          expect_outputs(c, c.shape("qkv")[0], columns, c.in("qkv").dtype);
           c.out("dqkv", c.shape("qkv"), c.in("qkv").dtype);
         }));
 

@@ -77,6 +77,9 @@ int64_t window_rows(const InferContext& c) {
   const auto before = c.attr<int64_t>("before"), after = c.attr<int64_t>("after");
   if (before < 0 || after < 0)
     c.attr_error("before is ", before, " and after is ", after, " but both must be at least 0");
+  constexpr int64_t kMost = int64_t{1} << 20;  // more would overflow further on
+  if (std::max(before, after) > kMost)
+    c.attr_error("before is ", before, " and after is ", after, " but both must be at most ", kMost);
   return before + 1 + after;
 }
 

@@ -4,10 +4,12 @@
 namespace paddock {
 namespace {
 
-// Resolves a wanted shape: 0 copies the input's extent on that axis, one -1 takes what is left.
+// Resolves a wanted shape: 0 copies the input's extent on that axis, one -1 takes what is left of the axes that are not
+// copied: an empty batch gets the extents that any other batch gets.
 Shape resolve_shape(const InferContext& c, const Shape& from, const Ints& wanted) {
   Shape to;
   int free_axis = -1;
+  int64_t left = 1, given = 1;  // elements on axes that are not copied, of `from` and of `to`
   for (size_t i = 0; i < wanted.size(); ++i) {
     int64_t d = wanted[i];
     if (d == 0) {
@@ -20,13 +22,16 @@ Shape resolve_shape(const InferContext& c, const Shape& from, const Ints& wanted
       d = 1;
     } else if (d < 0) {
       c.attr_error("shape holds ", d, "; extents are positive, 0 (copy) or -1 (the rest)");
+    } else if (__builtin_mul_overflow(given, d, &given)) {
+      c.attr_error("shape ", Shape(wanted), " is too large");
     }
     to.push_back(d);
   }
-  int64_t known = to.numel(), have = from.numel();
-  if (free_axis >= 0 && known > 0 && have % known == 0) to[free_axis] = have / known;
-  if (to.numel() != have)
-    c.shape_error("x has ", have, " elements (shape ", from, ") which do not fit shape ", Shape(wanted));
+  for (int i = 0; i < from.rank(); ++i)
+    if (i >= static_cast<int>(wanted.size()) || wanted[i] != 0) left *= from[i];
+  if (free_axis >= 0) to[free_axis] = left / given;
+  if (to.numel() != from.numel() || (free_axis >= 0 && left % given != 0))
+    c.shape_error("x has ", from.numel(), " elements (shape ", from, ") which do not fit shape ", Shape(wanted));
   return to;
 }
 

@@ -83,11 +83,13 @@ def reduce(w: Writer, op: Operation) -> None:
     (w.set_image if stays else w.set)(y, out)
 
 
-@exports("argmax", "argmin")
+_PLACES = {"argmax": "ArgMax", "argmin": "ArgMin"}
+
+
+@exports(*_PLACES)
 def arg(w: Writer, op: Operation) -> None:
     """ArgMax, ArgMin."""
-    name = {"argmax": "ArgMax", "argmin": "ArgMin"}[op.name]
-    out = w.node(name, [w.get(_x(op))], axis=int(op.attr("axis")), keepdims=int(op.attr("keepdims")))
+    out = w.node(_PLACES[op.name], [w.get(_x(op))], axis=int(op.attr("axis")), keepdims=int(op.attr("keepdims")))
     w.set(op.outputs[0], out)
 
 
@@ -98,10 +100,13 @@ def cumsum(w: Writer, op: Operation) -> None:
     w.set(op.outputs[0], w.node("CumSum", [w.get(_x(op)), axis], reverse=int(op.attr("reverse"))))
 
 
-@exports("softmax", "log_softmax")
+_SOFTMAX = {"softmax": "Softmax", "log_softmax": "LogSoftmax"}
+
+
+@exports(*_SOFTMAX)
 def softmax(w: Writer, op: Operation) -> None:
     """Softmax, LogSoftmax."""
-    name = {"softmax": "Softmax", "log_softmax": "LogSoftmax"}[op.name]
+    name = _SOFTMAX[op.name]
     axis = int(op.attr("axis")) % _rank(op)
     if w.is_image(_x(op)):
         w.set_image(op.outputs[0], w.node(name, [w.image(_x(op))], axis=AXIS_IN_BACK[axis]))

@@ -16,6 +16,7 @@ from framework.errors import AttributeValueError, NotSupportedError
 from framework.graph.compiled import CompiledProgram
 from framework.onnx import EXPORT_PASSES, Session, export, load, open_model
 from framework.onnx.export import to_model
+from framework.onnx.names import written_as
 from framework.onnx.writer import EXPORTERS
 from framework.ops import dispatch
 from tests.framework.onnx.models import weights
@@ -32,6 +33,7 @@ LEFT_OUT = {
     "logsumexp-1": "the evaluator's reduction of a number",
     "softsign-2": "the evaluator's Softsign of a number",
 }
+BY_THE_WRITER = ("Transpose", "Identity", "Reshape", "Cast", "Shape", "Gather")  # layouts, shapes, results
 CASES = [
     pytest.param(SPECS[name], i, id=f"{name}-{i}")
     for name in sorted(set(EXPORTERS) & set(SPECS))  # control flow stands in test_control.py
@@ -67,6 +69,7 @@ def test_an_exported_operator_gives_the_results_of_onnx_s_own_evaluator(spec, i)
         assert "onnx: " in str(e)
         pytest.skip(str(e))
     onnx.checker.check_model(proto, full_check=True)
+    assert {node.op_type for node in proto.graph.node} <= {*written_as(spec.name), *BY_THE_WRITER}
     feeds = {p.name: t.numpy() for p, t in zip(proto.graph.input, present, strict=True)}
     expected = ReferenceEvaluator(proto).run(None, feeds)
     got = [t.numpy() for t in call(*present)]
@@ -74,6 +77,15 @@ def test_an_exported_operator_gives_the_results_of_onnx_s_own_evaluator(spec, i)
         assert g.shape == e.shape and g.dtype == e.dtype
         scale = max(1.0, float(np.abs(g[np.isfinite(g)]).max(initial=0)) if g.dtype.kind == "f" else 1.0)
         np.testing.assert_allclose(g, e, rtol=1e-4, atol=1e-5 * scale)
+
+
+def test_the_names_in_the_reference_are_those_of_the_exporters():
+    assert written_as("softmax") == ["Softmax"] and written_as("log_softmax") == ["LogSoftmax"]
+    assert written_as("conv2d")[0] == "Conv" and written_as("gelu") == ["Mul", "Add", "Tanh", "Erf"]
+    assert written_as("group_norm") == ["Reshape", "InstanceNormalization", "Shape", "Mul", "Add"]
+    assert written_as("adam_step") == []
+    nothing = {"arange"}  # a constant
+    assert {name for name in EXPORTERS if not written_as(name)} <= nothing
 
 
 class Net(nn.Layer):

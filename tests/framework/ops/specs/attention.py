@@ -7,7 +7,7 @@ import numpy as np
 import framework
 from framework import ops
 from framework.errors import AttributeValueError, DTypeError, ShapeError
-from tests.framework.ops.harness import Bad, Sample, normal, spec
+from tests.framework.ops.harness import Bad, Sample, integers, normal, spec
 
 OFFSETS = np.array([0, 3, 3, 4, 9])  # four sequences, the second empty
 KEYS = np.array([0, 2, 3, 8, 9], np.int32)  # as many, of other lengths
@@ -141,7 +141,13 @@ spec(
             ShapeError,
             r"dy has shape \[9, 3\] but must have \[9, 4\]",
             {"heads": 2},
-        )
+        ),
+        Bad(
+            [integers(0, 9, 9, 4), *_attention(*CALLS[0][0], **CALLS[0][1]), *CALLS[0][0]],
+            DTypeError,
+            "dy is int64 but must be float32",
+            {"heads": 2},
+        ),
     ],
 )
 PACKED = [
@@ -177,6 +183,12 @@ spec(
             ShapeError,
             r"lse has shape \[9, 3\] but must have \[9, 2\]",
             {"heads": 2},
-        )
+        ),
+        Bad(
+            [normal(9, 4), normal(9, 4), integers(0, 9, 9, 2), normal(9, 12), OFFSETS],
+            DTypeError,
+            "lse is int64 but must be float32",
+            {"heads": 2},
+        ),
     ],
 )

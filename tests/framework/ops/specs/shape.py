@@ -24,8 +24,12 @@ spec(
         Sample([normal(6)], {"shape": (2, 1, 3)}),
         Sample([normal(0, 3)], {"shape": (0, 3, 1)}),
         Sample([integers(0, 9, 4, 2)], {"shape": (-1,)}),
+        Sample([normal(0, 3, 4)], {"shape": (0, 2, -1)}),
+        Sample([normal(0, 3)], {"shape": (-1, 3)}),
     ],
     errors=[
+        Bad([normal(0, 3)], ShapeError, r"0 elements \(shape \[0, 3\]\)", {"shape": (0, 2, -1)}),
+        Bad([normal(6)], AttributeValueError, "is too large", {"shape": (2**32, 2**32, -1)}),
         Bad([normal(6)], ShapeError, r"6 elements \(shape \[6\]\)", {"shape": (4, -1)}),
         Bad([normal(6)], AttributeValueError, "more than one -1", {"shape": (-1, -1)}),
         Bad([normal(6)], AttributeValueError, "no such axis", {"shape": (6, 0)}),
