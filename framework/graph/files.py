@@ -7,6 +7,7 @@ every number is checked before the native side sees it.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from framework.tensor import DTYPES, Tensor
 FORMAT = 1
 MAX_DEPTH = 32  # of blocks in blocks
 MAX_ELEMENTS = 1 << 40  # a shape with more is a damaged file, not a model
+# Elements of a result (1 GiB of float32) that a file may ask for whatever it brings; a larger result must not be more
+# than so many times what the inputs and weights hold together, or a few bytes could fill a machine's memory.
+MAX_MADE, MAX_GROWTH = 1 << 28, 64
 
 
 def save_program(program: Program, folder: Path | str, *, extra: dict[str, Any] | None = None) -> None:
@@ -44,15 +48,20 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
         data = json.loads(path.read_text())
     except FileNotFoundError:
         raise CheckpointError(f"{path}: there is no such file; export a model first") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as e:
+    except RecursionError:
+        raise CheckpointError(f"{path}: nested too deeply for a program; export the model again") from None
+    except (UnicodeDecodeError, ValueError) as e:
         raise CheckpointError(f"{path}: not valid JSON ({e}); export the model again") from None
     tensors = load_tensors(Path(folder) / "weights.safetensors")
     try:
         return from_json(data, tensors), data.get("extra", {})
     except PaddockError as e:
         raise CheckpointError(f"{path}: {e}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+    except _MALFORMED as e:
         raise CheckpointError(f"{path}: malformed ({type(e).__name__}: {e}); export the model again") from None
+
+
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, MemoryError)
 
 
 def _tensor_name(v: Value, prefix: str = "") -> str:
@@ -150,15 +159,32 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor], depth: int = 0) 
         value = program.add_constant(_tensor(tensors, d).array())
         value.name = d["name"]
         _define(values, d["id"], value)
+    _check_shared(data)
+    largest = max(MAX_MADE, MAX_GROWTH * sum(math.prod(v.shape) for v in values.values()))
     for d in data["operations"]:
-        _add_operation(program, values, d, [from_json(b, tensors, depth + 1) for b in d.get("blocks", ())])
+        op = _add_operation(program, values, d, [from_json(b, tensors, depth + 1) for b in d.get("blocks", ())])
+        for v in op.outputs:
+            if math.prod(v.shape) > largest:
+                raise CheckpointError(
+                    f"{op.name} makes {v.type_text}, which is out of proportion to the model's inputs"
+                )
     program.results = [_value(values, n) for n in data["results"]]
     program.updates = {_value(values, s): _value(values, v) for s, v in data["updates"]}
-    for s in program.updates:
+    for s, v in program.updates.items():
         if s not in program.states:
             raise CheckpointError(f"update of {s}, which is not a state")
+        if (s.dtype, len(s.shape)) != (v.dtype, len(v.shape)):
+            raise CheckpointError(f"update of state {s}: {s.type_text} with a {v.type_text}")
     program.shape_reads = [str(line) for line in data["shape_reads"]]
     return program
+
+
+def _check_shared(data: dict[str, Any]) -> None:
+    """Refuses a tensor that is a state and something else too: an update would change both."""
+    names = [d["tensor"] for d in (*data["states"], *data["constants"])]
+    for d in data["states"]:
+        if names.count(d["tensor"]) > 1:
+            raise CheckpointError(f"{d['tensor']!r} is a state and also used for another value")
 
 
 def _add_operation(program: Program, values: dict[int, Value], d: dict[str, Any], blocks: list[Program]) -> Operation:

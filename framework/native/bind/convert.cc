@@ -56,7 +56,7 @@ nb::tuple shape_to_python(const Shape& shape) {
   return nb::steal<nb::tuple>(t);
 }
 
-AttrValue attr_from_python(nb::handle value, const AttrSpec& spec, const std::string& who) {
+static AttrValue checked_attr(nb::handle value, const AttrSpec& spec, const std::string& who) {
   switch (spec.type) {
     case AttrType::kBool:
       if (!PyBool_Check(value.ptr())) bad_type(who, spec, value);
@@ -76,6 +76,14 @@ AttrValue attr_from_python(nb::handle value, const AttrSpec& spec, const std::st
       return to_list<double>(value, spec, who, is_number, to_double);
   }
   bad_type(who, spec, value);
+}
+
+AttrValue attr_from_python(nb::handle value, const AttrSpec& spec, const std::string& who) {
+  try {
+    return checked_attr(value, spec, who);
+  } catch (const std::bad_cast&) {  // a whole number beyond 64 bits, or half of a surrogate pair
+    fail(ErrorKind::kAttribute, who, ": ", spec.name, " cannot hold ", nb::repr(value).c_str());
+  }
 }
 
 nb::object attr_to_python(const AttrValue& value) {

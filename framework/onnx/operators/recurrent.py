@@ -12,9 +12,11 @@ from framework.onnx.operators.movement import reversed_steps
 from framework.onnx.registry import onnx_op
 from framework.tensor import Tensor
 
+Function = Callable[[Tensor], Tensor]
 Step = Callable[[Tensor, list[Tensor]], list[Tensor]]
+MakeStep = Callable[..., Step]  # from the activations and the weights of one direction
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+_ACTIVATIONS: dict[str, Function] = {
     "relu": ops.relu,
     "tanh": ops.tanh,
     "sigmoid": ops.sigmoid,
@@ -23,7 +25,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def _activations(node: Node, defaults: Sequence[str], direction: int) -> list[Callable[[Tensor], Tensor]]:
+def _activations(node: Node, defaults: Sequence[str], direction: int) -> list[Function]:
     names = node.attr("activations") or list(defaults) * 2
     names = [n.lower() for n in names][direction * len(defaults) :][: len(defaults)]
     if any(n not in _ACTIVATIONS for n in names) or node.attr("activation_alpha"):
@@ -31,7 +33,7 @@ def _activations(node: Node, defaults: Sequence[str], direction: int) -> list[Ca
     return [_ACTIVATIONS[n] for n in names]
 
 
-def _clipped(node: Node) -> Callable[[Tensor], Tensor]:
+def _clipped(node: Node) -> Function:
     limit = node.attr("clip")
     return (lambda x: x) if limit is None else (lambda x: ops.clip(x, min=-limit, max=limit))
 
@@ -46,9 +48,14 @@ def _run(
     x: Tensor,
     lengths: Tensor | None,
     states: Sequence[Tensor | None],
-    make_step: Callable[[int], Step],
+    weights: Sequence[Tensor | None],
+    activations: Sequence[str],
+    make_step: MakeStep,
 ) -> Any:
-    """All directions of a layer: y [T, directions, B, D] and the last states [directions, B, D]."""
+    """All directions of a layer: y [T, directions, B, D] and the last states [directions, B, D].
+
+    `make_step(functions, *weights)` gets the activations, by default those named, and weights of one direction.
+    """
     by_batch = bool(node.attr("layout", 0))
     if by_batch:
         x = ops.transpose(x, perm=[1, 0, 2])
@@ -61,7 +68,8 @@ def _run(
         first = [_direction(s, d) for s in states]
         zeros = ops.full(shape=[batch, hidden], value=0.0, dtype=x.dtype)
         state = [zeros if s is None else s for s in first]
-        y, state = _unrolled(node, x, lengths, state, make_step(d), steps, backwards)
+        step = make_step(_activations(node, activations, d), *(_direction(v, d) for v in weights))
+        y, state = _unrolled(node, x, lengths, state, step, steps, backwards)
         ys.append(y)
         lasts.append(state)
     y = ops.concat([ops.expand_dims(v, axis=1) for v in ys], axis=1)
@@ -121,13 +129,13 @@ def rnn(
 ) -> Any:
     """h = f(x W' + h R' + b)."""
 
-    def make(d: int) -> Step:
-        (f,), clip = _activations(node, ["tanh"], d), _clipped(node)
-        wd, rd, bd = _direction(w, d), _direction(r, d), _direction(b, d)
-        assert wd is not None and rd is not None
-        return lambda now, state: [f(clip(_affine(now, wd, *_biases(bd, 2)) + _affine(state[0], rd)))]
+    clip = _clipped(node)
 
-    return _run(node, x, lengths, [h0], make)
+    def make(functions: Sequence[Function], w: Tensor, r: Tensor, b: Tensor | None) -> Step:
+        (f,) = functions
+        return lambda now, state: [f(clip(_affine(now, w, *_biases(b, 2)) + _affine(state[0], r)))]
+
+    return _run(node, x, lengths, [h0], [w, r, b], ["tanh"], make)
 
 
 @onnx_op("GRU", compute="float")
@@ -141,15 +149,12 @@ def gru(
     h0: Tensor | None = None,
 ) -> Any:
     """Gates z, r and the candidate h: Cho et al. 2014."""
-    d_size, before = node.attr("hidden_size"), not node.attr("linear_before_reset", 0)
+    size, before, clip = node.attr("hidden_size"), not node.attr("linear_before_reset", 0), _clipped(node)
 
-    def make(d: int) -> Step:
-        (f, g), clip = _activations(node, ["sigmoid", "tanh"], d), _clipped(node)
-        wd, rd, bd = _direction(w, d), _direction(r, d), _direction(b, d)
-        assert wd is not None and rd is not None
-        wz, wr, wh = ops.split(wd, axis=0, sizes=[d_size] * 3)
-        rz, rr, rh = ops.split(rd, axis=0, sizes=[d_size] * 3)
-        bz, br, bh, cz, cr, ch = _biases(bd, 6)
+    def make(functions: Sequence[Function], w: Tensor, r: Tensor, b: Tensor | None) -> Step:
+        f, g = functions
+        (wz, wr, wh), (rz, rr, rh) = (ops.split(v, axis=0, sizes=[size] * 3) for v in (w, r))
+        bz, br, bh, cz, cr, ch = _biases(b, 6)
 
         def step(now: Tensor, state: list[Tensor]) -> list[Tensor]:
             (h,) = state
@@ -161,7 +166,7 @@ def gru(
 
         return step
 
-    return _run(node, x, lengths, [h0], make)
+    return _run(node, x, lengths, [h0], [w, r, b], ["sigmoid", "tanh"], make)
 
 
 @onnx_op("LSTM", compute="float")
@@ -177,18 +182,16 @@ def lstm(
     peepholes: Tensor | None = None,
 ) -> Any:
     """Gates i, o, f and the cell c: Hochreiter and Schmidhuber 1997, with peepholes."""
-    size, coupled = node.attr("hidden_size"), bool(node.attr("input_forget", 0))
+    size, coupled, clip = node.attr("hidden_size"), bool(node.attr("input_forget", 0)), _clipped(node)
 
-    def make(d: int) -> Step:
-        (f, g, h_of), clip = _activations(node, ["sigmoid", "tanh", "tanh"], d), _clipped(node)
-        wd, rd, bd, pd = (_direction(v, d) for v in (w, r, b, peepholes))
-        assert wd is not None and rd is not None
-        pi, po, pf = _biases(pd, 3)
-        bw, br = _biases(bd, 2)
+    def make(functions: Sequence[Function], w: Tensor, r: Tensor, b: Tensor | None, p: Tensor | None) -> Step:
+        f, g, h_of = functions
+        pi, po, pf = _biases(p, 3)
+        bw, br = _biases(b, 2)
 
         def step(now: Tensor, state: list[Tensor]) -> list[Tensor]:
             h, c = state
-            i, o, forget, cell = ops.split(_affine(now, wd, bw, br) + _affine(h, rd), axis=1, sizes=[size] * 4)
+            i, o, forget, cell = ops.split(_affine(now, w, bw, br) + _affine(h, r), axis=1, sizes=[size] * 4)
             i = f(clip(i if pi is None else i + pi * c))
             forget = 1.0 - i if coupled else f(clip(forget if pf is None else forget + pf * c))
             new = forget * c + i * g(clip(cell))
@@ -197,4 +200,4 @@ def lstm(
 
         return step
 
-    return _run(node, x, lengths, [h0, c0], make)
+    return _run(node, x, lengths, [h0, c0], [w, r, b, peepholes], ["sigmoid", "tanh", "tanh"], make)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from framework import nn
 from framework.errors import AttributeValueError
@@ -23,6 +23,37 @@ class Backbone(nn.Layer):
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3], H and W multiples of the largest stride; one map for each of `strides`."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
+
+
+class Stack(Backbone):
+    """A stem and blocks one after the other; the last block of each wanted stride gives a map.
+
+    `MobileNetV1` and its kin fill it with `keep`.
+    """
+
+    stem: nn.Layer
+
+    def keep(self, blocks: Sequence[nn.Layer], last: Mapping[int, tuple[int, int]]) -> None:
+        """Takes the blocks; `last` gives number and channels of the last one of each stride."""
+        self.blocks = nn.LayerList(list(blocks))
+        self._taps = tuple(last[s][0] for s in self.strides)
+        self.channels = tuple(last[s][1] for s in self.strides)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
+        x = self.stem(x)
+        maps = []
+        for i, block in enumerate(self.blocks):
+            x = block(x)
+            if i in self._taps:
+                maps.append(x)
+        return maps
+
+
+def check_scale(who: str, scale: float) -> None:
+    """Raises AttributeValueError unless the factor on all channel numbers is positive."""
+    if not scale > 0:
+        raise AttributeValueError(f"{who}: scale is {scale}; it must be positive")
 
 
 def check_strides(who: str, wanted: Sequence[int], offered: Sequence[int]) -> tuple[int, ...]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from framework import nn
-from framework.errors import AttributeValueError
-from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.vision.backbones.base import Backbone, check_strides
+from suites.vision.backbones.base import Stack, check_scale, check_strides
 
 # (channels out, stride) of the 13 separable blocks after the stem, at scale 1.
 _PLAN = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
 
 
 @register("backbone")
-class MobileNetV1(Backbone):
+class MobileNetV1(Stack):
     """Stem and 13 blocks of a depthwise 3x3 and a 1x1 convolution, each with batch norm and ReLU.
 
     Args:
@@ -23,8 +21,7 @@ class MobileNetV1(Backbone):
 
     def __init__(self, scale: float = 1.0, out_strides: tuple[int, ...] = (8, 16, 32)) -> None:
         super().__init__()
-        if not scale > 0:
-            raise AttributeValueError(f"MobileNetV1: scale is {scale}; it must be positive")
+        check_scale("MobileNetV1", scale)
         self.strides = check_strides("MobileNetV1", out_strides, (2, 4, 8, 16, 32))
         width = _scaled(32, scale)
         self.stem = nn.ConvBNAct(3, width, 3, stride=2)
@@ -38,19 +35,7 @@ class MobileNetV1(Backbone):
             blocks.append(_separable(width, _scaled(out, scale), stride))
             width = _scaled(out, scale)
             last[total] = (len(blocks) - 1, width)
-        self.blocks = nn.LayerList(blocks)
-        self._taps = tuple(last[s][0] for s in self.strides)
-        self.channels = tuple(last[s][1] for s in self.strides)
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""
-        x = self.stem(x)
-        maps = []
-        for i, block in enumerate(self.blocks):
-            x = block(x)
-            if i in self._taps:
-                maps.append(x)
-        return maps
+        self.keep(blocks, last)
 
 
 def _separable(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:

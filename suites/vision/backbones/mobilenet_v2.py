@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Literal
 
 from framework import nn
-from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.vision.backbones.base import Backbone, check_strides
+from suites.vision.backbones.base import Stack, check_scale, check_strides
 
 # (expansion, channels out, blocks, stride of the first block) of each stage after the stem (table 2 of the paper).
 _PLAN = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 
 
 @register("backbone")
-class MobileNetV2(Backbone):
+class MobileNetV2(Stack):
     """Stem and 17 inverted residuals: 1x1 expansion, depthwise 3x3, linear 1x1; batch norm and ReLU6.
 
     With an `output_stride` of 16 or 8, stages that would go below it keep their map's size and dilate their depthwise
@@ -32,8 +31,7 @@ class MobileNetV2(Backbone):
         self, scale: float = 1.0, out_strides: tuple[int, ...] = (8, 16, 32), output_stride: Literal[8, 16, 32] = 32
     ) -> None:
         super().__init__()
-        if not scale > 0:
-            raise AttributeValueError(f"MobileNetV2: scale is {scale}; it must be positive")
+        check_scale("MobileNetV2", scale)
         self.strides = check_strides("MobileNetV2", out_strides, [s for s in (2, 4, 8, 16, 32) if s <= output_stride])
         width = _scaled(32, scale)
         self.stem = nn.ConvBNAct(3, width, 3, stride=2, act="relu6")
@@ -50,19 +48,7 @@ class MobileNetV2(Backbone):
                 blocks.append(_InvertedResidual(width, _scaled(out, scale), expansion, 1 if i else stride, dilation))
                 width = _scaled(out, scale)
             last[total] = (len(blocks) - 1, width)
-        self.blocks = nn.LayerList(blocks)
-        self._taps = tuple(last[s][0] for s in self.strides)
-        self.channels = tuple(last[s][1] for s in self.strides)
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
-        x = self.stem(x)
-        maps = []
-        for i, block in enumerate(self.blocks):
-            x = block(x)
-            if i in self._taps:
-                maps.append(x)
-        return maps
+        self.keep(blocks, last)
 
 
 class _InvertedResidual(nn.Layer):

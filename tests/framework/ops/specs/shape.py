@@ -1,5 +1,7 @@
 """framework/native/ops/shape.cc"""
 
+import math
+
 import numpy as np
 
 from framework.errors import AttributeValueError, DTypeError, ShapeError
@@ -7,7 +9,10 @@ from tests.framework.ops.harness import Bad, Sample, integers, normal, spec
 
 
 def _reshape(x, shape):
-    return x.reshape([x.shape[i] if d == 0 else d for i, d in enumerate(shape)])
+    """A -1 is what is left of the axes that are not copied, in an empty batch too."""
+    copied = {i for i, d in enumerate(shape) if d == 0}
+    left = math.prod(n for i, n in enumerate(x.shape) if i not in copied) // math.prod(d for d in shape if d > 0)
+    return x.reshape([{0: x.shape[i] if i in copied else 0, -1: left}.get(d, d) for i, d in enumerate(shape)])
 
 
 def _flatten(x, start=1, end=-1):
@@ -29,6 +34,7 @@ spec(
     ],
     errors=[
         Bad([normal(0, 3)], ShapeError, r"0 elements \(shape \[0, 3\]\)", {"shape": (0, 2, -1)}),
+        Bad([normal(6)], AttributeValueError, "shape cannot hold", {"shape": (2**70,)}),
         Bad([normal(6)], AttributeValueError, "is too large", {"shape": (2**32, 2**32, -1)}),
         Bad([normal(6)], ShapeError, r"6 elements \(shape \[6\]\)", {"shape": (4, -1)}),
         Bad([normal(6)], AttributeValueError, "more than one -1", {"shape": (-1, -1)}),
