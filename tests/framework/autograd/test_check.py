@@ -1,5 +1,8 @@
 """framework/autograd/check.py: finds a gradient that is slightly wrong, of either order, and a kink."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -56,3 +59,9 @@ def test_an_operator_with_a_gradient_of_first_order_only_says_so(monkeypatch):
     check_gradients(ops.tanh, [X])
     with pytest.raises(GradientError, match="tanh_grad: there is no gradient of this gradient: the test says so"):
         check_gradients(ops.tanh, [X], order=2)
+
+
+def test_the_example_of_the_documentation_runs():
+    text = (Path(__file__).resolve().parents[3] / "docs" / "testing.md").read_text()
+    (source,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    exec(compile(source, "docs/testing.md", "exec"), {})
