@@ -71,11 +71,20 @@ def _separable(inputs: Sequence[Shape], outputs: Sequence[Shape], attrs: Mapping
     return _convolution((n, p, q, inputs[1][0]), inputs[1]) + _convolution(outputs[0], inputs[2])
 
 
+def _recurrent(rows: Shape, weight: Shape) -> int:
+    """rows: [T, ...]; weight: [S, gates H, H], which every row is multiplied with. The gates' arithmetic is left out."""
+    return 2 * rows[0] * prod(weight)
+
+
 FLOPS: dict[str, Formula] = {
     "conv2d": lambda inputs, outputs, attrs: _convolution(outputs[0], inputs[1]),
     "conv2d_grad_input": lambda inputs, outputs, attrs: _convolution(inputs[0], inputs[1]),
     "conv2d_grad_weight": lambda inputs, outputs, attrs: _convolution(inputs[1], outputs[0]),
     "separable_conv2d": _separable,
     "conv2d_transpose": lambda inputs, outputs, attrs: _convolution(inputs[0], inputs[1]),
+    "gru": lambda inputs, outputs, attrs: _recurrent(inputs[0], inputs[1]),
+    "gru_grad": lambda inputs, outputs, attrs: 2 * _recurrent(inputs[0], inputs[2]),
+    "lstm": lambda inputs, outputs, attrs: _recurrent(inputs[0], inputs[1]),
+    "lstm_grad": lambda inputs, outputs, attrs: 2 * _recurrent(inputs[0], inputs[3]),
     "matmul": _matmul,
 }

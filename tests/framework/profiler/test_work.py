@@ -52,6 +52,13 @@ def test_a_separable_convolution_counts_both_parts():
     assert got.flops == 2 * 2 * 8 * 8 * 16 * (9 + 5)
 
 
+def test_recurrent_layers_count_the_products_of_every_row_with_the_recurrent_weights():
+    offsets = framework.tensor([0, 4, 10])
+    for function, gates in ((ops.lstm, 4), (ops.gru, 3)):
+        x, weight = ones(10, 2 * gates * 5), ones(2, gates * 5, 5)
+        assert work_of(function, x, weight, offsets, direction="both").flops == 2 * 10 * 2 * (gates * 5) * 5
+
+
 def test_element_wise_operators_are_memory_traffic_only():
     got = work_of(ops.add, ones(3, 5), ones(5))
     assert (got.flops, got.bytes) == (0, 4 * (15 + 5 + 15))
@@ -63,5 +70,5 @@ def test_inputs_read_for_their_shape_only_and_absent_ones_are_no_traffic():
 
 
 def test_every_operator_that_multiplies_matrices_has_a_formula():
-    heavy = {name for name, op in OPS.items() if op.family in ("conv", "matmul")}
+    heavy = {name for name, op in OPS.items() if op.family in ("conv", "matmul", "recurrent")}
     assert heavy <= set(FLOPS), f"no flops for {heavy - set(FLOPS)}: add them to framework/profiler/work.py"
