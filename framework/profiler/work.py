@@ -72,7 +72,7 @@ def _separable(inputs: Sequence[Shape], outputs: Sequence[Shape], attrs: Mapping
 
 
 def _recurrent(rows: Shape, weight: Shape) -> int:
-    """rows: [T, ...]; weight: [S, gates H, H], which every row is multiplied with. The gates' arithmetic is left out."""
+    """rows: [T, ...]; weight: [S, gates H, H], which every row meets. The gates' arithmetic is left out."""
     return 2 * rows[0] * prod(weight)
 
 
