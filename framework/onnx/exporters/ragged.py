@@ -6,7 +6,7 @@ cost that grows with the square of all tokens, not of the longest sequence.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,72 +42,110 @@ def attention(w: Writer, op: Operation) -> None:
         examples = [tensor(np.zeros(v.shape, v.dtype)) for v in given]  # their shapes alone count
         traced = framework.program(composed, pass_names=("merge_equal_operations", "drop_dead_code"))
         block = traced.program_for(*examples).program
+    before = len(w.nodes)
     for v, name in zip(op.outputs, w.inline(block, [w.get(v) for v in given]), strict=True):
         w.set(v, name)
+    # All that the composition is made of: the reference of operators is made from these names.
+    expected = (
+        "MatMul", "Where", "Softmax", "Equal", "And", "GreaterOrEqual", "Mul", "Sub", "ReduceLogSumExp", "ReduceMax",
+        "ReduceSum", "Range", "Slice", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Cast", "Shape", "Gather",
+        "Identity",
+    )  # fmt: skip
+    assert {node.op_type for node in w.nodes[before:]} <= set(expected)
 
 
-class _Rows:
-    """Of each row its number, that of its sequence, and where sequences begin and end."""
+class _Rows(NamedTuple):
+    """Names of the row numbers [T], the numbers of their sequences [T], and where sequences begin and end [B]."""
 
-    def __init__(self, w: Writer, op: Operation, like: Value) -> None:
-        self.w = w
-        offsets = w.node("Cast", [w.get(_input(op, "offsets"))], to=_INT64)
-        self.begins = w.node("Slice", [offsets, w.ints(0), w.ints(-1)])
-        self.ends = w.node("Slice", [offsets, w.ints(1), w.ints(_END)])
-        extent = w.node("Gather", [w.shape(like), w.constant(np.array(0, np.int64))])
-        zero, one = (w.constant(np.array(i, np.int64)) for i in (0, 1))
-        self.rows = w.node("Range", [zero, extent, one])
-        # A row belongs to the sequence after all those that end at it or before.
-        ended = w.node("GreaterOrEqual", [self.column(self.rows), self.row(self.ends)])
-        self.segments = w.node("ReduceSum", [w.node("Cast", [ended], to=_INT64), w.ints(1)], keepdims=0)
-
-    def column(self, name: str) -> str:
-        return self.w.node("Unsqueeze", [name, self.w.ints(1)])
-
-    def row(self, name: str) -> str:
-        return self.w.node("Unsqueeze", [name, self.w.ints(0)])
-
-    def of_sequence(self, name: str) -> str:
-        """What a vector [B] holds for each row's sequence, [T]."""
-        return self.w.node("Gather", [name, self.segments])
-
-    def members(self, dtype: int) -> str:
-        """1 where a row belongs to a sequence, [B, T]."""
-        count = self.w.node("Squeeze", [self.w.node("Shape", [self.ends])])
-        zero, one = (self.w.constant(np.array(i, np.int64)) for i in (0, 1))
-        numbers = self.w.node("Range", [zero, count, one])
-        same = self.w.node("Equal", [self.column(numbers), self.row(self.segments)])
-        return self.w.node("Cast", [same], to=dtype)
+    rows: str
+    segments: str
+    begins: str
+    ends: str
 
 
-@exports("ragged_segments", "ragged_positions")
-def numbers(w: Writer, op: Operation) -> None:
+def _rows(w: Writer, op: Operation, like: Value) -> _Rows:
+    offsets = w.node("Cast", [w.get(_input(op, "offsets"))], to=_INT64)
+    begins = w.node("Slice", [offsets, w.ints(0), w.ints(-1)])
+    ends = w.node("Slice", [offsets, w.ints(1), w.ints(_END)])
+    rows = _count_up(w, w.node("Gather", [w.shape(like), w.constant(np.array(0, np.int64))]))
+    # A row belongs to the sequence after all those that end at it or before.
+    ended = w.node("GreaterOrEqual", [_column(w, rows), _row(w, ends)])
+    segments = w.node("ReduceSum", [w.node("Cast", [ended], to=_INT64), w.ints(1)], keepdims=0)
+    return _Rows(rows, segments, begins, ends)
+
+
+def _count_up(w: Writer, extent: str) -> str:
+    """0, 1, ... up to a number."""
+    zero, one = (w.constant(np.array(i, np.int64)) for i in (0, 1))
+    return w.node("Range", [zero, extent, one])
+
+
+def _column(w: Writer, name: str) -> str:
+    return w.node("Unsqueeze", [name, w.ints(1)])
+
+
+def _row(w: Writer, name: str) -> str:
+    return w.node("Unsqueeze", [name, w.ints(0)])
+
+
+def _of_sequence(w: Writer, r: _Rows, name: str) -> str:
+    """What a vector [B] holds for each row's sequence, [T]."""
+    return w.node("Gather", [name, r.segments])
+
+
+def _members(w: Writer, r: _Rows, dtype: int) -> str:
+    """1 where a row belongs to a sequence, [B, T]."""
+    numbers = _count_up(w, w.node("Squeeze", [w.node("Shape", [r.ends])]))
+    return w.node("Cast", [w.node("Equal", [_column(w, numbers), _row(w, r.segments)])], to=dtype)
+
+
+@exports("ragged_segments")
+def segments(w: Writer, op: Operation) -> None:
     """Counted from the offsets."""
-    r = _Rows(w, op, _input(op, "like"))
-    position = op.name == "ragged_positions"
-    w.set(op.outputs[0], w.node("Sub", [r.rows, r.of_sequence(r.begins)]) if position else r.segments)
+    w.set(op.outputs[0], _rows(w, op, _input(op, "like")).segments)
 
 
-@exports("segment_sum", "segment_mean")
-def segment(w: Writer, op: Operation) -> None:
+@exports("ragged_positions")
+def positions(w: Writer, op: Operation) -> None:
+    """The row's number less that of its sequence's first row."""
+    r = _rows(w, op, _input(op, "like"))
+    w.set(op.outputs[0], w.node("Sub", [r.rows, _of_sequence(w, r, r.begins)]))
+
+
+@exports("segment_sum")
+def segment_sum(w: Writer, op: Operation) -> None:
     """A product with the matrix of who belongs where."""
     x = _input(op, "x")
-    r = _Rows(w, op, x)
-    dtype = element_number(x)
-    flat = w.node("Reshape", [w.get(x), w.ints(0, -1)]) if len(x.shape) > 1 else r.column(w.get(x))
-    y = w.node("MatMul", [r.members(dtype), flat])
-    if op.name == "segment_mean":
-        rows = w.node("Max", [w.node("Sub", [r.ends, r.begins]), w.ints(1)])
-        y = w.node("Div", [y, r.column(w.node("Cast", [rows], to=dtype))])
-    tail = w.node("Slice", [w.shape(x), w.ints(1), w.ints(_END)])
+    _set_flat(w, op, _sums(w, _rows(w, op, x), x))
+
+
+@exports("segment_mean")
+def segment_mean(w: Writer, op: Operation) -> None:
+    """The sum divided by the number of rows."""
+    x = _input(op, "x")
+    r = _rows(w, op, x)
+    count = w.node("Max", [w.node("Sub", [r.ends, r.begins]), w.ints(1)])
+    count = w.node("Cast", [_column(w, count)], to=element_number(x))
+    _set_flat(w, op, w.node("Div", [_sums(w, r, x), count]))
+
+
+def _sums(w: Writer, r: _Rows, x: Value) -> str:
+    """Sums over sequences of x [T, ...] as [B, elements of a row]."""
+    flat = w.node("Reshape", [w.get(x), w.ints(0, -1)]) if len(x.shape) > 1 else _column(w, w.get(x))
+    return w.node("MatMul", [_members(w, r, element_number(x)), flat])
+
+
+def _set_flat(w: Writer, op: Operation, name: str) -> None:
+    """The result from [B, elements of a row]: with the axes of a row of x."""
+    tail = w.node("Slice", [w.shape(_input(op, "x")), w.ints(1), w.ints(_END)])
     shape = w.node("Concat", [w.ints(-1), tail], axis=0)
-    w.set(op.outputs[0], w.node("Reshape", [y, shape]))
+    w.set(op.outputs[0], w.node("Reshape", [name, shape]))
 
 
 @exports("segment_spread")
 def spread(w: Writer, op: Operation) -> None:
     """Gather by the number of the sequence."""
-    r = _Rows(w, op, _input(op, "like"))
+    r = _rows(w, op, _input(op, "like"))
     w.set(op.outputs[0], w.node("Gather", [w.get(_input(op, "x")), r.segments], axis=0))
 
 
@@ -115,13 +153,13 @@ def spread(w: Writer, op: Operation) -> None:
 def window(w: Writer, op: Operation) -> None:
     """For each place of the window a Gather, and zeros where it leaves the sequence."""
     x = _input(op, "x")
-    r = _Rows(w, op, x)
-    begins, lasts = r.of_sequence(r.begins), w.node("Sub", [r.of_sequence(r.ends), w.ints(1)])
+    r = _rows(w, op, x)
+    begins, lasts = _of_sequence(w, r, r.begins), w.node("Sub", [_of_sequence(w, r, r.ends), w.ints(1)])
     parts = []
     for shift in range(-int(op.attr("before")), int(op.attr("after")) + 1):
         at = w.node("Add", [r.rows, w.ints(shift)])
         inside = w.node("Max", [w.node("Min", [at, lasts]), begins])
         taken = w.node("Gather", [w.get(x), inside], axis=0)
-        stays = r.column(w.node("Cast", [w.node("Equal", [inside, at])], to=element_number(x)))
+        stays = _column(w, w.node("Cast", [w.node("Equal", [inside, at])], to=element_number(x)))
         parts.append(w.node("Mul", [taken, stays]))
     w.set(op.outputs[0], w.node("Concat", parts, axis=1))
