@@ -28,7 +28,8 @@ LARGEST_VALUE, LARGEST_SIZE, USUAL_SIZE = 1e3, 200_000, 4_000
 # What passes look for: operators that often follow on another one's result.
 NORMS, ACTIVATIONS = ("batch_norm", "batch_norm_inference"), ("relu", "leaky_relu", "relu6")
 FOLLOWERS = {
-    "conv2d": (*NORMS, *ACTIVATIONS, "add"),
+    "conv2d": (*NORMS, "batch_norm_inference", *ACTIVATIONS, "add", "conv2d"),
+    "embedding": ("matmul", "add", "layer_norm"),
     "matmul": (*ACTIVATIONS, "add", "add", "layer_norm"),
     **dict.fromkeys(NORMS, (*ACTIVATIONS, "add", "conv2d")),
     **dict.fromkeys(ACTIVATIONS, ("conv2d", "conv2d", "matmul", "add")),
@@ -36,7 +37,18 @@ FOLLOWERS = {
     "add": (*ACTIVATIONS, "layer_norm", "add", "mul"),
 }
 IMAGE_LAYERS = ("conv2d", *NORMS, *ACTIVATIONS, "add", "max_pool2d", "concat", "resize_nearest", "transpose")
-ROW_LAYERS = ("matmul", *ACTIVATIONS, "add", "layer_norm", "batch_norm", "gelu", "softmax", "mul", "dropout")
+ROW_LAYERS = (
+    "matmul",
+    "embedding",
+    *ACTIVATIONS,
+    "add",
+    "layer_norm",
+    "batch_norm",
+    "gelu",
+    "softmax",
+    "mul",
+    "dropout",
+)
 FOLLOWED, FRESH = 0.5, 0.1  # chance that one follows; that a sample stays as it is
 SPECIAL_SHARE = 0.02  # of the steps that make infinities or no numbers, those which are taken
 
@@ -58,7 +70,7 @@ class Style:
         deep = bool(rng.random() < 0.25)
         steps = int(rng.integers(2, 10)) if not deep and rng.random() < 0.8 else int(rng.integers(10, 25))
         dtype = "float32" if rng.random() < 0.7 else "float64"
-        order = int(rng.choice([0, 1, 1, 2]))
+        order = int(rng.choice([0, 0, 1, 2] if deep else [0, 1, 1, 2]))
         optimizer = str(rng.choice(list(OPTIMIZERS))) if order and rng.random() < 0.3 else ""
         return Style(dtype, steps, bool(rng.random() < 0.05), order, optimizer, deep)
 
