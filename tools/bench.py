@@ -49,7 +49,8 @@ def training(
     from framework.optim import Momentum
 
     rng = np.random.default_rng(0)
-    model = make_model()
+    with init.undrawn():
+        model = make_model()
     init.initialize(model, 0)
     images = from_numpy(rng.standard_normal(shape, np.float32))
     outputs = program(lambda x: model(x), pass_names=()).program_for(images).program.results  # shapes; nothing runs
@@ -76,7 +77,8 @@ def inference(make_model: Callable[[], Layer], shape: tuple[int, ...]) -> tuple[
     from framework.graph.passes import INFERENCE_PASSES
     from framework.nn import init
 
-    model = make_model()
+    with init.undrawn():
+        model = make_model()
     init.initialize(model, 0)
     model.eval()
     images = from_numpy(np.random.default_rng(0).standard_normal(shape, np.float32))

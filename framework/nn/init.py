@@ -5,9 +5,12 @@ Adding, removing or reordering layers leaves the starting weights of all others 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +18,7 @@ import numpy as np
 
 from framework import _core
 from framework.errors import AttributeValueError
-from framework.tensor import tensor
+from framework.tensor import Tensor, from_numpy, tensor
 
 if TYPE_CHECKING:
     from framework.nn.layer import Layer
@@ -42,6 +45,14 @@ class Constant:
         return np.full(shape, self.value, np.float32)
 
 
+def _scaled(x: np.ndarray, factor: float, offset: float) -> np.ndarray:
+    """x * factor + offset in x's own memory: fresh memory costs more than the arithmetic."""
+    x *= np.float32(factor)
+    if offset:
+        x += np.float32(offset)
+    return x
+
+
 @dataclass(frozen=True)
 class Normal:
     """Normal numbers of mean `mean` and standard deviation `std`."""
@@ -51,7 +62,7 @@ class Normal:
 
     def __call__(self, shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
         """Float32 numbers of `shape` drawn from `rng`."""
-        return rng.standard_normal(shape, np.float32) * np.float32(self.std) + np.float32(self.mean)
+        return _scaled(rng.standard_normal(shape, np.float32), self.std, self.mean)
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,7 @@ class TruncatedNormal:
         x = rng.standard_normal(shape, np.float32)
         while (far := np.abs(x) > 2).any():
             x[far] = rng.standard_normal(int(far.sum()), np.float32)
-        return x * np.float32(self.std) + np.float32(self.mean)
+        return _scaled(x, self.std, self.mean)
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,7 @@ class Uniform:
 
     def __call__(self, shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
         """Float32 numbers of `shape` drawn from `rng`."""
-        return rng.random(shape, np.float32) * np.float32(self.high - self.low) + np.float32(self.low)
+        return _scaled(rng.random(shape, np.float32), self.high - self.low, self.low)
 
 
 @dataclass(frozen=True)
@@ -132,14 +143,49 @@ def draw(initializer: Initializer, shape: Sequence[int], *, seed: int, name: str
     return np.asarray(initializer(tuple(shape), rng), np.float32)
 
 
+class _State(threading.local):
+    drawing = True
+
+
+_state = _State()
+
+
+@contextlib.contextmanager
+def undrawn() -> Iterator[None]:
+    """Inside, new parameters hold arbitrary numbers: for a model that `initialize` draws as soon as it is built.
+
+    >>> with init.undrawn():
+    ...     model = ResNet(50)
+    >>> init.initialize(model, seed=0)
+    """
+    before, _state.drawing = _state.drawing, False
+    try:
+        yield
+    finally:
+        _state.drawing = before
+
+
+def first_values(initializer: Initializer, shape: Sequence[int], name: str) -> Tensor:
+    """What a new parameter `name` holds until `initialize`: numbers drawn by its own name, or any inside `undrawn`."""
+    if not _state.drawing:
+        return from_numpy(np.empty(tuple(shape), np.float32))
+    return tensor(draw(initializer, shape, seed=0, name=name))
+
+
 def initialize(model: Layer, seed: int) -> None:
     """Draws every parameter that has an initializer again, by (seed, its path in `model`).
 
-    Call it once after a model is built: until then, equal layers hold equal numbers.
+    Call it once after a model is built: until then, equal layers hold equal numbers. Parameters are shared out among
+    as many threads as operators have.
     """
+    tensors: list[Tensor] = []
+    jobs: list[tuple[Initializer, Sequence[int], str]] = []
     for path, layer in model.named_layers():
         for name, initializer in layer._initializers.items():
-            t = getattr(layer, name)
-            full = f"{path}.{name}" if path else name
-            t.set(tensor(draw(initializer, t.shape, seed=seed, name=full), dtype=t.dtype))
-    _core.release_cached_memory()  # what held the numbers on their way: for a large model half of its size again
+            tensors.append(getattr(layer, name))
+            jobs.append((initializer, tensors[-1].shape, f"{path}.{name}" if path else name))
+    with ThreadPoolExecutor(_core.num_threads()) as pool:
+        drawn = pool.map(lambda job: draw(job[0], job[1], seed=seed, name=job[2]), jobs)
+        for t, values in zip(tensors, drawn, strict=True):
+            t.set(from_numpy(values.astype(t.dtype, copy=False)))
+    _core.release_cached_memory()  # what held the numbers before: for a large model half of its size again

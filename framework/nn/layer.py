@@ -20,8 +20,11 @@ _SHOWN = 8  # names listed of each kind of difference
 
 def parameter(array: Any) -> Tensor:
     """A tensor to be trained, with a copy of `array` (float64 arrays keep their type)."""
-    t = tensor(array, requires_grad=True)
-    t.persistable = True
+    return _trainable(tensor(array))
+
+
+def _trainable(t: Tensor) -> Tensor:
+    t.requires_grad = t.persistable = True
     return t
 
 
@@ -81,7 +84,7 @@ class Layer:
     def add_parameter(self, name: str, shape: Sequence[int], initializer: init.Initializer) -> None:
         """Makes parameter `name` of float32 `shape`; `nn.init.initialize` draws it again by its full name."""
         self._initializers[name] = initializer
-        setattr(self, name, parameter(init.draw(initializer, shape, seed=0, name=name)))
+        setattr(self, name, _trainable(init.first_values(initializer, shape, name)))
 
     def _of_kind(self, kind: str) -> Iterator[tuple[str, Any]]:
         return ((name, self.__dict__[name]) for name, k in list(self._parts.items()) if k == kind)

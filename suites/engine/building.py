@@ -46,7 +46,8 @@ def build_task(config: Config) -> Task:
     if runtime.threads is not None:
         set_num_threads(runtime.threads)
     random.seed(runtime.seed)
-    task = task_class(config["suite"])(config)
+    with init.undrawn():
+        task = task_class(config["suite"])(config)
     init.initialize(task.model, runtime.seed)
     return task
 

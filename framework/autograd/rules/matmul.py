@@ -6,10 +6,12 @@ from framework.ops import flatten, matmul, sum_to
 from framework.tensor import Tensor
 
 
-def _left(dz: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+def _left(dz: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
     if transpose_a:
-        return matmul(b, dz, transpose_a=transpose_b, transpose_b=True)
-    return matmul(dz, b, transpose_b=not transpose_b)
+        product = matmul(b, dz, transpose_a=transpose_b, transpose_b=True)
+    else:
+        product = matmul(dz, b, transpose_b=not transpose_b)
+    return product if b.ndim == 2 else sum_to(product, a)  # such a b has no axes that a is repeated along
 
 
 def _right(dz: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
@@ -17,16 +19,18 @@ def _right(dz: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: boo
         # One b for all rows of a: a single product sums over them, where a batch of them would be stored first.
         a, dz = flatten(a, start=0, end=-2), flatten(dz, start=0, end=-2)
     if transpose_b:
-        return matmul(dz, a, transpose_a=True, transpose_b=transpose_a)
-    return matmul(a, dz, transpose_a=not transpose_a)
+        product = matmul(dz, a, transpose_a=True, transpose_b=transpose_a)
+    else:
+        product = matmul(a, dz, transpose_a=not transpose_a)
+    return product if a.ndim == 2 else sum_to(product, b)
 
 
 def _grad_a(dy, y, a, b, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]
-    return sum_to(_left(before_activation(dy, y, activation, slope), b, transpose_a, transpose_b), a)
+    return _left(before_activation(dy, y, activation, slope), a, b, transpose_a, transpose_b)
 
 
 def _grad_b(dy, y, a, b, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]
-    return sum_to(_right(before_activation(dy, y, activation, slope), a, b, transpose_a, transpose_b), b)
+    return _right(before_activation(dy, y, activation, slope), a, b, transpose_a, transpose_b)
 
 
 rule(

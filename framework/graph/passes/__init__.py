@@ -14,6 +14,7 @@ from framework.graph.passes.batch_norm import fuse_batch_norm, fuse_batch_norm_g
 from framework.graph.passes.blocks import own_captured_constants
 from framework.graph.passes.chain import fuse_chains
 from framework.graph.passes.cleanup import drop_dead_code, fold_constants, merge_equal_operations
+from framework.graph.passes.cross_entropy import fuse_cross_entropy
 from framework.graph.passes.fusion import (
     fold_batch_norm,
     freeze_states,
@@ -25,6 +26,7 @@ from framework.graph.passes.fusion import (
 )
 from framework.graph.passes.layout import sink_transposes
 from framework.graph.passes.optimizer import fold_gradient_scale, group_optimizer_steps
+from framework.graph.passes.products import accumulate_products
 from framework.graph.passes.recompute import recompute_activations
 from framework.graph.passes.report import Explanation, Pass
 from framework.graph.passes.rows import keep_gradient_rows
@@ -35,6 +37,7 @@ PASSES: dict[str, Pass] = {
     for p in (
         fold_constants,
         merge_equal_operations,
+        fuse_cross_entropy,
         drop_dead_code,
         freeze_states,
         own_captured_constants,
@@ -44,6 +47,7 @@ PASSES: dict[str, Pass] = {
         fuse_batch_norm,
         fuse_bias,
         fuse_residual,
+        accumulate_products,
         fuse_activation,
         fuse_last_residual,
         fuse_separable,
@@ -60,9 +64,11 @@ PASSES: dict[str, Pass] = {
 TRAINING_PASSES: tuple[str, ...] = (
     "fold_constants",
     "merge_equal_operations",
+    "fuse_cross_entropy",
     "drop_dead_code",
     "fuse_batch_norm_grad",
     "fuse_batch_norm",
+    "accumulate_products",
     "fuse_activation",
     "fold_gradient_scale",
     "keep_gradient_rows",
@@ -79,6 +85,7 @@ INFERENCE_PASSES: tuple[str, ...] = (
     "fold_batch_norm",
     "fold_constants",
     "merge_equal_operations",
+    "fuse_cross_entropy",
     "drop_dead_code",
     "fuse_batch_norm",
     "fuse_bias",

@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+import framework
+from framework import nn
 from framework.errors import AttributeValueError
 from framework.nn import init
 
@@ -52,3 +54,26 @@ def test_constant():
 def test_a_vector_has_no_fan():
     with pytest.raises(AttributeValueError, match=r"init: a tensor of shape \[5\] has no fan"):
         init.draw(init.Kaiming(), (5,), seed=0, name="w")
+
+
+def test_a_model_built_undrawn_is_drawn_once_with_the_same_numbers():
+    def built():
+        return nn.Sequential(nn.Linear(5, 7), nn.BatchNorm(7), nn.Linear(7, 3, initializer=init.TruncatedNormal(0.5)))
+
+    usual = built()
+    with init.undrawn():
+        later = built()
+    threads = framework.num_threads()
+    for model, count in ((usual, 1), (later, 2)):
+        framework.set_num_threads(count)
+        init.initialize(model, 3)
+    framework.set_num_threads(threads)
+    expected = {name: t.numpy().tobytes() for name, t in usual.state_dict().items()}
+    assert {name: t.numpy().tobytes() for name, t in later.state_dict().items()} == expected
+    assert all(t.requires_grad and t.persistable for t in later.parameters())
+
+
+def test_layers_are_drawn_again_after_the_block_also_after_an_error():
+    with pytest.raises(ZeroDivisionError), init.undrawn():
+        raise ZeroDivisionError
+    assert nn.Linear(4, 4).weight.numpy().tobytes() == nn.Linear(4, 4).weight.numpy().tobytes()

@@ -1,0 +1,96 @@
+"""fuse_cross_entropy: losses written by hand, before and after, and what the pass leaves alone."""
+
+import re
+
+import numpy as np
+import pytest
+
+import framework
+from framework import ops
+from framework.graph import passes
+
+PASSES = ("merge_equal_operations", "fuse_cross_entropy", "drop_dead_code")
+X = np.random.default_rng(0).standard_normal((4, 5), np.float32) * 3
+LABELS = np.array([0, 6, 1, 6])
+CLASSES = 7
+
+
+def picked(logs, labels):
+    return ops.squeeze(ops.take_along_axis(logs, ops.expand_dims(labels, axis=-1), axis=-1), axis=-1)
+
+
+def by_one_hot(logs, labels, axes=(-1,)):
+    return ops.sum(ops.one_hot(labels, depth=CLASSES) * logs, axes=axes)
+
+
+LOSSES = {
+    "log_softmax, taken": lambda z, y: ops.mean(-picked(ops.log_softmax(z), y)),
+    "log of softmax, taken": lambda z, y: -ops.mean(picked(ops.log(ops.softmax(z)), y)),
+    "log_softmax, one-hot": lambda z, y: -ops.mean(by_one_hot(ops.log_softmax(z), y)),
+    "log of softmax, one-hot": lambda z, y: ops.sum(-by_one_hot(ops.log(ops.softmax(z, axis=1)), y)),
+    "log_softmax, one-hot, all at once": lambda z, y: -by_one_hot(ops.log_softmax(z), y, axes=()) / 4.0,
+    "log_softmax, weighted": lambda z, y: ops.mean(picked(ops.log_softmax(z), y) * ops.cast(y, dtype="float32")),
+}
+
+
+def run(loss, pass_names, x=X, labels=LABELS):
+    """The loss, the gradient of the weights, the Program and what the pass found."""
+    start = np.random.default_rng(1).standard_normal((5, CLASSES), np.float32)
+    weights = framework.tensor(start, requires_grad=True)
+    weights.persistable = True
+
+    @framework.program(pass_names=pass_names)
+    def step(x, labels):
+        value = loss(ops.matmul(x, weights), labels)
+        value.backward()
+        gradient, weights.grad = weights.grad, None
+        return value, gradient
+
+    value, gradient = (t.numpy() for t in step(x, labels))
+    compiled = step.program_for(x, labels)
+    return value, gradient, re.findall(r" = (\w+)\(", str(compiled.program)), compiled.explain()["fuse_cross_entropy"]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_written_by_hand_becomes_cross_entropy_and_so_does_its_gradient(name):
+    value, gradient, before, _ = run(LOSSES[name], PASSES[::2])
+    fused_value, fused_gradient, after, report = run(LOSSES[name], PASSES)
+    assert {"softmax", "log_softmax"} & set(before) and "cross_entropy" not in before
+    assert not {"softmax", "log_softmax", "exp", "one_hot", "take_along_axis", "put_along_axis_add"} & set(after)
+    assert after.count("cross_entropy") == 1 and after.count("cross_entropy_grad") == 1
+    assert [line.split()[-1] for line in report.matched] == ["cross_entropy", "cross_entropy_grad"]
+    # Logits of size 20, probabilities of 7 classes: a few roundings of values up to that size.
+    np.testing.assert_allclose(fused_value, value, rtol=0, atol=20 * 8 * np.finfo(np.float32).eps)
+    np.testing.assert_allclose(fused_gradient, gradient, rtol=0, atol=20 * 8 * np.finfo(np.float32).eps)
+
+
+def test_tokens_of_sentences_have_one_axis_more():
+    x, labels = np.stack([X, X[::-1]]), np.stack([LABELS, LABELS])
+    value, gradient, *_ = run(LOSSES["log_softmax, taken"], PASSES[::2], x, labels)
+    fused_value, fused_gradient, after, _ = run(LOSSES["log_softmax, taken"], passes.TRAINING_PASSES, x, labels)
+    assert "cross_entropy" in after and "cross_entropy_grad" in after
+    np.testing.assert_allclose(fused_value, value, rtol=1e-6)
+    np.testing.assert_allclose(fused_gradient, gradient, rtol=0, atol=20 * 8 * np.finfo(np.float32).eps)
+
+
+def test_log_probabilities_that_others_read_stay():
+    def loss(z, labels):
+        logs = ops.log_softmax(z)
+        return ops.mean(-picked(logs, labels)) + ops.mean(ops.square(logs))
+
+    *_, after, report = run(loss, PASSES)
+    assert "log_softmax" in after and "cross_entropy" not in after
+    assert re.match(r"log_softmax %\d+ .* not fused: %\d+ is also read by square", report.missed[0])
+
+
+def test_softmax_along_another_axis_is_something_else():
+    def loss(z, labels):
+        return ops.mean(-picked(ops.log_softmax(z, axis=0), labels))
+
+    *_, after, report = run(loss, PASSES)
+    assert "log_softmax" in after and not report.matched
+
+
+def test_a_label_outside_of_the_classes_is_still_an_error():
+    with pytest.raises(framework.errors.AttributeValueError, match="labels holds 9 in row 1 but logits has 7 classes"):
+        run(LOSSES["log_softmax, taken"], PASSES, labels=np.array([0, 9, 1, 2]))
