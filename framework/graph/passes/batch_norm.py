@@ -90,8 +90,8 @@ class _Backward:
         if activation is None or f"{activation.name}_grad" != grad.name or _slope(activation) != _slope(grad):
             return None
         inner = producers.get(activation.inputs[0])
-        if inner is norm:
-            return cls(grad, path, norm_grad, norm, None)
+        if inner is norm:  # with a residual of its own, batch norm's input does not tell the activation's derivative
+            return cls(grad, path, norm_grad, norm, None) if norm.input("residual") is None else None
         if inner is not None and inner.name == "add" and norm.outputs[0] in inner.inputs:
             return cls(grad, path, norm_grad, norm, inner)
         return None

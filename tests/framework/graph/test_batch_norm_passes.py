@@ -157,3 +157,22 @@ def test_shapes_that_were_equal_by_chance_are_traced_again_when_they_are_not():
     assert f.traces_made == 2
     with pytest.raises(framework.errors.ShapeError):
         f(np.ones((2, 3), np.float32), four)
+
+
+def test_the_gradient_through_a_batch_norm_with_a_residual_of_its_own_keeps_the_activation_s_mask():
+    x, scale, bias, residual = (np.linspace(-1, 1.3, n, dtype=np.float32) for n in (35, 5, 5, 35))
+
+    def gradients(pass_names):
+        given = framework.tensor(np.outer(x, scale + 2), requires_grad=True)
+        wide = framework.tensor(np.repeat(residual[::-1, None], 5, axis=1).copy())
+
+        def step(x):
+            y, _, _ = ops.batch_norm(x, framework.tensor(scale), framework.tensor(bias), wide)
+            z = ops.relu(y)
+            return framework.gradients([z], [x], [z])[0]
+
+        return framework.program(step, pass_names=pass_names)(given).numpy()
+
+    expected = gradients(())
+    got = gradients(("fuse_batch_norm_grad",))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=64 * np.finfo(np.float32).eps * np.abs(expected).max())
