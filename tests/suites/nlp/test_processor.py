@@ -1,0 +1,72 @@
+"""Text processors make items of requests, say what they cost and whether they are cut, and refuse what is none."""
+
+import pytest
+
+from framework.errors import DataError
+from suites.nlp.encoding import Encoder
+from suites.nlp.processor import TextProcessor
+from suites.nlp.tokenizers import BertTokenizer
+
+TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"])
+LONG = "a b c d e f g h " * 3
+
+
+def processor(problem, **options):
+    written = {"problem": {"type": problem, **options}, "transforms": [], "max_length": 12, "truncation": "half"}
+    return TextProcessor(written, Encoder(TOKENIZER, (), 12, "half"), ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "value", "cost", "long", "cut"),
+    [
+        ("Classification", {}, "a b", 4, LONG, True),
+        ("Classification", {"pair": True}, ["a", "b c"], 6, ["a", LONG], True),
+        ("Regression", {"pair": True}, ["a", ""], 4, [LONG, ""], True),
+        ("Tagging", {}, "a b", 4, LONG, False),  # read in parts
+        ("Tagging", {"words": "spaces"}, ["a", "bc", "d"], 5, LONG.split(), False),
+        ("Reading", {}, {"question": "a", "passage": "b c"}, 6, {"question": "a", "passage": LONG}, False),
+    ],
+)
+def test_requests_become_items(problem, options, value, cost, long, cut):
+    made = processor(problem, **options)
+    item = made.from_json(value)
+    assert made.cost(item) == cost and not made.truncated(item)
+    assert made.truncated(made.from_json(long)) is cut
+    assert made.cost(made.from_json(made.example())) > 0
+    batch = made.prepare([item, made.from_json(long)])
+    assert len(batch["ids"]) == len(batch["segment_ids"]) == batch["offsets"][-1] and batch["item"][0] == item
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "value", "match"),
+    [
+        ("Classification", {}, ["a", "b"], "takes a text, got"),
+        ("Classification", {"pair": True}, "a", "takes a list of two texts, got 'a'"),
+        ("Classification", {"pair": True}, ["a", 5], "takes a list of two texts"),
+        ("Tagging", {}, [], "takes a sentence or a list of words"),
+        ("Tagging", {}, "  ", "there are no words in it"),
+        ("Reading", {}, {"question": "a"}, "takes an object with texts 'question' and 'passage'"),
+        ("Reading", {}, 7, "takes an object with texts"),
+    ],
+)
+def test_what_is_no_item_is_refused(problem, options, value, match):
+    with pytest.raises(DataError, match=match):
+        processor(problem, **options).from_json(value)
+
+
+def test_words_of_a_command_line_are_texts_or_files(tmp_path):
+    made = processor("Reading")
+    (tmp_path / "q.txt").write_text("a\tb c\n\nbroken\n")
+    (tmp_path / "q.json").write_text(
+        '{"data": [{"paragraphs": [{"context": "b c", "qas": [{"id": 5, "question": "a", "answers": []}]}]}]}'
+    )
+    names = [name for name, _ in made.inputs(str(tmp_path / "q.txt"))]
+    assert names == [f"{tmp_path}/q.txt:1", f"{tmp_path}/q.txt:3"]
+    (_, first), (_, second) = made.inputs(str(tmp_path / "q.txt"))
+    assert first().passage == "b c"
+    with pytest.raises(DataError, match="expects a question and its passage with a tab between"):
+        second()
+    ((name, read),) = made.inputs(str(tmp_path / "q.json"))
+    assert name.endswith("q.json:question 5") and read().question == "a"
+    ((_, read),) = made.inputs("x" * 5000 + "\tb")  # too long for a file's name
+    assert read().passage == "b"
