@@ -91,13 +91,16 @@ def reference(text, vocabulary, lower):
     return [piece for word in bert_words(text, lower) for piece in word_pieces(word, known)]
 
 
-def corpus(shared_data):
-    """every 29th line of English and Chinese data sets."""
-    names = (("nlp/sst2/sst2.zip", "train.tsv"), ("nlp/chnsenticorp/chnsenticorp.zip", "train.tsv"))
-    lines = [
-        line for zip_, name in names for line in zipfile.ZipFile(shared_data(zip_)).read(name).decode().split("\n")
-    ]
-    return lines[::29]
+def corpus(shared_data, stride):
+    """Every `stride`-th line of English and Chinese data sets, simplified and traditional."""
+    names = (
+        ("nlp/sst2/sst2.zip", "train.tsv"),
+        ("nlp/chnsenticorp/chnsenticorp.zip", "train.tsv"),
+        ("nlp/ocnli/ocnli.zip", "dev.json"),
+        ("nlp/drcd/drcd.zip", "DRCD_dev.json"),
+    )
+    texts = [zipfile.ZipFile(shared_data(zip_)).read(name).decode() for zip_, name in names]
+    return [line for text in texts for line in text.replace('"', "\n").split("\n")][::stride]
 
 
 @pytest.mark.parametrize("lower", [True, False])
@@ -110,9 +113,13 @@ def test_bert_gives_the_pieces_of_its_definition(lower):
         assert [VOCABULARY[i] for i in tokens.ids] == reference(text, VOCABULARY, lower), text
 
 
-def test_bert_gives_the_pieces_of_its_definition_on_a_corpus(shared_data):
+SLICES = pytest.mark.parametrize("stride", [41, pytest.param(7, marks=pytest.mark.slow)])
+
+
+@SLICES
+def test_bert_gives_the_pieces_of_its_definition_on_a_corpus(shared_data, stride):
     vocabulary = read_vocabulary(str(shared_data("nlp/vocab/bert_chinese_vocab.txt")))
-    texts = corpus(shared_data)
+    texts = corpus(shared_data, stride)
     tokenizer = BertTokenizer(vocabulary)
     for text, tokens in zip(texts, tokenizer.encode(texts), strict=True):
         assert [vocabulary[i] for i in tokens.ids] == reference(text, vocabulary, True), text
@@ -124,7 +131,8 @@ def test_bert_gives_the_pieces_of_its_definition_on_a_corpus(shared_data):
                 assert "".join(c for c in plain if unicodedata.category(c) != "Mn" and not is_control(c)) == piece
 
 
-def test_bert_equals_hugging_faces_fast_tokenizer(shared_data):
+@SLICES
+def test_bert_equals_hugging_faces_fast_tokenizer(shared_data, stride):
     """The same engine set up by Hugging Face's description of BERT (its tokenizer.json), places too."""
     from tokenizers import Tokenizer
 
@@ -144,7 +152,7 @@ def test_bert_equals_hugging_faces_fast_tokenizer(shared_data):
                   "max_input_chars_per_word": 100, "vocab": {t: i for i, t in enumerate(vocabulary)}},
     }  # fmt: skip
     theirs = Tokenizer.from_str(json.dumps(described))
-    texts = [*STRINGS, *corpus(shared_data)]
+    texts = [*STRINGS, *corpus(shared_data, stride)]
     ours = BertTokenizer(vocabulary).encode(texts)
     for tokens, expected in zip(ours, theirs.encode_batch(texts, add_special_tokens=False), strict=True):
         assert tokens.ids.tolist() == expected.ids
