@@ -259,10 +259,12 @@ class Program:
         self.updates = {s: new if v is old else v for s, v in self.updates.items()}
 
     def explain(self) -> Explanation:
-        """What each pass matched and nearly matched; print it."""
+        """What each pass matched and nearly matched, and how convolutions are computed; print it."""
+        from framework.graph.algorithms import convolution_report
         from framework.graph.passes.report import Explanation
 
-        return Explanation(self.reports)
+        algorithms = convolution_report(self)
+        return Explanation([*self.reports, algorithms] if algorithms else self.reports)
 
     def assume_equal_shapes(self, a: Value, b: Value) -> None:
         """Notes that an operator which a pass emits is only right while `a` and `b` have one shape, and checks it."""

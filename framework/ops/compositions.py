@@ -61,6 +61,8 @@ def unstack(x: Tensor, axis: int = 0) -> list[Tensor]:
 def _activated(x: Tensor, activation: str, slope: float) -> Tensor:
     if activation == "none":
         return x
+    if activation == "gelu_tanh":
+        return call_by_name("gelu", [x], approximate=True)
     return call_by_name(activation, [x], **({"slope": slope} if activation == "leaky_relu" else {}))
 
 
@@ -173,6 +175,41 @@ def batch_norm_residual_grad(
     return (*call_by_name("batch_norm_grad", [dz, x, scale, mean, var, dmean, dvar], eps=eps), dz)
 
 
+def residual_layer_norm(
+    x: Tensor,
+    residual: Tensor,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    key: Tensor | None = None,
+    *,
+    p: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Dropout of x, the residual's addition and layer norm.  x, residual, y, sum: [..., D]; scale, bias: [D]."""
+    total = (x if key is None else call_by_name("dropout", [x, key], p=p)) + residual
+    y, mean, rstd = call_by_name("layer_norm", [total, scale, bias], eps=eps)
+    return y, total, mean, rstd
+
+
+def residual_layer_norm_grad(
+    dy: Tensor,
+    sum: Tensor,
+    mean: Tensor,
+    rstd: Tensor,
+    key: Tensor,
+    scale: Tensor | None = None,
+    dsum: Tensor | None = None,
+    dmean: Tensor | None = None,
+    drstd: Tensor | None = None,
+    *,
+    p: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """layer_norm_grad, the sum's own gradient added to it, and the dropout of that.  dx, dresidual: [..., D]."""
+    dresidual, dscale, dbias = call_by_name("layer_norm_grad", [dy, sum, mean, rstd, scale, dmean, drstd])
+    dresidual = dresidual if dsum is None else dresidual + dsum
+    return call_by_name("dropout", [dresidual, key], p=p), dresidual, dscale, dbias
+
+
 def chain(like: Tensor | None, *xs: Tensor, tape: str) -> Tensor:
     """The statements of a tape, one operator after another.
 
@@ -188,3 +225,34 @@ def chain(like: Tensor | None, *xs: Tensor, tape: str) -> Tensor:
         result = values[f"t{i}"] = call_by_name(statement.operator, inputs, **statement.attrs)
     assert result is not None
     return result
+
+
+def _gradient_at(dy: Tensor, at: Tensor, activation: str, slope: float) -> Tensor:
+    """The gradient by an activation's input; `at` is its result, or for silu and gelu its input."""
+    if activation == "gelu_tanh":
+        return call_by_name("gelu_grad", [dy, at], approximate=True)
+    return _before_activation(dy, at, activation, slope)
+
+
+def matmul_activation(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = None,
+    residual: Tensor | None = None,
+    *,
+    transpose_a: bool,
+    transpose_b: bool,
+    activation: str,
+    slope: float,
+) -> tuple[Tensor, Tensor]:
+    """The product with bias and residual, then the activation; gives both results, y and z: [..., M, K]."""
+    z = call_by_name("matmul", [a, b, bias, residual], transpose_a=transpose_a, transpose_b=transpose_b)
+    return _activated(z, activation, slope), z
+
+
+def matmul_activation_grad(
+    a: Tensor, b: Tensor, at: Tensor, *, transpose_a: bool, transpose_b: bool, activation: str, slope: float
+) -> Tensor:
+    """The product, then the gradient through the activation.  at, dz: [..., M, K]."""
+    dy = call_by_name("matmul", [a, b, None, None], transpose_a=transpose_a, transpose_b=transpose_b)
+    return _gradient_at(dy, at, activation, slope)

@@ -12,4 +12,18 @@ def before_activation(dy: Tensor, y: Tensor, activation: str, slope: float) -> T
         return ops.relu6_grad(dy, y)
     if activation == "leaky_relu":
         return ops.leaky_relu_grad(dy, y, slope=slope)  # y has the sign of what it was made of: slope is not negative
+    if activation == "sigmoid":
+        return ops.sigmoid_grad(dy, y)
+    if activation == "tanh":
+        return ops.tanh_grad(dy, y)
     return dy
+
+
+NEEDS_INPUT = ("silu", "gelu", "gelu_tanh")  # activations whose derivative does not follow from the result
+
+
+def at_input(dy: Tensor, z: Tensor, activation: str) -> Tensor:
+    """The same for an activation of NEEDS_INPUT, given what it was applied to."""
+    if activation == "silu":
+        return ops.silu_grad(dy, z)
+    return ops.gelu_grad(dy, z, approximate=activation == "gelu_tanh")

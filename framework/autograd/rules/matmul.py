@@ -1,7 +1,11 @@
 """Gradients of framework/native/ops/matmul.cc."""
 
-from framework.autograd.rule_table import rule
-from framework.autograd.rules.activation import before_activation
+from __future__ import annotations
+
+from typing import Any
+
+from framework.autograd.rule_table import rule, through_composition
+from framework.autograd.rules.activation import NEEDS_INPUT, at_input, before_activation
 from framework.ops import flatten, matmul, sum_to
 from framework.tensor import Tensor
 
@@ -11,7 +15,7 @@ def _left(dz: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool
         product = matmul(b, dz, transpose_a=transpose_b, transpose_b=True)
     else:
         product = matmul(dz, b, transpose_b=not transpose_b)
-    return product if b.ndim == 2 else sum_to(product, a)  # such a b has no axes that a is repeated along
+    return product if b.ndim == 2 else sum_to(product, a)  # b has no axes that a is repeated along
 
 
 def _right(dz: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
@@ -25,18 +29,35 @@ def _right(dz: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: boo
     return product if a.ndim == 2 else sum_to(product, b)
 
 
-def _grad_a(dy, y, a, b, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]
-    return _left(before_activation(dy, y, activation, slope), a, b, transpose_a, transpose_b)
+# What the gradient of every input starts from, by the names of inputs, results and attributes.
+def _dz(dy: Tensor, y: Tensor, a: Tensor, b: Tensor, bias: Any, residual: Any, **how: Any) -> Tensor:
+    activation, slope = how.pop("activation"), how.pop("slope")
+    if activation not in NEEDS_INPUT:
+        return before_activation(dy, y, activation, slope)
+    return at_input(dy, matmul(a, b, bias, residual, **how), activation)
 
 
-def _grad_b(dy, y, a, b, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]
-    return _right(before_activation(dy, y, activation, slope), a, b, transpose_a, transpose_b)
+def _how(transpose_a: bool, transpose_b: bool, activation: str, slope: float) -> dict[str, Any]:
+    return {"transpose_a": transpose_a, "transpose_b": transpose_b, "activation": activation, "slope": slope}
 
 
-rule(
-    "matmul",
-    a=_grad_a,
-    b=_grad_b,
-    bias=lambda dy, y, bias, activation, slope: sum_to(before_activation(dy, y, activation, slope), bias),
-    residual=before_activation,
-)
+def _grad_a(dy, y, a, b, bias, residual, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]
+    dz = _dz(dy, y, a, b, bias, residual, **_how(transpose_a, transpose_b, activation, slope))
+    return _left(dz, a, b, transpose_a, transpose_b)
+
+
+def _grad_b(dy, y, a, b, bias, residual, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]
+    dz = _dz(dy, y, a, b, bias, residual, **_how(transpose_a, transpose_b, activation, slope))
+    return _right(dz, a, b, transpose_a, transpose_b)
+
+
+def _grad_bias(dy, y, a, b, bias, residual, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]
+    return sum_to(_dz(dy, y, a, b, bias, residual, **_how(transpose_a, transpose_b, activation, slope)), bias)
+
+
+def _grad_residual(dy, y, a, b, bias, residual, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]
+    return _dz(dy, y, a, b, bias, residual, **_how(transpose_a, transpose_b, activation, slope))
+
+
+rule("matmul", a=_grad_a, b=_grad_b, bias=_grad_bias, residual=_grad_residual)
+through_composition("matmul_activation", "matmul_activation_grad")

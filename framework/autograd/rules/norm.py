@@ -124,6 +124,21 @@ joint_rule(
 )
 
 
+def _residual_layer_norm(  # type: ignore[no-untyped-def]
+    dy, sum, mean, rstd, scale, key, p, dsum=None, dmean=None, drstd=None
+):
+    """Gradients of residual_layer_norm by x, residual, scale and bias."""
+    if key is not None:
+        return ops.residual_layer_norm_grad(dy, sum, mean, rstd, key, scale, dsum, dmean, drstd, p=p)
+    dx, dscale, dbias = ops.layer_norm_grad(dy, sum, mean, rstd, scale, dmean, drstd)
+    dx = dx if dsum is None else dx + dsum
+    return dx, dx, dscale, dbias
+
+
+joint_rule("residual_layer_norm", "x residual scale bias", _residual_layer_norm)
+through_composition("residual_layer_norm_grad")
+
+
 def _layer_norm_grad(ddx: T, ddscale: T, ddbias: T, dy: T, x: T, mean: T, rstd: T, scale: T, drstd: T) -> tuple[T, ...]:
     """Gradients of layer_norm_grad by dy, x, mean, rstd, scale, dmean and drstd."""
 

@@ -19,14 +19,16 @@ from framework.graph.passes.fusion import (
     fold_batch_norm,
     freeze_states,
     fuse_activation,
+    fuse_activation_and_input,
     fuse_bias,
     fuse_last_residual,
     fuse_residual,
     fuse_separable,
 )
+from framework.graph.passes.layer_norm import fuse_residual_layer_norm
 from framework.graph.passes.layout import sink_transposes
 from framework.graph.passes.optimizer import fold_gradient_scale, group_optimizer_steps
-from framework.graph.passes.products import accumulate_products
+from framework.graph.passes.products import accumulate_products, fuse_activation_grad
 from framework.graph.passes.recompute import recompute_activations
 from framework.graph.passes.report import Explanation, Pass
 from framework.graph.passes.rows import keep_gradient_rows
@@ -48,9 +50,12 @@ PASSES: dict[str, Pass] = {
         fuse_bias,
         fuse_residual,
         accumulate_products,
+        fuse_residual_layer_norm,
+        fuse_activation_and_input,
         fuse_activation,
         fuse_last_residual,
         fuse_separable,
+        fuse_activation_grad,
         fold_gradient_scale,
         keep_gradient_rows,
         update_early,
@@ -69,7 +74,9 @@ TRAINING_PASSES: tuple[str, ...] = (
     "fuse_batch_norm_grad",
     "fuse_batch_norm",
     "accumulate_products",
+    "fuse_residual_layer_norm",
     "fuse_activation",
+    "fuse_activation_grad",
     "fold_gradient_scale",
     "keep_gradient_rows",
     "update_early",
@@ -90,6 +97,7 @@ INFERENCE_PASSES: tuple[str, ...] = (
     "fuse_batch_norm",
     "fuse_bias",
     "fuse_residual",
+    "fuse_residual_layer_norm",
     "fuse_activation",
     "fuse_last_residual",
     "fuse_separable",

@@ -1,15 +1,26 @@
-"""A pass for sums of matrix products, such as the gradients of what several products read."""
+"""Passes around matrix products in training: sums of products, and gradients of activations that are products."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
 from framework.graph.passes.rewriter import DataReaders, Readers
+from framework.ops import dispatch
+
+# Operators that matmul may end in; conv2d has the first three.
+ACTIVATIONS = ("relu", "relu6", "leaky_relu", "sigmoid", "tanh", "silu", "gelu")
 
 
-@graph_pass(after=("fuse_batch_norm",), before=("fuse_activation", "update_early"))
+def activation_name(op: Operation) -> str:
+    """What matmul's attribute calls an activation, or the gradient of one."""
+    name = op.name.removesuffix("_grad")
+    return "gelu_tanh" if name == "gelu" and op.attr("approximate") else name
+
+
+@graph_pass(after=("fuse_batch_norm",), before=("fuse_activation", "fuse_residual_layer_norm", "update_early"))
 def accumulate_products(program: Program, report: PassReport) -> None:
     """matmul -> add of a tensor of its shape: the product is added to that tensor, in its memory where it dies there.
 
@@ -56,3 +67,50 @@ def _why_not_added(product: Operation, add: Operation, other: Value, readers: Re
     if (other.shape, other.dtype) != (y.shape, y.dtype):
         return f"{other} is {other.type_text}, not {y.type_text}"
     return "" if readers.only(y) is add else readers.why_not_only(y, add)
+
+
+@graph_pass(after=("fuse_batch_norm_grad",), before=("update_early", "fuse_chains"))
+def fuse_activation_grad(program: Program, report: PassReport) -> None:
+    """matmul -> relu_grad, gelu_grad, ... becomes one operator, matmul_activation_grad."""
+    readers, producers = DataReaders(program), program.producers()
+    merged: dict[Operation, Operation] = {}
+    gone: set[Operation] = set()
+    for op in program.block:
+        if op.name.removesuffix("_grad") not in ACTIVATIONS or not op.name.endswith("_grad"):
+            continue
+        product = _product_behind(op, producers)
+        if product is None:
+            continue
+        why = _why_not_ended(product, op, readers)
+        if why:
+            report.miss(chain_of(product, op), why)
+            continue
+        merged[op] = _with_gradient(product, op)
+        gone.add(product)
+        readers.refer_to_shape_of(op.inputs[1], [product])
+        report.match(f"{op} fused into {name_of(product)}{place_of(op)}")
+    program.block.ops = [merged.get(op, op) for op in program.block if op not in gone]
+
+
+def _product_behind(op: Operation, producers: Mapping[Any, Operation]) -> Operation | None:
+    product = producers.get(op.inputs[0])
+    return product if product is not None and product.name == "matmul" else None
+
+
+def _why_not_ended(product: Operation, op: Operation, readers: Readers) -> str:
+    if product.attr("activation") != "none":
+        return f"it ends in {product.attr('activation')}"
+    if product.input("bias") is not None or product.input("residual") is not None:
+        return "it adds a bias or a residual"
+    if op.name == "leaky_relu_grad" and op.attr("slope") < 0:
+        return "its slope is negative"
+    y = product.outputs[0]
+    return "" if readers.only(y) is op else readers.why_not_only(y, op)
+
+
+def _with_gradient(product: Operation, op: Operation) -> Operation:
+    info = dispatch.OPS["matmul_activation_grad"]
+    how = {name: product.attr(name) for name in ("transpose_a", "transpose_b")}
+    slope = {"slope": op.attr("slope")} if op.name == "leaky_relu_grad" else {}
+    attrs = info.attr_values({**how, **slope, "activation": activation_name(op)})
+    return Operation(info, [*product.inputs[:2], op.inputs[1]], op.outputs, attrs, op.where)

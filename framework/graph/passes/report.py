@@ -24,11 +24,13 @@ class PassReport:
         name: the pass.
         matched: one line for each rewrite.
         missed: one line for each place that nearly fitted, with the reason.
+        is_pass: whether `matched` counts rewrites; else it is a list of facts.
     """
 
     name: str
     matched: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
+    is_pass: bool = True
 
     def match(self, line: str) -> None:
         """Notes a rewrite."""
@@ -91,6 +93,7 @@ class Explanation:
         joined = PassReport(name)
         for r in self.reports:
             if r.name == name:
+                joined.is_pass = r.is_pass
                 joined.matched += r.matched
                 joined.missed += r.missed
         return joined
@@ -104,7 +107,7 @@ class Explanation:
         lines = []
         for name in dict.fromkeys(r.name for r in self.reports):
             r = self[name]
-            lines.append(f"{name}: {len(r.matched)} matched, {len(r.missed)} nearly")
+            lines.append(f"{name}: {len(r.matched)} matched, {len(r.missed)} nearly" if r.is_pass else f"{name}:")
             for sign, found in (("+", r.matched), ("-", r.missed)):
                 lines += [f"  {sign} {line}" for line in found[:shown]]
                 if shown is not None and len(found) > shown:

@@ -4,6 +4,7 @@
 
 #include "bind/convert.h"
 #include "op/context.h"
+#include "op/record.h"
 #include "op/tape.h"
 
 namespace paddock {
@@ -60,18 +61,27 @@ nb::list describe_all(const std::vector<Spec>& specs, Describe describe) {
   return list;
 }
 
+// Types of inputs given as shapes and dtypes, with null for an absent one.
+struct InputTypes {
+  std::vector<TensorType> types;
+  std::vector<const TensorType*> pointers;
+
+  InputTypes(const OpDef& op, nb::list shapes, nb::list dtypes)
+      : types(shapes.size()), pointers(shapes.size(), nullptr) {
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      if (shapes[i].is_none()) continue;
+      types[i] = {shape_from_python(shapes[i]), dtype_from_name(nb::cast<std::string>(dtypes[i]), op.name)};
+      pointers[i] = &types[i];
+    }
+  }
+};
+
 // (shape, dtype) of each output, for tracing.
 nb::list infer(const OpDef& op, nb::list shapes, nb::list dtypes, nb::tuple attr_values) {
-  std::vector<TensorType> types(shapes.size());
-  std::vector<const TensorType*> pointers(shapes.size(), nullptr);
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    if (shapes[i].is_none()) continue;
-    types[i] = {shape_from_python(shapes[i]), dtype_from_name(nb::cast<std::string>(dtypes[i]), op.name)};
-    pointers[i] = &types[i];
-  }
+  const InputTypes in(op, shapes, dtypes);
   nb::list result;
   for (const auto& t :
-       infer_types(op, pointers.data(), static_cast<int>(pointers.size()), attrs_from_python(op, attr_values)))
+       infer_types(op, in.pointers.data(), static_cast<int>(in.pointers.size()), attrs_from_python(op, attr_values)))
     result.append(nb::make_tuple(shape_to_python(t.shape), dtype_name(t.dtype)));
   return result;
 }
@@ -102,6 +112,12 @@ void bind_ops(nb::module_& m) {
   m.def("ops", [] { return all_ops(); }, nb::rv_policy::reference, "All operators.");
   m.def("call", &call, "Runs an operator at once: (op, inputs, attributes in signature order) -> Array or tuple.");
   m.def("infer", &infer, "The (shape, dtype) of each output.");
+  m.def(
+      "implementation_of",
+      [](const OpDef& op, nb::list shapes, nb::list dtypes, nb::tuple attr_values) {
+        return implementation_of(op, InputTypes(op, shapes, dtypes).pointers, attrs_from_python(op, attr_values));
+      },
+      "Which way a convolution would be computed, without doing it.");
 }
 
 }  // namespace paddock

@@ -37,6 +37,8 @@ void dispatch_activation(const KernelContext& c, F&& f) {
       return f(std::integral_constant<Activation, Activation::kRelu6>{});
     case Activation::kLeakyRelu:
       return f(std::integral_constant<Activation, Activation::kLeakyRelu>{});
+    default:
+      fail(ErrorKind::kInternal, c.op().name, ": an activation that the shape rule refuses");
   }
 }
 

@@ -80,7 +80,7 @@ struct gelu_approximate_slope {
 struct gelu_exact_slope {
   template <class T>
   static T call(T d, T v, T) {
-    return d * (math::normal_cdf(v) + v * math::normal_pdf(v));
+    return d * math::gelu_slope(v);
   }
 };
 

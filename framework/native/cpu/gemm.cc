@@ -6,7 +6,9 @@
 #include "core/parallel.h"
 #include "core/storage.h"
 #include "cpu/gemm_driver.h"
+#include "cpu/gemm_few_rows.h"
 #include "cpu/gemm_pack.h"
+#include "cpu/gemm_small.h"
 #include "cpu/stream.h"
 
 namespace paddock::cpu {
@@ -43,7 +45,8 @@ void by_rows(const Product<T>& g, int64_t n0, int64_t N) {
     }
   };
   RowsProduct<T> p{g.M, N, 1, g.K, static_cast<const T*>(packed->data()), rows_at};
-  p.stream = worth_streaming(g.C + n0, g.ldc * static_cast<int64_t>(sizeof(T)), g.M);
+  const auto streams = [&](const T* c) { return worth_streaming(c + n0, g.ldc * int64_t{sizeof(T)}, g.M); };
+  p.stream = streams(g.C) && (!g.epilogue.before || streams(g.epilogue.before));
   p.alpha = g.alpha;
   p.beta = g.beta;
   p.epilogue = g.epilogue;
@@ -68,6 +71,19 @@ void by_blocks(const Product<T>& g) {
                       g.C, g.ldc, g.alpha, g.beta, g.epilogue});
 }
 
+// Few rows: all of B is needed for little work, so that even a copy of it would cost more than the product.
+bool has_few_rows(int64_t M, int64_t N, int64_t K) { return M > 0 && M <= kFewRows && N >= 64 && K > 0; }
+
+template <class T>
+void by_few_rows(const Product<T>& g) {
+  const Scratch rows(g.ta ? static_cast<size_t>(g.M * g.K) * sizeof(T) : 1);
+  for (int64_t m = 0; g.ta && m < g.M; ++m)
+    for (int64_t k = 0; k < g.K; ++k) rows.as<T>()[m * g.K + k] = g.A[k * g.lda + m];
+  const T* A = g.ta ? rows.as<T>() : g.A;
+  multiply_few_rows<T>(
+      {g.tb, g.M, g.N, g.K, A, g.ta ? g.K : g.lda, g.B, g.ldb, g.alpha, g.beta, g.C, g.ldc, g.epilogue});
+}
+
 // Too few elements of C to share among threads, each a long sum.
 bool is_deep(int64_t M, int64_t N, int64_t K) { return M * N <= 256 * 256 && K >= 8 * std::max(M, N) && K >= 2048; }
 
@@ -76,7 +92,11 @@ bool is_deep(int64_t M, int64_t N, int64_t K) { return M * N <= 256 * 256 && K >
 template <class T>
 void gemm(bool ta, bool tb, int64_t M, int64_t N, int64_t K, T alpha, const T* A, int64_t lda, const T* B, int64_t ldb,
           T beta, T* C, int64_t ldc, const Epilogue<T>& epilogue, const Prepared& prepared) {
-  const Product<T> g{ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue, prepared};
+  Product<T> g{ta, tb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc, epilogue, prepared};
+  g.epilogue.origin = C;
+  if (has_few_rows(M, N, K)) return by_few_rows(g);
+  if (is_small(M, N, K) && !prepared.keeps())
+    return SmallProduct<T>({ta, tb, M, N, K, lda, ldb, ldc, alpha, beta}).run(A, B, C, g.epilogue);
   if (ta || is_deep(M, N, K) || K == 0) return by_blocks(g);
   const int64_t width = kPanelWidth<T>;
   const int64_t chunk = std::max<int64_t>(1, kPackedBytes / (static_cast<int64_t>(sizeof(T)) * K * width)) * width;
@@ -90,11 +110,19 @@ void batched_gemm(int64_t batch, bool ta, bool tb, int64_t M, int64_t N, int64_t
   // Many small products share the threads one by one, few large ones each use all threads.
   const int64_t work = std::max<int64_t>(1, M * N * K);
   const int64_t grain = work >= (int64_t{1} << 26) || batch < 8 ? batch : std::max<int64_t>(1, (1 << 20) / work);
+  if (is_small(M, N, K))
+    return parallel_for(batch, std::max<int64_t>(1, (1 << 20) / work), [&](int64_t begin, int64_t end) {
+      SmallProduct<T> product({ta, tb, M, N, K, lda, ldb, ldc, alpha, beta});
+      for (int64_t i = begin; i < end; ++i) {
+        Epilogue<T> e = epilogue.moved(i * stride_c);
+        e.origin = C + i * stride_c;
+        product.run(A + i * stride_a, B + i * stride_b, C + i * stride_c, e);
+      }
+    });
   parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      Epilogue<T> e = epilogue;
-      if (e.residual) e.residual += i * stride_c;
-      gemm(ta, tb, M, N, K, alpha, A + i * stride_a, lda, B + i * stride_b, ldb, beta, C + i * stride_c, ldc, e);
+      gemm(ta, tb, M, N, K, alpha, A + i * stride_a, lda, B + i * stride_b, ldb, beta, C + i * stride_c, ldc,
+           epilogue.moved(i * stride_c));
     }
   });
 }

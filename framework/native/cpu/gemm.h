@@ -7,9 +7,18 @@
 
 namespace paddock::cpu {
 
-enum class Activation { kNone, kRelu, kRelu6, kLeakyRelu };
+enum class Activation { kNone, kRelu, kRelu6, kLeakyRelu, kSigmoid, kTanh, kSilu, kGelu, kGeluTanh };
 
-// What happens to a value of C [M, N] on its way to memory.
+// y[i] = f(in[0][i], in[1][i]) for n values that lie in the first cache: an element-wise operator's inner loop.
+struct ValueLoop {
+  void (*run)(const void* const* in, void* y, int64_t n, const double* attrs) = nullptr;
+  double attr = 0;
+
+  explicit operator bool() const { return run != nullptr; }
+};
+
+// What happens to a value of C [M, N] on its way to memory: bias and residual are added, the activation is applied (one
+// of the first four), the result goes to `before`, and the loop is run over it and `operand`.
 template <class T>
 struct Epilogue {
   const T* bias = nullptr;      // [N], added to every row
@@ -17,8 +26,20 @@ struct Epilogue {
   Activation activation = Activation::kNone;
   T slope = T(0);              // of kLeakyRelu for negative values
   bool residual_last = false;  // the residual is added after the activation, not before it
+  ValueLoop loop{};
+  const T* operand = nullptr;  // laid out as C; not C's own memory
+  T* before = nullptr;         // laid out as C; only with a loop
+  const T* origin = nullptr;   // C's first element, to find a place in the other matrices; gemm() sets it
 
-  bool empty() const { return !bias && !residual && activation == Activation::kNone; }
+  bool empty() const { return !bias && !residual && activation == Activation::kNone && !loop; }
+  // The epilogue of the matrix that lies `elements` further on.
+  Epilogue moved(int64_t elements) const {
+    Epilogue e = *this;
+    if (residual) e.residual += elements;
+    if (operand) e.operand += elements;
+    if (before) e.before += elements;
+    return e;
+  }
 };
 
 // op(A) is [M, K], op(B) is [K, N], C is [M, N]. ta: A is stored as [K, M]; tb: B is stored as [N, K].

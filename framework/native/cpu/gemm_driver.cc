@@ -93,6 +93,9 @@ PADDOCK_INLINE void fetch_next(const Tile<T>& tile, const T* const* a, T* const*
   for (int64_t i = 0; i < rows; ++i) {
     if (!tile.stream)
       for (int64_t j = 0; j < tile.columns; j += line) __builtin_prefetch(c[i] + tile.column + j, 1);
+    if (tile.epilogue && tile.epilogue->operand)
+      for (int64_t j = 0; j < tile.columns; j += line)
+        __builtin_prefetch(tile.epilogue->operand + (c[i] - tile.epilogue->origin) + tile.column + j);
     if (a)
       for (int64_t k = 0; k < tile.length; k += line) __builtin_prefetch(a[i] + tile.a_offset + k);
   }

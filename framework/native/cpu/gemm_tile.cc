@@ -8,6 +8,33 @@
 namespace paddock::cpu {
 namespace {
 
+// Moves `n` values, past the caches if asked to: what is then left over of a vector is not.
+template <class T>
+void put(const T* from, T* to, int64_t n, bool past_caches) {
+  const int64_t whole = past_caches ? n / Vec<T>::kSize * Vec<T>::kSize : 0;
+  for (int64_t j = 0; j < whole; j += Vec<T>::kSize) stream(Vec<T>::load(from + j), to + j);
+  std::copy(from + whole, from + n, to + whole);
+}
+
+// The epilogue's loop over a tile's values [rows, width], which then go to C. It runs once for all of them: its
+// constants take as long to load as a row to compute.
+template <class T>
+void run_loop(const Tile<T>& t, int rows, int64_t width, T* values) {
+  const Epilogue<T>& e = *t.epilogue;
+  const auto place = [&](int i) { return t.c[i] + t.column - e.origin; };
+  alignas(kVecBytes) T operand[kMaxTileVecs * Vec<T>::kSize];
+  for (int i = 0; i < rows; ++i) {
+    if (e.before) put(values + i * width, e.before + place(i), t.columns, t.stream);
+    if (e.operand) {
+      std::copy_n(e.operand + place(i), t.columns, operand + i * width);
+      std::fill(operand + i * width + t.columns, operand + (i + 1) * width, T(0));
+    }
+  }
+  const void* in[] = {values, operand};
+  e.loop.run(in, values, rows * width, &e.loop.attr);
+  for (int i = 0; i < rows; ++i) put(values + i * width, t.c[i] + t.column, t.columns, t.stream);
+}
+
 // The way of a tile's sums from registers to memory. Everything is unrolled: one loop left over and the compiler keeps
 // the sums in memory from the start.
 template <class T, int kRows, int kVecs>
@@ -37,6 +64,7 @@ class Outcome {
       if (t.epilogue->bias) add_bias<kWhole>(sum, t.epilogue->bias + t.column, lanes);
       if (t.epilogue->activation != Activation::kNone) apply(sum, *t.epilogue);
       if (t.epilogue->residual_last) add<kWhole>(sum, t, t.residual_shift, lanes);
+      if (t.epilogue->loop) return store_by_loop(sum, t);
     }
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i)
@@ -50,6 +78,15 @@ class Outcome {
         else
           sum[i][j].store_n(c, lanes);
       }
+  }
+
+  static PADDOCK_INLINE void store_by_loop(Sums& sum, const Tile<T>& t) {
+    alignas(kVecBytes) T values[kRows * kVecs * V::kSize];
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kVecs; ++j) sum[i][j].store(values + (i * kVecs + j) * V::kSize);
+    run_loop(t, kRows, kVecs * V::kSize, values);
   }
 
   template <bool kWhole>
@@ -206,6 +243,11 @@ void finish_row(const T* sum, T* c, int64_t column, int64_t columns, T alpha, T 
     }
     x.store_n(c + j, n);
   }
+  if (!epilogue || !epilogue->loop) return;
+  const int64_t at = c - epilogue->origin;
+  if (epilogue->before) std::copy_n(c, columns, epilogue->before + at);
+  const void* in[] = {c, epilogue->operand ? epilogue->operand + at : nullptr};
+  epilogue->loop.run(in, c, columns, &epilogue->loop.attr);
 }
 
 #define PADDOCK_INSTANTIATE(T)                                        \

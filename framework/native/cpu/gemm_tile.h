@@ -13,6 +13,7 @@ namespace paddock::cpu {
 // A panel of B is kPanelVecs vectors wide; the last panel of a matrix has as many vectors as it needs.
 inline constexpr int kPanelVecs = kVecRegisters == 32 ? 4 : 2;
 inline constexpr int kMaxTileRows = 12;
+inline constexpr int kMaxTileVecs = 24;  // rows by vectors
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -71,8 +72,6 @@ template <class T, class Body>
 PADDOCK_INLINE void with_activation(const Epilogue<T>& e, Body body) {
   using V = Vec<T>;
   switch (e.activation) {
-    case Activation::kNone:
-      return body([](V x) { return x; });
     case Activation::kRelu:
       return body([](V x) { return select(x < V::zero(), V::zero(), x); });
     case Activation::kRelu6:
@@ -80,6 +79,8 @@ PADDOCK_INLINE void with_activation(const Epilogue<T>& e, Body body) {
           [six = V::broadcast(T(6))](V x) { return select(six < x, six, select(x < V::zero(), V::zero(), x)); });
     case Activation::kLeakyRelu:
       return body([slope = V::broadcast(e.slope)](V x) { return select(x < V::zero(), x * slope, x); });
+    default:
+      return body([](V x) { return x; });
   }
 }
 

@@ -1,6 +1,7 @@
-// The kernel of ops/matmul.cc: which matrices are multiplied; cpu/gemm.h multiplies them.
+// The kernels of ops/matmul.cc: which matrices are multiplied; cpu/gemm.h multiplies them.
 #include "cpu/gemm.h"
 #include "cpu/kernel.h"
+#include "cpu/micro_op.h"
 #include "op/choice.h"
 
 namespace paddock::cpu {
@@ -29,19 +30,59 @@ int64_t matrix_number(const Shape& y, const Shape& x, int64_t k) {
   return number;
 }
 
+// The inner loop of an activation that is not one of the epilogue's own, or of an activation's gradient.
+ValueLoop activation_loop(const KernelContext& c, Activation activation, bool gradient) {
+  const auto loop = [&](std::string op, double attr = 0) {
+    const DType t = c.out(0).dtype();
+    return ValueLoop{find_micro_op(gradient ? op + "_grad" : op, t, t), attr};
+  };
+  switch (activation) {
+    case Activation::kSigmoid:
+      return loop("sigmoid");
+    case Activation::kTanh:
+      return loop("tanh");
+    case Activation::kSilu:
+      return loop("silu");
+    case Activation::kGelu:
+      return loop("gelu", 0);
+    case Activation::kGeluTanh:
+      return loop("gelu", 1);
+    case Activation::kRelu:
+      return gradient ? loop("relu") : ValueLoop{};
+    case Activation::kRelu6:
+      return gradient ? loop("relu6") : ValueLoop{};
+    case Activation::kLeakyRelu:
+      return gradient ? loop("leaky_relu", c.attr<double>("slope")) : ValueLoop{};
+    case Activation::kNone:
+      break;
+  }
+  return {};
+}
+
+Activation activation_of(const KernelContext& c) {
+  return static_cast<Activation>(activation_choice(c, kProductActivations));
+}
+
+// Of matmul and matmul_activation.
 template <class T>
-void multiply(const KernelContext& c) {
+Epilogue<T> forward_epilogue(const KernelContext& c) {
+  Epilogue<T> e;
+  e.bias = c.maybe<T>("bias");
+  e.residual = c.maybe<T>("residual");
+  e.loop = activation_loop(c, activation_of(c), false);
+  if (!e.loop) e.activation = activation_of(c);
+  e.slope = c.attr<T>("slope");
+  return e;
+}
+
+template <class T>
+void multiply(const KernelContext& c, const Epilogue<T>& epilogue) {
   const Matrix a(c.in("a").shape()), b(c.in("b").shape()), y(c.out(0).shape());
   const bool ta = c.attr<bool>("transpose_a"), tb = c.attr<bool>("transpose_b");
   const int64_t depth = ta ? a.rows : a.columns, count = y.leading.numel();
   const T *pa = c.in("a").data<T>(), *pb = c.in("b").data<T>();
   T* py = c.out(0).data<T>();
   if (c.out(0).numel() == 0) return;
-  Epilogue<T> epilogue;
-  epilogue.bias = c.maybe<T>("bias");
-  epilogue.residual = c.maybe<T>("residual");
-  epilogue.activation = static_cast<Activation>(activation_choice(c));
-  epilogue.slope = c.attr<T>("slope");
   const int64_t size_a = a.rows * a.columns, size_b = b.rows * b.columns, size_y = y.rows * y.columns;
   const bool one_a = a.leading.numel() == 1, one_b = b.leading.numel() == 1;
   // Rows of a share one b: the whole is a single tall product.
@@ -56,15 +97,37 @@ void multiply(const KernelContext& c) {
     return;
   }
   for (int64_t k = 0; k < count; ++k) {
-    Epilogue<T> e = epilogue;
-    if (e.residual) e.residual += k * size_y;
     gemm<T>(ta, tb, y.rows, y.columns, depth, T(1), pa + matrix_number(y.leading, a.leading, k) * size_a, a.columns,
-            pb + matrix_number(y.leading, b.leading, k) * size_b, b.columns, T(0), py + k * size_y, y.columns, e);
+            pb + matrix_number(y.leading, b.leading, k) * size_b, b.columns, T(0), py + k * size_y, y.columns,
+            epilogue.moved(k * size_y));
   }
 }
 
 PADDOCK_CPU_KERNEL(matmul) {
-  dispatch_float(c.out(0).dtype(), [&](auto tag) { multiply<typename decltype(tag)::type>(c); });
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    multiply(c, forward_epilogue<T>(c));
+  });
+}
+
+PADDOCK_CPU_KERNEL(matmul_activation) {
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Epilogue<T> e = forward_epilogue<T>(c);
+    if (!e.loop) fail(ErrorKind::kInternal, "matmul_activation: an activation that the shape rule refuses");
+    e.before = c.out("z").data<T>();
+    multiply(c, e);
+  });
+}
+
+PADDOCK_CPU_KERNEL(matmul_activation_grad) {
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    Epilogue<T> e;
+    e.loop = activation_loop(c, activation_of(c), true);
+    e.operand = c.in("at").data<T>();
+    multiply(c, e);
+  });
 }
 
 }  // namespace

@@ -1,24 +1,12 @@
 // Random kernels. Element i depends on the key and i only, so any split of the work gives the same bits.
-#include "core/random.h"
-
 #include <cmath>
 
-#include "cpu/kernel.h"
-#include "cpu/philox.h"
+#include "cpu/dropout.h"
 
 namespace paddock::cpu {
 namespace {
 
-constexpr int64_t kLanes = kPhiloxLanes;
-constexpr int64_t kStrip = 4 * kLanes;
 constexpr double kTwoPi = 6.283185307179586476925;
-
-using Words = PhiloxWords;
-
-// The words of kLanes consecutive blocks of a key's stream.
-Words random_words(const int64_t* key, uint64_t first) {
-  return philox_words(key, [=](int64_t i) { return first + static_cast<uint64_t>(i); });
-}
 
 // Uniform numbers in [0, 1) of a block: four floats of 24 bits, or two doubles of 53.
 template <class T>
@@ -84,26 +72,13 @@ PADDOCK_CPU_KERNEL(random_normal) {
 }
 
 PADDOCK_CPU_KERNEL(dropout) {
-  const auto* key = c.in("key").data<int64_t>();
-  const double p = c.attr<double>("p");
-  // Kept when the word's upper 24 bits, as a fraction, are at least p; the same choice for every type.
-  const auto least = static_cast<uint32_t>(std::ceil(p * 0x1p24));
   dispatch_float(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
+    const Dropout<T> drop(c.in("key").data<int64_t>(), c.attr<double>("p"));
     const T* x = c.in(0).data<T>();
     T* y = c.out(0).data<T>();
-    const T factor = static_cast<T>(1 / (1 - p));
-    parallel_for(c.in(0).numel(), kGrain / 4, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; at += kStrip) {
-        const Words s = random_words(key, static_cast<uint64_t>(at / 4));
-        const int64_t n = std::min(kStrip, end - at);
-#pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) {
-          const T scaled = x[at + i] * factor;
-          y[at + i] = (s.word[i] >> 8) >= least ? scaled : T{0};
-        }
-      }
-    });
+    parallel_for(c.in(0).numel(), kGrain / 4,
+                 [&](int64_t begin, int64_t end) { drop(begin, end - begin, x + begin, y + begin); });
   });
 }
 

@@ -51,7 +51,7 @@ void unary_run(const void* const* in, void* y, int64_t n, const double* attrs) {
 #define GRAD(...)
 #include "ops/elementwise_table.inc"
 
-FORMULA(gelu_exact, x* math::normal_cdf(x))
+FORMULA(gelu_exact, math::gelu(x))
 FORMULA(gelu_approximate, math::gelu_tanh(x))
 
 template <class T>

@@ -179,15 +179,39 @@ inline float erf(float x) {
   return std::copysign(a < 1.0f ? small : large, x);
 }
 
-// P(X <= x) for a standard normal X, within 8 + 1.3 x^2 ulp, in the lower tail too, down to x = -13.
-inline float normal_cdf(float x) {
-  float z = std::fabs(x) * 0.70710678f;
-  float tail = 0.5f * (z < 0.9f ? 1.0f - detail::erf_small(z) : detail::erfc_large(z));
-  return x > 0.0f ? 1.0f - tail : tail;
+// What is known of a standard normal X at x: P(X <= x) and the density, both made of e^(-x^2 / 2).
+template <class T>
+struct NormalAt {
+  T cdf, density;
+};
+
+// The cdf within 8 ulp, in the lower tail too, down to x = -13. With a = |x| the tail beyond a is e^(-a^2 / 2) / (a +
+// 3) times a near-minimax polynomial of t = (a - 3) / (a + 3).
+inline NormalAt<float> normal_at(float x) {
+  float a = std::fabs(x);
+  a = a > 14.5f ? 14.5f : a;  // beyond, the tail is 0; the comparison keeps NaN
+  float r = 1.0f / (a + 3.0f), t = (a - 3.0f) * r;
+  float p = 5.185665577e-5f;
+  p = p * t - 2.038990933e-4f;
+  p = p * t - 9.467510972e-4f;
+  p = p * t + 1.017129282e-3f;
+  p = p * t + 6.937465165e-3f;
+  p = p * t - 1.046244521e-2f;
+  p = p * t - 4.725819081e-2f;
+  p = p * t + 2.300177068e-1f;
+  p = p * t - 5.093321800e-1f;
+  p = p * t + 7.290837169e-1f;
+  // The rounding error of a^2 matters in the exponent: the head's square is exact.
+  float head = std::bit_cast<float>(std::bit_cast<uint32_t>(a) & 0xfffff000u), square = a * a;
+  float lost = (head * head - square) + (a - head) * (a + head);
+  float e = exp(-0.5f * square) * (1.0f - 0.5f * lost), tail = e * (p * r);
+  return {x > 0.0f ? 1.0f - tail : tail, 0.39894228f * e};
 }
 
 inline double erf(double x) { return std::erf(x); }
-inline double normal_cdf(double x) { return 0.5 * std::erfc(-x * 0.70710678118654752); }
+inline NormalAt<double> normal_at(double x) {
+  return {0.5 * std::erfc(-x * 0.70710678118654752), 0.39894228040143268 * std::exp(-0.5 * x * x)};
+}
 inline double exp(double x) { return std::exp(x); }
 inline double expm1(double x) { return std::expm1(x); }
 inline double log(double x) { return std::log(x); }
@@ -231,10 +255,15 @@ inline T silu_grad(T d, T x) {
   return d * (s * (T(1) + x * (T(1) - s)));
 }
 
-// The density of a standard normal variable.
+// x P(X <= x) for a standard normal X, and its derivative.
 template <class T>
-inline T normal_pdf(T x) {
-  return T(0.39894228040143268) * exp(T(-0.5) * x * x);
+inline T gelu(T x) {
+  return x * normal_at(x).cdf;
+}
+template <class T>
+inline T gelu_slope(T x) {
+  const NormalAt<T> n = normal_at(x);
+  return n.cdf + x * n.density;
 }
 
 // 2 sqrt(2/pi) (x + 0.044715 x^3): gelu's tanh form is x sigmoid(u), since (1 + tanh(u / 2)) / 2 = sigmoid(u).

@@ -20,11 +20,17 @@ int choice(const Context& c, const char* attr, std::initializer_list<const char*
   fail(ErrorKind::kAttribute, c.op().name, ": ", attr, " is '", value, "'; takes ", allowed);
 }
 
-// What an operator may apply to its result on the way to memory, by the attributes `activation` and `slope`; the order
-// is that of cpu::Activation.
+// Of these, the first four are a few instructions each, which every operator with an activation knows; the order is
+// that of cpu::Activation.
+inline constexpr std::initializer_list<const char*> kActivations = {"none", "relu", "relu6", "leaky_relu"};
+inline constexpr int kSimpleActivations = 4;
+inline constexpr std::initializer_list<const char*> kProductActivations = {
+    "none", "relu", "relu6", "leaky_relu", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh"};
+
+// What an operator may apply to its result on the way to memory, by the attributes `activation` and `slope`.
 template <class Context>
-int activation_choice(const Context& c) {
-  const int chosen = choice(c, "activation", {"none", "relu", "relu6", "leaky_relu"});
+int activation_choice(const Context& c, std::initializer_list<const char*> names = kActivations) {
+  const int chosen = choice(c, "activation", names);
   if (chosen == 3 && !(c.template attr<double>("slope") >= 0))
     fail(ErrorKind::kAttribute, c.op().name, ": slope is ", c.template attr<double>("slope"),
          " but must be at least 0");
@@ -33,6 +39,9 @@ int activation_choice(const Context& c) {
 
 inline constexpr const char* kActivationDoc =
     "Applied to the result: 'none', 'relu', 'relu6' (cut at 6) or 'leaky_relu' (`slope` below 0).";
+inline constexpr const char* kProductActivationDoc =
+    "Applied to the result: 'none', 'relu', 'relu6' (cut at 6), 'leaky_relu' (`slope` below 0), 'sigmoid', 'tanh', "
+    "'silu', 'gelu' or 'gelu_tanh' (gelu's approximate form).";
 inline constexpr const char* kSlopeDoc = "Slope of 'leaky_relu' below 0, at least 0.";
 inline constexpr const char* kResidualLastDoc = "Apply the activation before the residual is added.";
 

@@ -10,6 +10,11 @@ namespace {
 
 thread_local Recorder* active_recorder = nullptr;
 
+// Stops a kernel that is only asked.
+struct Answer {
+  std::string text;
+};
+
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
@@ -29,6 +34,7 @@ void Recorder::stop() {
 }
 
 void Recorder::note(std::string text) {
+  if (asked_) throw Answer{std::move(text)};
   if (!implementation_.empty()) implementation_ += ", ";
   implementation_ += text;
 }
@@ -52,6 +58,32 @@ void Recorder::run(const KernelContext& c, KernelFn kernel) {
   record.end_ns = now_ns();
   record.implementation = std::move(implementation_);
   records_.push_back(std::move(record));
+}
+
+std::string implementation_of(const OpDef& op, const std::vector<const TensorType*>& inputs,
+                              const std::vector<AttrValue>& attrs) {
+  const auto nothing = std::make_shared<Storage>(nullptr, 0, [] {});
+  std::vector<Tensor> in, out;
+  std::vector<const Tensor*> pointers;
+  for (const TensorType* type : inputs) in.push_back(type ? Tensor(*type, nothing, 0) : Tensor());
+  for (const Tensor& t : in) pointers.push_back(&t);
+  const int count = static_cast<int>(inputs.size());
+  for (const TensorType& type : infer_types(op, inputs.data(), count, attrs)) out.emplace_back(type, nothing, 0);
+  const KernelContext context(op, pointers.data(), count, out.data(), static_cast<int>(out.size()), attrs);
+  Recorder asking(0);
+  asking.asked_ = true;
+  Recorder* const before = std::exchange(active_recorder, &asking);
+  std::string answer;
+  try {
+    op.kernels[static_cast<int>(Device::kCPU)](context);
+  } catch (const Answer& a) {
+    answer = a.text;
+  } catch (...) {
+    active_recorder = before;
+    throw;
+  }
+  active_recorder = before;
+  return answer;
 }
 
 }  // namespace paddock

@@ -43,6 +43,7 @@ class PADDOCK_API Recorder {
   }
   // Runs a kernel and keeps its record; beyond the limit it is only counted.
   void run(const KernelContext& context, KernelFn kernel);
+  // Notes of one kernel are joined. While somebody asks (see implementation_of), throws the first one at them.
   void note(std::string text);
 
   // The records so far, which are given away; what was dropped stays counted.
@@ -52,9 +53,17 @@ class PADDOCK_API Recorder {
  private:
   int64_t limit_, taken_ = 0, dropped_ = 0;
   int64_t program_ = -1, instruction_ = -1;
+  friend std::string implementation_of(const OpDef&, const std::vector<const TensorType*>&,
+                                       const std::vector<AttrValue>&);
+  bool asked_ = false;
   std::string implementation_;
   std::vector<Record> records_;
 };
+
+// Which way a kernel would take for inputs and outputs of these types; null for an absent input. The kernel runs up to
+// its first note, so this is for those that note before they touch data: the convolutions. "" where there is no note.
+PADDOCK_API std::string implementation_of(const OpDef& op, const std::vector<const TensorType*>& inputs,
+                                          const std::vector<AttrValue>& attrs);
 
 // Says which of its ways to work the running kernel has chosen; several notes are joined. Call it on the thread that
 // runs the kernel, not inside parallel_for.

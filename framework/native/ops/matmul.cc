@@ -18,35 +18,79 @@ Shape leading_axes(const InferContext& c, const Shape& a, const Shape& b) {
   return y;
 }
 
-PADDOCK_OP(matmul, "a, b, bias?, residual? -> y")
-    .doc(
-        "Products of matrices: y = activation(a b + bias + residual); leading axes broadcast as in NumPy.\n\n"
-        "a: [..., M, D] ([..., D, M] with transpose_a); b: [..., D, K] ([..., K, D] with transpose_b); bias: [K];\n"
-        "residual, y: [..., M, K].")
-    .attr("transpose_a", AttrType::kBool, false, "Take the last two axes of a the other way round.")
-    .attr("transpose_b", AttrType::kBool, false, "Take the last two axes of b the other way round.")
-    .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
-    .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
-    .inplace("residual", "y")
-    .infer([](InferContext& c) {
-      const Shape &a = c.shape("a"), &b = c.shape("b");
-      c.expect_rank_at_least("a", 2);
-      c.expect_rank_at_least("b", 2);
-      c.expect_floating("a");
-      c.expect_same_dtype();
-      activation_choice(c);
-      const int ta = c.attr<bool>("transpose_a"), tb = c.attr<bool>("transpose_b");
-      const int64_t rows = a.dim(ta ? -1 : -2), depth = a.dim(ta ? -2 : -1), columns = b.dim(tb ? -2 : -1);
-      if (b.dim(tb ? -1 : -2) != depth)
-        c.shape_error("a has ", depth, " columns (axis ", ta ? -2 : -1, " of ", a, ") but b has ", b.dim(tb ? -1 : -2),
-                      " rows (axis ", tb ? -1 : -2, " of ", b, ")");
-      if (c.has("bias")) c.expect_shape("bias", {columns});
-      Shape y = leading_axes(c, a, b);
-      y.push_back(rows);
-      y.push_back(columns);
-      if (c.has("residual")) c.expect_shape("residual", y);
-      c.out(0, y, c.in("a").dtype);
-    });
+// The shape of a b, after checks of everything that the products have in common.
+Shape product_shape(const InferContext& c) {
+  const Shape &a = c.shape("a"), &b = c.shape("b");
+  c.expect_rank_at_least("a", 2);
+  c.expect_rank_at_least("b", 2);
+  c.expect_floating("a");
+  c.expect_same_dtype();
+  activation_choice(c, kProductActivations);
+  const int ta = c.attr<bool>("transpose_a"), tb = c.attr<bool>("transpose_b");
+  const int64_t rows = a.dim(ta ? -1 : -2), depth = a.dim(ta ? -2 : -1), columns = b.dim(tb ? -2 : -1);
+  if (b.dim(tb ? -1 : -2) != depth)
+    c.shape_error("a has ", depth, " columns (axis ", ta ? -2 : -1, " of ", a, ") but b has ", b.dim(tb ? -1 : -2),
+                  " rows (axis ", tb ? -1 : -2, " of ", b, ")");
+  Shape y = leading_axes(c, a, b);
+  y.push_back(rows);
+  y.push_back(columns);
+  return y;
+}
+
+void infer_product(InferContext& c) {
+  const Shape y = product_shape(c);
+  if (c.has("bias")) c.expect_shape("bias", {y.back()});
+  if (c.has("residual")) c.expect_shape("residual", y);
+  for (size_t i = 0; i < c.op().outputs.size(); ++i) c.out(static_cast<int>(i), y, c.in("a").dtype);
+}
+
+OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc) {
+  return op.attr("transpose_a", AttrType::kBool, false, "Take the last two axes of a the other way round.")
+      .attr("transpose_b", AttrType::kBool, false, "Take the last two axes of b the other way round.")
+      .attr("activation", AttrType::kString, std::move(activation), activation_doc)
+      .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc);
+}
+
+[[maybe_unused]] OpDef& op_matmul =
+    product_attrs(define_op("matmul", "a, b, bias?, residual? -> y", __FILE__), std::string("none"),
+                  kProductActivationDoc)
+        .doc(
+            "Products of matrices: y = activation(a b + bias + residual); leading axes broadcast as in NumPy. The "
+            "gradient computes the product again where it needs what went into the activation: for silu and gelu.\n\n"
+            "a: [..., M, D] ([..., D, M] with transpose_a); b: [..., D, K] ([..., K, D] with transpose_b); bias: [K];\n"
+            "residual, y: [..., M, K].")
+        .inplace("residual", "y")
+        .infer(&infer_product);
+
+[[maybe_unused]] OpDef& op_matmul_activation =
+    product_attrs(define_op("matmul_activation", "a, b, bias?, residual? -> y, z", __FILE__), std::string("gelu"),
+                  kProductActivationDoc)
+        .doc(
+            "matmul that gives what went into its activation too, for the gradient: z = a b + bias + residual, "
+            "y = activation(z).  a, b, bias, residual: as in matmul; y, z: [..., M, K].")
+        .inplace("residual", "y")
+        .fused_from("matmul_activation")
+        .infer([](InferContext& c) {
+          if (activation_choice(c, kProductActivations) < kSimpleActivations)
+            c.attr_error("activation is '", c.attr<std::string>("activation"),
+                         "', whose gradient needs no more than its result; use matmul");
+          infer_product(c);
+        });
+
+[[maybe_unused]] OpDef& op_matmul_activation_grad =
+    product_attrs(define_op("matmul_activation_grad", "a, b, at -> dz", __FILE__), std::string("gelu"),
+                  "An activation of matmul.")
+        .doc(
+            "The gradient of an activation's input where that of its result is a product: dz = (a b) * activation'. "
+            "The "
+            "derivative is taken at the activation's input (silu, gelu) or from its result (relu, relu6, leaky_relu, "
+            "sigmoid, tanh).  a, b: as in matmul; at, dz: [..., M, K].")
+        .fused_from("matmul_activation_grad")
+        .infer([](InferContext& c) {
+          const Shape y = product_shape(c);
+          c.expect_shape("at", y);
+          c.out(0, y, c.in("a").dtype);
+        });
 
 }  // namespace
 }  // namespace paddock

@@ -166,6 +166,73 @@ PADDOCK_OP(layer_norm_grad, "dy, x, mean, rstd, scale?, dmean?, drstd? -> dx, ds
       for (const char* name : {"dscale", "dbias"}) c.out(name, last, c.in("x").dtype);
     });
 
+// The key and the probability of a dropout on the way.
+void expect_dropout(const InferContext& c) {
+  const double p = c.attr<double>("p");
+  if (!(p >= 0 && p < 1)) c.attr_error("p is ", p, " but must lie in [0, 1)");
+  if (!c.has("key")) {
+    if (p > 0) c.attr_error("p is ", p, " but there is no key; give one, or p = 0");
+    return;
+  }
+  c.expect_dtype("key", DType::kI64);
+  c.expect_shape("key", {2});
+}
+
+void expect_dtype_of(const InferContext& c, const char* first, std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (c.has(name)) c.expect_dtype(name, c.in(first).dtype);
+}
+
+constexpr const char* kDropoutDoc = "Probability of 0 in the dropout, in [0, 1); 0 without a key.";
+
+PADDOCK_OP(residual_layer_norm, "x, residual, scale?, bias?, key? -> y, sum, mean, rstd")
+    .doc(
+        "What ends a Transformer's sublayer: sum = dropout(x) + residual, and layer_norm of it. Without a key there is "
+        "no dropout.  x, residual, y, sum: [..., D]; scale, bias: [D], absent for 1 and 0; key: int64[2]; mean, rstd: "
+        "[...].")
+    .attr("p", AttrType::kFloat, 0.0, kDropoutDoc)
+    .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
+    .inplace("x", "sum")
+    .inplace("residual", "sum")
+    .fused_from("residual_layer_norm")
+    .infer([](InferContext& c) {
+      c.expect_floating("x");
+      expect_dtype_of(c, "x", {"residual", "scale", "bias"});
+      c.expect_rank_at_least("x", 1);
+      check_eps(c);
+      expect_dropout(c);
+      const Shape& x = c.shape("x");
+      c.expect_shape("residual", x);
+      for (const char* name : {"scale", "bias"}) expect_if_given(c, name, Shape{x.back()});
+      for (const char* name : {"y", "sum"}) c.out(name, x, c.in("x").dtype);
+      for (const char* name : {"mean", "rstd"}) c.out(name, rows_of(x), c.in("x").dtype);
+    });
+
+PADDOCK_OP(residual_layer_norm_grad,
+           "dy, sum, mean, rstd, key, scale?, dsum?, dmean?, drstd? -> dx, dresidual, dscale, dbias")
+    .doc(
+        "Gradients of residual_layer_norm with a dropout, which is made again from its key: dresidual is "
+        "layer_norm_grad at sum, plus dsum, and dx is dropout(dresidual). dsum, dmean and drstd are the gradients of "
+        "those outputs, 0 when absent.  dy, sum, dsum, dx, dresidual: [..., D]; key: int64[2]; scale, dscale, dbias: "
+        "[D]; the others: [...].")
+    .attr("p", AttrType::kFloat, "Probability of 0 in the dropout, in [0, 1).")
+    .inplace("dy", "dresidual")
+    .inplace("sum", "dresidual")
+    .fused_from("residual_layer_norm_grad")
+    .infer([](InferContext& c) {
+      c.expect_floating("sum");
+      expect_dtype_of(c, "sum", {"dy", "mean", "rstd", "scale", "dsum", "dmean", "drstd"});
+      c.expect_rank_at_least("sum", 1);
+      expect_dropout(c);
+      const Shape& x = c.shape("sum");
+      const Shape last{x.back()};
+      for (const char* name : {"dy", "dsum"}) expect_if_given(c, name, x);
+      for (const char* name : {"mean", "rstd", "dmean", "drstd"}) expect_if_given(c, name, rows_of(x));
+      expect_if_given(c, "scale", last);
+      for (const char* name : {"dx", "dresidual"}) c.out(name, x, c.in("sum").dtype);
+      for (const char* name : {"dscale", "dbias"}) c.out(name, last, c.in("sum").dtype);
+    });
+
 // The statistics' shape [N, groups].
 Shape groups_of(const InferContext& c) {
   const Shape& x = c.shape("x");

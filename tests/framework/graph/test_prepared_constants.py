@@ -73,7 +73,7 @@ def live_bytes() -> int:
 def test_what_is_kept_is_made_once_and_freed_with_the_plans_and_the_program():
     w = state(256, 512)
     f = framework.program(lambda x: ops.matmul(x, w), pass_names=passes.INFERENCE_PASSES)
-    x = framework.tensor(normal(4, 256))
+    x = framework.tensor(normal(6, 256))
     f.program_for(x)
     before = live_bytes()
     f(x)

@@ -88,3 +88,13 @@ def test_a_wrong_name_is_refused_with_the_right_ones():
         conv_algorithm("fast"),
     ):
         pass
+
+
+def test_explain_ends_with_the_algorithm_of_every_shape():
+    layer, one = nn.Conv2d(64, 64, 3, padding=1), nn.Conv2d(64, 64, 1)
+    step = framework.program(lambda x: layer(layer(one(x))))
+    lines = step.explain(np.ones((1, 56, 56, 64), np.float32))["convolution algorithms"].matched
+    image = "float32[1, 56, 56, 64]"
+    assert lines[0].startswith(f"conv2d {image} float32[64, 1, 1, 64] -> {image}: direct, 1 of them (")
+    assert lines[1].startswith(f"conv2d {image} float32[64, 3, 3, 64] -> {image}: winograd F(4x4,3x3), 2 of them (")
+    assert "convolution algorithms:\n  + conv2d" in str(step.explain(np.ones((1, 56, 56, 64), np.float32)))

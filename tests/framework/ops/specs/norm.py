@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import framework
 from framework.errors import AttributeValueError, DTypeError, ShapeError
 from tests.framework.ops.harness import Bad, Sample, away_from, composed, normal, spec
 
@@ -295,3 +296,67 @@ spec(
             r"mean has shape \[2, 1\] but must have \[2, 2\]", {"groups": 2}),
     ],
 )  # fmt: skip
+
+
+KEY = np.array([7, 3], np.int64)
+
+
+def _dropped(x, key, p):
+    """Dropout by the operator's own mask, which test_random.py and its spec hold to the definition."""
+    return x if key is None else x * framework.ops.dropout(framework.tensor(np.ones(x.shape)), key, p=p).numpy()
+
+
+def _residual_layer_norm(x, residual, scale=None, bias=None, key=None, p=0.0, eps=1e-5):
+    total = _dropped(x, key, p) + residual
+    y, mean, rstd = _layer_norm(total, scale, bias, eps)
+    return y, total, mean, rstd
+
+
+def _residual_layer_norm_grad(dy, total, mean, rstd, key, scale=None, dsum=None, dmean=None, drstd=None, *, p):
+    dresidual, dscale, dbias = _layer_norm_grad(dy, total, mean, rstd, scale, dmean, drstd)
+    dresidual = dresidual + (0 if dsum is None else dsum)
+    return _dropped(dresidual, key, p), dresidual, dscale, dbias
+
+
+def _residual_backward_of_rows(*shape, scale=True, dsum=True, through_statistics=False):
+    dy, x, mean, rstd, s, *extra = _layer_backward(*shape, scale=scale, through_statistics=through_statistics)
+    return [dy, x, mean, rstd, KEY, s, normal(*shape, seed=8) if dsum else None, *extra]
+
+
+spec(
+    "residual_layer_norm",
+    reference=_residual_layer_norm,
+    roundings=64,
+    samples=[
+        Sample([normal(3, 5), normal(3, 5, seed=1), normal(5), normal(5, seed=2), None]),
+        Sample([normal(2, 3, 17), normal(2, 3, 17, seed=1), None, None, KEY], {"p": 0.3, "eps": 1e-3}),
+        Sample([normal(4, 70), normal(4, 70, seed=1), normal(70), None, KEY], {"p": 0.5}),
+        Sample([normal(130, 131), normal(130, 131, seed=1), normal(131), normal(131, seed=2), KEY], {"p": 0.1}),
+        Sample([normal(0, 8), normal(0, 8), normal(8), normal(8), KEY], {"p": 0.1}),
+    ],
+    errors=[
+        Bad(
+            [normal(3, 5), normal(5), None, None, None], ShapeError, r"residual has shape \[5\] but must have \[3, 5\]"
+        ),
+        Bad([normal(3, 5), normal(3, 5), normal(4)], ShapeError, r"scale has shape \[4\] but must have \[5\]"),
+        Bad([normal(3, 5), normal(3, 5)], AttributeValueError, "p is 0.5 but there is no key", {"p": 0.5}),
+        Bad([normal(3, 5), normal(3, 5), None, None, KEY], AttributeValueError, r"p is 1 but must lie in", {"p": 1.0}),
+        Bad([normal(3, 5), normal(3, 5), None, None, normal(2)], DTypeError, "key is float32", {"p": 0.5}),
+    ],
+)
+spec(
+    "residual_layer_norm_grad",
+    reference=_residual_layer_norm_grad,
+    roundings=256,
+    samples=[
+        Sample(_residual_backward_of_rows(3, 5, dsum=False), {"p": 0.3}),
+        Sample(_residual_backward_of_rows(2, 3, 17, scale=False), {"p": 0.5}),
+        Sample(_residual_backward_of_rows(2, 5, through_statistics=True), {"p": 0.3}),
+        Sample(_residual_backward_of_rows(130, 70), {"p": 0.1}),
+        Sample(_residual_backward_of_rows(0, 8), {"p": 0.1}),
+    ],
+    errors=[
+        Bad([normal(4, 3), normal(4, 3), normal(3), normal(4), KEY], ShapeError, r"mean has shape \[3\]", {"p": 0.1}),
+        Bad([normal(4, 3), normal(4, 3), normal(4), normal(4), KEY], AttributeValueError, "p is -1", {"p": -1.0}),
+    ],
+)

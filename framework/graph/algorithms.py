@@ -1,0 +1,37 @@
+"""Which algorithm each convolution of a Program takes, by the shapes that it was traced with."""
+
+from __future__ import annotations
+
+from framework import _core
+from framework.graph.ir import Operation, Program
+from framework.graph.passes.report import PassReport, place_of
+
+CONVOLUTIONS = ("conv2d", "conv2d_grad_input", "conv2d_grad_weight", "conv2d_transpose")
+NAME = "convolution algorithms"
+
+
+def convolution_report(program: Program) -> PassReport | None:
+    """One line for all convolutions of one kind and shape; None where the Program has none.
+
+    Other shapes of input may lead to other algorithms: the choice is the kernel's, at each run.
+    """
+    alike: dict[str, list[Operation]] = {}
+    for op in program.block:
+        if op.name in CONVOLUTIONS:
+            alike.setdefault(f"{_shapes(op)}: {_algorithm(op)}", []).append(op)
+    if not alike:
+        return None
+    lines = [f"{what}, {len(ops)} of them{place_of(ops[0])}" for what, ops in alike.items()]
+    return PassReport(NAME, matched=lines, is_pass=False)
+
+
+def _shapes(op: Operation) -> str:
+    first, second = op.inputs[:2]
+    assert first is not None and second is not None
+    return f"{op.name} {first.type_text} {second.type_text} -> {op.outputs[0].type_text}"
+
+
+def _algorithm(op: Operation) -> str:
+    shapes = [None if v is None else v.shape for v in op.inputs]
+    dtypes = [None if v is None else v.dtype for v in op.inputs]
+    return _core.implementation_of(op.info.native, shapes, dtypes, op.attrs) or "nothing to compute"
