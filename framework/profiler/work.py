@@ -87,4 +87,6 @@ FLOPS: dict[str, Formula] = {
     "lstm": lambda inputs, outputs, attrs: _recurrent(inputs[0], inputs[1]),
     "lstm_grad": lambda inputs, outputs, attrs: 2 * _recurrent(inputs[0], inputs[3]),
     "matmul": _matmul,
+    "matmul_activation": _matmul,
+    "matmul_activation_grad": _matmul,
 }
