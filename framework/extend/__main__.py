@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from pathlib import Path
 
-from framework.extend.libraries import compile_flags
+from framework.extend.libraries import compile_flags, library_dir
 
 
 def main(words: list[str] | None = None) -> None:
@@ -14,7 +13,7 @@ def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m framework.extend", description="Flags for libraries of operators.")
     parser.add_argument("--cmake", action="store_true", help="print the folder of the CMake package instead")
     if parser.parse_args(words).cmake:
-        print(Path(__file__).with_name("cmake"))
+        print(library_dir() / "cmake" / "paddock")
     else:
         print(shlex.join(compile_flags()))
 
