@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from suites.detection.sample import Sample
 from suites.vision.drawing import class_colour, enlarged, put_plate, stroke
 from suites.vision.images import write_image
 
@@ -42,11 +41,6 @@ def draw_boxes(
             text = class_names[int(labels[at])] + ("" if score is None else f" {score:.2f}")
             _draw_one(canvas, np.rint(np.asarray(boxes[at]) * factor), text, class_colour(int(labels[at])))
     return canvas
-
-
-def draw_sample(sample: Sample, class_names: Sequence[str]) -> np.ndarray:
-    """Draws a dataset's or a transform's uint8 sample with its boxes: what training sees."""
-    return draw_boxes(sample.image, sample.boxes, sample.labels, class_names)
 
 
 def save_boxes(

@@ -56,36 +56,31 @@ def _finished(w: Writer, op: Operation, y: str) -> str:
     return activated(w, op, w.node("Add", [y, residual]))
 
 
-@exports("conv2d")
-def conv2d(w: Writer, op: Operation) -> None:
-    """Conv."""
+def _convolved(w: Writer, op: Operation, onnx_name: str, **attributes: Any) -> str:
+    """A convolution's sum with its bias; `attributes` are those that Conv and ConvTranspose do not share."""
     weight = _input(op, "weight")
-    y = w.node(
-        "Conv",
+    return w.node(
+        onnx_name,
         [w.image(_input(op, "x")), _kernel(w, weight), *_bias(w, op)],
         kernel_shape=list(weight.shape[1:3]),
         strides=_pair(op.attr("stride")),
         pads=_pads(op.attr("padding")),
         dilations=_pair(op.attr("dilation")),
         group=int(op.attr("groups")),
+        **attributes,
     )
-    w.set_image(op.outputs[0], _finished(w, op, y))
+
+
+@exports("conv2d")
+def conv2d(w: Writer, op: Operation) -> None:
+    """Conv."""
+    w.set_image(op.outputs[0], _finished(w, op, _convolved(w, op, "Conv")))
 
 
 @exports("conv2d_transpose")
 def conv2d_transpose(w: Writer, op: Operation) -> None:
     """ConvTranspose."""
-    weight = _input(op, "weight")
-    y = w.node(
-        "ConvTranspose",
-        [w.image(_input(op, "x")), _kernel(w, weight), *_bias(w, op)],
-        kernel_shape=list(weight.shape[1:3]),
-        strides=_pair(op.attr("stride")),
-        pads=_pads(op.attr("padding")),
-        dilations=_pair(op.attr("dilation")),
-        output_padding=_pair(op.attr("output_padding")),
-        group=int(op.attr("groups")),
-    )
+    y = _convolved(w, op, "ConvTranspose", output_padding=_pair(op.attr("output_padding")))
     w.set_image(op.outputs[0], y)
 
 
