@@ -33,6 +33,14 @@ class Neck(nn.Layer):
 class Head(nn.Layer):
     """Neck maps to raw predictions, to losses, and to detections."""
 
+    def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Tensor]:
+        """Loss terms by name, each a scalar."""
+        raise NotImplementedError(f"{type(self).__name__} defines no losses()")
+
+    def detect(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Detections [N, D, 6] (label, score, x1, y1, x2, y2), best first, and their number [N]."""
+        raise NotImplementedError(f"{type(self).__name__} defines no detect()")
+
 
 register_role("neck", Neck, supplied=("in_channels",), doc="Feature maps to feature maps.")
 register_role("head", Head, supplied=("in_channels", "strides"), doc="Feature maps to predictions and losses.")

@@ -83,10 +83,11 @@ class CrfTagger(TextModel):
     def forward(self, ids: Tensor, offsets: Tensor, segment_ids: Tensor | None = None) -> ChainScores:
         """ids: [T], offsets: [B + 1]; in evaluation mode the scores of what the tags' prefixes forbid are -infinity."""
         emissions = self.head(self.dropout(self.encoder(ids, offsets)))
-        scores = (self.crf.transitions, self.crf.start, self.crf.stop)
+        scores = [self.crf.transitions, self.crf.start, self.crf.stop]
         if self._forbidden is not None and not self.training:
-            scores = tuple(score + extra for score, extra in zip(scores, self._forbidden, strict=True))
-        return ChainScores(emissions, *scores, offsets)
+            scores = [score + extra for score, extra in zip(scores, self._forbidden, strict=True)]
+        transitions, start, stop = scores
+        return ChainScores(emissions, transitions, start, stop, offsets)
 
 
 def forbidden_transitions(tags: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ Letters: T tokens, B pairs, K classes, D width of a text's vector.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from framework import nn, ops
@@ -19,13 +20,14 @@ from suites.nlp.models.cnn import RaggedConvolution
 class _Reader(nn.Layer):
     """Word vectors [T, width] to a vector for each text [B, out_features]."""
 
-    out_features: int
+    def __init__(self, out_features: int) -> None:
+        super().__init__()
+        self.out_features = out_features
 
 
 class _Bag(_Reader):
     def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.out_features = width
+        super().__init__(width)
 
     def forward(self, x: Tensor, offsets: Tensor) -> Tensor:
         return ops.softsign(ops.segment_sum(x, offsets))
@@ -33,8 +35,7 @@ class _Bag(_Reader):
 
 class _Convolution(_Reader):
     def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.out_features = hidden
+        super().__init__(hidden)
         self.conv = RaggedConvolution(width, hidden, 3)
 
     def forward(self, x: Tensor, offsets: Tensor) -> Tensor:
@@ -43,15 +44,14 @@ class _Convolution(_Reader):
 
 class _Recurrent(_Reader):
     def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.out_features = hidden
+        super().__init__(hidden)
         self.gru = nn.GRU(width, hidden)
 
     def forward(self, x: Tensor, offsets: Tensor) -> Tensor:
         return ops.squeeze(self.gru(x, offsets)[1], axis=0)
 
 
-_READERS: dict[str, type[_Reader]] = {"bow": _Bag, "cnn": _Convolution, "gru": _Recurrent}
+_READERS: dict[str, Callable[[int, int], _Reader]] = {"bow": _Bag, "cnn": _Convolution, "gru": _Recurrent}
 
 
 @register("text_model")

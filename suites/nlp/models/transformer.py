@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -103,7 +104,7 @@ class Transformer(nn.Layer):
         self.target_words, self.max_length, self.start, self.stop = target_words, max_length, start, stop
         self.target = Embedded(target_words, width, max_length, dropout)
         self.source = self.target if shared else Embedded(source_words, width, max_length, dropout)
-        parts = {"activation": "relu", "dropout": dropout, "norm_first": norm_first}
+        parts: dict[str, Any] = {"activation": "relu", "dropout": dropout, "norm_first": norm_first}
         self.encoder = nn.LayerList(
             nn.TransformerEncoderLayer(width, heads, hidden, **parts) for _ in range(encoder_layers)
         )
@@ -150,7 +151,7 @@ class Transformer(nn.Layer):
 
     def caches(self, encoded: Encoded) -> list[nn.DecoderCache]:
         """The decoder layers' caches before the first step."""
-        return [layer.start(encoded.memory) for layer in self.decoder]
+        return [layer.start(encoded.memory) for layer in self.decoder]  # type: ignore[attr-defined]
 
     def step(
         self,
@@ -174,8 +175,8 @@ class Transformer(nn.Layer):
         x = self.target(words, ops.full_like(words, value=place))
         grown = []
         for layer, cache in zip(self.decoder, caches, strict=True):
-            x, cache = layer.step(x, cache, offsets, key_offsets, groups, memory_offsets)
-            grown.append(cache)
+            x, longer = layer.step(x, cache, offsets, key_offsets, groups, memory_offsets)  # type: ignore[attr-defined]
+            grown.append(longer)
         return self._logits(x), grown
 
     def _logits(self, x: Tensor) -> Tensor:

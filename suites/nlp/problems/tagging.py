@@ -68,12 +68,12 @@ class Tagging(Problem):
                 names.append(name_of(i))
         return Encoded(samples, self.token_keys, names.__getitem__)
 
-    def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, outputs: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Cross entropy of logits [T, K] over the first tokens of words."""
         return self._loss(outputs, inputs["targets"])
 
-    def predictions(self, outputs: Tensor) -> dict[str, Tensor]:
-        """`tags` int64 [T], the most probable tag of each token."""
+    def predictions(self, outputs: Any) -> dict[str, Tensor]:
+        """`tags` int64 [T], the most probable tag of each token; outputs: logits [T, K]."""
         return {"tags": ops.argmax(outputs, axis=-1)}
 
     def metric(self, dataset: TextDataset[Tagged], classes: Sequence[str]) -> Metric:
