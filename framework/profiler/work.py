@@ -89,4 +89,5 @@ FLOPS: dict[str, Formula] = {
     "matmul": _matmul,
     "matmul_activation": _matmul,
     "matmul_activation_grad": _matmul,
+    "quantized_matmul": lambda inputs, outputs, attrs: 2 * prod(outputs[0]) * inputs[1][-1],  # of 8 bits
 }

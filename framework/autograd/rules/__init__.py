@@ -13,6 +13,7 @@ from framework.autograd.rules import norm as norm
 from framework.autograd.rules import optim as optim
 from framework.autograd.rules import overlap as overlap
 from framework.autograd.rules import pool as pool
+from framework.autograd.rules import quantized as quantized
 from framework.autograd.rules import ragged as ragged
 from framework.autograd.rules import random as random
 from framework.autograd.rules import recurrent as recurrent

@@ -1,8 +1,7 @@
 // The kernels of ops/matmul.cc: which matrices are multiplied; cpu/gemm.h multiplies them.
 #include "cpu/gemm.h"
 #include "cpu/kernel.h"
-#include "cpu/micro_op.h"
-#include "op/choice.h"
+#include "cpu/product_activation.h"
 
 namespace paddock::cpu {
 namespace {
@@ -28,39 +27,6 @@ int64_t matrix_number(const Shape& y, const Shape& x, int64_t k) {
     stride *= x.dim(-i);
   }
   return number;
-}
-
-// The inner loop of an activation that is not one of the epilogue's own, or of an activation's gradient.
-ValueLoop activation_loop(const KernelContext& c, Activation activation, bool gradient) {
-  const auto loop = [&](std::string op, double attr = 0) {
-    const DType t = c.out(0).dtype();
-    return ValueLoop{find_micro_op(gradient ? op + "_grad" : op, t, t), attr};
-  };
-  switch (activation) {
-    case Activation::kSigmoid:
-      return loop("sigmoid");
-    case Activation::kTanh:
-      return loop("tanh");
-    case Activation::kSilu:
-      return loop("silu");
-    case Activation::kGelu:
-      return loop("gelu", 0);
-    case Activation::kGeluTanh:
-      return loop("gelu", 1);
-    case Activation::kRelu:
-      return gradient ? loop("relu") : ValueLoop{};
-    case Activation::kRelu6:
-      return gradient ? loop("relu6") : ValueLoop{};
-    case Activation::kLeakyRelu:
-      return gradient ? loop("leaky_relu", c.attr<double>("slope")) : ValueLoop{};
-    case Activation::kNone:
-      break;
-  }
-  return {};
-}
-
-Activation activation_of(const KernelContext& c) {
-  return static_cast<Activation>(activation_choice(c, kProductActivations));
 }
 
 // Of matmul and matmul_activation.

@@ -1,0 +1,5 @@
+"""Operators of framework/native/ops/quantized.cc serve inference: rounding has no useful gradient."""
+
+from framework.autograd.rule_table import no_gradient
+
+no_gradient("it rounds its inputs to 8 bits; train in float32 and quantise the result", "quantized_matmul")

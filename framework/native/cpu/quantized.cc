@@ -1,0 +1,44 @@
+// The kernel of ops/quantized.cc; cpu/int8_product.h multiplies.
+#include <cmath>
+
+#include "cpu/int8_product.h"
+#include "cpu/kernel.h"
+#include "cpu/product_activation.h"
+
+namespace paddock::cpu {
+namespace {
+
+float scale_of(const KernelContext& c) {
+  const float* given = c.maybe<float>("x_scale");
+  if (!given) return 0;
+  const float factor = 1 / *given;
+  if (!(*given > 0) || !std::isfinite(*given) || !std::isfinite(factor))
+    fail(ErrorKind::kAttribute, "quantized_matmul: x_scale is ", *given,
+         " but must be a positive number whose reciprocal is finite: the largest value expected of x, divided by 127");
+  return *given;
+}
+
+PADDOCK_CPU_KERNEL(quantized_matmul) {
+  const Tensor& weight = c.in("weight");
+  const int64_t columns = weight.shape()[0], depth = weight.shape()[1];
+  Int8Product p{};
+  p.M = c.in("x").shape().count(0, c.in("x").shape().rank() - 1);
+  p.N = columns;
+  p.K = depth;
+  p.x = c.in("x").data<float>();
+  p.weight = weight.data<int8_t>();
+  p.weight_scale = c.in("weight_scale").data<float>();
+  p.x_scale = scale_of(c);
+  p.y = c.out(0).data<float>();
+  p.epilogue.bias = c.maybe<float>("bias");
+  p.epilogue.residual = c.maybe<float>("residual");
+  const Activation activation = activation_of(c);
+  p.epilogue.loop = activation_loop(c, activation, false);
+  p.epilogue.activation = p.epilogue.loop ? Activation::kNone : activation;
+  p.epilogue.slope = c.attr<float>("slope");
+  p.widening = c.attr<std::string>("algorithm") == "widening";
+  multiply_int8(p, c.prepared("weight"));
+}
+
+}  // namespace
+}  // namespace paddock::cpu

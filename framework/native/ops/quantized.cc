@@ -1,0 +1,50 @@
+// Products with 8-bit weights, for inference.
+#include "op/choice.h"
+
+namespace paddock {
+namespace {
+
+// The longest sum that 32 bits hold: 127 * 128 each.
+constexpr int64_t kMostDepth = 1 << 17;
+
+PADDOCK_OP(quantized_matmul, "x, weight, weight_scale, bias?, residual?, x_scale? -> y")
+    .doc(
+        "A product with 8-bit weights: x is rounded to 8 bits too, the sums are exact, and y = activation((q "
+        "weight^T) * (s * weight_scale) + bias + residual) with q = round(x / s), halves to even.\n\n"
+        "Without `x_scale` (dynamic) each row of x has its own s, its largest magnitude / 127; a row with a NaN or an "
+        "infinity gives NaN, one whose magnitudes are all below 4e-37 counts as zeros. With it (static) s is x_scale "
+        "for all rows and q is cut to [-127, 127]; a row with a NaN gives NaN.\n"
+        "x: [..., C] float32; weight: [K, C] int8; weight_scale, bias: [K]; x_scale: []; residual, y: [..., K].")
+    .attr("activation", AttrType::kString, std::string("none"), kProductActivationDoc)
+    .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
+    .attr("algorithm", AttrType::kString, std::string("auto"),
+          "'auto' takes the processor's 8-bit dot products (VNNI) where it has them, 'widening' does without; the "
+          "result is the same.")
+    .inplace("residual", "y")
+    .infer([](InferContext& c) {
+      const Shape &x = c.shape("x"), &weight = c.shape("weight");
+      c.expect_rank_at_least("x", 1);
+      c.expect_rank("weight", 2);
+      c.expect_dtype("x", DType::kF32);
+      c.expect_dtype("weight", DType::kI8);
+      activation_choice(c, kProductActivations);
+      choice(c, "algorithm", {"auto", "widening"});
+      if (x.back() != weight[1])
+        c.shape_error("x has ", x.back(), " columns (axis -1 of ", x, ") but weight has ", weight[1], " (axis 1 of ",
+                      weight, ")");
+      if (weight[1] > kMostDepth)
+        c.shape_error("weight ", weight, " has ", weight[1], " columns, but a 32-bit sum is exact for at most ",
+                      kMostDepth, "; split the product");
+      Shape y = x;
+      y[y.rank() - 1] = weight[0];
+      for (const char* name : {"weight_scale", "bias", "residual", "x_scale"})
+        if (c.has(name)) c.expect_dtype(name, DType::kF32);
+      c.expect_shape("weight_scale", {weight[0]});
+      if (c.has("bias")) c.expect_shape("bias", {weight[0]});
+      if (c.has("residual")) c.expect_shape("residual", y);
+      if (c.has("x_scale")) c.expect_shape("x_scale", {});
+      c.out(0, y, DType::kF32);
+    });
+
+}  // namespace
+}  // namespace paddock

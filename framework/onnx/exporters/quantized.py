@@ -1,0 +1,51 @@
+"""Products with 8-bit weights as nodes of ONNX: MatMulInteger, with each rounding written out as ours does it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from framework.graph.ir import Operation
+from framework.onnx.exporters.elementwise import activated
+from framework.onnx.writer import Writer, exports, refuse
+
+
+@exports("quantized_matmul")
+def quantized_matmul(w: Writer, op: Operation) -> None:
+    """The same 8-bit numbers and sums; rows that hold a NaN or an infinity aside."""
+    x, weight = op.input("x"), op.input("weight")
+    known = None if weight is None else w.array(weight)
+    if x is None or weight is None or known is None:
+        raise refuse(op, "its weight is not a constant; export a Program that framework.quantization made")
+    rounded, scale = _static_rows(w, op, w.get(x)) if op.input("x_scale") else _dynamic_rows(w, w.get(x))
+    sums = w.node("MatMulInteger", [rounded, w.constant(np.ascontiguousarray(known.T), name=weight.name)])
+    scales = w.node("Mul", [scale, w.get(op.input("weight_scale"))])
+    y = w.node("Mul", [w.node("Cast", [sums], to=_FLOAT), scales])
+    for v in (op.input("bias"), op.input("residual")):
+        if v is not None:
+            y = w.node("Add", [y, w.get(v)])
+    w.set(op.outputs[0], activated(w, op, y))
+
+
+_FLOAT, _INT8 = 1, 3  # ONNX's numbers of the types
+
+
+def _number(w: Writer, value: float) -> str:
+    return w.constant(np.array(value, np.float32))
+
+
+def _dynamic_rows(w: Writer, x: str) -> tuple[str, str]:
+    """8-bit rows of `x`, and what 1 stands for in each: [..., 1]."""
+    largest = w.node("ReduceMax", [w.node("Abs", [x])], axes=[-1], keepdims=1)
+    factor = w.node("Div", [_number(w, 127), largest])
+    nothing, zero = w.node("IsInf", [factor]), _number(w, 0)
+    factor = w.node("Where", [nothing, zero, factor])
+    scale = w.node("Where", [nothing, zero, w.node("Div", [largest, _number(w, 127)])])
+    return w.node("Cast", [w.node("Round", [w.node("Mul", [x, factor])])], to=_INT8), scale
+
+
+def _static_rows(w: Writer, op: Operation, x: str) -> tuple[str, str]:
+    """8-bit rows of `x`, and what 1 stands for in all of them."""
+    scale = w.get(op.input("x_scale"))
+    scaled = w.node("Mul", [x, w.node("Div", [_number(w, 1), scale])])
+    cut = w.node("Clip", [w.node("Round", [scaled]), _number(w, -127), _number(w, 127)])
+    return w.node("Cast", [cut], to=_INT8), scale

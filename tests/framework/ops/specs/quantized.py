@@ -1,0 +1,111 @@
+"""framework/native/ops/quantized.cc"""
+
+import numpy as np
+
+from framework.errors import AttributeValueError, DTypeError, ShapeError
+from tests.framework.ops.harness import Bad, Sample, normal, spec
+from tests.framework.ops.specs.matmul import activate
+
+
+def rounded_rows(x, x_scale=None):
+    """Integers of the rows [M, C] in 8 bits, and what 1 stands for in each, in float32 as the definition rounds."""
+    x = x.astype(np.float32)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if x_scale is None:
+            most = np.abs(x).max(axis=1, initial=0)
+            factor, scale = np.float32(127) / most, most / np.float32(127)
+            dead = np.isinf(factor)
+            factor, scale = np.where(dead, np.float32(0), factor), np.where(dead, np.float32(0), scale)
+            scale = np.where(np.isfinite(most), scale, np.float32(np.nan))
+        else:
+            factor = np.full(len(x), np.float32(1) / np.float32(x_scale))
+            scale = np.where(np.isnan(x).any(axis=1), np.float32(np.nan), np.float32(x_scale))
+        q = np.clip(np.rint(x * factor[:, None]), -127, 127)
+    return np.nan_to_num(q).astype(np.int64), scale
+
+
+def reference(
+    x, weight, weight_scale, bias=None, residual=None, x_scale=None, activation="none", slope=0.01, algorithm="auto"
+):
+    q, scale = rounded_rows(x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1]), x_scale)
+    sums = (q @ weight.astype(np.int64).T).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        y = sums * (scale[:, None] * weight_scale.astype(np.float32))
+    y = y.reshape(*x.shape[:-1], len(weight))
+    y = y if bias is None else y + bias.astype(np.float32)
+    y = y if residual is None else y + residual.astype(np.float32)
+    return activate(y, activation, slope)
+
+
+def weights(rows, columns):
+    return np.random.default_rng([rows, columns]).integers(-128, 128, (rows, columns)).astype(np.int8)
+
+
+def scales(n):
+    return np.abs(normal(n)) * 0.01 + 0.001
+
+
+def extremes(rows, columns):
+    """Rows of +-127 whose sums are the largest there are."""
+    return np.where(np.arange(rows)[:, None] % 2, 127.0, -127.0) * np.ones(columns)
+
+
+spec(
+    "quantized_matmul",
+    reference=reference,
+    gradient=False,
+    dtypes=["float32"],
+    roundings=16,  # sums are exact; what is left are scales, bias, residual and an activation
+    samples=[
+        Sample([normal(5, 40), weights(7, 40), scales(7), normal(7)], {"activation": "relu"}),
+        Sample([normal(2, 3, 37), weights(65, 37), scales(65)]),
+        Sample([normal(130), weights(3, 130), scales(3), normal(3)]),
+        Sample([normal(13, 5), weights(129, 5), scales(129), normal(129), normal(13, 129)]),
+        Sample([normal(200, 64), weights(70, 64), scales(70), None, None, np.array(0.02)]),
+        Sample(
+            [normal(6, 3, scale=30), weights(4, 3), scales(4), normal(4), None, np.array(0.5)], {"activation": "gelu"}
+        ),
+        Sample([normal(7, 18), weights(20, 18), scales(20)], {"activation": "tanh", "algorithm": "widening"}),
+        Sample([normal(7, 18), weights(20, 18), scales(20)], {"activation": "leaky_relu", "slope": 0.3}),
+        Sample([extremes(8, 1030), extremes(70, 1030).astype(np.int8), np.ones(70)]),
+        Sample([extremes(8, 1030), np.full((9, 1030), -128, np.int8), np.ones(9)], {"algorithm": "widening"}),
+        Sample([np.zeros((3, 8)), weights(5, 8), scales(5), normal(5)]),
+        Sample([np.array([[1e-38, 1e-40, 0.0], [3e-36, 1e-37, 0.0]]), weights(5, 3), scales(5)]),
+        Sample([np.array([[np.nan, 1.0], [np.inf, 1.0], [2.0, 1.0]]), weights(5, 2), scales(5)]),
+        Sample([np.array([[np.nan, 1.0], [-np.inf, 1.0]]), weights(5, 2), scales(5), None, None, np.array(0.1)]),
+        Sample([normal(3, 0), weights(4, 0), scales(4), normal(4)]),
+        Sample([normal(0, 6), weights(4, 6), scales(4)]),
+        Sample([normal(4, 6), weights(0, 6), scales(0)]),
+    ],
+    errors=[
+        Bad(
+            [normal(2, 3), weights(4, 5), scales(4)],
+            ShapeError,
+            r"x has 3 columns \(axis -1 of \[2, 3\]\) but weight has 5 \(axis 1 of \[4, 5\]\)",
+        ),
+        Bad([np.array(1.0), weights(4, 5), scales(4)], ShapeError, "x has 0 axes .* needs at least 1"),
+        Bad([normal(2, 5), weights(4, 5), scales(3)], ShapeError, r"weight_scale has shape \[3\] but must have \[4\]"),
+        Bad([normal(2, 5), weights(4, 5), scales(4), normal(5)], ShapeError, r"bias has shape \[5\]"),
+        Bad([normal(2, 5), weights(4, 5), scales(4), None, normal(4)], ShapeError, r"residual .* must have \[2, 4\]"),
+        Bad([normal(2, 5), weights(4, 5), scales(4), None, None, scales(1)], ShapeError, r"x_scale .* must have \[\]"),
+        Bad([normal(2, 5), normal(4, 5), scales(4)], DTypeError, "weight is float32 but must be int8"),
+        Bad([weights(2, 5), weights(4, 5), scales(4)], DTypeError, "x is int8 but must be float32"),
+        Bad(
+            [np.zeros((1, (1 << 17) + 1)), np.zeros((1, (1 << 17) + 1), np.int8), scales(1)],
+            ShapeError,
+            "exact for at most 131072; split the product",
+        ),
+        Bad([normal(2, 5), weights(4, 5), scales(4)], AttributeValueError, "'mish'; takes", {"activation": "mish"}),
+        Bad([normal(2, 5), weights(4, 5), scales(4)], AttributeValueError, "'vnni'; takes", {"algorithm": "vnni"}),
+        Bad(
+            [normal(2, 5), weights(4, 5), scales(4), None, None, np.array(0.0)],
+            AttributeValueError,
+            "x_scale is 0 but must be a positive number",
+        ),
+        Bad(
+            [normal(2, 5), weights(4, 5), scales(4), None, None, np.array(np.inf)],
+            AttributeValueError,
+            "x_scale is inf",
+        ),
+    ],
+)
