@@ -1,0 +1,235 @@
+"""A Program in 8 bits: which products, how near to float32 it stays, and how it is saved and run."""
+
+import numpy as np
+import pytest
+
+import framework
+from framework import nn, no_grad, ops, program
+from framework.errors import AttributeValueError, DTypeError, NumericsError, ShapeError
+from framework.graph.compiled import CompiledProgram
+from framework.graph.files import save_program
+from framework.graph.passes import INFERENCE_PASSES
+from framework.predictor import Predictor
+from framework.quantization import METHODS, quantize
+
+
+class Network(nn.Layer):
+    """Two wide layers, a residual, and a head that is too small to matter."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(64, 128), nn.Linear(128, 64), nn.Linear(64, 3)
+        rng = np.random.default_rng(0)
+        for name, p in self.named_parameters():
+            p.name = name
+            p.set(framework.tensor((rng.standard_normal(p.shape) / np.sqrt(p.shape[-1])).astype(np.float32)))
+
+    def forward(self, x):
+        return self.head(x + self.second(ops.gelu(self.first(x))))
+
+
+def traced(function, *inputs, passes=INFERENCE_PASSES):
+    tensors = [framework.from_numpy(x) for x in inputs]
+    for i, t in enumerate(tensors):
+        t.name = f"in{i}"
+    with no_grad():
+        return program(function, pass_names=passes).program_for(*tensors).program
+
+
+def run(p, *inputs):
+    return [t.numpy() for t in CompiledProgram(p).run([framework.from_numpy(x) for x in inputs])]
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def names(p):
+    return [op.name for op in p.block]
+
+
+def report(p):
+    return p.explain()["quantize"]
+
+
+X = normal(40, 64)
+
+
+@pytest.mark.parametrize("mode", ["dynamic", "static"])
+def test_products_become_8_bit_and_stay_near(mode):
+    """Each rounding is at most half of a step of largest / 127; over a sum of 64 or 128 such errors add as noise."""
+    whole = traced(Network(), X)
+    got = quantize(whole, mode=mode, calibration=[[X]])
+    assert names(got).count("quantized_matmul") == 2 and names(got).count("matmul") == 1
+    assert [m.split(": ")[-1].split(",")[0] for m in report(got).matched] == [
+        mode + " (abs_max)" * (mode == "static")
+    ] * 2
+    assert report(got).missed == [m for m in report(got).missed if "it has 192 weights only (smallest=4096)" in m]
+    (expected,), (found,) = run(whole, X), run(got, X)
+    # 127 steps of x and of w are at most 4.5 and 4 deviations; a product has the error of both, uniform in a step.
+    noise = np.sqrt((4.5**2 + 4**2) / 12) / 127
+    assert 0 < np.abs(found - expected).std() < 2 * np.sqrt(2) * noise * expected.std()
+
+
+def test_the_float_program_is_left_as_it_was():
+    whole = traced(Network(), X)
+    text = str(whole)
+    quantize(whole)
+    assert str(whole) == text and not report(whole).matched
+
+
+def test_the_sums_are_those_of_the_rounded_weights():
+    """Weights that are 8-bit numbers times a scale, and inputs that are too, come out exactly."""
+    w = np.random.default_rng(0).integers(-127, 128, (80, 64)).astype(np.float32)
+    w[:, 0] = 127
+    layer = nn.Linear(64, 80, bias=False)
+    layer.weight.set(framework.tensor(w))
+    x = np.random.default_rng(1).integers(-127, 128, (9, 64)).astype(np.float32)
+    x[:, 0] = 127
+    np.testing.assert_array_equal(run(quantize(traced(layer, x)), x)[0], x @ w.T)
+
+
+def test_bias_activation_and_residual_stay_in_the_product():
+    w = [framework.tensor(normal(64, 64, seed=i)) for i in range(2)]
+    b = framework.tensor(normal(64))
+    for t in (*w, b):
+        t.persistable = True
+
+    def f(x):
+        return ops.relu(ops.matmul(ops.relu(ops.matmul(x, w[0], b)), w[1], b, transpose_b=True) + x)
+
+    whole = traced(f, X)
+    got = quantize(whole)
+    assert names(whole) == ["matmul"] * 2 and names(got) == ["quantized_matmul"] * 2
+    assert [op.attr("activation") for op in got.block] == ["relu", "relu"]
+    expected, found = run(whole, X)[0], run(got, X)[0]
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_a_weight_that_two_products_share_is_stored_once():
+    w = framework.tensor(normal(64, 64))
+    w.persistable = True
+    got = quantize(traced(lambda x: ops.matmul(ops.matmul(x, w), w), X))
+    assert names(got) == ["quantized_matmul"] * 2
+    assert sorted(v.dtype for v in got.constants) == ["float32", "int8"]
+
+
+@pytest.mark.parametrize("keep", [["first.*"], lambda op: op.inputs[1].name == "first.weight"])
+def test_what_is_kept_stays_in_float32(keep):
+    got = quantize(traced(Network(), X), keep=keep)
+    assert names(got).count("quantized_matmul") == 1
+    assert any("'first.weight'" in m and m.endswith("it is to be kept") for m in report(got).missed)
+
+
+def test_what_has_no_8_bit_form_is_told_with_the_reason():
+    conv, product = nn.Conv2d(8, 16, 3), framework.tensor(normal(64, 64).astype(np.float64))
+    product.persistable = True
+
+    def f(x, image, wide):
+        return ops.matmul(x, x, transpose_b=True), conv(image), ops.matmul(wide, product)
+
+    got = quantize(traced(f, X, normal(1, 9, 9, 8), X.astype(np.float64)))
+    assert not report(got).matched
+    assert [m.split(" stays in float32: ")[1] for m in report(got).missed] == [
+        "its second factor is computed, not a constant",
+        "conv2d has no 8-bit form, only matmul has",
+        "it is float64",
+    ]
+
+
+def test_weights_that_are_not_finite_are_not_hidden():
+    layer = nn.Linear(64, 64)
+    w = normal(64, 64)
+    w[3, 4] = np.nan
+    layer.weight.set(framework.tensor(w))
+    assert "its weights are not all finite" in report(quantize(traced(layer, X))).missed[0]
+
+
+def test_products_in_control_flow_are_dynamic():
+    layer = nn.Linear(64, 64)
+
+    def f(x):
+        return framework.while_loop(
+            lambda i, y: ops.less(i, 3), lambda i, y: (i + 1, layer(y)), (ops.full(shape=(), value=0, dtype="int64"), x)
+        )[1]
+
+    whole = traced(f, X)
+    got = quantize(whole, mode="static", calibration=[[X]])
+    (line,) = report(got).matched
+    assert line.startswith("in loop") and line.endswith("dynamic, being inside control flow")
+    expected, found = run(whole, X)[0], run(got, X)[0]
+    assert np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
+
+
+def test_a_saved_program_is_a_quarter_and_gives_the_same_bits(tmp_path):
+    whole = traced(nn.Sequential(nn.Linear(64, 512), nn.Linear(512, 64)), X)
+    got = quantize(whole, mode="static", calibration=[[X]], method="mse")
+    for p, folder in ((whole, tmp_path / "float"), (got, tmp_path / "int8")):
+        save_program(p, folder)
+    sizes = [(tmp_path / kind / "weights.safetensors").stat().st_size for kind in ("float", "int8")]
+    assert sizes[1] < 0.3 * sizes[0]
+    (found,) = Predictor(tmp_path / "int8").run([X])
+    assert found.tobytes() == run(got, X)[0].tobytes()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_static_ranges_come_from_all_batches(method):
+    got = quantize(
+        traced(Network(), X),
+        mode="static",
+        calibration=({"in0": normal(8, 64, seed=i)} for i in range(5)),
+        method=method,
+    )
+    scales = [float(got_array(got, op.inputs[5])) for op in got.block if op.name == "quantized_matmul"]
+    largest = max(float(np.abs(normal(8, 64, seed=i)).max()) for i in range(5))
+    assert len(scales) == 2 and 0 < scales[0] <= np.float32(largest / 127)
+    if method == "abs_max":
+        assert scales[0] == np.float32(largest / 127)
+
+
+def got_array(p, v):
+    return framework.Tensor(p.constants[v]).numpy()
+
+
+def test_an_input_that_calibration_never_sees_above_zero_stays_in_float():
+    layer = nn.Linear(64, 64)
+    got = quantize(traced(lambda x: layer(ops.relu(x)), X), mode="static", calibration=[[-np.abs(X)]])
+    assert "its input was 0 all through calibration" in report(got).missed[0] and names(got)[-1] == "matmul"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"mode": "int8"}, AttributeValueError, "mode is 'int8'; takes 'dynamic', 'static'"),
+        ({"method": "hist"}, AttributeValueError, "method is 'hist'; takes 'abs_max', 'average', 'percentile'"),
+        ({"mode": "static"}, AttributeValueError, "calibration has no batch; give inputs of the Program"),
+        ({"mode": "static", "calibration": [[X, X]]}, AttributeValueError, "batch 0 has 2 inputs; .* takes in0"),
+        ({"mode": "static", "calibration": [{"x": X}]}, AttributeValueError, "batch 0 has no in0; .* takes in0"),
+        (
+            {"mode": "static", "calibration": [[X.astype(int)]]},
+            DTypeError,
+            "in0 is int64 but the Program takes float32",
+        ),
+        ({"mode": "static", "calibration": [[X], [X[0]]]}, ShapeError, r"batch 1: in0 has shape \[64\]"),
+        (
+            {"mode": "static", "calibration": [[X * np.inf]]},
+            NumericsError,
+            "batch 0: the input of .* NaN or an infinity",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused_with_a_clear_message(arguments, error, match):
+    with pytest.raises(error, match=match):
+        quantize(traced(Network(), X), **arguments)
+
+
+def test_a_program_that_trains_is_refused():
+    state = framework.tensor(np.zeros(64, np.float32))
+    state.persistable = True
+
+    def step(x):
+        state.set(state + ops.sum(x, axes=0))
+        return x
+
+    with pytest.raises(AttributeValueError, match="updates 1 states, so it trains"):
+        quantize(traced(step, X))
