@@ -24,10 +24,15 @@ def main(words: list[str] | None = None) -> int:
     )
     add_override_option(parser)
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
+    parser.add_argument(
+        "--exported", type=Path, help="a folder of tools/export.py: evaluate it in place of the run it came from"
+    )
     add_profile_option(parser, "batches")
     a = parser.parse_args(words)
 
     def start() -> int:
+        if a.exported is not None:
+            return _evaluate_export(a)
         from suites.engine.seeds import over_runs
         from suites.engine.training import evaluate_weights
 
@@ -38,6 +43,16 @@ def main(words: list[str] | None = None) -> int:
         return 0
 
     return run(start)
+
+
+def _evaluate_export(a: argparse.Namespace) -> int:
+    from framework.errors import ConfigError
+    from suites.engine.inference import evaluate_export
+
+    if len(a.config) > 1 or a.weights is not None or a.profile:
+        raise ConfigError("eval: --exported takes one run, and neither --weights nor --profile")
+    print(json.dumps(evaluate_export(a.config[0], a.exported, a.overrides), indent=2))
+    return 0
 
 
 if __name__ == "__main__":

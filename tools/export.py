@@ -23,19 +23,38 @@ def main(words: list[str] | None = None) -> int:
         default="program",
         help="program: program.json and weights.safetensors, for our Predictor; onnx: model.onnx, for other runtimes",
     )
+    _add_quantization(parser)
     a = parser.parse_args(words)
 
     def start() -> int:
         from suites.engine.inference import export_run
+        from suites.engine.quantizing import Quantization
 
-        done = export_run(a.run, a.output, a.weights, onnx=a.format == "onnx")
+        how = Quantization(a.quantize, a.method, a.calibration_batches, tuple(a.keep)) if a.quantize else None
+        done = export_run(a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how)
         print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
+        if how is not None:
+            print("\n".join([f"{len(done.quantized.matched)} products in 8 bits", *done.quantized.missed]))
         if done.fixed_shapes:
             print(f"it takes this input shape only, because {done.fixed_shapes[0]}")
         return 0
 
     return run(start)
+
+
+def _add_quantization(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("8 bits", "matrix products with 8-bit weights; see docs/quantization.md")
+    group.add_argument(
+        "--quantize",
+        choices=("dynamic", "static"),
+        help="round activations by the range of each row, or by ranges measured on training batches",
+    )
+    group.add_argument("--method", default="abs_max", help="static: abs_max, average, percentile, mse or kl")
+    group.add_argument("--calibration-batches", type=int, default=8, metavar="N", help="static: batches to measure on")
+    group.add_argument(
+        "--keep", action="append", default=[], metavar="PATTERN", help="weights that stay in float32, e.g. '*.pooler.*'"
+    )
 
 
 if __name__ == "__main__":

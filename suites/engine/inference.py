@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +16,14 @@ from framework.atomic import atomic_file
 from framework.errors import CheckpointError, ConfigError, DataError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
+from framework.graph.passes.report import PassReport
 from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.building import build_runtime, build_task, read_config, task_class
-from suites.engine.evaluation import Predict, predict_items, predictor, write_picture, write_results
+from suites.engine.evaluation import Predict, evaluate, predict_items, predictor, write_picture, write_results
 from suites.engine.profiling import StepProfile
+from suites.engine.quantizing import Quantization, quantize_for
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.task import Processor, Task
 from suites.engine.weights import load_weights
@@ -50,13 +52,14 @@ class Model:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was exported and how far it is from the model it came from."""
+    """What was exported and how far it is from the model it came from; `quantized`: which products are in 8 bits."""
 
     inputs: list[str]
     outputs: list[str]
     operations: int
     largest_difference: float
     fixed_shapes: list[str]
+    quantized: PassReport
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,14 @@ def open_run(path: Path, weights: Path | None = None) -> Task:
     return task
 
 
-def export_run(path: Path, output: Path, weights: Path | None = None, *, onnx: bool = False) -> ExportReport:
+def export_run(
+    path: Path,
+    output: Path,
+    weights: Path | None = None,
+    *,
+    onnx: bool = False,
+    quantization: Quantization | None = None,
+) -> ExportReport:
     """Write a run's network as a Program with its weights and preprocessing; compare it with the original.
 
     Args:
@@ -101,6 +111,7 @@ def export_run(path: Path, output: Path, weights: Path | None = None, *, onnx: b
         output: the folder to write.
         weights: a safetensors file; by default the run's best weights.
         onnx: write one file `model.onnx` instead, with what stands around the network among its properties.
+        quantization: compute matrix products in 8 bits, this way.
 
     Raises DataError if the evaluation set has no sample to trace with, NotSupportedError for what ONNX cannot express.
     """
@@ -113,26 +124,50 @@ def export_run(path: Path, output: Path, weights: Path | None = None, *, onnx: b
     algorithm = _conv_algorithm(path)
     expected = predictor(task, conv_algorithm=algorithm)({name: batch[name] for name in task.eval_inputs})
     expected = {name: array.copy() for name, array in expected.items()}
+    for name, parameter in task.model.named_parameters():
+        parameter.name = name  # which the file's tensors have then, and patterns refer to
     with no_grad(), conv_algorithm(algorithm):
         passes = EXPORT_PASSES if onnx else INFERENCE_PASSES
-        compiled = program(task.eval_step, pass_names=passes).program_for(_named(task, batch))
+        exported = program(task.eval_step, pass_names=passes).program_for(_named(task, batch)).program
+    if quantization is not None:
+        exported = quantize_for(task, exported, quantization)
     suite = read_config(path)["suite"]
     extra = {"suite": suite, "outputs": list(expected), "processor": processor.metadata()}
     inputs = [batch[name] for name in task.eval_inputs]
     if onnx:
         file = output / "model.onnx"
-        export(compiled.program, file, output_names=list(expected), metadata=extra)
+        export(exported, file, output_names=list(expected), metadata=extra)
         found = Session(open_onnx(file)).run(inputs)
     else:
-        save_program(compiled.program, output, extra=extra)
+        save_program(exported, output, extra=extra)
         found = Predictor(output).run(inputs)
     return ExportReport(
         inputs=list(task.eval_inputs),
         outputs=list(expected),
-        operations=len(compiled.program.block.ops),
+        operations=len(exported.block.ops),
         largest_difference=_difference(list(expected.values()), found),
-        fixed_shapes=compiled.program.shape_reads,
+        fixed_shapes=exported.shape_reads,
+        quantized=exported.explain()["quantize"],
     )
+
+
+def evaluate_export(path: Path, exported: Path, overrides: Sequence[str] = ()) -> dict[str, float]:
+    """Return the figures of an exported model over the evaluation set of the run it came from.
+
+    Args:
+        path: the run.
+        exported: the folder that `export_run` wrote.
+        overrides: `path=value` texts on the run's config, such as another data set.
+
+    Raises CheckpointError for a folder that holds no exported model.
+    """
+    if not (exported / "program.json").is_file():
+        raise CheckpointError(f"{exported}: holds no exported model (program.json); write one with tools/export.py")
+    config = read_config(path, overrides)
+    task = build_task(config)
+    task.adopt(RunFolder(path).read_processor(task.processor_class))
+    with task.eval_loader(workers=build_runtime(config).workers) as loader:
+        return evaluate(task, open_model(exported).predict, loader)
 
 
 def infer_files(

@@ -136,6 +136,36 @@ def test_the_model_exported_as_onnx_predicts_the_same_and_keeps_its_preprocessin
     assert {p.key for p in model.metadata_props} == {"suite", "outputs", "processor"}
 
 
+@pytest.mark.parametrize("mode", ["dynamic", "static"])
+def test_a_model_is_exported_in_8_bits_and_evaluated(run, tmp_path, mode):
+    words = (run.parent / "toy.yml", "--runs", tmp_path, "--name", "wide", "-o", "model.width=128")
+    assert call(train, *words)[0] == 0
+    code, out, err = call(
+        export, tmp_path / "wide", "--output", tmp_path / "int8", "--quantize", mode, "--method", "kl"
+    )
+    assert (
+        (code, err) == (0, "") and "1 products in 8 bits" in out and "'out.weight'" in out and "128 weights only" in out
+    )
+    code, out, _ = call(eval_tool, tmp_path / "wide", "--exported", tmp_path / "int8")
+    assert code == 0
+    whole = json.loads(call(eval_tool, tmp_path / "wide")[1])
+    assert json.loads(out)["score"] == pytest.approx(whole["score"], abs=0.01)
+
+
+def test_wrong_words_about_8_bits_are_one_error(run, tmp_path):
+    words = (export, run, "--output", tmp_path / "int8", "--quantize", "static")
+    for more, message in [
+        (("--method", "hist"), "method is 'hist'; takes 'abs_max'"),
+        (("--calibration-batches", 0), "calibration needs at least 1"),
+    ]:
+        code, _, err = call(*words, *more)
+        assert code == 2 and message in err and err.count("\n") == 1
+    code, _, err = call(eval_tool, run, "--exported", tmp_path)
+    assert code == 2 and "holds no exported model (program.json)" in err
+    code, _, err = call(eval_tool, run, run, "--exported", tmp_path)
+    assert code == 2 and "--exported takes one run" in err
+
+
 def test_the_exported_model_takes_any_batch(run, tmp_path):
     call(export, run, "--output", tmp_path / "exported")
     predictor = Predictor(tmp_path / "exported")

@@ -10,7 +10,8 @@ from framework import from_numpy, no_grad
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.building import build_optimizer, build_task, read_config
 from suites.engine.config import load_config
-from suites.engine.inference import export_run, infer_files, open_model, open_run
+from suites.engine.inference import evaluate_export, export_run, infer_files, open_model, open_run
+from suites.engine.quantizing import Quantization
 from suites.engine.training import evaluate_weights, train
 from suites.nlp.processor import TextProcessor
 from suites.nlp.task import layer_factors
@@ -115,6 +116,31 @@ def test_a_classic_learns_and_is_used_without_its_data(folder, model):
         results = json.loads((folder / source / "out" / "predictions.json").read_text())
         assert results[f"{folder}/texts.txt:3"]["class"] == "bad"
         assert sum(results["s t"]["scores"].values()) == pytest.approx(1, abs=1e-4)
+
+
+def test_an_encoder_in_8_bits_predicts_what_it_did(folder):
+    dataset = f"{{type: Tsv, path: {folder}/train.tsv}}"
+    path = bert_file(folder, "SequenceClassifier", dataset, "{type: Classification}", 60, classes="2")
+    train(path, runs=folder, name="run")
+    whole = evaluate_weights(folder / "run")["accuracy"]
+    items = [row.split("\t")[1] for row in (folder / "dev.tsv").read_text().splitlines()[1:]]
+    expected = infer_files(open_model(folder / "run"), items, None).lines
+    assert whole > 0.9
+    for how in (Quantization(smallest=1000), Quantization("static", "mse", batches=3, smallest=1000)):
+        report = export_run(folder / "run", folder / how.mode, quantization=how)
+        # Queries with keys and values, their output, and two layers in each of two encoder layers; pooler or head stay.
+        assert (
+            len(report.quantized.matched) >= 8
+            and "'encoder.layers.0.attention.qkv.weight'" in report.quantized.matched[0]
+        )
+        assert 0 < report.largest_difference < 0.1
+        # 200 training sentences: one in a hundred may turn.
+        assert evaluate_export(folder / "run", folder / how.mode)["accuracy"] >= whole - 0.01
+        found = infer_files(open_model(folder / how.mode), items, None).lines
+        same = [
+            a.split("-> ")[1].split()[0] == b.split("-> ")[1].split()[0] for a, b in zip(expected, found, strict=True)
+        ]
+        assert sum(same) >= 39
 
 
 def test_pairs_are_compared(folder):
