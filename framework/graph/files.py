@@ -31,9 +31,7 @@ def save_program(program: Program, folder: Path | str, *, extra: dict[str, Any] 
     """Writes a Program to `folder` (made when missing); `extra` is kept as it is, for preprocessing and class names."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {_tensor_name(v): t for v, t in program.states.items()}
-    tensors |= _constants(program, "")
-    save_tensors(folder / "weights.safetensors", tensors)
+    save_tensors(folder / "weights.safetensors", tensors_of(program))
     write_text(folder / "program.json", json.dumps(to_json(program) | {"extra": extra or {}}, indent=1))
 
 
@@ -80,6 +78,11 @@ def _constants(program: Program, prefix: str) -> dict[str, Tensor]:
         for k, block in enumerate(op.blocks):
             tensors |= _constants(block, _block_prefix(prefix, i, k))
     return tensors
+
+
+def tensors_of(program: Program) -> dict[str, Tensor]:
+    """The states and constants that `to_json` only names."""
+    return {_tensor_name(v): t for v, t in program.states.items()} | _constants(program, "")
 
 
 def to_json(program: Program, prefix: str = "") -> dict[str, Any]:

@@ -18,7 +18,7 @@ import framework
 from framework.errors import PaddockError
 from framework.graph import passes
 from framework.graph.compiled import CompiledProgram, TracedFunction
-from framework.graph.files import from_json, to_json
+from framework.graph.files import from_json, tensors_of, to_json
 from framework.ops import dispatch
 from framework.tensor import Tensor
 from tests.framework.fuzz.plan_model import check_plan
@@ -286,8 +286,15 @@ def check_recipe(recipe: Recipe, coverage: Coverage | None = None, only: str = "
 
 
 def eager_and_program(recipe: Recipe, coverage: Coverage) -> None:
-    """The untouched Program gives the bits of the eager run, and again after its states were updated."""
-    expect_same_bits("program against eager", eager(recipe, 2), Traced(recipe, ()).run(2))
+    """The untouched Program gives the bits of the eager run, and again after its states were updated.
+
+    Gradients of control flow are summed in another order by a block than by the tape.
+    """
+    expected, got = eager(recipe, 2), Traced(recipe, ()).run(2)
+    if recipe.order and recipe.has_control_flow():
+        Tolerance(recipe, expected, 2).expect_close("program against eager", got)
+    else:
+        expect_same_bits("program against eager", expected, got)
 
 
 def one_and_two_threads(recipe: Recipe, coverage: Coverage) -> None:
@@ -336,9 +343,13 @@ def other_batches(recipe: Recipe, coverage: Coverage) -> None:
     for traced in (plain, with_passes):
         traced.compiled  # noqa: B018  (traces with the shorter inputs)
         traced.take_inputs_of(longer)
-    expect_same_bits("longer inputs", expected, plain.run())
+    tolerance = Tolerance(longer, expected, 1)
+    if recipe.order and recipe.has_control_flow():
+        tolerance.expect_close("longer inputs", plain.run())
+    else:
+        expect_same_bits("longer inputs", expected, plain.run())
     assert plain.function.traces_made == 1, "longer inputs were traced again"
-    Tolerance(longer, expected, 1).expect_close("longer inputs with passes", with_passes.run())
+    tolerance.expect_close("longer inputs with passes", with_passes.run())
 
 
 def _twice_as_long(recipe: Recipe) -> Recipe | None:
@@ -359,12 +370,10 @@ def written_and_read(recipe: Recipe, coverage: Coverage) -> None:
     """A Program written as JSON and read again gives the same bits."""
     traced = Traced(recipe, passes.TRAINING_PASSES)
     program = traced.compiled.program
+    tensors = {name: framework.tensor(t.numpy().copy()) for name, t in tensors_of(program).items()}
     data = to_json(program)
-    values = [*program.states, *program.constants]
-    arrays = [t.array() for t in program.states.values()] + list(program.constants.values())
-    names = [d["tensor"] for d in (*data["states"], *data["constants"])]
-    tensors = {n: framework.tensor(a.numpy().copy()) for n, a in zip(names, arrays, strict=True)}
-    assert len(tensors) == len(values), "two tensors are written under one name"
+    named = [d["tensor"] for d in (*data["states"], *data["constants"])]
+    assert len({*named}) == len(named), "two tensors are written under one name"
     again = CompiledProgram(from_json(data, tensors))
     got = Run(_copied(again.run(traced.inputs)))
     expected = Run(_copied(traced.function(*traced.inputs)))

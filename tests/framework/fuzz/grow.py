@@ -2,15 +2,16 @@
 
 A step is a random sample of a random operator, some of whose inputs are replaced by values that are there already.
 Where such a value has another shape than the sample's, the extents of the sample's other inputs are renamed likewise,
-and the operator's shape rule has the last word. Every step runs eagerly at once: what an operator refuses, what is not
-finite and what is too large is not taken.
+and the operator's shape rule has the last word. Now and then a motif (motifs.py) adds several steps at once. Every step
+runs eagerly at once: what an operator refuses, what is not finite and what is too large is not taken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from framework.autograd.tape import no_grad
 from framework.errors import GradientError, PaddockError
 from framework.ops import dispatch
 from framework.tensor import Tensor
+from tests.framework.fuzz.control_steps import CONTROL, call
+from tests.framework.fuzz.motifs import MOTIFS, Layers
 from tests.framework.fuzz.recipe import OPTIMIZERS, Instance, Leaf, Recipe, Step
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS, Sample
@@ -50,6 +53,7 @@ ROW_LAYERS = (
     "dropout",
 )
 FOLLOWED, FRESH = 0.5, 0.1  # chance that one follows; that a sample stays as it is
+MOTIF_SHARE = 0.08  # of the attempts to add a step, those that add a motif
 SPECIAL_SHARE = 0.02  # of the steps that make infinities or no numbers, those which are taken
 
 
@@ -83,6 +87,13 @@ def grow(rng: np.random.Generator, style: Style | None = None) -> Recipe:
     return grower.finish()
 
 
+def grow_motif(motif: Callable[[Layers], None], rng: np.random.Generator) -> Recipe:
+    """A recipe of one motif."""
+    grower = _Grower(rng, Style("float32", 1, large=False, order=0, optimizer="", deep=False))
+    motif(grower)
+    return grower.finish()
+
+
 class _Grower:
     def __init__(self, rng: np.random.Generator, style: Style) -> None:
         self.rng = rng
@@ -96,8 +107,11 @@ class _Grower:
 
     # -- one step
     def try_step(self) -> None:
-        """Adds one step, if the operator that is drawn takes what it is given."""
+        """Adds one step or a motif's, if the operator that is drawn takes what it is given."""
         rng = self.rng
+        if rng.random() < MOTIF_SHARE:
+            MOTIFS[int(rng.integers(len(MOTIFS)))](self)
+            return
         last = self.steps[-1] if self.steps else None
         share = 0.9 if self.style.deep else FOLLOWED
         follows = last is not None and last.operator in FOLLOWERS and rng.random() < share
@@ -106,7 +120,7 @@ class _Grower:
         if not samples:
             return
         sample = samples[int(rng.integers(len(samples)))]
-        arrays = [self._typed(x) for x in sample.inputs]
+        arrays = [None if x is None else self._typed(np.asarray(x)) for x in sample.inputs]
         chosen = self._choose(arrays, last.outputs[0] if follows else None)
         renamed = _renamings(arrays, {i: self.values[n].shape for i, n in chosen.items()})
         last_only = bool(rng.random() < 0.5)
@@ -117,18 +131,44 @@ class _Grower:
                 inputs.append(chosen.get(i))
                 continue
             number = self._next_number() + len(new)
-            new[number] = self._leaf(self._renamed(x, renamed, last_only))
+            new[number] = self.leaf(self._renamed(x, renamed, last_only))
             inputs.append(number)
-        self._run(name, inputs, new, sample)
+        self._run(name, inputs, new, sample.attrs)
+
+    # -- what motifs use
+    def value(self, ndim: int) -> int | None:
+        """Number of a value of the recipe's type with so many axes, none of them empty; None where there is none."""
+        fitting = [n for n, t in self.values.items() if t.ndim == ndim and t.dtype == self.style.dtype and t.size]
+        return int(self.rng.choice(fitting)) if fitting else None
+
+    def shape(self, number: int) -> tuple[int, ...]:
+        """A value's shape."""
+        return self.values[number].shape
+
+    def layer(self, name: str, *inputs: int | Leaf | None, **attrs: Any) -> int | None:
+        """One step; the number of its first output, None if it was refused."""
+        numbers: list[int | None] = []
+        new: dict[int, Leaf] = {}
+        for x in inputs:
+            if isinstance(x, Leaf):
+                number = self._next_number() + len(new)
+                new[number] = replace(x, array=self._typed(x.array))
+                numbers.append(number)
+            else:
+                numbers.append(x)
+        before = len(self.steps)
+        self._run(name, numbers, new, attrs)
+        return self.steps[-1].outputs[0] if len(self.steps) > before else None
+
+    def train_with(self, optimizer: str) -> None:
+        """Asks for gradients and this optimizer."""
+        self.style = replace(self.style, order=max(1, self.style.order), optimizer=optimizer)
 
     def _is_taken(self, sample: Sample) -> bool:
         largest = max((x.size for x in sample.inputs if x is not None), default=0)
         return largest <= (LARGEST_SIZE if self.style.large else USUAL_SIZE)
 
-    def _typed(self, x: np.ndarray | None) -> np.ndarray | None:
-        if x is None:
-            return None
-        x = np.asarray(x)
+    def _typed(self, x: np.ndarray) -> np.ndarray:
         return x.astype(self.style.dtype) if x.dtype == np.float64 else x
 
     def _choose(self, arrays: Sequence[np.ndarray | None], first: int | None) -> dict[int, int]:
@@ -163,37 +203,38 @@ class _Grower:
         shape = tuple(names.get(n, n) if i == x.ndim - 1 or not last_only else n for i, n in enumerate(x.shape))
         return x if shape == x.shape or math.prod(shape) > LARGEST_SIZE else np.resize(x, shape)
 
-    def _leaf(self, x: np.ndarray) -> Leaf:
+    def leaf(self, x: np.ndarray) -> Leaf:
+        """A leaf of a random kind."""
         is_float = x.dtype.kind == "f"
         kind = str(self.rng.choice(["input", "input", "state", "constant"] if is_float else ["input", "constant"]))
         return Leaf(kind, x, is_float and kind != "constant" and bool(self.rng.random() < 0.7))
 
-    def _run(self, name: str, inputs: list[int | None], new: dict[int, Leaf], sample: Sample) -> None:
+    def _run(self, name: str, inputs: list[int | None], new: dict[int, Leaf], attrs: dict[str, Any]) -> None:
         tensors = {n: leaf.tensor() for n, leaf in new.items()}
         known = self.values | tensors
         try:
-            if self._output_size(name, [None if n is None else known[n] for n in inputs], sample) > LARGEST_SIZE:
+            given = [None if n is None else known[n] for n in inputs]
+            if name not in CONTROL and self._output_size(name, given, attrs) > LARGEST_SIZE:
                 return
             with no_grad():
-                out = dispatch.call_by_name(name, [None if n is None else known[n] for n in inputs], **sample.attrs)
+                outs = call(name, given, attrs)
         except PaddockError:
             return
-        outs = out if isinstance(out, tuple) else (out,)
         if not all(self._is_tame(t.numpy()) for t in outs) and self.rng.random() > SPECIAL_SHARE:
             return
         self.leaves.update(new)
         self.values.update(tensors)
         numbers = tuple(range(self._next_number(), self._next_number() + len(outs)))
         self.values.update(zip(numbers, outs, strict=True))
-        self.steps.append(Step(name, tuple(inputs), numbers, sample.attrs))
+        self.steps.append(Step(name, tuple(inputs), numbers, attrs))
 
     @staticmethod
-    def _output_size(name: str, inputs: Sequence[Tensor | None], sample: Sample) -> int:
+    def _output_size(name: str, inputs: Sequence[Tensor | None], attrs: dict[str, Any]) -> int:
         """Elements of the largest output, by the operator's shape rule."""
         info = dispatch.OPS[name]
         types = [(None, None) if t is None else (t.shape, t.dtype) for t in inputs]
         shapes, dtypes = [s for s, _ in types], [d for _, d in types]
-        return max(math.prod(s) for s, _ in _core.infer(info.native, shapes, dtypes, info.attr_values(sample.attrs)))
+        return max(math.prod(s) for s, _ in _core.infer(info.native, shapes, dtypes, info.attr_values(attrs)))
 
     def _is_tame(self, x: np.ndarray) -> bool:
         return x.dtype.kind != "f" or (bool(np.isfinite(x).all()) and float(np.abs(x).max(initial=0)) < LARGEST_VALUE)

@@ -13,9 +13,9 @@ import numpy as np
 
 import framework
 from framework import optim
-from framework.ops import dispatch
 from framework.optim.optimizer import Optimizer
 from framework.tensor import Tensor
+from tests.framework.fuzz.control_steps import CONTROL, call
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Step:
-    """One call of an operator: numbers of the values it takes (None for an absent one) and makes."""
+    """One call of an operator or of CONTROL: numbers of the values it takes (None for an absent one) and makes."""
 
     operator: str
     inputs: tuple[int | None, ...]
@@ -70,6 +70,10 @@ class Recipe:
     def trained(self) -> list[int]:
         """Numbers of the states that the optimizer updates."""
         return [n for n in self.of_kind("state") if self.optimizer and self.leaves[n].differentiable]
+
+    def has_control_flow(self) -> bool:
+        """Whether some step is of CONTROL."""
+        return any(step.operator in CONTROL for step in self.steps)
 
     def without_unused(self) -> Recipe:
         """The same results without the steps, updates aside, and leaves that none of them needs."""
@@ -141,21 +145,22 @@ class Instance:
     def calculate(self, inputs: Mapping[int, Tensor] | None = None) -> list[Tensor]:
         """Runs eagerly or as part of a trace; returns the results, then the gradients. States are updated at the end.
 
+        Gradients that the optimizer takes are not returned: some passes make less than the whole of them.
         `inputs` take the places of leaves.
         """
         recipe, leaves = self.recipe, self.leaves | dict(inputs or {})
         values = dict(leaves)
         for step in recipe.steps:
             given = [None if n is None else values[n] for n in step.inputs]
-            out = dispatch.call_by_name(step.operator, given, **step.attrs)
-            values.update(zip(step.outputs, out if isinstance(out, tuple) else (out,), strict=True))
+            values.update(zip(step.outputs, call(step.operator, given, step.attrs), strict=True))
         results = [values[n] for n in recipe.results]
         wanted = [leaves[n] for n in sorted(leaves) if leaves[n].requires_grad]
         grads = _gradients(results, wanted, recipe.order)
         for state, value in recipe.updates:
             leaves[state].set(values[value])
         self._train(grads[: len(wanted)], wanted)
-        return results + [g for g in grads if g is not None]
+        taken = [g for g, t in zip(grads, wanted, strict=False) if self.optimizer and t.persistable]
+        return results + [g for g in grads if g is not None and not any(g is t for t in taken)]
 
     def _train(self, grads: list[Tensor | None], wanted: list[Tensor]) -> None:
         if self.optimizer is None:

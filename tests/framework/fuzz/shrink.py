@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from framework.autograd.tape import no_grad
-from framework.ops import dispatch
+from tests.framework.fuzz.control_steps import call
 from tests.framework.fuzz.recipe import Leaf, Recipe, plain_array
 
 
@@ -87,10 +87,8 @@ def _values(recipe: Recipe) -> dict[int, np.ndarray]:
     values = {n: leaf.tensor() for n, leaf in recipe.leaves.items()}
     with no_grad():
         for step in recipe.steps:
-            out = dispatch.call_by_name(
-                step.operator, [None if n is None else values[n] for n in step.inputs], **step.attrs
-            )
-            values.update(zip(step.outputs, out if isinstance(out, tuple) else (out,), strict=True))
+            out = call(step.operator, [None if n is None else values[n] for n in step.inputs], step.attrs)
+            values.update(zip(step.outputs, out, strict=True))
     return {n: np.array(t.numpy()) for n, t in values.items()}
 
 

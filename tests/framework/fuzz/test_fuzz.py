@@ -8,10 +8,10 @@ import pytest
 from framework.graph import passes
 from framework.graph.passes.report import Pass
 from framework.ops import dispatch
-from tests.framework.fuzz import lifetimes
+from tests.framework.fuzz import lifetimes, motifs
 from tests.framework.fuzz.__main__ import failure_of, main
 from tests.framework.fuzz.checks import CHECKS, Coverage, Traced, check_recipe
-from tests.framework.fuzz.grow import Style, grow
+from tests.framework.fuzz.grow import Style, grow, grow_motif
 from tests.framework.fuzz.plan_model import PlanError, check_plan
 from tests.framework.fuzz.recipe import Leaf, Recipe, Step, plain_array
 from tests.framework.fuzz.shrink import shrink
@@ -50,6 +50,24 @@ def test_most_operators_are_reached():
     for seed in range(150):
         coverage.note_recipe(grow(np.random.default_rng(seed)))
     assert len(coverage.operators) > 0.8 * len(dispatch.OPS)
+
+
+@pytest.mark.parametrize(
+    ("motif", "name"),
+    [
+        (motifs.separable, "fuse_separable"),
+        (motifs.shortcut, "fuse_last_residual"),
+        (motifs.looked_up, "keep_gradient_rows"),
+        (motifs.branch, "own_captured_constants"),
+        (motifs.repeat, "own_captured_constants"),
+        (motifs.recurrence, "own_captured_constants"),
+    ],
+    ids=lambda x: getattr(x, "__name__", x),
+)
+def test_motifs_reach_the_passes_they_are_for(motif, name):
+    names = passes.TRAINING_PASSES if name in passes.TRAINING_PASSES else passes.INFERENCE_PASSES
+    recipes = (grow_motif(motif, np.random.default_rng(seed)) for seed in range(60))
+    assert any(r.name == name and r.matched for recipe in recipes for r in Traced(recipe, names).compiled.explain())
 
 
 # -- the harness itself finds what is wrong
