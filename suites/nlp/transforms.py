@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import ClassVar
@@ -9,6 +10,11 @@ from typing import ClassVar
 from framework.errors import DataError
 from suites.engine.registry import register, register_role
 
+_TREEBANK_MARKS = {
+    **{"`` ": '"', " ''": '"', "-lrb-": "(", "-rrb-": ")", "-LRB-": "(", "-RRB-": ")"},
+    **{"-lsb-": "[", "-rsb-": "]", "-LSB-": "[", "-RSB-": "]"},
+}
+_CUT_ENDING = re.compile(r"(?<=\w) ((?:n't|'(?:s|re|ve|ll|d|m))\b|[.,:;!?])", re.IGNORECASE)
 _CHINESE = range(0x4E00, 0xA000)  # the CJK Unified Ideographs
 
 
@@ -36,6 +42,21 @@ class RemoveSpaces(TextTransform):
     def __call__(self, text: str) -> str:
         """The text without spaces."""
         return "".join(text.split())
+
+
+@register("text_transform")
+class JoinTreebankTokens(TextTransform):
+    """English in the Penn Treebank's tokens as it is written: `do n't` becomes `don't`, ``` `` ``` a quotation mark.
+
+    For pretrained encoders, which have read text: WordPiece makes `n`, `'`, `t` of the token, and `don`, `'`, `t` of
+    the word.
+    """
+
+    def __call__(self, text: str) -> str:
+        """The text without the Treebank's marks and cuts."""
+        for mark, written in _TREEBANK_MARKS.items():
+            text = text.replace(mark, written)
+        return _CUT_ENDING.sub(r"\1", text)
 
 
 @register("text_transform")
