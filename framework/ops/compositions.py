@@ -234,22 +234,6 @@ def _gradient_at(dy: Tensor, at: Tensor, activation: str, slope: float) -> Tenso
     return _before_activation(dy, at, activation, slope)
 
 
-def matmul_activation(
-    a: Tensor,
-    b: Tensor,
-    bias: Tensor | None = None,
-    residual: Tensor | None = None,
-    *,
-    transpose_a: bool,
-    transpose_b: bool,
-    activation: str,
-    slope: float,
-) -> tuple[Tensor, Tensor]:
-    """The product with bias and residual, then the activation; gives both results, y and z: [..., M, K]."""
-    z = call_by_name("matmul", [a, b, bias, residual], transpose_a=transpose_a, transpose_b=transpose_b)
-    return _activated(z, activation, slope), z
-
-
 def matmul_activation_grad(
     a: Tensor, b: Tensor, at: Tensor, *, transpose_a: bool, transpose_b: bool, activation: str, slope: float
 ) -> Tensor:

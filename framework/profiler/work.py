@@ -87,7 +87,6 @@ FLOPS: dict[str, Formula] = {
     "lstm": lambda inputs, outputs, attrs: _recurrent(inputs[0], inputs[1]),
     "lstm_grad": lambda inputs, outputs, attrs: 2 * _recurrent(inputs[0], inputs[3]),
     "matmul": _matmul,
-    "matmul_activation": _matmul,
     "matmul_activation_grad": _matmul,
     "quantized_matmul": lambda inputs, outputs, attrs: 2 * prod(outputs[0]) * inputs[1][-1],  # of 8 bits
 }

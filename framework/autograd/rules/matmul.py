@@ -60,4 +60,4 @@ def _grad_residual(dy, y, a, b, bias, residual, transpose_a, transpose_b, activa
 
 
 rule("matmul", a=_grad_a, b=_grad_b, bias=_grad_bias, residual=_grad_residual)
-through_composition("matmul_activation", "matmul_activation_grad")
+through_composition("matmul_activation_grad")

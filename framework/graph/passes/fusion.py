@@ -172,27 +172,17 @@ def fuse_activation(program: Program, report: PassReport) -> None:
     _fuse_follower(program, report, ACTIVATIONS, _as_activation)
 
 
-@graph_pass()
-def fuse_activation_and_input(program: Program, report: PassReport) -> None:
-    """matmul -> silu or gelu whose gradient reads what went into it becomes matmul_activation, which gives both.
-
-    No default list has it: it gains no time, and what it gives cannot be made again by recompute_activations.
-    """
-    _fuse_follower(program, report, ("silu", "gelu"), _as_activation, shared=_as_activation_and_input)
-
-
 def _fuse_follower(
     program: Program,
     report: PassReport,
     names: Sequence[str],
     absorb: Callable[[Operation, Operation], Operation | str],
     wanted: Callable[[Operation], bool] = lambda op: True,
-    shared: Callable[[Operation, Operation, Readers], Operation | None] = lambda op, follower, readers: None,
 ) -> None:
     """Where `absorb(op, follower)` gives a merged operation, it replaces both at the follower's place.
 
     It gives a reason where the two do not fit. A follower is an operation of `names` that reads op's result; an op that
-    is not `wanted` is left alone. Where others read the result too, `shared` may give an operation that still has it.
+    is not `wanted` is left alone.
     """
     readers = Readers(program)
     merged: dict[Operation, Operation] = {}  # follower -> merged operation
@@ -207,7 +197,7 @@ def _fuse_follower(
         if follower in merged:
             new: Operation | str = f"the addition went into {name_of(merged[follower])} already"
         elif readers.only(y) is not follower:
-            new = shared(op, follower, readers) or readers.why_not_only(y, follower)
+            new = readers.why_not_only(y, follower)
         else:
             new = absorb(op, follower)
         if isinstance(new, str):
@@ -264,17 +254,3 @@ def _as_activation(op: Operation, follower: Operation) -> Operation | str:
     slope = follower.attr("slope") if follower.name == "leaky_relu" else op.attr("slope")
     attrs = op.with_attrs(activation=activation_name(follower), slope=slope)
     return Operation(op.info, op.inputs, follower.outputs, attrs, op.where)
-
-
-def _as_activation_and_input(op: Operation, follower: Operation, readers: Readers) -> Operation | None:
-    """The operation that gives what goes into silu or gelu too, where only the activation's gradient reads that."""
-    z = op.outputs[0]
-    others = [reader for reader in readers.of(z) if reader is not follower]
-    by_gradient = all(r.name == f"{follower.name}_grad" and r.inputs[0] is not z for r in others)
-    fits = op.name == "matmul" and op.attr("activation") == "none" and follower.name in ("silu", "gelu")
-    if not fits or not by_gradient or z in readers.kept:
-        return None
-    info = dispatch.OPS["matmul_activation"]
-    how = {name: op.attr(name) for name in ("transpose_a", "transpose_b")}
-    attrs = info.attr_values({**how, "activation": activation_name(follower)})
-    return Operation(info, op.inputs, [follower.outputs[0], z], attrs, op.where)

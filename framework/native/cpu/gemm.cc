@@ -45,8 +45,7 @@ void by_rows(const Product<T>& g, int64_t n0, int64_t N) {
     }
   };
   RowsProduct<T> p{g.M, N, 1, g.K, static_cast<const T*>(packed->data()), rows_at};
-  const auto streams = [&](const T* c) { return worth_streaming(c + n0, g.ldc * int64_t{sizeof(T)}, g.M); };
-  p.stream = streams(g.C) && (!g.epilogue.before || streams(g.epilogue.before));
+  p.stream = worth_streaming(g.C + n0, g.ldc * int64_t{sizeof(T)}, g.M);
   p.alpha = g.alpha;
   p.beta = g.beta;
   p.epilogue = g.epilogue;

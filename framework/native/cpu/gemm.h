@@ -28,7 +28,6 @@ struct Epilogue {
   bool residual_last = false;  // the residual is added after the activation, not before it
   ValueLoop loop{};
   const T* operand = nullptr;  // laid out as C; not C's own memory
-  T* before = nullptr;         // laid out as C; only with a loop
   const T* origin = nullptr;   // C's first element, to find a place in the other matrices; gemm() sets it
 
   bool empty() const { return !bias && !residual && activation == Activation::kNone && !loop; }
@@ -37,7 +36,6 @@ struct Epilogue {
     Epilogue e = *this;
     if (residual) e.residual += elements;
     if (operand) e.operand += elements;
-    if (before) e.before += elements;
     return e;
   }
 };

@@ -24,7 +24,6 @@ void run_loop(const Tile<T>& t, int rows, int64_t width, T* values) {
   const auto place = [&](int i) { return t.c[i] + t.column - e.origin; };
   alignas(kVecBytes) T operand[kMaxTileVecs * Vec<T>::kSize];
   for (int i = 0; i < rows; ++i) {
-    if (e.before) put(values + i * width, e.before + place(i), t.columns, t.stream);
     if (e.operand) {
       std::copy_n(e.operand + place(i), t.columns, operand + i * width);
       std::fill(operand + i * width + t.columns, operand + (i + 1) * width, T(0));
@@ -245,7 +244,6 @@ void finish_row(const T* sum, T* c, int64_t column, int64_t columns, T alpha, T 
   }
   if (!epilogue || !epilogue->loop) return;
   const int64_t at = c - epilogue->origin;
-  if (epilogue->before) std::copy_n(c, columns, epilogue->before + at);
   const void* in[] = {c, epilogue->operand ? epilogue->operand + at : nullptr};
   epilogue->loop.run(in, c, columns, &epilogue->loop.attr);
 }

@@ -29,7 +29,6 @@ int64_t matrix_number(const Shape& y, const Shape& x, int64_t k) {
   return number;
 }
 
-// Of matmul and matmul_activation.
 template <class T>
 Epilogue<T> forward_epilogue(const KernelContext& c) {
   Epilogue<T> e;
@@ -73,16 +72,6 @@ PADDOCK_CPU_KERNEL(matmul) {
   dispatch_float(c.out(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     multiply(c, forward_epilogue<T>(c));
-  });
-}
-
-PADDOCK_CPU_KERNEL(matmul_activation) {
-  dispatch_float(c.out(0).dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    Epilogue<T> e = forward_epilogue<T>(c);
-    if (!e.loop) fail(ErrorKind::kInternal, "matmul_activation: an activation that the shape rule refuses");
-    e.before = c.out("z").data<T>();
-    multiply(c, e);
   });
 }
 

@@ -23,7 +23,6 @@ int choice(const Context& c, const char* attr, std::initializer_list<const char*
 // Of these, the first four are a few instructions each, which every operator with an activation knows; the order is
 // that of cpu::Activation.
 inline constexpr std::initializer_list<const char*> kActivations = {"none", "relu", "relu6", "leaky_relu"};
-inline constexpr int kSimpleActivations = 4;
 inline constexpr std::initializer_list<const char*> kProductActivations = {
     "none", "relu", "relu6", "leaky_relu", "sigmoid", "tanh", "silu", "gelu", "gelu_tanh"};
 

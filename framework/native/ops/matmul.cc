@@ -41,7 +41,7 @@ void infer_product(InferContext& c) {
   const Shape y = product_shape(c);
   if (c.has("bias")) c.expect_shape("bias", {y.back()});
   if (c.has("residual")) c.expect_shape("residual", y);
-  for (size_t i = 0; i < c.op().outputs.size(); ++i) c.out(static_cast<int>(i), y, c.in("a").dtype);
+  c.out(0, y, c.in("a").dtype);
 }
 
 OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc) {
@@ -61,21 +61,6 @@ OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc
             "residual, y: [..., M, K].")
         .inplace("residual", "y")
         .infer(&infer_product);
-
-[[maybe_unused]] OpDef& op_matmul_activation =
-    product_attrs(define_op("matmul_activation", "a, b, bias?, residual? -> y, z", __FILE__), std::string("gelu"),
-                  kProductActivationDoc)
-        .doc(
-            "matmul that gives what went into its activation too, for the gradient: z = a b + bias + residual, "
-            "y = activation(z).  a, b, bias, residual: as in matmul; y, z: [..., M, K].")
-        .inplace("residual", "y")
-        .fused_from("matmul_activation")
-        .infer([](InferContext& c) {
-          if (activation_choice(c, kProductActivations) < kSimpleActivations)
-            c.attr_error("activation is '", c.attr<std::string>("activation"),
-                         "', whose gradient needs no more than its result; use matmul");
-          infer_product(c);
-        });
 
 [[maybe_unused]] OpDef& op_matmul_activation_grad =
     product_attrs(define_op("matmul_activation_grad", "a, b, at -> dz", __FILE__), std::string("gelu"),

@@ -50,10 +50,8 @@ def test_products_of_all_shapes(isa, way, ta, tb):
         bound = EPS * (np.sqrt(k) + 4) * 4 * np.sqrt(k + 2)
         np.testing.assert_allclose(got, exact, rtol=0, atol=bound, err_msg=str((m, n, k)))
         gelu = ops.matmul(a, b, bias, residual, activation="gelu", **how)
-        y, z = ops.matmul_activation(a, b, bias, residual, activation="gelu", **how)
         alone = ops.gelu(got).numpy()
-        assert gelu.numpy().tobytes() == y.numpy().tobytes() == alone.tobytes()
-        assert z.numpy().tobytes() == got.tobytes()
+        assert gelu.numpy().tobytes() == alone.tobytes()
         slope = ops.gelu_grad(ops.matmul(a, b, **how), residual).numpy()
         assert ops.matmul_activation_grad(a, b, residual, **how).numpy().tobytes() == slope.tobytes()
 

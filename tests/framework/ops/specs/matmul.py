@@ -88,35 +88,6 @@ spec(
 )
 
 
-def _matmul_activation(a, b, bias=None, residual=None, activation="gelu", **attrs):
-    z = _matmul(a, b, bias, residual, **attrs)
-    return activate(z, activation, 0.01), z
-
-
-spec(
-    "matmul_activation",
-    reference=_matmul_activation,
-    roundings=4 * DEPTH,
-    samples=[
-        Sample([normal(5, 6), normal(6, 7), normal(7)]),
-        Sample([normal(5, 6), normal(7, 6), normal(7), normal(5, 7)], {"transpose_b": True, "activation": "silu"}),
-        Sample([normal(2, 6, 5), normal(2, 6, 40)], {"transpose_a": True, "activation": "gelu_tanh"}),
-        Sample([normal(2, 6), normal(6, 70), normal(70)], {"activation": "tanh"}),
-        Sample([normal(0, 6), normal(6, 7)], {"activation": "sigmoid"}),
-    ],
-    errors=[
-        Bad([normal(2, 3), normal(4, 5)], ShapeError, "a has 3 columns"),
-        Bad([normal(2, 3), normal(3, 5), normal(4)], ShapeError, r"bias has shape \[4\] but must have \[5\]"),
-        Bad(
-            [normal(2, 3), normal(3, 5)],
-            AttributeValueError,
-            "activation is 'relu', whose gradient needs no more than its result; use matmul",
-            {"activation": "relu"},
-        ),
-    ],
-)
-
-
 def _gelu_tanh_slope(x):
     """Of x s(u), u = sqrt(8 / pi) (x + 0.044715 x^3): s + x s (1 - s) u'."""
     root = np.sqrt(8 / np.pi)
