@@ -15,7 +15,7 @@ from suites.vision.recognition.task import RecognitionTask
 class ClassificationTask(RecognitionTask):
     """An image classifier with its data."""
 
-    train_inputs: ClassVar[tuple[str, ...]] = ("images", "targets")
+    train_inputs: tuple[str, ...] = ("images", "targets")
     eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
     processor_class = ClassificationProcessor
 

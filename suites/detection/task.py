@@ -45,7 +45,7 @@ class DetectionTask(VisionTask):
         config: of suite `detection`.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]] = ("images", "boxes", "labels", "scores")
+    train_inputs: tuple[str, ...] = ("images", "boxes", "labels", "scores")
     eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
     processor_class = DetectionProcessor
     wrong_classes = "correct data.num_classes, or choose classes with {path}.classes"

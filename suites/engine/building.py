@@ -53,8 +53,10 @@ def build_task(config: Config) -> Task:
 
 
 def build_optimizer(config: Config, task: Task) -> Optimizer:
-    """Return the optimizer of the task's parameters, with the task's factors on the learning rate."""
-    optimizer: Optimizer = config.build("optimizer", params=task.model.named_parameters())
+    """Return the optimizer of the task's parameters, its helpers' too, with the task's factors on the learning rate."""
+    helpers = task.helpers.named_parameters() if task.helpers is not None else ()
+    params = [*task.model.named_parameters(), *((f"helpers.{name}", p) for name, p in helpers)]
+    optimizer: Optimizer = config.build("optimizer", params=params)
     optimizer.scale_lr(task.lr_factors())
     return optimizer
 

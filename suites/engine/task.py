@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from framework import Tensor
     from framework.nn import Layer
     from suites.engine.config import Config
+    from suites.engine.hooks import Hook
 
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
 
@@ -136,12 +137,15 @@ class Task(ABC):
         eval_inputs: names of the batch arrays that `eval_step` takes, also of the exported program.
         main_metric: the figure that decides which weights are best; higher is better.
         processor_class: the suite's `Processor`.
+        helpers: layers that only training needs, such as the projections of a distillation: trained and kept in
+            checkpoints, but no part of the weights that are evaluated and exported. Made in `begin`.
     """
 
     model: Layer
-    train_inputs: ClassVar[tuple[str, ...]]
+    train_inputs: tuple[str, ...]
     eval_inputs: ClassVar[tuple[str, ...]]
     main_metric: str
+    helpers: Layer | None = None
     processor_class: ClassVar[type[Processor]]
 
     @abstractmethod
@@ -185,6 +189,17 @@ class Task(ABC):
 
         Called before anything else where a saved run is continued, evaluated or exported.
         """
+
+    def begin(self, run: Path | None, say: Callable[[str], None]) -> None:  # noqa: B027  (an offer, not a duty)
+        """Prepare for training, before anything else of it.
+
+        `run` is the run's folder, for files worth keeping; None where only a batch or two will be looked at.
+        `say` takes lines for people, where it takes long.
+        """
+
+    def hooks(self) -> Sequence[Hook]:
+        """Return hooks of the training loop that the task needs besides the usual ones."""
+        return ()
 
     def start_from(self, path: Path) -> list[str]:
         """Put the weights of `runtime.weights` into the model; return lines that say what did not fit.

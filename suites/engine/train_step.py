@@ -93,6 +93,8 @@ class TrainStep:
             "optimizer": self._optimizer.state_dict(),
             "step": {"updates": self._updates, "random": default_generator.get_state()},
         }
+        if self._task.helpers is not None:
+            state["helpers"] = self._task.helpers.state_dict()
         if self._average:
             state["average"] = self._average.state_dict()
         return state
@@ -101,7 +103,13 @@ class TrainStep:
         """Take up what `state_dict` returned; raise CheckpointError if it is another model's."""
         if self._average and "average" not in state:
             raise CheckpointError("checkpoint: it holds no moving average but the config asks for one")
+        if (self._task.helpers is None) != ("helpers" not in state):
+            raise CheckpointError(
+                "checkpoint: layers that only training needs are in it or in the task, but not in both"
+            )
         self._task.model.load_state_dict(state["model"])
+        if self._task.helpers is not None:
+            self._task.helpers.load_state_dict(state["helpers"])
         self._optimizer.load_state_dict(state["optimizer"])
         if self._average:
             self._average.load_state_dict(state["average"])

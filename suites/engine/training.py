@@ -117,6 +117,7 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *
     task = build_task(config)
     if resume and run.processor.is_file():
         task.adopt(run.read_processor(task.processor_class))
+    task.begin(run.path, log.say)
     loader = task.train_loader(seed=runtime.seed, workers=runtime.workers)
     loader.start()  # workers read while the rest is built
     if runtime.weights is not None:
@@ -152,7 +153,7 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *
         total_steps=total_steps,
         learning_rate=schedule,
         log=log,
-        hooks=[*_usual_hooks(task, run, runtime), *hooks],
+        hooks=[*_usual_hooks(task, run, runtime), *task.hooks(), *hooks],
         accumulate=runtime.accumulate,
     )
 

@@ -13,6 +13,7 @@ from suites.engine.settings import RunConfig
 from suites.nlp.encoding import Truncation
 from suites.nlp.models.base import TextModel
 from suites.nlp.problems import Problem
+from suites.nlp.slim.settings import Distil
 from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.transforms import TextTransform
 
@@ -87,6 +88,7 @@ class NlpConfig(RunConfig):
         task_id: row of the task table added to every token, for ERNIE 2.0 and 3.0; 2 in their recipes for BQ and THUC.
         layer_decay: factor on the learning rate from each encoder layer to the one below; null for none. Layer i of n
             learns with layer_decay^(n - i), embeddings with layer_decay^(n + 1), all else in full (Clark et al. 2020).
+        distil: a teacher to learn from beside the labels; null for none.
     """
 
     model: Annotated[TextModel, OfRole("text_model")]
@@ -94,6 +96,7 @@ class NlpConfig(RunConfig):
     problem: Problem
     task_id: int = 0
     layer_decay: float | None = None
+    distil: Distil | None = None
 
 
 add_rules("nlp")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,8 +14,10 @@ from framework import ops
 from framework.data import DataLoader, RaggedCollate, TokenBatches
 from framework.errors import ConfigError
 from framework.io import load_tensors
+from framework.nn import init
 from framework.tensor import Tensor
 from suites.engine.config import Config
+from suites.engine.hooks import Hook
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, Processor, Task
@@ -24,6 +27,9 @@ from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
+from suites.nlp.slim.distillation import Distillation
+from suites.nlp.slim.samples import StudentSamples
+from suites.nlp.slim.settings import Distil
 
 _LAYER = re.compile(r"\blayers?\.(\d+)\.")
 _SHOWN = 12  # classes in a message
@@ -37,7 +43,7 @@ class NlpTask(Task):
         config: of the suite.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]] = ("ids", "offsets", "segment_ids", "targets")
+    train_inputs: tuple[str, ...] = ("ids", "offsets", "segment_ids", "targets")
     eval_inputs: ClassVar[tuple[str, ...]] = ("ids", "offsets", "segment_ids")
     processor_class = TextProcessor
 
@@ -45,6 +51,8 @@ class NlpTask(Task):
         self._config = config
         self._problem: Problem = config.build("problem")
         self._adopted: TextProcessor | None = None
+        settings: Distil | None = config.build("distil") if config["distil"] is not None else None
+        self._distillation = None if settings is None else Distillation(settings, self._problem, config.source)
         self.main_metric = self._problem.main_metric
         self.model: TextModel = config.build("model")
         self._task_id: int = config["task_id"]
@@ -98,7 +106,12 @@ class NlpTask(Task):
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled ragged batches of a fixed number of sequences, or bounded by their tokens."""
-        samples = self._encoded(self._train_set)
+        if self._distillation is None:
+            samples: Encoded | StudentSamples = self._encoded(self._train_set)
+            collate: Any = RaggedCollate(self._problem.token_keys)
+        else:
+            samples = self._distillation.samples(self._train_set, self._encoder)
+            collate = self._distillation.collate
         batch_size, tokens = self._config["data.train.batch_size"], self._config["data.train.tokens"]
         batches = None
         if tokens is not None:
@@ -112,7 +125,7 @@ class NlpTask(Task):
             workers=workers,
             drop_last=len(samples) >= batch_size,
             batch_sampler=batches,
-            collate=RaggedCollate(self._problem.token_keys),
+            collate=collate,
         )
 
     def eval_loader(self, *, workers: int) -> DataLoader:
@@ -123,11 +136,13 @@ class NlpTask(Task):
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Loss terms by name."""
-        return self._problem.losses(self._outputs(inputs), inputs)
+        if self._distillation is not None:
+            return self._distillation.losses(self, inputs)
+        return self._problem.losses(self.outputs(inputs), inputs)
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """What the problem predicts."""
-        return self._problem.predictions(self._outputs(inputs))
+        return self._problem.predictions(self.outputs(inputs))
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
@@ -163,10 +178,25 @@ class NlpTask(Task):
         """File and line of each sequence."""
         return list(batch["name"])
 
-    def _outputs(self, inputs: dict[str, Tensor]) -> Any:
+    def begin(self, run: Path | None, say: Callable[[str], None]) -> None:
+        """Make ready whom the model learns from, where it has a teacher."""
+        if self._distillation is not None:
+            self._distillation.begin(run, say, self.model, self._encoder, self._classes)
+            self.train_inputs = (*type(self).train_inputs, *self._distillation.inputs)
+            self.helpers = self._distillation.projections
+            if self.helpers is not None:
+                init.initialize(self.helpers, self._config["runtime.seed"])
+
+    def hooks(self) -> list[Hook]:
+        """What ends learning from the teacher before the last epoch, where that is asked for."""
+        return [] if self._distillation is None else self._distillation.hooks()
+
+    def outputs(self, inputs: Mapping[str, Tensor], *, states: bool = False) -> Any:
+        """What the model returns for `eval_inputs`; with `states` also what each layer of its encoder gives."""
         ids = inputs["ids"]
         task = {"task_ids": ops.full_like(ids, value=float(self._task_id))} if self._task_id else {}
-        return self.model(ids, inputs["offsets"], segment_ids=inputs["segment_ids"], **task)
+        run = self.model.with_states if states else self.model
+        return run(ids, inputs["offsets"], segment_ids=inputs["segment_ids"], **task)
 
     def _encoded(self, dataset: TextDataset[Any]) -> Encoded:
         self._problem.check(dataset, self._encoder)

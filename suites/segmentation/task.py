@@ -47,7 +47,7 @@ class SegmentationTask(VisionTask):
         config: of suite `segmentation`.
     """
 
-    train_inputs: ClassVar[tuple[str, ...]] = ("images", "labels")
+    train_inputs: tuple[str, ...] = ("images", "labels")
     eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
     processor_class = SegmentationProcessor
     main_metric = "mIoU"

@@ -16,7 +16,7 @@ from suites.vision.recognition.task import RecognitionTask
 class VideoTask(RecognitionTask):
     """A video classifier with its data."""
 
-    train_inputs: ClassVar[tuple[str, ...]] = ("clips", "targets")
+    train_inputs: tuple[str, ...] = ("clips", "targets")
     eval_inputs: ClassVar[tuple[str, ...]] = ("clips",)
     processor_class = VideoProcessor
     _eval_set: VideoDataset

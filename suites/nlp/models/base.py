@@ -5,7 +5,11 @@ Letters: T tokens, B sequences, K classes, D width.
 
 from __future__ import annotations
 
+from typing import Any
+
 from framework import nn
+from framework.errors import NotSupportedError
+from framework.tensor import Tensor
 from suites.engine.registry import register_role
 
 
@@ -25,6 +29,15 @@ class TextModel(nn.Layer):
     vocab_size: int
     task_types: int = 0
     max_length: int | None = None
+
+    def with_states(self, ids: Tensor, offsets: Tensor, **more: Any) -> tuple[Tensor, list[Tensor]]:
+        """The logits, and what each layer of the encoder gives, to learn from or to teach with.
+
+        By default NotSupportedError: the model has no such layers.
+        """
+        raise NotSupportedError(
+            f"{type(self).__name__}: gives no states of layers; only a SequenceClassifier on a Bert does"
+        )
 
 
 register_role("text_model", TextModel, doc="A whole network on ragged sequences of token ids.")

@@ -133,13 +133,29 @@ class Bert(TextEncoder):
         task_ids: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """See `TextEncoder.forward`; pooled is tanh of a linear layer on each sequence's first token."""
+        x = self.states(ids, offsets, segment_ids, positions, task_ids)[-1]
+        return x, self.pooled(x, offsets)
+
+    def states(
+        self,
+        ids: Tensor,
+        offsets: Tensor,
+        segment_ids: Tensor | None = None,
+        positions: Tensor | None = None,
+        task_ids: Tensor | None = None,
+    ) -> list[Tensor]:
+        """What each layer gives, [T, D] each: the embeddings first, `forward`'s sequence last; arguments as there."""
         if positions is None:
             positions = ops.ragged_positions(offsets, ids)
-        x = self.embeddings(ids, positions, segment_ids, task_ids)
+        states = [self.embeddings(ids, positions, segment_ids, task_ids)]
         for layer in self.layers:
-            x = layer(x, offsets)
-        first = ops.gather(x, ops.slice(offsets, starts=(0,), ends=(-1,)))
-        return x, ops.tanh(self.pooler(first))
+            states.append(layer(states[-1], offsets))
+        return states
+
+    def pooled(self, sequence: Tensor, offsets: Tensor) -> Tensor:
+        """[B, D]: tanh of a linear layer on each sequence's first token.  sequence: [T, D]; offsets: [B + 1]."""
+        first = ops.gather(sequence, ops.slice(offsets, starts=(0,), ends=(-1,)))
+        return ops.tanh(self.pooler(first))
 
     def padded(
         self, ids: Tensor, mask: Tensor, segment_ids: Tensor | None = None, task_ids: Tensor | None = None

@@ -58,6 +58,16 @@ class SequenceClassifier(_OnEncoder):
     def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
         """ids [T], offsets [B + 1] and what else the encoder takes; logits [B, K]."""
         sequence, pooled = self.encoder(ids, offsets, **more)
+        return self._classes(sequence, pooled, offsets)
+
+    def with_states(self, ids: Tensor, offsets: Tensor, **more: Any) -> tuple[Tensor, list[Tensor]]:
+        """The logits, and what each layer of a Bert gives (`Bert.states`)."""
+        if not isinstance(self.encoder, Bert):
+            return super().with_states(ids, offsets, **more)
+        states = self.encoder.states(ids, offsets, **more)
+        return self._classes(states[-1], self.encoder.pooled(states[-1], offsets), offsets), states
+
+    def _classes(self, sequence: Tensor, pooled: Tensor, offsets: Tensor) -> Tensor:
         return self.fc(self.dropout(ops.segment_mean(sequence, offsets) if self._mean else pooled))
 
 

@@ -56,7 +56,7 @@ class RowProblem(Problem):
             sequence = encoder.join(*encoder.cut(a.ids, b.ids if b is not None else None))
             sample = {"ids": sequence.ids, "segment_ids": sequence.segment_ids}
             samples.append(
-                sample | ({"targets": self._target(examples[i].label, classes, name_of(i))} if truth else {})
+                sample | ({"targets": self.target_of(examples[i].label, classes, name_of(i))} if truth else {})
             )
         return Encoded(samples, self.token_keys, name_of)
 
@@ -86,7 +86,8 @@ class RowProblem(Problem):
         texts = [example.text] if example.pair is None else [example.text, example.pair]
         return sum(len(tokens.ids) for tokens in encoder.tokens(texts)) > encoder.room(self._pair)
 
-    def _target(self, label: str, classes: Sequence[str], where: str) -> Any:
+    def target_of(self, label: str, classes: Sequence[str], where: str) -> Any:
+        """The number a label stands for; DataError with the place `where` says what is wrong with it."""
         try:
             return self.target(label, classes)
         except ValueError as error:

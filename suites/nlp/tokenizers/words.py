@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -59,7 +59,7 @@ class WordTokenizer(Tokenizer):
             )
         self._options = {"pieces": pieces, "ngrams": ngrams, "lower_case": lower_case}
         self._pieces = pieces
-        self._cut = _cutter(pieces)
+        self._cut = cutter(pieces)
         self._lower_case = lower_case
         self._ngrams = ngrams
         self._min_count = min_count
@@ -136,15 +136,15 @@ class WordTokenizer(Tokenizer):
         return Tokens(np.array(ids, np.int64), np.array(spans, np.int64).reshape(-1, 2))
 
 
-def _cutter(pieces: str) -> Any:
-    """A function from text to its pieces."""
+def cutter(pieces: str) -> Callable[[str], list[Piece]]:
+    """A function from a text to its words, between spaces, or its "characters" or, by "jieba", Chinese words."""
     if pieces == "jieba":
         return _jieba_cutter()
     pattern = _CHARACTERS if pieces == "characters" else _WORDS
     return lambda text: [(m.group(), m.start(), m.end()) for m in pattern.finditer(text)]
 
 
-def _jieba_cutter() -> Any:
+def _jieba_cutter() -> Callable[[str], list[Piece]]:
     try:
         import jieba
     except ImportError:

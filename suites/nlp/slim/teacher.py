@@ -1,0 +1,131 @@
+"""Teachers: trained runs or exported models whose answers a student learns. Letters: N texts, K classes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from framework import num_threads, random, set_num_threads
+from framework.errors import CheckpointError, ConfigError
+from suites.engine.inference import Model, open_model, open_run
+from suites.engine.names import listing
+from suites.engine.run import RunFolder, best_weights
+from suites.nlp.datasets import Labelled
+from suites.nlp.processor import TextProcessor
+
+if TYPE_CHECKING:
+    from suites.nlp.task import NlpTask
+
+_BATCH = 64  # texts a run of the teacher
+
+
+class Teachers:
+    """Classifiers that answer together: the mean of their probabilities.
+
+    Args:
+        paths: run folders, or folders of exported models.
+        classes: the student's classes, in the order of the answers.
+
+    Raises:
+        CheckpointError: there is no such run or model.
+        ConfigError: it is no classifier of texts, or of other classes.
+    """
+
+    def __init__(self, paths: Sequence[str], classes: Sequence[str]) -> None:
+        self._models, self._orders = [], []
+        for path in paths:
+            expect_teacher(path)
+            with _undisturbed():
+                model = open_model(Path(path))
+            self._orders.append(class_order(path, model.processor, classes))
+            self._models.append(model)
+        self.digest = _digest(paths)
+
+    def probabilities(self, examples: Sequence[Labelled]) -> np.ndarray:
+        """float32 [N, K]: what the teachers say of each example."""
+        parts = [self._of_batch(examples[i : i + _BATCH]) for i in range(0, len(examples), _BATCH)]
+        return np.concatenate(parts)
+
+    def _of_batch(self, examples: Sequence[Labelled]) -> np.ndarray:
+        total = sum(_scores(m, examples)[:, order] for m, order in zip(self._models, self._orders, strict=True))
+        return np.asarray(total / len(self._models), np.float32)
+
+
+def open_online(path: str, classes: Sequence[str]) -> tuple[NlpTask, TextProcessor, np.ndarray]:
+    """A teacher to run inside a training step: its task and processor, and the places of `classes` in its answers.
+
+    Raises:
+        CheckpointError: there is no such run; an exported model is none.
+        ConfigError: it is no classifier of texts, or of other classes.
+    """
+    expect_teacher(path)
+    if (Path(path) / "program.json").is_file():
+        raise CheckpointError(
+            f"distil.teachers: {path} is an exported model, which cannot run inside a training step; name its run "
+            "folder, or set distil.online: false"
+        )
+    with _undisturbed():
+        task = open_run(Path(path))
+    processor = task.processor()
+    order = class_order(path, processor, classes)
+    assert isinstance(processor, TextProcessor)
+    return cast("NlpTask", task), processor, order
+
+
+def expect_teacher(path: str) -> None:
+    """Raise CheckpointError where there is neither a run nor an exported model."""
+    folder = Path(path)
+    if not any((folder / name).is_file() for name in ("program.json", "config.yml")):
+        found = "holds neither a run nor an exported model" if folder.is_dir() else "does not exist"
+        raise CheckpointError(
+            f"distil.teachers: {path} {found}; train the teacher first (tools/train.py), or name another with "
+            "-o 'distil.teachers=[FOLDER]'"
+        )
+
+
+def class_order(path: str, processor: object, classes: Sequence[str]) -> np.ndarray:
+    """The place of each of `classes` in a teacher's answers, int64 [K]; ConfigError where it has others."""
+    if not isinstance(processor, TextProcessor) or processor.metadata()["problem"].get("type") != "Classification":
+        raise ConfigError(f"distil.teachers: {path} is no classifier of texts; a student learns from one")
+    theirs = processor.classes
+    if sorted(theirs) != sorted(classes):
+        raise ConfigError(
+            f"distil.teachers: {path} tells {listing(theirs)} apart but the student's classes are {listing(classes)}; "
+            "both need the same labels: train one on the other's data, or name them in data.classes"
+        )
+    return np.array([theirs.index(name) for name in classes], np.int64)
+
+
+def _scores(model: Model, examples: Sequence[Labelled]) -> np.ndarray:
+    batch = model.processor.prepare(list(examples))
+    return model.predict({name: batch[name] for name in model.inputs})["scores"]
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Opening a run sets threads and the random stream as it had them; afterwards they are as before."""
+    threads, state = num_threads(), random.default_generator.get_state()
+    try:
+        yield
+    finally:
+        set_num_threads(threads)
+        random.default_generator.set_state(state)
+
+
+def _digest(paths: Sequence[str]) -> bytes:
+    """SHA-256 of the teachers' weights and of what stands around them, 32 bytes."""
+    total = hashlib.sha256()
+    for path in map(Path, paths):
+        exported = (path / "program.json").is_file()
+        run = RunFolder(path)
+        files = (
+            [path / "program.json", path / "weights.safetensors"] if exported else [best_weights(run), run.processor]
+        )
+        for file in files:
+            total.update(hashlib.sha256(file.read_bytes()).digest())
+    return total.digest()
