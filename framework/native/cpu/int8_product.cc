@@ -188,9 +188,9 @@ class Finish {
   // Up to a vector of y that starts at column n of its row.
   Vec<float> value(const int32_t* sums, float row_scale, int64_t at, int64_t n) const {
     const int64_t lanes = std::min(kLanes, p_.N - n);
-    const Vec<float> scale = Vec<float>::broadcast(row_scale) * Vec<float>::load_n(p_.weight_scale + n, lanes);
+    const Vec<float> scale = Vec<float>::load_n(p_.weight_scale + n, lanes);
     const Vec<float> sum{__builtin_convertvector(load_int32s(sums), Vec<float>::Native)};
-    return finish(sum * scale, p_.epilogue, n, at, lanes);
+    return finish(sum * Vec<float>::broadcast(row_scale) * scale, p_.epilogue, n, at, lanes);
   }
 
   void put(const float* from, float* to, int64_t n) const {

@@ -1,4 +1,4 @@
-// y [M, N] = activation(scale of the row * scale of the column * (q w^T) + bias + residual): rows of float32 are
+// y [M, N] = activation(q w^T * scale of the row * scale of the column + bias + residual): rows of float32 are
 // rounded to 8 bits, multiplied with 8-bit weights in exact 32-bit sums, and become float32 again on the way to memory.
 #pragma once
 #include <cstdint>

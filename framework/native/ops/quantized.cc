@@ -9,8 +9,8 @@ constexpr int64_t kMostDepth = 1 << 17;
 
 PADDOCK_OP(quantized_matmul, "x, weight, weight_scale, bias?, residual?, x_scale? -> y")
     .doc(
-        "A product with 8-bit weights: x is rounded to 8 bits too, the sums are exact, and y = activation((q "
-        "weight^T) * (s * weight_scale) + bias + residual) with q = round(x / s), halves to even.\n\n"
+        "A product with 8-bit weights: x is rounded to 8 bits too, the sums are exact, and y = activation(q "
+        "weight^T * s * weight_scale + bias + residual) with q = round(x / s), halves to even.\n\n"
         "Without `x_scale` (dynamic) each row of x has its own s, its largest magnitude / 127; a row with a NaN or an "
         "infinity gives NaN, one whose magnitudes are all below 4e-37 counts as zeros. With it (static) s is x_scale "
         "for all rows and q is cut to [-127, 127]; a row with a NaN gives NaN.\n"

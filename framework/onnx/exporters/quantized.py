@@ -6,20 +6,20 @@ import numpy as np
 
 from framework.graph.ir import Operation
 from framework.onnx.exporters.elementwise import activated
-from framework.onnx.writer import Writer, exports, refuse
+from framework.onnx.exporters.tensor import turned
+from framework.onnx.writer import Writer, exports
 
 
 @exports("quantized_matmul")
 def quantized_matmul(w: Writer, op: Operation) -> None:
     """The same 8-bit numbers and sums; rows that hold a NaN or an infinity aside."""
     x, weight = op.input("x"), op.input("weight")
-    known = None if weight is None else w.array(weight)
-    if x is None or weight is None or known is None:
-        raise refuse(op, "its weight is not a constant; export a Program that framework.quantization made")
+    assert x is not None and weight is not None
     rounded, scale = _static_rows(w, op, w.get(x)) if op.input("x_scale") else _dynamic_rows(w, w.get(x))
-    sums = w.node("MatMulInteger", [rounded, w.constant(np.ascontiguousarray(known.T), name=weight.name)])
-    scales = w.node("Mul", [scale, w.get(op.input("weight_scale"))])
-    y = w.node("Mul", [w.node("Cast", [sums], to=_FLOAT), scales])
+    sums = w.node("MatMulInteger", [rounded, turned(w, weight)])
+    # One after the other: ONNX Runtime 1.31 takes their product for the scale of a whole matrix and fuses it wrongly.
+    y = w.node("Mul", [w.node("Cast", [sums], to=_FLOAT), scale])
+    y = w.node("Mul", [y, w.get(op.input("weight_scale"))])
     for v in (op.input("bias"), op.input("residual")):
         if v is not None:
             y = w.node("Add", [y, w.get(v)])

@@ -25,7 +25,8 @@ def _rank(op: Operation) -> int:
 @exports("matmul")
 def matmul(w: Writer, op: Operation) -> None:
     """MatMul, then bias and activation."""
-    a, b = (_side(w, v, op.attr(t)) for v, t in ((_x(op), "transpose_a"), (_x(op, 1), "transpose_b")))
+    factors = ((_x(op), "transpose_a"), (_x(op, 1), "transpose_b"))
+    a, b = (turned(w, v) if op.attr(t) else w.get(v) for v, t in factors)
     y = w.node("MatMul", [a, b])
     bias = op.input("bias")
     if bias is not None:
@@ -35,9 +36,8 @@ def matmul(w: Writer, op: Operation) -> None:
     w.set(op.outputs[0], activated(w, op, y))
 
 
-def _side(w: Writer, v: Value, turned: bool) -> str:
-    if not turned:
-        return w.get(v)
+def turned(w: Writer, v: Value) -> str:
+    """A matrix, or several, with the last two axes exchanged; of a constant no node is made."""
     known = w.array(v)
     if known is not None:
         return w.constant(np.swapaxes(known, -1, -2), name=v.name)

@@ -28,6 +28,7 @@ LEFT_OUT = {
     **dict.fromkeys(["cast-2", "cast-3", "cast-4", "cast-5"], "floats beyond the range of whole numbers"),
     **dict.fromkeys(["floor_div-11", "floor_div-12", "mod-11", "mod-12"], "whole numbers divided by 0"),
     **dict.fromkeys(["argmax-3", "argmin-3", "max-21", "min-21"], "NaN among the elements"),
+    "quantized_matmul-13": "a row with a NaN, all of which is NaN",
     "conv2d_transpose-2": "the evaluator's groups",
     "max_pool2d-4": "the evaluator's uneven padding",
     "logsumexp-1": "the evaluator's reduction of a number",

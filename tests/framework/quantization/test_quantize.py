@@ -9,6 +9,8 @@ from framework.errors import AttributeValueError, DTypeError, NumericsError, Sha
 from framework.graph.compiled import CompiledProgram
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
+from framework.onnx import EXPORT_PASSES
+from framework.onnx.export import to_model
 from framework.predictor import Predictor
 from framework.quantization import METHODS, quantize
 
@@ -170,6 +172,21 @@ def test_a_saved_program_is_a_quarter_and_gives_the_same_bits(tmp_path):
     assert sizes[1] < 0.3 * sizes[0]
     (found,) = Predictor(tmp_path / "int8").run([X])
     assert found.tobytes() == run(got, X)[0].tobytes()
+
+
+@pytest.mark.parametrize("mode", ["dynamic", "static"])
+def test_onnx_holds_the_8_bit_weights_and_gives_the_same_bits(mode):
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    import onnx.reference
+
+    layer = nn.Linear(64, 80)
+    layer.bias.set(framework.tensor(normal(80)))
+    got = quantize(traced(layer, X, passes=EXPORT_PASSES), mode=mode, calibration=[[X * 0.7]])
+    proto = to_model(got)
+    stored = {i.name: i.data_type for i in proto.graph.initializer}
+    assert onnx.TensorProto.INT8 in stored.values() and "MatMulInteger" in {n.op_type for n in proto.graph.node}
+    (found,) = onnx.reference.ReferenceEvaluator(proto).run(None, {"in0": X})
+    np.testing.assert_array_equal(found, run(got, X)[0])
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -30,7 +30,7 @@ def reference(
     q, scale = rounded_rows(x.reshape(int(np.prod(x.shape[:-1])), x.shape[-1]), x_scale)
     sums = (q @ weight.astype(np.int64).T).astype(np.float32)
     with np.errstate(invalid="ignore"):
-        y = sums * (scale[:, None] * weight_scale.astype(np.float32))
+        y = sums * scale[:, None] * weight_scale.astype(np.float32)
     y = y.reshape(*x.shape[:-1], len(weight))
     y = y if bias is None else y + bias.astype(np.float32)
     y = y if residual is None else y + residual.astype(np.float32)
