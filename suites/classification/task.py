@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ class ClassificationTask(RecognitionTask):
     """An image classifier with its data."""
 
     train_inputs: tuple[str, ...] = ("images", "targets")
-    eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
+    eval_inputs: tuple[str, ...] = ("images",)
     processor_class = ClassificationProcessor
 
     def processor(self) -> ClassificationProcessor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class DetectionTask(VisionTask):
     """
 
     train_inputs: tuple[str, ...] = ("images", "boxes", "labels", "scores")
-    eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
+    eval_inputs: tuple[str, ...] = ("images",)
     processor_class = DetectionProcessor
     wrong_classes = "correct data.num_classes, or choose classes with {path}.classes"
     model: Detector

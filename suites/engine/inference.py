@@ -255,7 +255,8 @@ def _open_export(path: Path) -> Model:
 
     types = dict(zip(predictor_.input_names, predictor_.input_types, strict=True))
     types |= dict(zip(names, predictor_.output_types, strict=True))
-    return Model(processor, task.eval_inputs, with_names(predictor_), lambda: with_names(predictor_.replica()), types)
+    inputs = tuple(predictor_.input_names)
+    return Model(processor, inputs, with_names(predictor_), lambda: with_names(predictor_.replica()), types)
 
 
 def _in_turns(predict: Predict) -> tuple[Predict, Callable[[], Predict]]:

@@ -143,7 +143,7 @@ class Task(ABC):
 
     model: Layer
     train_inputs: tuple[str, ...]
-    eval_inputs: ClassVar[tuple[str, ...]]
+    eval_inputs: tuple[str, ...]
     main_metric: str
     helpers: Layer | None = None
     processor_class: ClassVar[type[Processor]]

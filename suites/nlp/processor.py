@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from framework.data import RaggedCollate
 from framework.errors import CheckpointError
 from suites.engine.config import build_value
 from suites.engine.task import Batch, Processor
@@ -32,6 +31,7 @@ class TextProcessor(Processor):
     def __init__(self, written: dict[str, Any], encoder: Encoder, classes: Sequence[str]) -> None:
         self._written = written
         self._problem: Problem = build_value(written["problem"], Problem, suite="nlp")
+        self._problem.take_tokenizer(encoder.tokenizer)
         self.encoder = RememberingEncoder(encoder.tokenizer, encoder.transforms, encoder.max_length, encoder.truncation)
         self.classes = list(classes)
         self.poolings = self._problem.poolings
@@ -85,8 +85,8 @@ class TextProcessor(Processor):
     def prepare(self, items: Sequence[Any]) -> Batch:
         """Examples as a batch, exactly as in evaluation; the examples go along as "item"."""
         encoded = self._encode(items)
-        keys = [key for key in self._problem.token_keys if key in encoded[0]]
-        return {**RaggedCollate(keys)([encoded[i] for i in range(len(encoded))]), "item": list(items)}
+        samples = [encoded[i] for i in range(len(encoded))]
+        return {**self._problem.collate(samples[0])(samples), "item": list(items)}
 
     def _encode(self, items: Sequence[Any]) -> Encoded:
         return self._problem.encode(items, self.encoder, self.classes, lambda i: f"input {i}", truth=False)

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from framework import ops
-from framework.data import DataLoader, RaggedCollate, TokenBatches
+from framework.data import DataLoader, Dataset, RandomDataset, TokenBatches
 from framework.errors import ConfigError
 from framework.io import load_tensors
 from framework.nn import init
@@ -28,7 +28,6 @@ from suites.nlp.models.bert_names import load_bert
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
 from suites.nlp.slim.distillation import Distillation
-from suites.nlp.slim.samples import StudentSamples
 from suites.nlp.slim.settings import Distil
 
 _LAYER = re.compile(r"\blayers?\.(\d+)\.")
@@ -44,7 +43,7 @@ class NlpTask(Task):
     """
 
     train_inputs: tuple[str, ...] = ("ids", "offsets", "segment_ids", "targets")
-    eval_inputs: ClassVar[tuple[str, ...]] = ("ids", "offsets", "segment_ids")
+    eval_inputs: tuple[str, ...] = ("ids", "offsets", "segment_ids")
     processor_class = TextProcessor
 
     def __init__(self, config: Config) -> None:
@@ -54,6 +53,8 @@ class NlpTask(Task):
         settings: Distil | None = config.build("distil") if config["distil"] is not None else None
         self._distillation = None if settings is None else Distillation(settings, self._problem, config.source)
         self.main_metric = self._problem.main_metric
+        self.eval_inputs = self._problem.inputs
+        self.train_inputs = (*self._problem.inputs, *self._problem.targets)
         self.model: TextModel = config.build("model")
         self._task_id: int = config["task_id"]
         if not 0 <= self._task_id < max(self.model.task_types, 1):
@@ -107,15 +108,18 @@ class NlpTask(Task):
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled ragged batches of a fixed number of sequences, or bounded by their tokens."""
         if self._distillation is None:
-            samples: Encoded | StudentSamples = self._encoded(self._train_set)
-            collate: Any = RaggedCollate(self._problem.token_keys)
+            encoded = self._encoded(self._train_set)
+            samples: Dataset | RandomDataset = self._problem.drawn(encoded)
+            lengths = encoded.lengths
+            collate: Any = self._problem.collate(self._problem.token_keys)
         else:
-            samples = self._distillation.samples(self._train_set, self._encoder)
+            labelled = self._distillation.samples(self._train_set, self._encoder)
+            samples, lengths = labelled, labelled.lengths
             collate = self._distillation.collate
         batch_size, tokens = self._config["data.train.batch_size"], self._config["data.train.tokens"]
         batches = None
         if tokens is not None:
-            batches = TokenBatches(samples.lengths, tokens, seed=seed, pool=self._config["data.train.pool"])
+            batches = TokenBatches(lengths, tokens, seed=seed, pool=self._config["data.train.pool"])
             batch_size = round(len(samples) / len(batches))
         return DataLoader(
             samples,
@@ -132,7 +136,7 @@ class NlpTask(Task):
         """The evaluation set in order."""
         samples = self._encoded(self._eval_set)
         batch_size = self._config["data.eval.batch_size"]
-        return DataLoader(samples, batch_size, workers=workers, collate=RaggedCollate(self._problem.token_keys))
+        return DataLoader(samples, batch_size, workers=workers, collate=self._problem.collate(self._problem.token_keys))
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Loss terms by name."""
@@ -182,7 +186,7 @@ class NlpTask(Task):
         """Make ready whom the model learns from, where it has a teacher."""
         if self._distillation is not None:
             self._distillation.begin(run, say, self.model, self._encoder, self._classes)
-            self.train_inputs = (*type(self).train_inputs, *self._distillation.inputs)
+            self.train_inputs = (*self._problem.inputs, *self._problem.targets, *self._distillation.inputs)
             self.helpers = self._distillation.projections
             if self.helpers is not None:
                 init.initialize(self.helpers, self._config["runtime.seed"])
@@ -193,10 +197,12 @@ class NlpTask(Task):
 
     def outputs(self, inputs: Mapping[str, Tensor], *, states: bool = False) -> Any:
         """What the model returns for `eval_inputs`; with `states` also what each layer of its encoder gives."""
-        ids = inputs["ids"]
-        task = {"task_ids": ops.full_like(ids, value=float(self._task_id))} if self._task_id else {}
+        ids, offsets, *others = (inputs[name] for name in self._problem.inputs)
+        more = dict(zip(self._problem.inputs[2:], others, strict=True))
+        if self._task_id:
+            more["task_ids"] = ops.full_like(ids, value=float(self._task_id))
         run = self.model.with_states if states else self.model
-        return run(ids, inputs["offsets"], segment_ids=inputs["segment_ids"], **task)
+        return run(ids, offsets, **more)
 
     def _encoded(self, dataset: TextDataset[Any]) -> Encoded:
         self._problem.check(dataset, self._encoder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class SegmentationTask(VisionTask):
     """
 
     train_inputs: tuple[str, ...] = ("images", "labels")
-    eval_inputs: ClassVar[tuple[str, ...]] = ("images",)
+    eval_inputs: tuple[str, ...] = ("images",)
     processor_class = SegmentationProcessor
     main_metric = "mIoU"
     wrong_classes = "correct data.num_classes, or the data set's classes"

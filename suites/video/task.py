@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class VideoTask(RecognitionTask):
     """A video classifier with its data."""
 
     train_inputs: tuple[str, ...] = ("clips", "targets")
-    eval_inputs: ClassVar[tuple[str, ...]] = ("clips",)
+    eval_inputs: tuple[str, ...] = ("clips",)
     processor_class = VideoProcessor
     _eval_set: VideoDataset
 

@@ -1,15 +1,20 @@
-"""Text data sets: rows of labelled texts or pairs, sentences with a tag for each word, questions on passages."""
+"""Text data sets: rows of labelled texts or pairs, sentences with a tag for each word, questions on
+passages, plain documents."""
 
-from suites.nlp.datasets.base import Labelled, Question, Tagged, TextDataset
+from suites.nlp.datasets.base import Document, Labelled, Question, Sentence, Tagged, TextDataset
+from suites.nlp.datasets.documents import Documents
 from suites.nlp.datasets.passages import SquadJson
 from suites.nlp.datasets.rows import JsonLines, Tsv
 from suites.nlp.datasets.tags import CharTags, TaggedTsv
 
 __all__ = [
     "CharTags",
+    "Document",
+    "Documents",
     "JsonLines",
     "Labelled",
     "Question",
+    "Sentence",
     "SquadJson",
     "Tagged",
     "TaggedTsv",

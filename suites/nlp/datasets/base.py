@@ -1,4 +1,4 @@
-"""What text data sets hold: labelled texts, tagged sentences or questions, each known by its file and line."""
+"""What text data sets hold: labelled texts, tagged sentences, questions, documents, each known by file and line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register_role
@@ -60,7 +62,29 @@ class Question:
     starts: tuple[int, ...] = ()
 
 
-Example = TypeVar("Example", Labelled, Tagged, Question)
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a document, and which characters belong together.
+
+    Attributes:
+        text: the sentence.
+        words: int32 [len(text)], number of the word that a character belongs to; -1 for none, as spaces.
+        names: int32 [len(text)], number of the name or longer phrase that a character belongs to; -1 for none.
+    """
+
+    text: str
+    words: np.ndarray
+    names: np.ndarray
+
+
+@dataclass(frozen=True)
+class Document:
+    """Sentences that follow each other."""
+
+    sentences: tuple[Sentence, ...]
+
+
+Example = TypeVar("Example", Labelled, Tagged, Question, Document)
 
 
 class TextDataset(Generic[Example]):
@@ -102,7 +126,7 @@ class TextDataset(Generic[Example]):
         raise NotImplementedError
 
 
-register_role("dataset", TextDataset, doc="Labelled texts, tagged sentences or questions.")
+register_role("dataset", TextDataset, doc="Labelled texts, tagged sentences, questions or documents.")
 
 
 def read_text(path: str) -> str:

@@ -2,12 +2,14 @@
 
 from suites.nlp.metrics.chunks import ChunkScores, chunk_figures, chunks_of
 from suites.nlp.metrics.classes import ClassScores, NumberScores, mean_reciprocal_rank
+from suites.nlp.metrics.pretraining import PretrainingScores
 from suites.nlp.metrics.reading import ReadingScores, answer_figures
 
 __all__ = [
     "ChunkScores",
     "ClassScores",
     "NumberScores",
+    "PretrainingScores",
     "ReadingScores",
     "answer_figures",
     "chunk_figures",

@@ -142,6 +142,8 @@ class Pretraining(TextModel):
     def __init__(self, encoder: Bert) -> None:
         super().__init__()
         self.encoder = encoder
+        self.vocab_size, self.max_length = encoder.vocab_size, encoder.max_length
+        self.task_types = encoder.task_types
         self.words = MaskedLanguageHead(encoder)
         self.next_sentence = nn.Linear(encoder.hidden_size, 2, initializer=TruncatedNormal(encoder.config.init_std))
 

@@ -7,13 +7,14 @@ Letters: B sequences, T tokens, K classes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from framework.data import Dataset, RaggedCollate, RandomDataset
 from framework.errors import ConfigError, NotSupportedError
 from framework.tensor import Tensor
 from suites.engine.registry import register_role
@@ -21,6 +22,7 @@ from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import TextDataset
 from suites.nlp.datasets.base import read_lines
 from suites.nlp.encoding import Encoded, Encoder
+from suites.nlp.tokenizers import Tokenizer
 
 
 class Problem(ABC):
@@ -29,12 +31,16 @@ class Problem(ABC):
     Attributes:
         example_type: the examples it takes.
         token_keys: batch arrays with a row for each token, [T, ...].
+        inputs: batch arrays that the model takes, the first two in this order, others by name.
+        targets: batch arrays that the losses need besides.
         main_metric: the figure that decides which weights are best.
         poolings: ways in which `embeddings` makes a vector of each example; none if there are no vectors.
     """
 
     example_type: ClassVar[type]
     token_keys: ClassVar[tuple[str, ...]] = ("ids", "segment_ids")
+    inputs: ClassVar[tuple[str, ...]] = ("ids", "offsets", "segment_ids")
+    targets: ClassVar[tuple[str, ...]] = ("targets",)
     main_metric: str
     poolings: tuple[str, ...] = ()
 
@@ -64,6 +70,17 @@ class Problem(ABC):
 
         Raises DataError that names file and line of an example whose truth is none of `classes`.
         """
+
+    def drawn(self, samples: Encoded) -> Dataset | RandomDataset:
+        """What training draws from: `samples` as they are, unless the problem draws them anew in each epoch."""
+        return samples
+
+    def collate(self, present: Container[str]) -> Callable[[list[Any]], dict[str, Any]]:
+        """What makes a batch of samples that have the arrays `present`."""
+        return RaggedCollate([key for key in self.token_keys if key in present])
+
+    def take_tokenizer(self, tokenizer: Tokenizer) -> None:  # noqa: B027  (an offer, not a duty)
+        """Keep of the tokenizer what `results` needs; by default nothing."""
 
     @abstractmethod
     def losses(self, outputs: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:

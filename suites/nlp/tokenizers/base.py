@@ -40,6 +40,7 @@ class Tokenizer(ABC):
         unknown: number of the token for what is not in the vocabulary.
         opening: number of the token before a sequence ("[CLS]"), or None where sequences have none.
         closing: number of the token after each text of a sequence ("[SEP]"), or None.
+        mask: number of the token that stands for a hidden one ("[MASK]"), or None.
     """
 
     kind: ClassVar[str]
@@ -47,6 +48,7 @@ class Tokenizer(ABC):
     unknown: int
     opening: int | None = None
     closing: int | None = None
+    mask: int | None = None
 
     @property
     def size(self) -> int:

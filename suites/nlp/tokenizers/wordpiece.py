@@ -41,6 +41,7 @@ class _WordPieceTokenizer(Tokenizer):
                 "is it one of a BERT or ERNIE model?"
             )
         self.unknown, self.opening, self.closing = (numbers[token] for token in _NEEDED)
+        self.mask = numbers.get("[MASK]")
         model = WordPiece(numbers, unk_token="[UNK]", max_input_chars_per_word=_LONGEST_WORD)
         self._engine = Engine(model)
         if normalizer is not None:

@@ -139,15 +139,16 @@ class WordTokenizer(Tokenizer):
 def cutter(pieces: str) -> Callable[[str], list[Piece]]:
     """A function from a text to its words, between spaces, or its "characters" or, by "jieba", Chinese words."""
     if pieces == "jieba":
-        return _jieba_cutter()
+        return jieba_cutter("WordTokenizer: pieces")
     pattern = _CHARACTERS if pieces == "characters" else _WORDS
     return lambda text: [(m.group(), m.start(), m.end()) for m in pattern.finditer(text)]
 
 
-def _jieba_cutter() -> Callable[[str], list[Piece]]:
+def jieba_cutter(who: str) -> Callable[[str], list[Piece]]:
+    """A function from text to (word, first character, one after the last); `who` asks for it, for messages."""
     try:
         import jieba
     except ImportError:
-        raise DataError("WordTokenizer: pieces is 'jieba', which needs the package of that name; install it") from None
+        raise DataError(f"{who} is 'jieba', which needs the package of that name; install it") from None
     jieba.setLogLevel("WARNING")
     return lambda text: [(word, start, end) for word, start, end in jieba.tokenize(text) if not word.isspace()]
