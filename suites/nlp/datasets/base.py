@@ -53,6 +53,7 @@ class Question:
         passage: the text that holds the answer.
         answers: texts that are right.
         starts: first character of each answer in the passage.
+        impossible: the passage holds no answer (SQuAD 2.0).
     """
 
     key: str
@@ -60,6 +61,7 @@ class Question:
     passage: str
     answers: tuple[str, ...] = ()
     starts: tuple[int, ...] = ()
+    impossible: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""SquadJson: questions on passages in the format of SQuAD 1.1, which DRCD and CMRC 2018 use too."""
+"""SquadJson: questions on passages in the format of SQuAD 1.1 and 2.0, which DRCD and CMRC 2018 use too."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEAR = 20  # characters by which an answer's stated place may be off
 
 @register("dataset")
 class SquadJson(TextDataset[Question]):
-    """Questions, each with the passage that holds its answer.
+    """Questions, each with the passage that holds its answer; or, by `is_impossible` of SQuAD 2.0, does not.
 
     An answer that does not stand where the file says is looked for nearby, which is counted in the log.
 
@@ -77,7 +77,12 @@ class SquadJson(TextDataset[Question]):
                 self._skipped += 1
                 continue
             texts, starts = tuple(text for text, _ in answers), tuple(start for _, start in answers)
-            yield Question(key, _text(where, entry, "question"), passage, texts, starts)
+            impossible = _flag(where, entry, "is_impossible")
+            if impossible and texts:
+                raise DataError(
+                    f"{where}: is_impossible is true but it has the answer '{texts[0][:40]}'; correct the file"
+                )
+            yield Question(key, _text(where, entry, "question"), passage, texts, starts, impossible)
 
     def _located(self, where: str, passage: str, answer: Any) -> tuple[str, int] | None:
         """Text and first character of an answer; None where the passage does not hold it."""
@@ -106,6 +111,13 @@ def _list(where: str, entry: Any, key: str) -> list[Any]:
     value = _get(where, entry, key)
     if not isinstance(value, list):
         raise DataError(f"{where}: '{key}' is {value!r:.40}; expects a list as SQuAD 1.1 has it")
+    return value
+
+
+def _flag(where: str, entry: Any, key: str) -> bool:
+    value = entry.get(key, False)
+    if not isinstance(value, bool):
+        raise DataError(f"{where}: '{key}' is {value!r:.40}; expects true or false as SQuAD 2.0 has it")
     return value
 
 

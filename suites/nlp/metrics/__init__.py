@@ -3,7 +3,7 @@
 from suites.nlp.metrics.chunks import ChunkScores, chunk_figures, chunks_of
 from suites.nlp.metrics.classes import ClassScores, NumberScores, mean_reciprocal_rank
 from suites.nlp.metrics.pretraining import PretrainingScores
-from suites.nlp.metrics.reading import ReadingScores, answer_figures
+from suites.nlp.metrics.reading import ReadingScores, answer_figures, best_threshold
 
 __all__ = [
     "ChunkScores",
@@ -12,6 +12,7 @@ __all__ = [
     "PretrainingScores",
     "ReadingScores",
     "answer_figures",
+    "best_threshold",
     "chunk_figures",
     "chunks_of",
     "mean_reciprocal_rank",

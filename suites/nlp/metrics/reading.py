@@ -1,4 +1,4 @@
-"""Answers to questions: exact match and F1, as SQuAD (Rajpurkar et al. 2016) and CMRC 2018 / DRCD count them."""
+"""Answers to questions: exact match and F1, as SQuAD (Rajpurkar et al. 2016, 2018) and CMRC 2018 / DRCD count them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,10 @@ def answer_figures(found: str, answers: Sequence[str], language: Language = "eng
     """(exact match, F1) of an answer: the best over the right ones.
 
     English: without case, marks and articles; F1 over words. Chinese: without case and marks; F1 over the longest run
-    of characters (words of Latin letters) that both share.
+    of characters (words of Latin letters) that both share. Where no answer is right, none must be given.
     """
+    if not answers:
+        return (0.0, 0.0) if found.strip() else (1.0, 1.0)
     compare = _english if language == "english" else _chinese
     pairs = [compare(found, answer) for answer in answers]
     return max(exact for exact, _ in pairs), max(f1 for _, f1 in pairs)
@@ -70,36 +72,111 @@ def _f1(shared: int, found: int, expected: int) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
+class Found(NamedTuple):
+    """What the windows at hand say of a question.
+
+    Attributes:
+        example: its number.
+        score: of the best answer, -infinity if there is none.
+        text: the best answer.
+        null: score of there being no answer, the lowest of the windows.
+    """
+
+    example: int
+    score: float
+    text: str
+    null: float
+
+
 class ReadingScores(Metric):
     """Figures: `exact` and `f1`, means over questions, and their mean `average`.
 
-    A question's windows may lie in several batches; what is kept of each is its best answers.
+    With a threshold also those of SQuAD 2.0: `HasAns_exact`, `HasAns_f1`, `NoAns_exact`, `NoAns_f1` of questions with or
+    without answers, where there are any, and `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`: what the
+    best thresholds would give (see `best_threshold`).
+
+    A question's windows may lie in several batches; what is kept of each is its best answer.
 
     Args:
-        truth: right answers of each question.
+        truth: right answers of each question; none where it has no answer.
         language: how answers are compared.
-        gather: from the outputs of a batch to (number of the question, its best answers in the windows at hand).
+        gather: from the outputs of a batch to what they say.
+        threshold: no answer is given where the score of none is higher than the best answer's by more than this; None
+            always gives the best answer.
     """
 
     def __init__(
         self,
         truth: Sequence[Sequence[str]],
         language: Language,
-        gather: Callable[[Mapping[str, np.ndarray], Batch], list[tuple[int, list[tuple[float, str]]]]],
+        gather: Callable[[Mapping[str, np.ndarray], Batch], list[Found]],
+        threshold: float | None = None,
     ) -> None:
         self._truth = truth
         self._language: Language = language
         self._gather = gather
-        self._best: dict[int, tuple[float, str]] = {}
+        self._threshold = threshold
+        self._best: dict[int, Found] = {}
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `starts` and `ends` [T], scores of the first and the last token of the answer."""
-        for example, answers in self._gather(outputs, batch):
-            best = max([*answers, self._best.get(example, (-np.inf, ""))], key=lambda answer: answer[0])
-            self._best[example] = best
+        for found in self._gather(outputs, batch):
+            before = self._best.get(found.example, found)
+            best = found if found.score > before.score else before
+            self._best[found.example] = best._replace(null=min(found.null, before.null))
 
     def result(self) -> dict[str, float]:
         """The figures over the questions seen, as shares of 1."""
-        pairs = [answer_figures(text, self._truth[i], self._language) for i, (_, text) in self._best.items()]
-        exact, f1 = (float(np.mean(column)) for column in zip(*pairs, strict=True))
-        return {"exact": exact, "f1": f1, "average": (exact + f1) / 2}
+        each = [(found, self._figures(found.text, found.example)) for found in self._best.values()]
+        if self._threshold is None:
+            return _means([figures for _, figures in each])
+        none = {found.example: self._figures("", found.example) for found, _ in each}
+        chosen = [none[f.example] if null_odds(f) > self._threshold else figures for f, figures in each]
+        answered = [bool(self._truth[f.example]) for f, _ in each]
+        result = _means(chosen)
+        for name, kind in (("HasAns", True), ("NoAns", False)):
+            own = [figures for figures, has in zip(chosen, answered, strict=True) if has is kind]
+            if own:
+                result |= {f"{name}_{key}": value for key, value in _means(own).items() if key != "average"}
+        odds = [null_odds(found) for found, _ in each]
+        for column, name in enumerate(("exact", "f1")):
+            scores = [figures[column] for _, figures in each]
+            empty = [not found.text for found, _ in each]
+            result[f"best_{name}"], result[f"best_{name}_thresh"] = best_threshold(scores, answered, empty, odds)
+        return result
+
+    def _figures(self, text: str, example: int) -> tuple[float, float]:
+        return answer_figures(text, self._truth[example], self._language)
+
+
+def null_odds(found: Found) -> float:
+    """By how much the score of no answer is above the best answer's."""
+    return found.null - found.score if np.isfinite(found.score) else np.inf
+
+
+def best_threshold(
+    scores: Sequence[float], answered: Sequence[bool], empty: Sequence[bool], odds: Sequence[float]
+) -> tuple[float, float]:
+    """The highest mean score that a threshold on `odds` gives, and that threshold, as SQuAD 2.0's script defines them.
+
+    Questions are answered from the lowest odds on. One with answers adds its score; one without takes off 1, which it
+    had as long as it was not answered, unless what was given is empty.
+
+    Args:
+        scores: of each question's answer, if it is given.
+        answered: whether a question has an answer.
+        empty: whether what is given as its answer is empty.
+        odds: of there being no answer.
+    """
+    best = now = float(len(answered) - sum(answered))
+    threshold = 0.0
+    for i in sorted(range(len(odds)), key=lambda i: odds[i]):
+        now += scores[i] if answered[i] else (0.0 if empty[i] else -1.0)
+        if now > best:
+            best, threshold = now, odds[i]
+    return best / len(odds), float(threshold)
+
+
+def _means(figures: Sequence[tuple[float, float]]) -> dict[str, float]:
+    exact, f1 = (float(np.mean(column)) for column in zip(*figures, strict=True))
+    return {"exact": exact, "f1": f1, "average": (exact + f1) / 2}

@@ -20,7 +20,7 @@ from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Question, SquadJson, TextDataset
 from suites.nlp.encoding import Encoded, Encoder
 from suites.nlp.losses import SpanCrossEntropy
-from suites.nlp.metrics.reading import Language, ReadingScores
+from suites.nlp.metrics.reading import Found, Language, ReadingScores, null_odds
 from suites.nlp.problems.base import Problem
 from suites.nlp.tokenizers import Tokens
 
@@ -40,10 +40,13 @@ class Decoding:
     Args:
         n_best: how many answers of a question are kept.
         max_answer: tokens of an answer at most.
+        null_threshold: where questions may have no answer: none is given if its score, the sum of both at [CLS], is
+            higher than the best answer's by more than this. Evaluation tells the best one (`best_f1_thresh`).
     """
 
     n_best: int = 20
     max_answer: int = 30
+    null_threshold: float = 0.0
 
     def __post_init__(self) -> None:
         if self.n_best < 1 or self.max_answer < 1:
@@ -57,6 +60,7 @@ class Reading(Problem):
     """The answer to a question, a span of the passage.
 
     Args:
+        unanswerable: questions may have no answer in the passage (SQuAD 2.0): [CLS] stands for none.
         language: how answers are compared: "english" as SQuAD does, "chinese" as CMRC 2018 and DRCD do.
         doc_stride: tokens from the start of a window to that of the next.
         max_question: tokens of a question; what is beyond is cut off.
@@ -75,6 +79,7 @@ class Reading(Problem):
         max_question: int = 64,
         decoding: Decoding | None = None,
         loss: SpanCrossEntropy | None = None,
+        unanswerable: bool = False,
     ) -> None:
         if doc_stride < 1 or max_question < 1:
             raise AttributeValueError(
@@ -85,6 +90,7 @@ class Reading(Problem):
         self._max_question = max_question
         self._decoding = decoding or Decoding()
         self._loss = loss or SpanCrossEntropy()
+        self._unanswerable = unanswerable
 
     def classes(self, dataset: TextDataset[Question]) -> list[str]:
         """None: the two outputs are places."""
@@ -120,14 +126,18 @@ class Reading(Problem):
         return {"starts": outputs[0], "ends": outputs[1]}
 
     def metric(self, dataset: TextDataset[Question], classes: Sequence[str]) -> Metric:
-        """Exact match and F1."""
+        """Exact match and F1, and those of questions with and without answers."""
         passages = [example.passage for example in dataset.examples]
 
-        def gather(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[tuple[int, list[tuple[float, str]]]]:
-            best = ((example, answers[:1]) for example, answers in self._answers(outputs, batch))
-            return [(i, [(score, passages[i][start:end]) for score, start, end in found]) for i, found in best]
+        def gather(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Found]:
+            found = []
+            for i, answers, null in self._answers(outputs, batch):
+                score, start, end = answers[0] if answers else Answer(-np.inf, 0, 0)
+                found.append(Found(i, score, passages[i][start:end], null))
+            return found
 
-        return ReadingScores([example.answers for example in dataset.examples], self._language, gather)
+        threshold = self._decoding.null_threshold if self._unanswerable else None
+        return ReadingScores([example.answers for example in dataset.examples], self._language, gather, threshold)
 
     def parse(self, line: str) -> Question:
         """A question and its passage with a tab between them."""
@@ -156,21 +166,31 @@ class Reading(Problem):
     def results(
         self, outputs: Mapping[str, np.ndarray], batch: Batch, examples: Sequence[Question], classes: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """The best answer of each question, and the n best with probabilities among them."""
+        """The best answer of each question, and the n best with probabilities among them.
+
+        Where questions may have no answer, "" stands for none, and `null_odds` is by how much its score is above the
+        best answer's.
+        """
         answers: list[list[Answer]] = [[] for _ in examples]
-        for example, found in self._answers(outputs, batch):
+        nulls = np.full(len(examples), np.inf)
+        for example, found, null in self._answers(outputs, batch):
             answers[example] += found
-        return [self._chosen(example.passage, found) for example, found in zip(examples, answers, strict=True)]
+            nulls[example] = min(nulls[example], null)
+        each = zip(examples, answers, nulls.tolist(), strict=True)
+        return [self._chosen(example.passage, found, null) for example, found, null in each]
 
     def describe(self, example: Question, result: dict[str, Any]) -> str:
         """The question and its answer."""
-        return f"{example.question} -> {result['answer']}"
+        answer = result["answer"] or ("(no answer)" if self._unanswerable else "")
+        return f"{example.question} -> {answer}"
 
-    def _chosen(self, passage: str, answers: list[Answer]) -> dict[str, Any]:
+    def _chosen(self, passage: str, answers: list[Answer], null: float) -> dict[str, Any]:
         best: dict[str, Answer] = {}
         for answer in sorted(answers, reverse=True):
             best.setdefault(passage[answer.start : answer.end], answer)
-        kept = list(best.items())[: self._decoding.n_best]
+        if self._unanswerable:
+            best[""] = Answer(null, -1, -1)
+        kept = sorted(best.items(), key=lambda item: -item[1].score)[: self._decoding.n_best]
         if not kept:
             return {"answer": "", "n_best": []}
         shares = np.exp(np.array([answer.score for _, answer in kept]) - kept[0][1].score)
@@ -179,14 +199,20 @@ class Reading(Problem):
             {"text": text, "start": answer.start, "probability": round(float(share), 5)}
             for (text, answer), share in zip(kept, shares, strict=True)
         ]
-        return {"answer": kept[0][0], "n_best": rows}
+        if not self._unanswerable:
+            return {"answer": kept[0][0], "n_best": rows}
+        first = max(((a.score, text) for text, a in best.items() if text), default=(-np.inf, ""))
+        odds = null_odds(Found(0, *first, null))
+        chosen = "" if odds > self._decoding.null_threshold else first[1]
+        return {"answer": chosen, "null_odds": round(odds, 5) if np.isfinite(odds) else None, "n_best": rows}
 
-    def _answers(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> Iterator[tuple[int, list[Answer]]]:
-        """(number of the question, its best answers there, best first) of each window."""
+    def _answers(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> Iterator[tuple[int, list[Answer], float]]:
+        """(number of the question, its best answers there, best first, the score of none) of each window."""
         for row, example in enumerate(np.asarray(batch["example"]).tolist()):
             own = slice(int(batch["offsets"][row]), int(batch["offsets"][row + 1]))
             arrays = (outputs["starts"][own], outputs["ends"][own], batch["spans"][own], batch["widest"][own])
-            yield example, best_answers(*arrays, self._decoding)
+            null = float(outputs["starts"][own.start] + outputs["ends"][own.start])
+            yield example, best_answers(*arrays, self._decoding), null
 
     def _windows(
         self, encoder: Encoder, question: Tokens, passage: Tokens, answer: tuple[int, int] | None
@@ -210,9 +236,12 @@ class Reading(Problem):
             yield window
 
     def _truth(self, example: Question, passage: Tokens, where: str) -> tuple[int, int]:
-        """First and last token of the first answer."""
+        """First and last token of the first answer; (-1, -1), which no window holds, for none."""
+        if example.impossible and self._unanswerable:
+            return -1, -1
         if not example.answers:
-            raise DataError(f"{where}: has no answer to learn from")
+            hint = "; it is impossible to answer: set problem.unanswerable" if example.impossible else ""
+            raise DataError(f"{where}: has no answer to learn from{hint}")
         start, end = example.starts[0], example.starts[0] + len(example.answers[0])
         covering = np.flatnonzero((passage.spans[:, 0] < end) & (passage.spans[:, 1] > start))
         if not len(covering):

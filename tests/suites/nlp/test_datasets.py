@@ -111,6 +111,8 @@ def test_questions_know_their_passage(tmp_path, caplog):
     assert SquadJson(write(tmp_path / "b.json", json.dumps(squad(start=2))))[0].starts == (4,)
     assert "1 answers stood at another place" in caplog.text
     assert SquadJson(write(tmp_path / "c.json", json.dumps(squad(answers=[]))))[0].answers == ()
+    no_answer = SquadJson(write(tmp_path / "d.json", json.dumps(squad(answers=[], is_impossible=True))))[0]
+    assert no_answer.impossible and not data[0].impossible
 
 
 def test_every_nth_paragraph_can_be_held_out(tmp_path):
@@ -133,6 +135,8 @@ def test_every_nth_paragraph_can_be_held_out(tmp_path):
         (squad(start="4"), r"an answer has text 'cat' and answer_start '4'"),
         (squad(answers=5), r"question q1: 'answers' is 5; expects a list"),
         (squad(question=None), r"question q1: 'question' is None; expects text"),
+        (squad(is_impossible=True), r"question q1: is_impossible is true but it has the answer 'cat'"),
+        (squad(is_impossible=1), r"question q1: 'is_impossible' is 1; expects true or false as SQuAD 2.0 has it"),
         ({"version": 1}, r"expects 'data' as SQuAD 1.1 has it, found version"),
         ([1], r"expects 'data' as SQuAD 1.1 has it, found list"),
         ({"data": []}, "there are no examples"),

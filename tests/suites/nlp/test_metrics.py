@@ -6,11 +6,14 @@ import pytest
 from suites.nlp.metrics import (
     ClassScores,
     NumberScores,
+    ReadingScores,
     answer_figures,
+    best_threshold,
     chunk_figures,
     chunks_of,
     mean_reciprocal_rank,
 )
+from suites.nlp.metrics.reading import Found
 
 
 def one_hot(found, classes):
@@ -112,3 +115,48 @@ def test_chunk_figures_of_nothing():
 )
 def test_answers_by_hand(found, answers, language, exact, f1):
     assert answer_figures(found, answers, language) == pytest.approx((exact, f1))
+
+
+@pytest.mark.parametrize("language", ["english", "chinese"])
+def test_no_answer_is_right_where_there_is_none(language):
+    assert answer_figures("", [], language) == (1.0, 1.0) and answer_figures("x", [], language) == (0.0, 0.0)
+    assert answer_figures("", ["x"], language) == (0.0, 0.0)
+
+
+def test_questions_without_answers_are_counted_apart():
+    """By SQuAD 2.0's script: a threshold of 0 answers the first two of four questions."""
+    windows = [
+        [Found(0, 3.0, "cat", 1.0), Found(1, 5.0, "a dog house", 4.0)],
+        [Found(0, 2.0, "mat", 0.5), Found(2, 1.0, "sun", 2.0), Found(3, 1.0, "moon", 4.0)],
+    ]
+    truth = [["cat"], ["dog"], [], ["moon"]]
+    scores = ReadingScores(truth, "english", lambda outputs, batch: windows[batch["number"]], 0.0)
+    for number in range(2):
+        scores.update({}, {"number": number})
+    figures = scores.result()
+    f1 = 2 / 3  # of "dog house" (articles do not count) against "dog"
+    assert figures["exact"] == pytest.approx(2 / 4) and figures["f1"] == pytest.approx((1 + f1 + 1) / 4)
+    assert figures["HasAns_exact"] == pytest.approx(1 / 3) and figures["HasAns_f1"] == pytest.approx((1 + f1) / 3)
+    assert figures["NoAns_exact"] == figures["NoAns_f1"] == 1.0
+    # Odds -2.5, -1, 1, 3: answering all but none would give 3 + f1 at best, less 1 for the third.
+    assert figures["best_f1"] == pytest.approx((1 + f1 + 1) / 4) and figures["best_f1_thresh"] == -1.0
+    assert figures["best_exact"] == pytest.approx(2 / 4) and figures["best_exact_thresh"] == -2.5
+    always = ReadingScores(truth, "english", lambda outputs, batch: windows[batch["number"]])
+    always.update({}, {"number": 0})
+    assert set(always.result()) == {"exact", "f1", "average"} and always.result()["exact"] == 0.5
+
+
+def test_the_best_threshold_is_the_best_of_all():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        count = int(rng.integers(1, 12))
+        odds, answered = rng.normal(size=count), rng.random(count) < 0.6
+        scores, empty = rng.random(count) * answered, rng.random(count) < 0.1
+        found, threshold = best_threshold(scores.tolist(), answered.tolist(), empty.tolist(), odds.tolist())
+
+        def mean_at(bound, odds=odds, answered=answered, scores=scores, empty=empty):
+            given = odds <= bound
+            return np.where(answered, scores * given, 1.0 - (given & ~empty)).mean()
+
+        assert found == pytest.approx(max(mean_at(bound) for bound in [odds.min() - 1, *odds]))
+        assert found == pytest.approx(mean_at(threshold)) or threshold == 0.0

@@ -167,6 +167,8 @@ def test_a_question_longer_than_the_room_is_cut():
         (Reading(), encoder(transforms=[RemoveSpaces()]), Question("7", "q", "a", ("a",), (0,)), "moves characters"),
         (Reading(), Encoder(WordTokenizer(vocabulary=["[PAD]", "[UNK]", "[SEP]"])), Question("7", "q", "a"), "needs a"),
         (Reading(), encoder(), Question("7", "q", "a"), "f.tsv:1: has no answer to learn from"),
+        (Reading(unanswerable=True), encoder(), Question("7", "q", "a"), "f.tsv:1: has no answer to learn from"),
+        (Reading(), encoder(), Question("7", "q", "a", impossible=True), "learn from; .* set problem.unanswerable"),
         (Reading(), encoder(), Question("7", "q", "a  b", ("  ",), (1,)), "f.tsv:1: no token covers the answer"),
     ],
 )
@@ -206,6 +208,26 @@ def test_an_answer_has_its_n_best():
         "probability": pytest.approx(0.98, abs=0.02),
     }
     assert sum(row["probability"] for row in result["n_best"]) == pytest.approx(1, abs=1e-4)
+
+
+def test_no_answer_is_learned_at_the_first_token():
+    example = Question("7", "q", "a b c d e f g h i", impossible=True)
+    encoded = Reading(unanswerable=True, doc_stride=3).encode([example], encoder(max_length=10), [], lambda i: "q7")
+    assert len(encoded) == 2 and not any(encoded[i]["targets"].any() for i in range(2))
+
+
+@pytest.mark.parametrize(("threshold", "answer"), [(0.0, ""), (2.0, "b")])
+def test_no_answer_is_given_where_its_score_is_higher_by_the_threshold(threshold, answer):
+    problem = Reading(unanswerable=True, decoding=Decoding(null_threshold=threshold))
+    example, enc = Question("", "q", "a b c"), encoder()
+    encoded = problem.encode([example], enc, [], lambda i: "", truth=False)[0]
+    batch = {**encoded, "offsets": np.array([0, len(encoded["ids"])]), "example": np.array([0])}
+    logits = np.zeros(len(encoded["ids"]), np.float32)
+    logits[0], logits[4] = 3.0, 2.5  # [CLS] q [SEP] a b c [SEP]: 6 for none, 5 for "b"
+    (result,) = problem.results({"starts": logits, "ends": logits}, batch, [example], [])
+    assert result["answer"] == answer and result["null_odds"] == 1.0 and result["n_best"][0]["text"] == ""
+    assert sum(row["probability"] for row in result["n_best"]) == pytest.approx(1, abs=1e-4)
+    assert problem.describe(example, result) == f"q -> {answer or '(no answer)'}"
 
 
 def softmax(x):

@@ -176,6 +176,23 @@ def test_questions_are_answered(folder):
         ).eval_loader(workers=0)
 
 
+def test_questions_may_have_no_answer(folder):
+    """Those that ask for a letter of the second half of the alphabet."""
+    for name in ("train", "dev"):
+        file = json.loads((folder / f"{name}.json").read_text())
+        for paragraph in file["data"][0]["paragraphs"]:
+            if paragraph["qas"][0]["question"] > "j":
+                paragraph["qas"][0] |= {"answers": [], "is_impossible": True}
+        (folder / f"{name}.json").write_text(json.dumps(file))
+    dataset = f"{{type: SquadJson, path: {folder}/train.json}}"
+    problem = "{type: Reading, unanswerable: true}"
+    train(bert_file(folder, "SpanPredictor", dataset, problem, 80, classes="null"), runs=folder, name="run")
+    figures = evaluate_weights(folder / "run")
+    assert figures["HasAns_f1"] > 0.9 and figures["NoAns_f1"] > 0.9 and figures["best_f1"] >= figures["f1"]
+    done = infer_files(open_model(folder / "run"), ["d\td e f", "q\tq r s"], folder / "out")
+    assert done.lines == ["d -> d", "q -> (no answer)"]
+
+
 def test_a_run_continues_bit_for_bit(folder):
     path = config_file(folder, BAGS + REST, 12, "2e-2", MODEL="TextCNN")
     whole = train(path, runs=folder, name="whole").deploy_weights()
