@@ -50,6 +50,16 @@ class SpanCrossEntropy:
         }
 
 
+def two_way_divergence(first: Tensor, second: Tensor) -> Tensor:
+    """Mean over rows of (KL(p | q) + KL(q | p)) / 2 of two softmax distributions, a scalar.
+
+    first, second: [B, K], logits.
+    """
+    p, q = ops.log_softmax(first), ops.log_softmax(second)
+    rows = ops.sum((ops.exp(p) - ops.exp(q)) * (p - q), axes=(1,))
+    return ops.mean(rows) * 0.5
+
+
 def _surprise(logits: Tensor, offsets: Tensor, places: Tensor) -> Tensor:
     """[B]: -log softmax over each sequence's tokens, at `places`. logits: [T]; places: int64 [B], rows of logits."""
     highest = ops.segment_max(logits, offsets)[0].detach()  # any constant a sequence will do, so it needs no gradient

@@ -88,6 +88,8 @@ class NlpConfig(RunConfig):
         task_id: row of the task table added to every token, for ERNIE 2.0 and 3.0; 2 in their recipes for BQ and THUC.
         layer_decay: factor on the learning rate from each encoder layer to the one below; null for none. Layer i of n
             learns with layer_decay^(n - i), embeddings with layer_decay^(n + 1), all else in full (Clark et al. 2020).
+        r_drop: R-Drop (Liang et al. 2021): each batch goes through the model twice, under different dropout. Minimised
+            are the mean of both losses and, so many times, the two-way divergence of both predictions; null for once.
         distil: a teacher to learn from beside the labels; null for none.
     """
 
@@ -96,6 +98,7 @@ class NlpConfig(RunConfig):
     problem: Problem
     task_id: int = 0
     layer_decay: float | None = None
+    r_drop: float | None = None
     distil: Distil | None = None
 
 
@@ -108,6 +111,20 @@ def layers_decay_by_a_share(config: Config) -> Iterator[tuple[str, str]]:
     factor = config["layer_decay"]
     if factor is not None and not 0 < factor <= 1:
         yield "layer_decay", f"is {factor}; it must be above 0 and at most 1, or null"
+
+
+@rule("r_drop", suite="nlp")
+def two_passes_are_of_classes_without_a_teacher(config: Config) -> Iterator[tuple[str, str]]:
+    """R-Drop compares two distributions over classes."""
+    weight = config["r_drop"]
+    if weight is None:
+        return
+    if weight <= 0:
+        yield "r_drop", f"is {weight}; it must be above 0, or null"
+    if config["problem.type"] != "Classification":
+        yield "r_drop", f"is for Classification, not for {config['problem.type']}; set it to null"
+    if config["distil"] is not None:
+        yield "r_drop", "does not go with distil, whose teacher says what to predict; set one of them to null"
 
 
 @rule("data.train.pool", suite="nlp")

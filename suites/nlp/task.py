@@ -23,6 +23,7 @@ from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, Processor, Task
 from suites.nlp.datasets import TextDataset
 from suites.nlp.encoding import Encoded, Encoder
+from suites.nlp.losses import two_way_divergence
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.problems import Problem
@@ -142,7 +143,15 @@ class NlpTask(Task):
         """Loss terms by name."""
         if self._distillation is not None:
             return self._distillation.losses(self, inputs)
+        if (weight := self._config["r_drop"]) is not None:
+            return self._losses_of_two_passes(inputs, weight)
         return self._problem.losses(self.outputs(inputs), inputs)
+
+    def _losses_of_two_passes(self, inputs: dict[str, Tensor], weight: float) -> dict[str, Tensor]:
+        first, second = self.outputs(inputs), self.outputs(inputs)
+        losses, others = self._problem.losses(first, inputs), self._problem.losses(second, inputs)
+        terms = {name: (loss + others[name]) * 0.5 for name, loss in losses.items()}
+        return terms | {"r_drop": two_way_divergence(first, second) * weight}
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """What the problem predicts."""

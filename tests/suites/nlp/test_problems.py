@@ -7,7 +7,7 @@ from framework import from_numpy
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.nlp.datasets import Labelled, Question, Tagged, Tsv
 from suites.nlp.encoding import Encoded, Encoder
-from suites.nlp.losses import IGNORED, CrossEntropy, SpanCrossEntropy, SquaredError
+from suites.nlp.losses import IGNORED, CrossEntropy, SpanCrossEntropy, SquaredError, two_way_divergence
 from suites.nlp.problems import Classification, Reading, Regression, Tagging
 from suites.nlp.problems.reading import Decoding, _parts, _widest, best_answers
 from suites.nlp.tokenizers import BertTokenizer, WordTokenizer
@@ -257,6 +257,15 @@ def test_losses_by_hand():
         assert float(losses[name]) == pytest.approx(np.mean(parts), rel=1e-5, abs=1e-6)
     with pytest.raises(AttributeValueError, match="label_smoothing is 1"):
         CrossEntropy(1.0)
+
+
+def test_two_predictions_diverge_by_the_mean_of_both_ways():
+    rng = np.random.default_rng(0)
+    first, second = (rng.normal(size=(5, 3)).astype(np.float32) for _ in range(2))
+    pairs = [(softmax(a.astype(np.float64)), softmax(b.astype(np.float64))) for a, b in zip(first, second, strict=True)]
+    expected = np.mean([(np.sum(p * np.log(p / q)) + np.sum(q * np.log(q / p))) / 2 for p, q in pairs])
+    assert float(two_way_divergence(from_numpy(first), from_numpy(second))) == pytest.approx(expected, rel=1e-5)
+    assert float(two_way_divergence(from_numpy(first), from_numpy(first))) == 0.0
 
 
 def test_encoded_samples_know_their_names():

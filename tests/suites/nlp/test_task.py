@@ -233,6 +233,32 @@ def test_layers_learn_slower_the_lower_they_are(folder):
     assert "fc.weight" in decayed and not [n for n in decayed if "norm" in n or n.endswith("bias")]
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_r_drop_adds_what_dropout_makes_of_a_prediction(folder, dropout):
+    dataset = f"{{type: Tsv, path: {folder}/train.tsv}}"
+    path = bert_file(folder, "SequenceClassifier", dataset, "{type: Classification}", 1, classes="2")
+    overrides = [f"model.{part}={dropout}" for part in ("dropout", "encoder.dropout", "encoder.attention_dropout")]
+    terms = []
+    for more in ([], ["r_drop=2.0"]):
+        task = build_task(read_config(path, overrides + more))
+        batch = next(iter(task.train_loader(seed=0, workers=0)))
+        found = task.train_step({k: from_numpy(batch[k]) for k in task.train_inputs})
+        terms.append({name: float(loss) for name, loss in found.items()})
+    plain, twice = terms
+    assert set(plain) == {"cross_entropy"} and set(twice) == {"cross_entropy", "r_drop"}
+    if dropout:
+        assert twice["r_drop"] > 1e-6
+    else:
+        assert twice == {"cross_entropy": pytest.approx(plain["cross_entropy"], rel=1e-5), "r_drop": 0.0}
+
+
+def test_r_drop_is_refused_where_there_are_no_classes(folder):
+    dataset = f"{{type: JsonLines, path: {folder}/train.jsonl, text: a, pair: b}}"
+    path = bert_file(folder, "SequenceClassifier", dataset, "{type: Regression}", 1)
+    with pytest.raises(ConfigError, match=r"r_drop: is for Classification, not for Regression"):
+        read_config(path, ["r_drop=1.0"])
+
+
 def test_a_task_id_adds_its_row(folder):
     dataset = f"{{type: JsonLines, path: {folder}/train.jsonl, text: a, pair: b}}"
     path = bert_file(folder, "SequenceClassifier", dataset, "{type: Regression}", 1)
@@ -256,6 +282,7 @@ def test_a_task_id_adds_its_row(folder):
         ("data.train.tokens=null", ConfigError, r"data.train.pool: needs data.train.tokens"),
         ("data.eval.batch_size=0", ConfigError, r"data.eval.batch_size: is 0"),
         ("layer_decay=2", ConfigError, r"layer_decay: is 2"),
+        ("r_drop=0.0", ConfigError, r"r_drop: is 0.0; it must be above 0"),
         ("data.max_length=3", DataError, r"max_length is 3; it must be 8 or more"),
         ("data.train.tokens=10", DataError, r"batches of 10 tokens are too small"),
         ("model.vocab_size=20", ConfigError, r"the tokenizer has 30 tokens but the model's embedding 20 rows"),
