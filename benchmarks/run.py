@@ -15,6 +15,7 @@ import build_time
 import core_overhead
 import first_step
 import inference_vs_engines
+import int8_vs_float
 import recurrent_vs_torch
 import serving_vs_padded_loop
 import training_vs_torch
@@ -41,6 +42,8 @@ def main(words: list[str] | None = None) -> None:
     title("Inference")
     json = str(a.output / "inference_vs_engines.json")
     inference_vs_engines.main([*shared, "--seconds", str(a.seconds), "--json", json])
+    title("Inference in 8 bits")
+    int8_vs_float.main([*shared, "--json", str(a.output / "int8_vs_float.json")])
     title("Serving")
     if serving_vs_padded_loop.missing():
         print(f"left out: {serving_vs_padded_loop.missing()}")
