@@ -30,12 +30,14 @@ def main(words: list[str] | None = None) -> int:
         from suites.engine.inference import export_run
         from suites.engine.quantizing import Quantization
 
-        how = Quantization(a.quantize, a.method, a.calibration_batches, tuple(a.keep)) if a.quantize else None
+        how = None
+        if a.quantize:
+            how = Quantization(a.quantize, a.method, a.calibration_batches, tuple(a.keep), tables=not a.float_tables)
         done = export_run(a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how)
         print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
         print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
         if how is not None:
-            print("\n".join([f"{len(done.quantized.matched)} products in 8 bits", *done.quantized.missed]))
+            print("\n".join([f"{len(done.quantized.matched)} products and tables in 8 bits", *done.quantized.missed]))
         if done.fixed_shapes:
             print(f"it takes this input shape only, because {done.fixed_shapes[0]}")
         return 0
@@ -55,6 +57,7 @@ def _add_quantization(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--keep", action="append", default=[], metavar="PATTERN", help="weights that stay in float32, e.g. '*.pooler.*'"
     )
+    group.add_argument("--float-tables", action="store_true", help="tables of embeddings stay in float32")
 
 
 if __name__ == "__main__":

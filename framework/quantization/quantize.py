@@ -1,4 +1,4 @@
-"""quantize: a Program whose products with constant weights are computed in 8 bits, and what was not and why."""
+"""quantize: a Program whose products and tables with constant weights are in 8 bits, and what was not and why."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ def quantize(
     method: str = "abs_max",
     keep: Keep = (),
     smallest: int = 4096,
+    tables: bool = True,
 ) -> Program:
     """A copy of a Program that computes its matrix products in 8 bits; see docs/quantization.md.
 
     A `matmul` whose second factor is a constant matrix becomes a `quantized_matmul`: the weights are rounded to 8 bits,
     each column of the result with a scale of its own, and the float weights are dropped.
-    `explain()["quantize"]` of the result says which products these are, and of the others why not.
+    An `embedding` of a constant table becomes a `quantized_embedding`, for the size: each row has a scale of its own.
+    `explain()["quantize"]` of the result says which these are, and of the others why not.
 
     Args:
         program: forward only, with constant weights: made with `INFERENCE_PASSES`, or `EXPORT_PASSES` for ONNX.
@@ -44,9 +46,10 @@ def quantize(
         calibration: batches of the Program's inputs, in order or by name, for mode "static".
         method: how calibration makes a range of what it sees: "abs_max", "average" (of the batches' maxima),
             "percentile" (99.99 %), "mse" or "kl".
-        keep: patterns, such as "*.pooler.*", of names of weights whose products stay in float32; or a function that
-            says so of a `matmul`.
-        smallest: products with fewer weights than this stay in float32.
+        keep: patterns, such as "*.pooler.*", of names of weights that stay in float32; or a function that says so of a
+            `matmul` or `embedding`.
+        smallest: what has fewer weights than this stays in float32.
+        tables: round tables of embeddings too.
 
     Raises:
         AttributeValueError: an argument is outside of its range, or the Program updates states.
@@ -55,12 +58,14 @@ def quantize(
     _check(program, mode, method)
     new = program.clone()
     new.reports = list(program.reports)
-    rewrite = _Rewrite(keep, smallest, dynamic="dynamic" if mode == "dynamic" else "dynamic, being inside control flow")
+    dynamic = "dynamic" if mode == "dynamic" else "dynamic, being inside control flow"
+    rewrite = _Rewrite(keep, smallest, tables, dynamic)
     chosen = [i for i, op in enumerate(new.block) if rewrite.takes(new, op)]
     limits: dict[int, float] = {}
-    if mode == "static" and chosen:
-        seen = observe(new, chosen, calibration)
-        limits = {i: range_of(observer, method) for i, observer in zip(chosen, seen, strict=True)}
+    products = [i for i in chosen if new.block.ops[i].name == "matmul"]
+    if mode == "static" and products:
+        seen = observe(new, products, calibration)
+        limits = {i: range_of(observer, method) for i, observer in zip(products, seen, strict=True)}
     rewrite.run(new, chosen, limits, f"static ({method})" if mode == "static" else "")
     new.reports.append(rewrite.report)
     passes.run(new, ["drop_dead_code"])
@@ -81,14 +86,14 @@ def _check(program: Program, mode: str, method: str) -> None:
 
 
 class _Rewrite:
-    """Chooses products and rewrites them, in a Program and its blocks; `report` says what and why not."""
+    """Chooses products and tables and rewrites them, in a Program and its blocks; `report` says what and why not."""
 
-    def __init__(self, keep: Keep, smallest: int, dynamic: str) -> None:
+    def __init__(self, keep: Keep, smallest: int, tables: bool, dynamic: str) -> None:
         self.report = PassReport("quantize")
-        self._keep, self._smallest, self._dynamic = keep, smallest, dynamic
+        self._keep, self._smallest, self._tables, self._dynamic = keep, smallest, tables, dynamic
 
     def takes(self, program: Program, op: Operation) -> bool:
-        """Whether an operation is a product to be computed in 8 bits; notes why not where it nearly is."""
+        """Whether an operation is to be in 8 bits; notes why not where it nearly is."""
         why = self._why_not(program, op)
         if why:
             self.report.missed.append(f"{_label(op)} stays in float32: {why}")
@@ -96,25 +101,34 @@ class _Rewrite:
 
     def _why_not(self, program: Program, op: Operation) -> str | None:
         """Empty where it is one; None where nothing is to be said."""
-        if op.name != "matmul":
-            weights = [v for v in op.inputs if v in program.constants and len(v.shape) > 1]
-            has_products = op.info.family in ("conv", "recurrent") and weights
-            return f"{op.name} has no 8-bit form, only matmul has" if has_products else None
+        if op.name == "matmul":
+            return self._why_not_product(program, op) or self._why_not_weights(program, op)
+        if op.name == "embedding":
+            weight = op.inputs[0]
+            if not self._tables or weight is None or weight.dtype != "float32" or weight not in program.constants:
+                return None
+            return self._why_not_weights(program, op)
+        has_weights = any(v in program.constants and len(v.shape) > 1 for v in op.inputs)
+        if op.info.family in ("conv", "recurrent") and has_weights:
+            return f"{op.name} has no 8-bit form, only matmul and embedding have"
+        return None
+
+    def _why_not_product(self, program: Program, op: Operation) -> str:
         a, b = op.inputs[:2]
         assert a is not None and b is not None
         if b not in program.constants:
             return "its second factor is computed, not a constant" if b.kind != "state" else f"{b} is not frozen"
         if len(b.shape) != 2 or op.attr("transpose_a"):
             return "it is not rows times one matrix"
-        if a.dtype != "float32":
-            return f"it is {a.dtype}"
-        if self._is_kept(op, b):
+        return f"it is {a.dtype}" if a.dtype != "float32" else ""
+
+    def _why_not_weights(self, program: Program, op: Operation) -> str:
+        weight = _weight(op)
+        if self._is_kept(op, weight):
             return "it is to be kept"
-        if (count := int(np.prod(b.shape))) < self._smallest:
+        if (count := int(np.prod(weight.shape))) < self._smallest:
             return f"it has {count} weights only (smallest={self._smallest})"
-        if not np.isfinite(_array(program, b)).all():
-            return "its weights are not all finite"
-        return ""
+        return "" if np.isfinite(_array(program, weight)).all() else "its weights are not all finite"
 
     def _is_kept(self, op: Operation, weight: Value) -> bool:
         if callable(self._keep):
@@ -123,25 +137,28 @@ class _Rewrite:
 
     def run(self, program: Program, chosen: Sequence[int], limits: dict[int, float], static: str) -> None:
         """Rewrites the chosen operations; `limits` are the ranges of their inputs, for those that are static."""
-        weights: dict[tuple[Value | None, bool], tuple[Value, Value]] = {}
+        weights: dict[tuple[Value, bool], tuple[Value, Value]] = {}
         for i in chosen:
             op = program.block.ops[i]
             limit = limits.get(i)
             if limit is not None and limit < SMALLEST_RANGE:
                 self.report.missed.append(f"{_label(op)} stays in float32: its input was 0 all through calibration")
                 continue
-            key = (op.inputs[1], bool(op.attr("transpose_b")))
+            key = (_weight(op), _has_rows(op))
             if key not in weights:
-                weights[key] = _rounded_weights(program, op)
-            program.block.ops[i] = _quantized(program, op, *weights[key], limit)
-            how = self._dynamic if limit is None else f"{static}, range {limit:.4g}"
+                weights[key] = _rounded_weights(program, *key)
+            if op.name == "embedding":
+                program.block.ops[i], how = _quantized_table(op, *weights[key]), "table"
+            else:
+                program.block.ops[i] = _quantized_product(program, op, *weights[key], limit)
+                how = self._dynamic if limit is None else f"{static}, range {limit:.4g}"
             self.report.match(f"{_label(op)}, {weights[key][0].type_text}: {how}")
         for op in program.block:
             for block in op.blocks:
                 self._run_block(block, op)
 
     def _run_block(self, block: Program, around: Operation) -> None:
-        inner = _Rewrite(self._keep, self._smallest, self._dynamic)
+        inner = _Rewrite(self._keep, self._smallest, self._tables, self._dynamic)
         inner.run(block, [i for i, op in enumerate(block.block) if inner.takes(block, op)], {}, "")
         passes.run(block, ["drop_dead_code"])
         block.reports.clear()
@@ -149,10 +166,22 @@ class _Rewrite:
         self.report.missed += [f"in {name_of(around)}: {line}" for line in inner.report.missed]
 
 
+def _weight(op: Operation) -> Value:
+    """The weights of a product or a table."""
+    weight = op.inputs[0 if op.name == "embedding" else 1]
+    assert weight is not None
+    return weight
+
+
+def _has_rows(op: Operation) -> bool:
+    """Whether the weights are stored as [K, C], a scale for each row; otherwise as [C, K]."""
+    return op.name == "embedding" or bool(op.attr("transpose_b"))
+
+
 def _label(op: Operation) -> str:
     """Such as `matmul %5 'layers.0.out.weight' (linear.py:45)`."""
-    names = [v.name for v in op.inputs[1:2] if v is not None and v.name]
-    return name_of(op) + (f" {names[0]!r}" if names else "") + place_of(op)
+    name = _weight(op).name if op.name in ("matmul", "embedding") else None
+    return name_of(op) + (f" {name!r}" if name else "") + place_of(op)
 
 
 def _array(program: Program, v: Value) -> np.ndarray:
@@ -165,24 +194,27 @@ def _constant(program: Program, array: np.ndarray, name: str | None) -> Value:
     return value
 
 
-def _rounded_weights(program: Program, op: Operation) -> tuple[Value, Value]:
-    """int8 [K, C] and the float32 scales [K] of the weights of a product."""
-    weight = op.inputs[1]
-    assert weight is not None
+def _rounded_weights(program: Program, weight: Value, has_rows: bool) -> tuple[Value, Value]:
+    """int8 [K, C] and the float32 scales [K]."""
     w = _array(program, weight)
-    w = w if op.attr("transpose_b") else w.T
-    largest = np.abs(w).max(axis=1, initial=0).astype(np.float32)
-    scale = largest / np.float32(127)
+    w = w if has_rows else w.T
+    scale = np.abs(w).max(axis=1, initial=0).astype(np.float32) / np.float32(127)
     steps = np.where(scale > 0, scale, np.float32(1))
     q = np.clip(np.rint(w / steps[:, None]), -127, 127).astype(np.int8)
-    turned = "" if op.attr("transpose_b") else ".turned"
+    turned = "" if has_rows else ".turned"
     named = [None if weight.name is None else f"{weight.name}{turned}.{end}" for end in ("int8", "scale")]
     return _constant(program, np.ascontiguousarray(q), named[0]), _constant(program, scale, named[1])
 
 
-def _quantized(program: Program, op: Operation, weight: Value, scale: Value, limit: float | None) -> Operation:
-    x_scale = None if limit is None else _constant(program, np.float32(limit / 127) * np.ones((), np.float32), None)
+def _quantized_product(program: Program, op: Operation, weight: Value, scale: Value, limit: float | None) -> Operation:
+    x_scale = None if limit is None else _constant(program, np.array(limit / 127, np.float32), None)
     info = dispatch.OPS["quantized_matmul"]
     attrs = info.attr_values({"activation": op.attr("activation"), "slope": op.attr("slope")})
     inputs = [op.inputs[0], weight, scale, op.input("bias"), op.input("residual"), x_scale]
     return Operation(info, inputs, op.outputs, attrs, op.where)
+
+
+def _quantized_table(op: Operation, weight: Value, scale: Value) -> Operation:
+    info = dispatch.OPS["quantized_embedding"]
+    attrs = info.attr_values({"padding_idx": op.attr("padding_idx")})
+    return Operation(info, [weight, scale, op.inputs[1]], op.outputs, attrs, op.where)

@@ -52,7 +52,7 @@ class Model:
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was exported and how far it is from the model it came from; `quantized`: which products are in 8 bits."""
+    """What was exported and how far it is from the model it came from; `quantized`: what is in 8 bits."""
 
     inputs: list[str]
     outputs: list[str]
@@ -111,7 +111,7 @@ def export_run(
         output: the folder to write.
         weights: a safetensors file; by default the run's best weights.
         onnx: write one file `model.onnx` instead, with what stands around the network among its properties.
-        quantization: compute matrix products in 8 bits, this way.
+        quantization: round weights to 8 bits and compute their products so, in this way.
 
     Raises DataError if the evaluation set has no sample to trace with, NotSupportedError for what ONNX cannot express.
     """

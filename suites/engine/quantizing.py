@@ -16,14 +16,15 @@ from suites.engine.task import Task
 
 @dataclass(frozen=True)
 class Quantization:
-    """How an export computes matrix products in 8 bits; see docs/quantization.md.
+    """How an export holds weights in 8 bits and computes products with them; see docs/quantization.md.
 
     Attributes:
         mode: "dynamic" or "static".
         method: how mode "static" makes ranges of what it sees: a name of `framework.quantization.METHODS`.
         batches: training batches that mode "static" looks at.
-        keep: patterns of names of weights whose products stay in float32, such as "*.pooler.*".
-        smallest: products with fewer weights stay in float32.
+        keep: patterns of names of weights that stay in float32, such as "*.pooler.*".
+        smallest: what has fewer weights stays in float32.
+        tables: round tables of embeddings too.
     """
 
     mode: str = "dynamic"
@@ -31,6 +32,7 @@ class Quantization:
     batches: int = 8
     keep: tuple[str, ...] = ()
     smallest: int = 4096
+    tables: bool = True
 
     def __post_init__(self) -> None:
         if self.batches < 1:
@@ -45,7 +47,13 @@ def quantize_for(task: Task, program: Program, how: Quantization, seed: int = 0)
     """
     calibration = _training_batches(task, how.batches, seed) if how.mode == "static" else ()
     return quantize(
-        program, mode=how.mode, calibration=calibration, method=how.method, keep=how.keep, smallest=how.smallest
+        program,
+        mode=how.mode,
+        calibration=calibration,
+        method=how.method,
+        keep=how.keep,
+        smallest=how.smallest,
+        tables=how.tables,
     )
 
 

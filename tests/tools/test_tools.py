@@ -144,7 +144,10 @@ def test_a_model_is_exported_in_8_bits_and_evaluated(run, tmp_path, mode):
         export, tmp_path / "wide", "--output", tmp_path / "int8", "--quantize", mode, "--method", "kl"
     )
     assert (
-        (code, err) == (0, "") and "1 products in 8 bits" in out and "'out.weight'" in out and "128 weights only" in out
+        (code, err) == (0, "")
+        and "1 products and tables in 8 bits" in out
+        and "'out.weight'" in out
+        and "128 weights only" in out
     )
     code, out, _ = call(eval_tool, tmp_path / "wide", "--exported", tmp_path / "int8")
     assert code == 0

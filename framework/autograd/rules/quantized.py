@@ -2,4 +2,8 @@
 
 from framework.autograd.rule_table import no_gradient
 
-no_gradient("it rounds its inputs to 8 bits; train in float32 and quantise the result", "quantized_matmul")
+no_gradient(
+    "it serves inference, with weights of 8 bits; train in float32 and quantise the result",
+    "quantized_matmul",
+    "quantized_embedding",
+)

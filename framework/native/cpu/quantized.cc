@@ -1,6 +1,8 @@
-// The kernel of ops/quantized.cc; cpu/int8_product.h multiplies.
+// The kernels of ops/quantized.cc; cpu/int8_product.h multiplies.
 #include <cmath>
 
+#include "core/storage.h"
+#include "cpu/indices.h"
 #include "cpu/int8_product.h"
 #include "cpu/kernel.h"
 #include "cpu/product_activation.h"
@@ -38,6 +40,23 @@ PADDOCK_CPU_KERNEL(quantized_matmul) {
   p.epilogue.slope = c.attr<float>("slope");
   p.widening = c.attr<std::string>("algorithm") == "widening";
   multiply_int8(p, c.prepared("weight"));
+}
+
+PADDOCK_CPU_KERNEL(quantized_embedding) {
+  const Tensor& weight = c.in("weight");
+  const int64_t width = weight.shape()[1], padding = c.attr<int64_t>("padding_idx");
+  const CheckedIndices ids(c, "ids", weight.shape()[0], /*wrap=*/false, "weight");
+  const int64_t* id = ids.data();
+  const int8_t* table = weight.data<int8_t>();
+  const float* scales = c.in("weight_scale").data<float>();
+  float* y = c.out(0).data<float>();
+  parallel_for(c.in("ids").numel(), row_grain(width), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int8_t* row = table + id[r] * width;
+      const float scale = id[r] == padding ? 0.0f : scales[id[r]];
+      for (int64_t k = 0; k < width; ++k) y[r * width + k] = static_cast<float>(row[k]) * scale;
+    }
+  });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Products with 8-bit weights, for inference.
+// Products and tables with 8-bit weights, for inference.
 #include "op/choice.h"
 
 namespace paddock {
@@ -43,6 +43,27 @@ PADDOCK_OP(quantized_matmul, "x, weight, weight_scale, bias?, residual?, x_scale
       if (c.has("bias")) c.expect_shape("bias", {weight[0]});
       if (c.has("residual")) c.expect_shape("residual", y);
       if (c.has("x_scale")) c.expect_shape("x_scale", {});
+      c.out(0, y, DType::kF32);
+    });
+
+PADDOCK_OP(quantized_embedding, "weight, weight_scale, ids -> y")
+    .doc(
+        "Rows of an 8-bit table by id, each number times the scale of its row: y = weight[id] * weight_scale[id].\n\n"
+        "weight: [V, D] int8; weight_scale: [V] float32; ids: any shape, int32 or int64 in [0, V); y: [*ids.shape, D] "
+        "float32.")
+    .attr("padding_idx", AttrType::kInt, int64_t{-1}, "An id whose row reads as zeros; -1 for none.")
+    .infer([](InferContext& c) {
+      c.expect_rank("weight", 2);
+      c.expect_dtype("weight", DType::kI8);
+      c.expect_dtype("weight_scale", DType::kF32);
+      const int64_t rows = c.shape("weight")[0], padding = c.attr<int64_t>("padding_idx");
+      c.expect_shape("weight_scale", {rows});
+      if (padding < -1 || padding >= rows)
+        c.attr_error("padding_idx is ", padding, " but must be -1 (none) or a row of the table, in [0, ", rows - 1,
+                     "]");
+      c.expect_index("ids");
+      Shape y = c.shape("ids");
+      y.push_back(c.shape("weight")[1]);
       c.out(0, y, DType::kF32);
     });
 

@@ -1,4 +1,4 @@
-"""Products with 8-bit weights as nodes of ONNX: MatMulInteger, with each rounding written out as ours does it."""
+"""Products and tables with 8-bit weights as nodes of ONNX, with each rounding written out as ours does it."""
 
 from __future__ import annotations
 
@@ -49,3 +49,16 @@ def _static_rows(w: Writer, op: Operation, x: str) -> tuple[str, str]:
     scaled = w.node("Mul", [x, w.node("Div", [_number(w, 1), scale])])
     cut = w.node("Clip", [w.node("Round", [scaled]), _number(w, -127), _number(w, 127)])
     return w.node("Cast", [cut], to=_INT8), scale
+
+
+@exports("quantized_embedding")
+def quantized_embedding(w: Writer, op: Operation) -> None:
+    """Rows and their scales are gathered apart."""
+    weight, scale, ids = (w.get(op.input(name)) for name in ("weight", "weight_scale", "ids"))
+    rows = w.node("Cast", [w.node("Gather", [weight, ids], axis=0)], to=_FLOAT)
+    factor = w.node("Unsqueeze", [w.node("Gather", [scale, ids], axis=0), w.ints(-1)])
+    padding, chosen = int(op.attr("padding_idx")), op.input("ids")
+    if padding >= 0 and chosen is not None:
+        is_padding = w.node("Equal", [ids, w.number(padding, chosen)])
+        factor = w.node("Where", [w.node("Unsqueeze", [is_padding, w.ints(-1)]), _number(w, 0), factor])
+    w.set(op.outputs[0], w.node("Mul", [rows, factor]))

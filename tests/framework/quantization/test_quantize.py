@@ -116,6 +116,26 @@ def test_a_weight_that_two_products_share_is_stored_once():
     assert sorted(v.dtype for v in got.constants) == ["float32", "int8"]
 
 
+def test_a_table_that_is_also_a_product_s_weight_is_stored_once():
+    """As a language model's words: rows of the table have the scales of the product's columns."""
+    table = framework.tensor(normal(90, 64))
+    table.persistable, table.name = True, "words"
+    ids = np.array([3, 89, 0])
+    whole = traced(lambda i: ops.matmul(ops.embedding(table, i), table, transpose_b=True), ids)
+    got = quantize(whole)
+    assert names(got) == ["quantized_embedding", "quantized_matmul"]
+    assert {v.name: v.dtype for v in got.constants} == {"words.int8": "int8", "words.scale": "float32"}
+    assert report(got).matched[0].endswith(f"'words' (test_quantize.py:{where(whole)}), int8[90, 64]: table")
+    expected, found = run(whole, ids)[0], run(got, ids)[0]
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()
+    kept = quantize(whole, tables=False)
+    assert names(kept) == ["embedding", "quantized_matmul"]
+
+
+def where(p):
+    return int(p.block.ops[0].where.rsplit(":", 1)[1])
+
+
 @pytest.mark.parametrize("keep", [["first.*"], lambda op: op.inputs[1].name == "first.weight"])
 def test_what_is_kept_stays_in_float32(keep):
     got = quantize(traced(Network(), X), keep=keep)
@@ -134,7 +154,7 @@ def test_what_has_no_8_bit_form_is_told_with_the_reason():
     assert not report(got).matched
     assert [m.split(" stays in float32: ")[1] for m in report(got).missed] == [
         "its second factor is computed, not a constant",
-        "conv2d has no 8-bit form, only matmul has",
+        "conv2d has no 8-bit form, only matmul and embedding have",
         "it is float64",
     ]
 

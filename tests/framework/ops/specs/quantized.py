@@ -3,7 +3,7 @@
 import numpy as np
 
 from framework.errors import AttributeValueError, DTypeError, ShapeError
-from tests.framework.ops.harness import Bad, Sample, normal, spec
+from tests.framework.ops.harness import Bad, Sample, integers, normal, spec
 from tests.framework.ops.specs.matmul import activate
 
 
@@ -106,6 +106,38 @@ spec(
             [normal(2, 5), weights(4, 5), scales(4), None, None, np.array(np.inf)],
             AttributeValueError,
             "x_scale is inf",
+        ),
+    ],
+)
+
+
+def rows_of(weight, weight_scale, ids, padding_idx=-1):
+    y = weight[ids].astype(np.float32) * weight_scale.astype(np.float32)[ids][..., None]
+    return np.where((ids == padding_idx)[..., None], np.float32(0), y)
+
+
+spec(
+    "quantized_embedding",
+    reference=rows_of,
+    gradient=False,
+    exact=True,
+    dtypes=["float32"],
+    samples=[
+        Sample([weights(5, 3), scales(5), integers(0, 5, 2, 4)]),
+        Sample([weights(5, 33), scales(5), integers(0, 5, 7).astype(np.int32)], {"padding_idx": 2}),
+        Sample([weights(5, 1), scales(5), np.array(3)]),
+        Sample([weights(5, 3), scales(5), integers(0, 5, 0)]),
+    ],
+    errors=[
+        Bad([weights(5, 3), scales(5), np.array([0, 5])], AttributeValueError, r"ids\[1\] is 5 but weight has 5"),
+        Bad([weights(5, 3), scales(4), np.array([0])], ShapeError, r"weight_scale has shape \[4\] but must have \[5\]"),
+        Bad([normal(5, 3), scales(5), np.array([0])], DTypeError, "weight is float32 but must be int8"),
+        Bad([weights(5, 3), scales(5), np.array([0.0])], DTypeError, "ids is float32"),
+        Bad(
+            [weights(5, 3), scales(5), np.array([0])],
+            AttributeValueError,
+            "padding_idx is 5 but must be -1",
+            {"padding_idx": 5},
         ),
     ],
 )
