@@ -16,12 +16,17 @@ _HIDDEN = -1e9  # what the score of a padding key becomes
 class _Attention(Layer):
     """What both kinds share: the heads, and the dropout of their weights."""
 
-    def __init__(self, dim: int, heads: int, dropout: float, generator: random.Generator | None) -> None:
+    def __init__(
+        self, dim: int, heads: int, dropout: float, generator: random.Generator | None, head_size: int | None = None
+    ) -> None:
         super().__init__()
-        if heads < 1 or dim % heads:
+        if heads < 1 or (head_size is None and dim % heads):
             raise AttributeValueError(f"{type(self).__name__}: {heads} heads do not divide a width of {dim}")
-        self.dim, self.heads = dim, heads
-        self.scale = (dim // heads) ** -0.5
+        if head_size is not None and head_size < 1:
+            raise AttributeValueError(f"{type(self).__name__}: head_size is {head_size}; it must be 1 or more")
+        size = dim // heads if head_size is None else head_size
+        self.dim, self.heads, self.inner = dim, heads, heads * size
+        self.scale = size**-0.5
         self.dropout = Dropout(dropout, generator)
 
     def _drawn(self) -> tuple[Tensor | None, float]:
@@ -37,7 +42,8 @@ class _Attention(Layer):
 class MultiHeadAttention(_Attention):
     """Self-attention: each row sees the rows of its own sequence (Vaswani et al. 2017).  x, y: [T, D].
 
-    The weights of queries, keys and values are one matrix [3 D, D], in this order.
+    The weights of queries, keys and values are one matrix [3 D, D], in this order; [3 I, D] where all heads together
+    have another width I = heads * head_size, as when some heads of a trained model were cut away.
 
     Args:
         dim: D.
@@ -45,6 +51,7 @@ class MultiHeadAttention(_Attention):
         dropout: probability that an attention weight is 0 in training.
         initializer: of the weights; the biases start at 0.
         generator: source of random numbers; the default generator when None.
+        head_size: width of a head; D / heads when None.
     """
 
     def __init__(
@@ -54,10 +61,11 @@ class MultiHeadAttention(_Attention):
         dropout: float = 0.0,
         initializer: init.Initializer | None = None,
         generator: random.Generator | None = None,
+        head_size: int | None = None,
     ) -> None:
-        super().__init__(dim, heads, dropout, generator)
-        self.qkv = Linear(dim, 3 * dim, initializer=initializer)
-        self.out = Linear(dim, dim, initializer=initializer)
+        super().__init__(dim, heads, dropout, generator, head_size)
+        self.qkv = Linear(dim, 3 * self.inner, initializer=initializer)
+        self.out = Linear(self.inner, dim, initializer=initializer)
 
     def forward(self, x: Tensor, offsets: Tensor, causal: bool = False) -> Tensor:
         """Attention without padding.
@@ -86,7 +94,7 @@ class MultiHeadAttention(_Attention):
         Returns:
             y: [B, L, D]; rows of padding hold numbers without meaning.
         """
-        q, k, v = (self._heads_of(part) for part in ops.split(self.qkv(x), axis=-1, sizes=[self.dim] * 3))
+        q, k, v = (self._heads_of(part) for part in ops.split(self.qkv(x), axis=-1, sizes=[self.inner] * 3))
         scores = ops.matmul(q, k, transpose_b=True) * self.scale
         seen = ops.expand_dims(ops.expand_dims(mask, axis=1), axis=1)  # [B, 1, 1, L]
         weights = self.dropout(ops.softmax(ops.where(seen, scores, _HIDDEN)))

@@ -32,6 +32,7 @@ class TransformerEncoderLayer(Layer):
         eps: of the norms.
         initializer: of the weights; biases start at 0.
         generator: source of random numbers; the default generator when None.
+        head_size: width of an attention head; D / heads when None.
     """
 
     def __init__(
@@ -46,11 +47,12 @@ class TransformerEncoderLayer(Layer):
         eps: float = 1e-5,
         initializer: init.Initializer | None = None,
         generator: random.Generator | None = None,
+        head_size: int | None = None,
     ) -> None:
         super().__init__()
         weights_dropout = dropout if attention_dropout is None else attention_dropout
         self.norm_first = norm_first
-        self.attention = MultiHeadAttention(dim, heads, weights_dropout, initializer, generator)
+        self.attention = MultiHeadAttention(dim, heads, weights_dropout, initializer, generator, head_size)
         self.norm1 = LayerNorm(dim, eps)
         self.up = Linear(dim, hidden, initializer=initializer)
         self.down = Linear(hidden, dim, initializer=initializer)

@@ -108,7 +108,7 @@ class NlpTask(Task):
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled ragged batches of a fixed number of sequences, or bounded by their tokens."""
-        if self._distillation is None:
+        if self._distillation is None or not self._distillation.begun:  # batches to calibrate on, say
             encoded = self._encoded(self._train_set)
             samples: Dataset | RandomDataset = self._problem.drawn(encoded)
             lengths = encoded.lengths
@@ -141,7 +141,7 @@ class NlpTask(Task):
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Loss terms by name."""
-        if self._distillation is not None:
+        if self._distillation is not None and self._distillation.begun:
             return self._distillation.losses(self, inputs)
         if (weight := self._config["r_drop"]) is not None:
             return self._losses_of_two_passes(inputs, weight)

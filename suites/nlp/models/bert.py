@@ -77,6 +77,7 @@ class Bert(TextEncoder):
         dropout: of embeddings and of what sub-layers give.
         attention_dropout: of attention weights.
         eps: of the layer norms.
+        head_size: width of an attention head; D / heads unless heads were cut away (`tools/slim.py prune`).
     """
 
     def __init__(
@@ -95,13 +96,14 @@ class Bert(TextEncoder):
         dropout: float | None = None,
         attention_dropout: float | None = None,
         eps: float | None = None,
+        head_size: int | None = None,
     ) -> None:
         super().__init__()
         given: dict[str, Any] = {
             "vocab_size": vocab_size, "hidden_size": hidden_size, "layers": layers, "heads": heads,
             "ffn_size": ffn_size, "activation": activation, "max_positions": max_positions,
             "segment_types": segment_types, "task_types": task_types, "dropout": dropout,
-            "attention_dropout": attention_dropout, "eps": eps,
+            "attention_dropout": attention_dropout, "eps": eps, "head_size": head_size,
         }  # fmt: skip
         base = _preset(preset) if folder is None else config_of_folder(Path(folder))
         self.config = c = replace(base, **{key: value for key, value in given.items() if value is not None})
@@ -119,6 +121,7 @@ class Bert(TextEncoder):
                 c.attention_dropout,
                 eps=c.eps,
                 initializer=initializer,
+                head_size=c.head_size,
             )
             for _ in range(c.layers)
         )

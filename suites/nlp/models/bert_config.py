@@ -32,6 +32,7 @@ class BertConfig:
         dropout: of embeddings and of what sub-layers give.
         attention_dropout: of attention weights.
         eps: of the layer norms.
+        head_size: width of an attention head; None for hidden_size / heads. Another only where heads were cut away.
         first_position: position of a sequence's first token: 0, or RoBERTa's padding id + 1.
         init_std: standard deviation of the starting weights, which are cut off at twice that.
     """
@@ -48,6 +49,7 @@ class BertConfig:
     dropout: float = 0.1
     attention_dropout: float = 0.1
     eps: float = 1e-12
+    head_size: int | None = None
     first_position: int = 0
     init_std: float = 0.02
 
@@ -144,7 +146,15 @@ def config_from_json(fields: Mapping[str, Any], name: str = "config.json") -> Be
 
 
 def config_to_json(config: BertConfig) -> dict[str, Any]:
-    """The fields of Hugging Face's config.json: what `config_from_json` reads back."""
+    """The fields of Hugging Face's config.json: what `config_from_json` reads back.
+
+    Raises CheckpointError for heads that no such config can describe.
+    """
+    if config.head_size is not None and config.head_size * config.heads != config.hidden_size:
+        raise CheckpointError(
+            f"{config.heads} heads of {config.head_size} are not as wide as the model, {config.hidden_size}: a BERT "
+            "with heads cut away has no Hugging Face config.json; keep its run folder, or export it"
+        )
     kind = "roberta" if config.first_position else "ernie" if config.task_types else "bert"
     fields = {_SPELLINGS[name][-1]: getattr(config, name) for name in _SPELLINGS}
     fields["hidden_act"] = {"gelu_tanh": "gelu_new"}.get(config.activation, config.activation)

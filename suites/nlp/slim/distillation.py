@@ -45,10 +45,12 @@ class Distillation:
 
     Attributes:
         inputs: batch arrays that `losses` takes besides the task's; known after `begin`.
+        begun: whether `begin` was called; before, texts have labels only.
         projections: of the student's layers to the teacher's width; None where none are needed.
     """
 
     inputs: tuple[str, ...] = ()
+    begun: bool = False
     projections: Projections | None = None
 
     def __init__(self, settings: Distil, problem: Problem, source: str) -> None:
@@ -83,7 +85,7 @@ class Distillation:
             classes: K names.
         """
         self._run, self._say, self._classes, self._trial = run, say, classes, run is None
-        self.inputs = ("teacher",)
+        self.inputs, self.begun = ("teacher",), True
         if self._settings.online:
             self._begin_online(model, encoder)
 

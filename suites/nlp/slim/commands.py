@@ -1,0 +1,103 @@
+"""The commands of `tools/slim.py`: each makes smaller models, then prints and writes the table of all."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from framework.errors import ConfigError
+from suites.engine.building import read_config
+from suites.engine.command_line import INTERRUPTED
+from suites.engine.slim.compare import Entry, entries_of, markdown, write_table
+from suites.engine.slim.compare import compare as compared
+from suites.engine.training import train
+from suites.nlp.slim.pruning import Cut, prune_run
+
+
+def distil(a: Namespace) -> int:
+    """Train students with their teachers, and without where asked for."""
+    teachers = [str(path) for path in a.teacher or []]
+    chosen = [f"distil.teachers=[{', '.join(teachers)}]"] if teachers else []
+    runs: list[tuple[str, Path]] = []
+    for path in a.config:
+        name = "_".join(part for part in (a.name, path.stem) if part)
+        config = read_config(path, [*a.overrides, *chosen])
+        if config["distil"] is None:
+            raise ConfigError(f"{path}: has no teacher; add a section `distil`, or train it with tools/train.py")
+        for teacher in config["distil.teachers"]:
+            if (Path(teacher) / "config.yml").is_file() and (teacher, Path(teacher)) not in runs:
+                runs.insert(0, (teacher, Path(teacher)))
+        if a.alone:
+            runs.append((f"{name}_alone", a.runs / f"{name}_alone"))
+            if not _trained(a, path, f"{name}_alone", [*a.overrides, "distil=null"]):
+                return INTERRUPTED
+        runs.append((name, a.runs / name))
+        if not _trained(a, path, name, [*a.overrides, *chosen]):
+            return INTERRUPTED
+    return _table(a, entries_of(runs))
+
+
+def prune(a: Namespace) -> int:
+    """Cut a BERT and train it on with the whole one as teacher."""
+    shares = {"heads": a.width if a.heads is None else a.heads, "neurons": a.width if a.neurons is None else a.neurons}
+    cut = Cut(**shares, layers=_layers(a.layers))
+    name = a.name or f"{a.run.name}_pruned"
+    small = a.runs / name
+    if not (a.resume and (small / "config.yml").is_file()):
+        report = prune_run(a.run, small, cut, batches=a.batches, overwrite=a.overwrite)
+        print(
+            f"{small}: {report.after:,} of {report.before:,} parameters; layers {report.layers}, {report.heads} heads "
+            f"and {report.neurons} neurons each"
+        )
+    runs = [(a.run.name, a.run), (f"{name}, cut", small)]
+    if not a.no_recovery:
+        if not _trained(a, small, f"{name}_recovered", a.overrides):
+            return INTERRUPTED
+        runs.append((f"{name}, trained on", a.runs / f"{name}_recovered"))
+    return _table(a, entries_of(runs))
+
+
+def quantize(a: Namespace) -> int:
+    """Compare runs with themselves in 8 bits."""
+    return _table(a, entries_of([(run.name, run) for run in a.run], a.mode or ["dynamic", "static"]))
+
+
+def compare(a: Namespace) -> int:
+    """Compare runs."""
+    runs = []
+    for word in a.run:
+        name, _, path = word.rpartition("=")
+        runs.append((name or Path(path).name, Path(path)))
+    return _table(a, entries_of(runs, a.int8))
+
+
+def _trained(a: Namespace, source: Path, name: str, overrides: Sequence[str]) -> bool:
+    """Train a run; False if Ctrl-C ended it."""
+    resume = a.resume and (a.runs / name / "config.yml").is_file()
+    done = train(source, overrides, runs=a.runs, name=name, resume=resume, overwrite=a.overwrite)
+    return not done.interrupted
+
+
+def _layers(written: str | None) -> int | tuple[int, ...] | None:
+    if written is None:
+        return None
+    try:
+        numbers = tuple(int(part) for part in written.split(","))
+    except ValueError:
+        raise ConfigError(f"--layers {written}: expects a number of layers, or those that stay, as in 2,4,6") from None
+    return numbers if "," in written else numbers[0]
+
+
+def _table(a: Namespace, entries: Sequence[Entry]) -> int:
+    sets: dict[str, list[str]] = {"eval": []}
+    for word in a.set:
+        name, colon, override = word.partition(":")
+        if not colon or "=" not in override:
+            raise ConfigError(f"--set {word}: expects NAME:PATH=VALUE, as in test:data.eval.dataset.path=test.tsv")
+        sets.setdefault(name, []).append(override)
+    rows = compared(entries, a.output, sets=sets, threads=a.threads, inputs=a.inputs)
+    write_table(rows, a.output / "table")
+    print(markdown(rows))
+    print(f"{a.output}: exported models, table.md and table.json; times of the network alone, {a.threads} threads")
+    return 0
