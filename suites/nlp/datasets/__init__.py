@@ -4,7 +4,7 @@ passages, plain documents."""
 from suites.nlp.datasets.base import Document, Labelled, Question, Sentence, Tagged, TextDataset
 from suites.nlp.datasets.documents import Documents
 from suites.nlp.datasets.passages import SquadJson
-from suites.nlp.datasets.rows import JsonLines, Tsv
+from suites.nlp.datasets.rows import JsonLines, TextLines, Tsv
 from suites.nlp.datasets.tags import CharTags, TaggedTsv
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "Tagged",
     "TaggedTsv",
     "TextDataset",
+    "TextLines",
     "Tsv",
 ]

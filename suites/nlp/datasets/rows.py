@@ -1,4 +1,4 @@
-"""Labelled texts and pairs: Tsv (columns by name or place) and JsonLines (a JSON object a line)."""
+"""Labelled texts and pairs: Tsv (columns by name or place) and JsonLines; texts without labels: TextLines."""
 
 from __future__ import annotations
 
@@ -98,6 +98,23 @@ class JsonLines(RowDataset):
                     examples.append(example)
                     numbers.append(str(number))
         self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
+
+
+@register("dataset")
+class TextLines(RowDataset):
+    """Plain text, an example in each line that is not empty, without labels; for a student's teacher to label.
+
+    Args:
+        path: the file, also inside a zip.
+        pair: each line holds two texts with a tab between them.
+    """
+
+    def __init__(self, path: str, pair: bool = False) -> None:
+        rows = [(number, line.split("\t") if pair else [line]) for number, line in read_lines(path) if line.strip()]
+        for number, texts in rows:
+            if len(texts) != 1 + pair:
+                raise DataError(f"{path}:{number}: has {len(texts)} texts; expects two with a tab between them")
+        self._hold(path, [Labelled(*texts) for _, texts in rows], [str(number) for number, _ in rows], [])
 
 
 def _column(path: str, columns: Sequence[str], name: str) -> int:
