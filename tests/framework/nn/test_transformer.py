@@ -76,3 +76,15 @@ def test_weights_are_dropped_in_training_only():
 def test_heads_must_divide_the_width():
     with pytest.raises(AttributeValueError, match="MultiHeadAttention: 5 heads do not divide a width of 12"):
         nn.MultiHeadAttention(12, 5)
+
+
+def test_heads_need_not_be_as_wide_as_the_model_together():
+    layer = nn.TransformerEncoderLayer(16, 3, 20, dropout=0.0, head_size=4)
+    assert layer.attention.qkv.weight.shape == (36, 16) and layer.attention.out.weight.shape == (16, 12)
+    x = framework.tensor(np.random.default_rng(0).normal(size=(5, 16)).astype(np.float32))
+    ragged = layer(x, framework.tensor(np.array([0, 5])))
+    padded = layer.padded(framework.ops.expand_dims(x, axis=0), framework.tensor(np.ones((1, 5), bool)))
+    # Both sum the same 5 products of 12 columns, in another order.
+    assert np.abs(ragged.numpy() - padded.numpy()[0]).max() < 1e-5
+    with pytest.raises(AttributeValueError, match="head_size is 0; it must be 1 or more"):
+        nn.MultiHeadAttention(16, 3, head_size=0)

@@ -1,9 +1,8 @@
 """A small data set of letters, a tiny BERT as teacher, and students' configs."""
 
-import json
-
 import numpy as np
 
+from suites.engine.hooks import Hook as Hook
 from suites.engine.training import train
 
 LETTERS = "abcdefghijklmnopqrst"
@@ -63,8 +62,3 @@ def write_config(folder, text, steps=4, name="c.yml"):
 def train_teacher(folder, name="teacher", steps=1):
     """A run with hardly any training: its answers are as good as random."""
     return train(write_config(folder, TEACHER, steps, f"{name}.yml"), runs=folder, name=name)
-
-
-def losses_of(run):
-    """The loss terms that a run's log names in its last line about a step."""
-    return json.loads((run / "metrics.json").read_text())

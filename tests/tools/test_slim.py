@@ -1,0 +1,80 @@
+"""tools/slim.py: each command makes its models and ends with a table of what they reach and cost."""
+
+import json
+
+import pytest
+
+from suites.engine.slim.compare import Row, markdown
+from tests.suites.nlp.slim import toy
+from tools import slim
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("slim")
+    toy.write_data(path)
+    toy.train_teacher(path, steps=20)
+    return path
+
+
+def slimmed(folder, capsys, *words):
+    """The rows that a command writes, by name; what it printed holds the table too."""
+    output = folder / f"out_{words[0]}"
+    status = slim.main([*map(str, words), "--output", str(output), "--inputs", "6"])
+    said = capsys.readouterr()
+    assert status == 0, said.err
+    rows = json.loads((output / "table.json").read_text())
+    assert (output / "table.md").read_text() in said.out
+    return {row["name"]: row for row in rows}
+
+
+def test_distil_compares_teacher_and_student_with_and_without(folder, capsys):
+    config = toy.write_config(folder, toy.BOW, 10, "bow.yml")
+    test_set = f"test:data.eval.dataset.path={folder}/train.tsv"
+    rows = slimmed(folder, capsys, "distil", config, "--alone", "--runs", folder, "--set", test_set)
+    assert list(rows) == [f"{folder}/teacher", "bow_alone", "bow"]
+    for row in rows.values():
+        assert set(row["figures"]) == {"eval", "test"} and row["metric"] == "accuracy"
+        assert 0 < row["median"] <= row["p90"] and row["throughput"] > 0
+    teacher, student = rows[f"{folder}/teacher"], rows["bow"]
+    assert student["parameters"] < teacher["parameters"] and student["megabytes"] < teacher["megabytes"]
+
+
+def test_prune_cuts_and_trains_on(folder, capsys):
+    words = ("prune", folder / "teacher", "--width", "0.5", "--layers", "2,4", "--runs", folder, "--batches", "1")
+    rows = slimmed(folder, capsys, *words, "--name", "small", "-o", "runtime.steps=4")
+    assert list(rows) == ["teacher", "small, cut", "small, trained on"]
+    assert rows["small, cut"]["parameters"] == rows["small, trained on"]["parameters"] < rows["teacher"]["parameters"]
+    assert "distil" in (folder / "small_recovered" / "config.yml").read_text()
+
+
+def test_quantize_and_compare_have_rows_in_8_bits(folder, capsys):
+    rows = slimmed(folder, capsys, "quantize", folder / "teacher")
+    assert list(rows) == ["teacher", "teacher, int8 dynamic", "teacher, int8 static"]
+    rows = slimmed(folder, capsys, "compare", f"one={folder}/teacher", "--int8", "dynamic")
+    assert list(rows) == ["one", "one, int8 dynamic"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("prune", "RUN", "--width", "1.5"), "heads is 1.5; the share that stays is above 0"),
+        (("prune", "RUN", "--layers", "two"), "--layers two: expects a number of layers"),
+        (("prune", "RUN"), "nothing is to be cut"),
+        (("compare", "RUN", "--set", "test"), "--set test: expects NAME:PATH=VALUE"),
+        (("compare", "a=RUN", "a=RUN"), "two models are called 'a'"),
+        (("compare", "nowhere"), "nowhere"),
+        (("distil", "FOLDER/teacher.yml"), "has no teacher; add a section `distil`"),
+        (("compare", "RUN", "--inputs", "0"), "inputs 0 and rounds 3; all must be 1 or more"),
+    ],
+)
+def test_one_line_says_what_is_wrong(folder, capsys, words, said):
+    words = [word.replace("RUN", str(folder / "teacher")).replace("FOLDER", str(folder)) for word in words]
+    assert slim.main([*words, "--output", str(folder / "wrong")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and said in error and "Traceback" not in error
+
+
+def test_the_table_reads_well():
+    row = Row("a", "accuracy", {"eval": 0.91234, "test": 0.5}, 1.234, 2.345, 12345.6, 1234567, 4.56, "runs/a")
+    assert markdown([row]).splitlines()[-1] == "| a | 0.9123 | 0.5000 | 1.23 | 2.35 | 12,346 | 1,234,567 | 4.6 |"
