@@ -185,6 +185,7 @@ def _config(
     if teach and values["problem"]["type"] == "Classification":
         mapped = {str(ours): theirs for ours, theirs in layers.items()}
         values["distil"] = {"teachers": [str(run)], "online": True, "layers": {"map": mapped}}
+        values["r_drop"] = None  # which does not go with a teacher
     smaller = Config.from_dict(values)
     smaller.check()
     return smaller
