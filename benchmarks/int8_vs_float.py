@@ -39,7 +39,7 @@ from suites.nlp.models.bert import Bert
 PRESETS = {"bert_base": "bert_base_uncased", "minilm": "minilm_l6"}
 CASES = [f"{model}_b{batch}_len{length}" for model in PRESETS for batch in (1, 8) for length in (32, 128)]
 AT_LEAST = 2.0
-RUNS = 8  # of one competitor in a round; the median of all but the first counts
+RUNS = 6  # of one competitor in a round; the median of all but the first counts
 PAUSE = 0.1  # seconds before a turn: the threads of the one before spin for a while
 
 # Quantises the file of the command line, then times both on each line of input; answers with a line of milliseconds.

@@ -128,7 +128,7 @@ def test_an_encoder_in_8_bits_predicts_what_it_did(folder):
     assert whole > 0.9
     for how in (Quantization(smallest=1000), Quantization("static", "mse", batches=3, smallest=1000)):
         report = export_run(folder / "run", folder / how.mode, quantization=how)
-        # In both layers queries with keys and values, their output and two wide ones; the table of positions, the pooler.
+        # In both layers queries with keys and values, their output, two wide ones; the table of positions; the pooler.
         assert len(report.quantized.matched) == 10
         assert any("'encoder.layers.0.attention.qkv.weight'" in line for line in report.quantized.matched)
         assert 0 < report.largest_difference < 0.1
