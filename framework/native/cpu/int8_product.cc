@@ -103,7 +103,8 @@ struct Weights {
         place[i] = from && k + i < K ? from[k + i] : int8_t(0);
         sum += place[i];
       }
-    reinterpret_cast<int32_t*>(to)[n] = -D::kShift * sum;
+    // Modulo 2^32, as the sums themselves are on their way to a result that fits.
+    reinterpret_cast<uint32_t*>(to)[n] = -uint32_t{D::kShift} * static_cast<uint32_t>(sum);
   }
 };
 
