@@ -20,6 +20,7 @@ from framework.extend import operator_gradient as operator_gradient
 from framework.extend import py_func as py_func
 from framework.graph import program as program
 from framework.ops.algorithm import conv_algorithm as conv_algorithm
+from framework.precision import autocast as autocast
 from framework.profiler import Profile as Profile
 from framework.tensor import Tensor as Tensor
 from framework.tensor import from_dlpack as from_dlpack

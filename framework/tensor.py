@@ -303,12 +303,15 @@ def from_dlpack(array: Any) -> Tensor:
 
 
 def scalar_like(value: Scalar, like: Tensor) -> Tensor:
-    """A 0-d tensor of `like`'s type: how a Python number takes part in an operator without changing its type."""
+    """A 0-d tensor of `like`'s type: how a Python number takes part in an operator without changing its type.
+
+    Beside a half type it is float32, as half types are computed: 0.1 is not rounded to half first.
+    """
     if isinstance(value, float) and not like.dtype.startswith(("float", "bfloat")):
         raise DTypeError(
             f"a Python float ({value}) does not fit a tensor of {like.dtype}; cast the tensor, or pass an int"
         )
-    return Tensor(_scalar(float(value), like.dtype))
+    return Tensor(_scalar(float(value), "float32" if like.dtype in ("float16", "bfloat16") else like.dtype))
 
 
 _scalars: dict[tuple[float, str, float], Any] = {}

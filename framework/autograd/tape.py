@@ -27,6 +27,7 @@ class _State(threading.local):
 state = _State()
 _sequence = itertools.count()
 DIFFERENTIABLE = frozenset(("float32", "float64", "float16", "bfloat16"))
+HALF = frozenset(("float16", "bfloat16"))
 
 
 @contextlib.contextmanager
@@ -49,7 +50,7 @@ def recording(enabled: bool) -> Iterator[None]:
 class Node:
     """One remembered operator: what its rule needs of inputs and outputs, and where each input came from."""
 
-    __slots__ = ("attrs", "edges", "freed", "info", "input_slots", "order", "outputs", "saved")
+    __slots__ = ("attrs", "edges", "freed", "info", "input_slots", "order", "outputs", "saved", "types")
 
     def __init__(self, info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], outputs: Sequence[Tensor]) -> None:
         self.info = info
@@ -71,13 +72,25 @@ class Node:
     def start(self, edges: list[Any], outputs: list[Any]) -> None:
         """Takes its place on the tape."""
         self.order = next(_sequence)
+        self.types: list[str | None] | None = None  # of the inputs, where half types take part
         self.freed = False
         self.edges = edges
         self.outputs = outputs
 
     def gradients(self, dys: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """Gradients of the inputs from those of the outputs."""
-        return RULES.run(self, dys)
+        return RULES.run(self, dys) if self.types is None else self._half_gradients(dys)
+
+    def _half_gradients(self, dys: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        """The same where half and float32 meet: each gradient has its input's type."""
+        from framework import ops, precision
+
+        assert self.types is not None
+        with precision.promoting():
+            grads = RULES.run(self, dys)
+        return [
+            g if g is None or g.dtype == t else ops.cast(g, dtype=t) for g, t in zip(grads, self.types, strict=True)
+        ]
 
     @property
     def name(self) -> str:
@@ -126,12 +139,16 @@ def edge_of(x: Any) -> Any:
     return x.node if x.node is not None else x
 
 
-def attach(node: Node, outputs: Sequence[Tensor]) -> None:
-    """Makes `node` the history of its float outputs."""
+def attach(node: Node, outputs: Sequence[Tensor]) -> bool:
+    """Makes `node` the history of its float outputs; says whether one of them is of a half type."""
+    half = False
     for i, t in enumerate(outputs):
-        if t.dtype in DIFFERENTIABLE:
+        dtype = t.dtype
+        if dtype in DIFFERENTIABLE:
             t.requires_grad = True
             t.node = (node, i)  # type: ignore[assignment]
+            half = half or dtype in HALF
+    return half
 
 
 def remember(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], out: Any) -> None:
@@ -139,7 +156,9 @@ def remember(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], out: A
     if info.name in RULES.without_gradient:
         return
     outputs = out if info.many_outputs else (out,)
-    attach(Node(info, inputs, attrs, outputs), outputs)
+    node = Node(info, inputs, attrs, outputs)
+    if attach(node, outputs) or (info.widens and any(x is not None and x.dtype in HALF for x in inputs)):
+        node.types = [None if x is None else x.dtype for x in inputs]
 
 
 def backward(root: Tensor, grad: Tensor | None = None, *, create_graph: bool = False) -> None:
@@ -216,7 +235,7 @@ def _walk(
         have_g = pending[node.order][i]
         pending[node.order][i] = g if have_g is None else have_g + g
 
-    with recording(create_graph):
+    with recording(create_graph), as_given():
         for root, grad in zip(roots, grads, strict=True):
             edge = edge_of(root)
             if edge is None:
@@ -246,4 +265,5 @@ def _seed(root: Tensor, grad: Tensor | None) -> Tensor:
 
 from framework.autograd.rule_table import RULES  # noqa: E402
 from framework.ops import dispatch  # noqa: E402
+from framework.precision import as_given  # noqa: E402
 from framework.tensor import Tensor  # noqa: E402

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from framework import precision
 from framework.autograd import tape
 from framework.control import block as blocks
 from framework.control.gradient import recorded
@@ -79,7 +80,7 @@ def while_loop(
         following = _several(body(*now))
         if len(following) != len(now):
             raise ShapeError(f"while_loop: its body returns {len(following)} tensors for a state of {len(now)}")
-        return following
+        return _as_carried(following, now)
 
     if dispatch.state.trace is None:
         out = _run_loop(condition, step, start, max_iterations, must_end)
@@ -167,7 +168,7 @@ def scan(body: Callable[..., Any], state: Tensors, columns: Tensors, *, reverse:
         following = _several(following)
         if len(following) != len(start):
             raise ShapeError(f"scan: its body returns a state of {len(following)} tensors, not of {len(start)}")
-        return (*following, *_several(given))
+        return (*_as_carried(following, start), *_several(given))
 
     if dispatch.state.trace is not None:
         out = _record_scan(step, start, over, reverse)
@@ -243,6 +244,15 @@ def _values(tensors: Sequence[Tensor]) -> list[Any]:
 
 def _several(tensors: Any) -> tuple[Tensor, ...]:
     return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+
+
+def _as_carried(following: Sequence[Tensor], now: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """In mixed precision a state keeps the type it came with, whatever operators made of it."""
+    if precision.current() == "float32":
+        return tuple(following)
+    return tuple(
+        precision.like(f, n) if f.dtype in precision.PRECISIONS else f for f, n in zip(following, now, strict=True)
+    )
 
 
 def _as_tensor(x: Any) -> Tensor:

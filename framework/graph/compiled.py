@@ -17,7 +17,7 @@ from framework.graph.ir import Program, Value
 from framework.graph.native import Native
 from framework.graph.passes.report import Explanation
 from framework.graph.trace import Trace
-from framework.ops import algorithm
+from framework.ops import algorithm, dispatch
 from framework.tensor import Tensor, from_numpy
 
 _log = logging.getLogger("paddock")
@@ -188,6 +188,7 @@ class TracedFunction:
             tuple((t.dtype, t.ndim, t.requires_grad) for t in leaves),
             tape.state.enabled,
             algorithm.state.conv,
+            dispatch.state.precision,
         )
         shapes = [t.shape for t in leaves]
         for entry in self._entries.get(key, ()):

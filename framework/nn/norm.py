@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework import ops
+from framework import ops, precision
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.nn import init
@@ -45,9 +45,14 @@ class BatchNorm(Layer):
             return ops.batch_norm_inference(x, self.scale, self.bias, self.running_mean, self.running_var, eps=self.eps)
         y, mean, var = ops.batch_norm(x, self.scale, self.bias, eps=self.eps)
         with no_grad():
-            self.running_mean.set(ops.lerp(mean, self.running_mean, self.momentum))
-            self.running_var.set(ops.lerp(var, self.running_var, self.momentum))
+            self.running_mean.set(self._moved(self.running_mean, mean))
+            self.running_var.set(self._moved(self.running_var, var))
         return y
+
+    def _moved(self, running: Tensor, batch: Tensor) -> Tensor:
+        """The next running statistic; in mixed precision a batch that overflowed leaves it as it was."""
+        moved = ops.lerp(batch, running, self.momentum)
+        return moved if precision.current() == "float32" else ops.where(ops.isfinite(moved), moved, running)
 
     def _describe(self) -> str:
         return str(self.channels)

@@ -49,6 +49,8 @@ class OpInfo:
         "own_rule",
         "pure",
         "retention",
+        "takes_half",
+        "widens",
     )
 
     def __init__(self, native: Any, *, library: str = "", pure: bool = True) -> None:
@@ -67,6 +69,8 @@ class OpInfo:
         self.is_view_when_equal: bool = native.is_view_when_equal
         self.composition: str = native.composition  # a function of framework.ops.compositions, "" for none
         self.is_elementwise: bool = native.is_elementwise
+        self.takes_half: bool = native.takes_half
+        self.widens: bool = bool(self.outputs) and self.outputs[0]["wide"]  # float32 from half inputs
         self.retention: tape.Retention | None = None  # filled by the tape at first use
         self.many_outputs = len(self.outputs) != 1 or bool(self.outputs[0]["variadic"])
 
@@ -89,9 +93,14 @@ class OpInfo:
 
 
 class _State(threading.local):
-    """What the current thread does with operators: the trace that records them, if any."""
+    """What the current thread does with operators: the trace that records them, and casts of inputs, if any.
+
+    `precision` and `cast` belong to framework.precision.
+    """
 
     trace: Trace | None = None
+    precision: str = "float32"
+    cast: Callable[[OpInfo, Sequence[Any]], Sequence[Any]] | None = None
 
 
 state = _State()
@@ -113,6 +122,8 @@ def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
             lift = True
     if lift:
         inputs = _lift(inputs)
+    if state.cast is not None:
+        inputs = state.cast(info, inputs)
     if traced and state.trace is not None:
         out = state.trace.record(info, inputs, attrs)
     else:
@@ -124,7 +135,7 @@ def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
 
 
 def _lift(inputs: Sequence[Any]) -> list[Any]:
-    """Numbers become 0-d tensors of the other inputs' type, arrays become tensors."""
+    """Numbers become 0-d tensors of the other inputs' type, beside half types float32; arrays become tensors."""
     tensors = [x for x in inputs if isinstance(x, Tensor)]
     lifted = []
     for x in inputs:

@@ -3,6 +3,7 @@
 from framework.optim.clip import clip_by_global_norm, clip_by_norm, clip_by_value
 from framework.optim.optimizer import Optimizer
 from framework.optim.optimizers import SGD, Adam, AdamW, Momentum
+from framework.optim.scaler import LossScaler
 from framework.optim.schedules import Constant, Cosine, MultiStep, Piecewise, Polynomial, Schedule
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "AdamW",
     "Constant",
     "Cosine",
+    "LossScaler",
     "Momentum",
     "MultiStep",
     "Optimizer",

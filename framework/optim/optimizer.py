@@ -105,23 +105,25 @@ class Optimizer(ABC):
         for p in self._params.values():
             p.grad = None
 
-    def step(self, lr: Tensor | None = None) -> None:
+    def step(self, lr: Tensor | None = None, grad_scale: Tensor | None = None) -> None:
         """Updates every parameter that has a gradient.
 
         Args:
             lr: float32 [], in place of `self.lr`; an input of the Program when traced.
+            grad_scale: float32 [], factor on all gradients, such as `LossScaler.factor`. Where it is NaN or infinite
+                the update is skipped: weights, slots and `steps` stay as they are.
         """
         with no_grad():
             rate = self.lr if lr is None else lr
             count = self.steps + 1
-            self.steps.set(count)
+            self.steps.set(count if grad_scale is None else ops.where(ops.isfinite(grad_scale), count, self.steps))
             rates = {1.0: rate, **{f: rate * f for f in sorted(set(self._factor.values()) - {1.0})}}
             for name, p in self._params.items():
                 if p.grad is not None:
-                    self._update(name, p, p.grad, rates[self._factor[name]], count)
+                    self._update(name, p, p.grad, rates[self._factor[name]], count, grad_scale)
 
     @abstractmethod
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor) -> None:
+    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
         """Sets `p` and its slots to their next values; `count` is the update's number, from 1."""
 
     def _named_state(self) -> dict[str, Tensor]:

@@ -23,8 +23,8 @@ class SGD(Optimizer):
         lr_multipliers: factor on the learning rate by name pattern; the first that fits counts.
     """
 
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor) -> None:
-        p.set(ops.sgd_step(p, grad, lr, weight_decay=self._decay[name]))
+    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
+        p.set(ops.sgd_step(p, grad, lr, grad_scale, weight_decay=self._decay[name]))
 
 
 class Momentum(Optimizer):
@@ -56,13 +56,14 @@ class Momentum(Optimizer):
         _share("Momentum", momentum=momentum)
         self.momentum, self.nesterov = momentum, nesterov
 
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor) -> None:
+    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
         velocity = self._slots["velocity"][name]
         new, new_velocity = ops.momentum_step(
             p,
             grad,
             velocity,
             lr,
+            grad_scale,
             momentum=self.momentum,
             weight_decay=self._decay[name],
             nesterov=self.nesterov,
@@ -103,7 +104,7 @@ class Adam(Optimizer):
         _share(type(self).__name__, beta1=beta1, beta2=beta2)
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
 
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor) -> None:
+    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
         m, v = self._slots["m"][name], self._slots["v"][name]
         new, new_m, new_v = ops.adam_step(
             p,
@@ -112,6 +113,7 @@ class Adam(Optimizer):
             v,
             lr,
             count,
+            grad_scale,
             beta1=self.beta1,
             beta2=self.beta2,
             eps=self.eps,

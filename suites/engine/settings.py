@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from framework.errors import AttributeValueError
-from framework.optim import Optimizer, Schedule
+from framework.optim import LossScaler, Optimizer, Schedule
 from suites.engine.config import Factory
 
 
@@ -74,6 +74,39 @@ class EmaSettings:
 
 
 @dataclass(frozen=True)
+class LossScaleSettings:
+    """A factor on the loss that keeps small gradients from becoming 0 in float16; see `framework.optim.LossScaler`.
+
+    Args:
+        mode: "auto" is "dynamic" with precision float16 and "none" otherwise; "dynamic" moves the scale, "static" keeps
+            `initial`. With both, an update whose gradients overflow is skipped.
+        initial: The scale at the start.
+        growth: Factor on the scale after `interval` updates without an overflow.
+        backoff: Factor on the scale after an overflow.
+        interval: Updates in a row without an overflow before the scale grows.
+        floor: The scale never falls below it.
+    """
+
+    mode: Literal["auto", "dynamic", "static", "none"] = "auto"
+    initial: float = 65536.0
+    growth: float = 2.0
+    backoff: float = 0.5
+    interval: int = 2000
+    floor: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._scaler(dynamic=True)  # which refuses numbers that do not fit
+
+    def scaler(self, precision: str) -> LossScaler | None:
+        """Return what scales the loss of a run of this precision; None where nothing does."""
+        mode = self.mode if self.mode != "auto" else "dynamic" if precision == "float16" else "none"
+        return None if mode == "none" else self._scaler(dynamic=mode == "dynamic")
+
+    def _scaler(self, *, dynamic: bool) -> LossScaler:
+        return LossScaler(self.initial, self.growth, self.backoff, self.interval, self.floor, dynamic=dynamic)
+
+
+@dataclass(frozen=True)
 class Runtime:
     """How long and how a run trains; one of `epochs` and `steps` says how long.
 
@@ -96,6 +129,9 @@ class Runtime:
         evaluation: When the evaluation set is gone through.
         early_stop: When to stop before the end; null for never.
         ema: The moving average of the weights; null for none.
+        precision: In which type layers keep what lies between them while training: "bfloat16" and "float16" take half
+            the memory. Weights, losses, optimizer, evaluation and exported models stay float32.
+        loss_scale: The factor on the loss, for float16.
     """
 
     epochs: int | None = None
@@ -113,8 +149,11 @@ class Runtime:
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     early_stop: EarlyStopSettings | None = None
     ema: EmaSettings | None = None
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    loss_scale: LossScaleSettings = field(default_factory=LossScaleSettings)
 
     def __post_init__(self) -> None:
+        self._check_precision()
         if (self.epochs is None) == (self.steps is None):
             raise AttributeValueError("runtime: it needs either epochs or steps, which say how long to train")
         length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}
@@ -124,6 +163,19 @@ class Runtime:
             _at_least("runtime", threads=(self.threads, 1))
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise AttributeValueError(f"runtime: clip_norm is {self.clip_norm}; it must be above 0, or null for none")
+
+    def _check_precision(self) -> None:
+        mode = self.loss_scale.mode
+        if self.precision == "float16" and mode == "none":
+            raise AttributeValueError(
+                "runtime: precision float16 needs a loss scale, or gradients below 6e-8 become 0; leave "
+                "loss_scale.mode at auto, or use precision bfloat16, which needs none"
+            )
+        if self.precision == "float32" and mode in ("dynamic", "static"):
+            raise AttributeValueError(
+                f"runtime: loss_scale.mode is {mode} but precision float32 has nothing to scale; leave it at auto, or "
+                "set precision to float16"
+            )
 
     def total_steps(self, steps_per_epoch: int) -> int:
         """Return the number of updates of the whole run."""

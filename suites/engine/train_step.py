@@ -15,7 +15,7 @@ import numpy as np
 import framework
 from framework import Tensor, from_numpy, no_grad, ops, program, tensor
 from framework.errors import CheckpointError
-from framework.optim import Optimizer, clip_by_global_norm
+from framework.optim import LossScaler, Optimizer, clip_by_global_norm
 from framework.random import default_generator
 from suites.engine.averaging import MovingAverage
 
@@ -34,6 +34,8 @@ class TrainStep:
         eager: run operator by operator, for debugging.
         conv_algorithm: see `framework.conv_algorithm`.
         accumulate: how many batches an update takes at most; 1 needs no memory for gathered gradients.
+        precision: of what layers keep between them; see `framework.autocast`.
+        scaler: of the loss; without one an update is never skipped.
     """
 
     def __init__(
@@ -46,12 +48,16 @@ class TrainStep:
         eager: bool = False,
         conv_algorithm: str = "auto",
         accumulate: int = 1,
+        precision: str = "float32",
+        scaler: LossScaler | None = None,
     ) -> None:
         self._task = task
         self._optimizer = optimizer
         self._average = average
         self._clip_norm = clip_norm
         self._conv_algorithm = conv_algorithm
+        self._precision = precision
+        self.scaler = scaler
         self._update = self._compute if eager else program(self._compute)
         self._updates = 0
         self._gathered: dict[str, Tensor] = {}
@@ -97,6 +103,8 @@ class TrainStep:
             state["helpers"] = self._task.helpers.state_dict()
         if self._average:
             state["average"] = self._average.state_dict()
+        if self.scaler:
+            state["scaler"] = self.scaler.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -107,12 +115,16 @@ class TrainStep:
             raise CheckpointError(
                 "checkpoint: layers that only training needs are in it or in the task, but not in both"
             )
+        if self.scaler and "scaler" not in state:
+            raise CheckpointError("checkpoint: it holds no loss scale but the config asks for one")
         self._task.model.load_state_dict(state["model"])
         if self._task.helpers is not None:
             self._task.helpers.load_state_dict(state["helpers"])
         self._optimizer.load_state_dict(state["optimizer"])
         if self._average:
             self._average.load_state_dict(state["average"])
+        if self.scaler:
+            self.scaler.load_state_dict(state["scaler"])
         self._updates = state["step"]["updates"]
         default_generator.set_state(state["step"]["random"])
 
@@ -135,7 +147,7 @@ class TrainStep:
     def _apply(self, lr: Tensor, decay: Tensor) -> Tensor:
         """Make the update with what was gathered, and forget it; what is traced."""
         for name, p in self._optimizer.params.items():
-            p.grad = self._gathered[name] * 1.0 if name in self._reached else None
+            p.grad = self._gathered[name].detach() if name in self._reached else None
         self._improve(lr, decay)
         with no_grad():
             for gathered in self._gathered.values():
@@ -143,21 +155,33 @@ class TrainStep:
         return lr
 
     def _backward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        losses = self._task.train_step(inputs)
+        with framework.autocast(self._precision):
+            losses = self._task.train_step(inputs)
         terms = iter(losses.values())
         total = next(terms)
         for term in terms:
             total = total + term
         self._optimizer.zero_grad()
-        total.backward()
+        (self.scaler.scaled(total) if self.scaler else total).backward()
         return losses
 
     def _improve(self, lr: Tensor, decay: Tensor) -> None:
-        if self._clip_norm is not None:
-            clip_by_global_norm(self._optimizer.params.values(), self._clip_norm)
-        self._optimizer.step(lr)
+        factor = self._scale_back()
+        self._optimizer.step(lr, factor)
         if self._average:
-            self._average.update(decay)
+            # A skipped update leaves the average as it is.
+            self._average.update(decay if factor is None else ops.where(ops.isfinite(factor), decay, 1.0))
+        if self.scaler and factor is not None:
+            self.scaler.update(factor)
+
+    def _scale_back(self) -> Tensor | None:
+        """The factor that takes the loss scale off and clips; without a scale the gradients are clipped as they are."""
+        params = self._optimizer.params.values()
+        if self.scaler:
+            return self.scaler.factor(params, self._clip_norm)
+        if self._clip_norm is not None:
+            clip_by_global_norm(params, self._clip_norm)
+        return None
 
 
 def _number(value: float) -> Tensor:

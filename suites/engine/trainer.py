@@ -21,6 +21,7 @@ from suites.engine.log import RunLog
 
 if TYPE_CHECKING:
     from framework import Tensor
+    from framework.optim import LossScaler
     from suites.engine.task import Batch, Task
     from suites.engine.train_step import TrainStep
 
@@ -84,6 +85,11 @@ class Trainer:
     def epoch_ended(self) -> bool:
         """Whether the last step ended an epoch."""
         return self.step > 0 and self.step % self.steps_per_epoch == 0
+
+    @property
+    def scaler(self) -> LossScaler | None:
+        """The loss scale and its counts of skipped updates, where the loss is scaled."""
+        return self._step.scaler
 
     def train(self) -> None:
         """Train to the end, until a hook calls `stop`, or until Ctrl-C; a second Ctrl-C stops at once."""

@@ -135,6 +135,8 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *
         eager=runtime.eager,
         conv_algorithm=runtime.conv_algorithm,
         accumulate=runtime.accumulate,
+        precision=runtime.precision,
+        scaler=runtime.loss_scale.scaler(runtime.precision),
     )
     log.say(
         f"{run.path}: {len(loader.dataset)} training samples, {steps_per_epoch} steps an epoch, {total_steps} steps, "
@@ -144,6 +146,9 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *
         f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or batch_size}, "
         f"so {schedule.base_lr * schedule.scale:g} for this batch of {batch_size}"
     )
+    if runtime.precision != "float32":
+        scale = f"loss scale {step.scaler.scale.item():g}" if step.scaler else "no loss scale"
+        log.say(f"precision: {runtime.precision} between layers, weights and losses float32; {scale}")
     if runtime.eager:
         log.say("runtime.eager is on: operators run one by one, which is slower; turn it off for real training")
     return Trainer(

@@ -10,6 +10,7 @@ from framework import ops
 from framework.autograd.rule_table import rule, through_composition
 from framework.autograd.rules.activation import before_activation
 from framework.ops import conv2d_grad_input, conv2d_grad_weight
+from framework.precision import like
 from framework.tensor import Tensor
 
 
@@ -36,7 +37,7 @@ rule(
     "conv2d",
     x=_by(lambda dz, x, weight, window: conv2d_grad_input(dz, weight, x, **window)),
     weight=_by(lambda dz, x, weight, window: conv2d_grad_weight(x, dz, weight, **window)),
-    bias=_by(lambda dz, x, weight, window: ops.sum(dz, axes=(0, 1, 2))),
+    bias=_by(lambda dz, x, weight, window: ops.sum(like(dz, weight), axes=(0, 1, 2))),
     residual=lambda dy, y, activation, slope, residual_last: (
         dy if residual_last else before_activation(dy, y, activation, slope)
     ),
@@ -68,5 +69,5 @@ rule(
     weight=lambda dy, x, weight, stride, padding, dilation, groups, algorithm: conv2d_grad_weight(
         dy, x, weight, **_window(stride, padding, dilation, groups, algorithm)
     ),
-    bias=lambda dy: ops.sum(dy, axes=(0, 1, 2)),
+    bias=lambda dy, weight: ops.sum(like(dy, weight), axes=(0, 1, 2)),
 )

@@ -7,6 +7,7 @@ from typing import Any
 from framework.autograd.rule_table import rule, through_composition
 from framework.autograd.rules.activation import NEEDS_INPUT, at_input, before_activation
 from framework.ops import flatten, matmul, sum_to
+from framework.precision import like
 from framework.tensor import Tensor
 
 
@@ -22,6 +23,7 @@ def _right(dz: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: boo
     if b.ndim == 2 and a.ndim > 2 and not transpose_a:
         # One b for all rows of a: a single product sums over them, where a batch of them would be stored first.
         a, dz = flatten(a, start=0, end=-2), flatten(dz, start=0, end=-2)
+    a, dz = like(a, b), like(dz, b)  # the gradient of float32 weights is not rounded to half
     if transpose_b:
         product = matmul(dz, a, transpose_a=True, transpose_b=transpose_a)
     else:
@@ -52,7 +54,8 @@ def _grad_b(dy, y, a, b, bias, residual, transpose_a, transpose_b, activation, s
 
 
 def _grad_bias(dy, y, a, b, bias, residual, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]
-    return sum_to(_dz(dy, y, a, b, bias, residual, **_how(transpose_a, transpose_b, activation, slope)), bias)
+    dz = _dz(dy, y, a, b, bias, residual, **_how(transpose_a, transpose_b, activation, slope))
+    return sum_to(like(dz, bias), bias)
 
 
 def _grad_residual(dy, y, a, b, bias, residual, transpose_a, transpose_b, activation, slope):  # type: ignore[no-untyped-def]

@@ -10,6 +10,7 @@ from framework.graph.passes.report import PassReport, chain_of, graph_pass, plac
 from framework.graph.passes.rewriter import Readers
 from framework.ops import dispatch
 from framework.ops.tape import Statement, tape_text
+from framework.precision import HALF_TYPES
 
 MAX_STATEMENTS = 32
 MAX_STREAMS = 16  # inputs of more than one number; more of them defeat the processor's prefetching
@@ -42,7 +43,7 @@ def fuse_chains(program: Program, report: PassReport) -> None:
         if op in gone or not _is_elementwise(op):
             continue
         members = grower.grow(op, gone)
-        if len(members) < 2:
+        if len(members) < 2 and not _computes_half(op):
             continue
         chain = _emit(program, [m for m in program.block if m in members])
         merged[op] = chain
@@ -53,6 +54,11 @@ def fuse_chains(program: Program, report: PassReport) -> None:
 
 def _is_elementwise(op: Operation) -> bool:
     return op.info.is_elementwise and bool(op.outputs[0].shape)
+
+
+def _computes_half(op: Operation) -> bool:
+    """Whether it would run on copies in float32, which a chain makes block by block."""
+    return op.info.takes_half and any(v is not None and v.dtype in HALF_TYPES for v in (*op.inputs, *op.outputs))
 
 
 def _repeats(op: Operation) -> bool:
@@ -67,7 +73,7 @@ def _like(op: Operation) -> Value | None:
 
 
 def _bytes(value: Value) -> int:
-    return math.prod(value.shape) * (1 if value.dtype == "bool" else 4)
+    return math.prod(value.shape) * (1 if value.dtype == "bool" else 2 if value.dtype in HALF_TYPES else 4)
 
 
 class _Grower:
@@ -149,20 +155,55 @@ def _inputs(members: list[Operation]) -> list[Value]:
 def _emit(program: Program, members: list[Operation]) -> Operation:
     """The chain of operations in program order; its result is the last one's."""
     inputs = _inputs(members)
-    names: dict[Value, str] = {v: f"x{i}" for i, v in enumerate(inputs)}
-    names |= {op.outputs[0]: f"t{i}" for i, op in enumerate(members)}
-    statements = []
+    tape = _Tape(inputs)
     for op in members:
-        arguments = [names[v] for v in (op.inputs[:-1] if _repeats(op) else op.inputs) if v is not None]
-        if _repeats(op):
-            arguments.append("like")
-        statements.append(Statement(op.name, tuple(arguments), _attrs(op)))
+        tape.add(op)
+    tape.finish(members[-1].outputs[0])
     like = next((like for op in members if (like := _like(op)) is not None), None)
     info, last = dispatch.OPS["chain"], members[-1]
-    attrs = info.attr_values({"tape": tape_text(statements)})
+    attrs = info.attr_values({"tape": tape_text(tape.statements)})
     op = program.make_operation(info, [like, *inputs], attrs, last.where)
     op.outputs = last.outputs
     return op
+
+
+class _Tape:
+    """Writes the statements of a chain. What is half is float32 from its first use to the result: rounded once."""
+
+    def __init__(self, inputs: list[Value]) -> None:
+        self.statements: list[Statement] = []
+        self._names = {v: f"x{i}" for i, v in enumerate(inputs)}
+        self._half = {v for v in inputs if v.dtype in HALF_TYPES}  # those whose name still stands for half values
+
+    def add(self, op: Operation) -> None:
+        """One member; inputs come before it."""
+        y, inputs = op.outputs[0], [v for v in (op.inputs[:-1] if _repeats(op) else op.inputs) if v is not None]
+        if _repeats(op):
+            self._names[y] = self._state(op.name, (*(self._names[v] for v in inputs), "like"), _attrs(op))
+            if y.dtype in HALF_TYPES:
+                self._half.add(y)
+        elif op.name == "cast" and y.dtype in (*HALF_TYPES, "float32") and inputs[0].dtype in (*HALF_TYPES, "float32"):
+            self._names[y] = self._wide(inputs[0])
+        else:
+            arguments = tuple(self._wide(v) for v in inputs)
+            half = op.name == "cast" and y.dtype in HALF_TYPES
+            self._names[y] = self._state(op.name, arguments, {"dtype": "float32"} if half else _attrs(op))
+
+    def finish(self, y: Value) -> None:
+        """Rounds the result where it is half; the last statement makes it."""
+        name = self._names[y]
+        if y.dtype in HALF_TYPES or not self.statements or name != f"t{len(self.statements) - 1}":
+            self._state("cast", (name,), {"dtype": y.dtype})
+
+    def _wide(self, v: Value) -> str:
+        if v in self._half:
+            self._names[v] = self._state("cast", (self._names[v],), {"dtype": "float32"})
+            self._half.remove(v)
+        return self._names[v]
+
+    def _state(self, operator: str, arguments: tuple[str, ...], attrs: dict[str, object]) -> str:
+        self.statements.append(Statement(operator, arguments, attrs))
+        return f"t{len(self.statements) - 1}"
 
 
 def _attrs(op: Operation) -> dict[str, object]:

@@ -9,6 +9,7 @@ from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, graph_pass, name_of, place_of
 from framework.graph.passes.schedule import HEAVY_FAMILIES
 from framework.ops import dispatch
+from framework.precision import HALF_TYPES
 
 # Cost about one pass over memory and give the same bits again. batch_norm is repeated from its own statistics.
 _CHEAP = frozenset(
@@ -64,7 +65,7 @@ class _Lives:
 
     def late_place(self, op: Operation) -> int | None:
         """The position of the first reader of a cheap operation's result after a long time without one."""
-        if op.name not in _CHEAP:
+        if not _is_cheap(op):
             return None
         y = op.outputs[0]
         if y in self._kept or y in self._viewed:
@@ -80,7 +81,7 @@ class _Lives:
             if v is None or v not in self._producers or self._alive(v, place):
                 continue
             producer = self._producers[v]
-            if producer.name not in _CHEAP or v is not producer.outputs[0] or v in self._viewed:
+            if not _is_cheap(producer) or v is not producer.outputs[0] or v in self._viewed:
                 return v
             if self.missing_at(producer, place) is not None:
                 return v
@@ -96,6 +97,11 @@ class _Lives:
             if v is not None:
                 reads = self._reads.setdefault(v, [])
                 reads.insert(bisect_right(reads, place), place)
+
+
+def _is_cheap(op: Operation) -> bool:
+    widens = op.name == "cast" and op.inputs[0] is not None and op.inputs[0].dtype in HALF_TYPES
+    return op.name in _CHEAP or widens
 
 
 def _input_specs(op: Operation) -> list[bool]:

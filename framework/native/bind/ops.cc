@@ -40,6 +40,7 @@ nb::dict describe_arg(const ArgSpec& arg) {
   d["optional"] = arg.optional;
   d["variadic"] = arg.variadic;
   d["shape_only"] = arg.shape_only;
+  d["wide"] = arg.wide;
   return d;
 }
 
@@ -97,6 +98,7 @@ void bind_ops(nb::module_& m) {
       .def_ro("gradient_op", &OpDef::gradient_op)
       .def_ro("is_view", &OpDef::is_view)
       .def_ro("is_view_when_equal", &OpDef::is_view_when_equal)
+      .def_ro("takes_half", &OpDef::takes_half)
       .def_prop_ro("is_elementwise", [](const OpDef& op) { return is_elementwise(op); })
       .def_prop_ro("inputs", [](const OpDef& op) { return describe_all(op.inputs, describe_arg); })
       .def_prop_ro("outputs", [](const OpDef& op) { return describe_all(op.outputs, describe_arg); })

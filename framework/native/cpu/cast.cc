@@ -1,12 +1,10 @@
 // Conversion between any two of the element types.
 #include "cpu/micro_op.h"
 #include "cpu/scalar_ops.h"
+#include "cpu/vec_half.h"
 
 namespace paddock::cpu {
 namespace {
-
-template <class T>
-inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
 template <class To, class From>
 To convert(From x) {
@@ -29,8 +27,14 @@ template <class To, class From>
 void cast_run(const void* const* in, void* y, int64_t n, const double*) {
   const From* from = static_cast<const From*>(in[0]);
   To* to = static_cast<To*>(y);
+  if constexpr (kIsHalf<From> && std::is_same_v<To, float>) {
+    widen_all(from, to, n);
+  } else if constexpr (std::is_same_v<From, float> && kIsHalf<To>) {
+    narrow_all(from, to, n);
+  } else {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
+    for (int64_t i = 0; i < n; ++i) to[i] = convert<To>(from[i]);
+  }
 }
 
 MicroRun loop_of(DType from, DType to) {

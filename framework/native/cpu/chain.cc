@@ -4,6 +4,8 @@
 
 #include "cpu/broadcast.h"
 #include "cpu/micro_op.h"
+#include "cpu/vec_half.h"
+#include "op/half.h"
 #include "op/tape.h"
 
 namespace paddock::cpu {
@@ -64,10 +66,12 @@ Source number_source(const Statement& s, const KernelContext& c) {
   } else {
     const bool average = std::get<bool>(s.attrs[s.op->attr_index("average")]);
     const double share = average ? 1.0 / static_cast<double>(c.out(0).numel()) : 1.0;
-    dispatch_float(value.dtype(), [&](auto tag) {
+    const auto spread = [&](auto tag) {
       using T = typename decltype(tag)::type;
-      *value.data<T>() = *given.data<T>() * static_cast<T>(share);
-    });
+      using Wide = std::conditional_t<kIsHalf<T>, float, T>;
+      *value.data<T>() = T(static_cast<Wide>(*given.data<T>()) * static_cast<Wide>(share));
+    };
+    is_half(value.dtype()) ? dispatch_half(value.dtype(), spread) : dispatch_float(value.dtype(), spread);
   }
   Source source{.dtype = value.dtype(), .base = value.data<char>(), .bytes = value.bytes(), .own = {}, .plan = {}};
   repeat_row(source, 1);

@@ -1,6 +1,7 @@
 // Optimizer steps, over one parameter or a group of them. Outputs may share memory with inputs element by element,
 // hence the ivdep marks.
 #include <cmath>
+#include <cstring>
 
 #include "cpu/rows.h"
 
@@ -22,10 +23,12 @@ PADDOCK_INLINE T plus_decay(T scaled, T factor, T value) {
 #endif
 }
 
-// A rule updates n elements from kInputs buffers to kOutputs.
+// A rule updates n elements from kInputs buffers to kOutputs. Output k of a skipped step is input kReplaced[k]; a rule
+// without it cannot be skipped.
 template <class T>
 struct Sgd {
   static constexpr int kInputs = 2, kOutputs = 1;
+  static constexpr int kReplaced[] = {0};
   T lr, decay, scale;
 
   explicit Sgd(const KernelContext& c)
@@ -45,6 +48,7 @@ struct Sgd {
 template <class T>
 struct Momentum {
   static constexpr int kInputs = 3, kOutputs = 2;
+  static constexpr int kReplaced[] = {0, 2};
   T lr, decay, scale, momentum;
   bool nesterov;
 
@@ -80,6 +84,7 @@ struct Momentum {
 template <class T>
 struct Adam {
   static constexpr int kInputs = 4, kOutputs = 3;
+  static constexpr int kReplaced[] = {0, 2, 3};
   T scale, b1, b2, new1, new2, rate, unbias, eps, l2, keep;
 
   explicit Adam(const KernelContext& c) {
@@ -149,6 +154,12 @@ void for_each_part(const std::vector<int64_t>& starts, int64_t begin, int64_t en
   }
 }
 
+bool is_skipped(const KernelContext& c) { return !std::isfinite(gradient_scale(c)); }
+
+void keep(const Tensor& old, const Tensor& result) {
+  if (result.raw() != old.raw()) std::memcpy(result.raw(), old.raw(), old.bytes());
+}
+
 // Applies a rule to `count` parameters at once; inputs from number `first` on hold kInputs tensors for each. Threads
 // share the elements of all of them, however small each is.
 template <template <class> class Rule>
@@ -156,6 +167,13 @@ void update(const KernelContext& c, int first, int count) {
   dispatch_float(c.in(first).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr int kIn = Rule<T>::kInputs, kOut = Rule<T>::kOutputs;
+    if constexpr (requires { Rule<T>::kReplaced; }) {
+      if (is_skipped(c)) {
+        for (int i = 0; i < count; ++i)
+          for (int k = 0; k < kOut; ++k) keep(c.in(first + i * kIn + Rule<T>::kReplaced[k]), c.out(i * kOut + k));
+        return;
+      }
+    }
     const Rule<T> rule(c);
     const auto starts = starts_of(count, [&](int i) { return c.in(first + i * kIn).numel(); });
     parallel_for(starts.back(), kGrain, [&](int64_t begin, int64_t end) {
@@ -211,6 +229,10 @@ std::vector<int64_t> entries_of(const KernelContext& c, int64_t count) {
 }
 
 PADDOCK_CPU_KERNEL(adam_rows_step) {
+  if (is_skipped(c)) {
+    for (const char* name : {"param", "m", "v"}) keep(c.in(name), c.out(std::string(name) + "_out"));
+    return;
+  }
   dispatch_float(c.in("param").dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Adam<T> rule(c);

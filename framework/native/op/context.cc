@@ -1,6 +1,7 @@
 // Attribute access and the checks that shape rules share.
 #include "op/context.h"
 
+#include "op/half.h"
 #include "op/record.h"
 
 namespace paddock {
@@ -103,7 +104,7 @@ Prepared KernelContext::prepared(std::string_view name) const {
 
 void run_kernel(const KernelContext& context, Device device) {
   const OpDef& op = context.op();
-  KernelFn kernel = op.kernels[static_cast<int>(device)];
+  KernelFn kernel = kernel_for(context, device);
   if (!kernel) fail(ErrorKind::kNotSupported, op.name, ": no kernel for this device");
   Recorder* recorder = op.runs_blocks ? nullptr : Recorder::active();
   if (recorder) return recorder->run(context, kernel);

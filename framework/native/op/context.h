@@ -108,6 +108,7 @@ class PADDOCK_API KernelContext {
   int input_count() const { return input_count_; }
   int output_count() const { return output_count_; }
   const std::vector<AttrValue>& attrs() const { return attrs_; }
+  PreparedBlocks* prepared_blocks() const { return prepared_; }
   bool has(int i) const { return i < input_count_ && inputs_[i] && *inputs_[i]; }
   bool has(std::string_view name) const { return has(op_.input_index(name)); }
   const Tensor& in(int i) const { return *inputs_[i]; }

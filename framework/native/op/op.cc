@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "op/context.h"
+#include "op/half.h"
 
 namespace paddock {
 namespace {
@@ -103,6 +104,15 @@ OpDef& OpDef::shape_only(std::string_view input) {
   inputs[input_index(input)].shape_only = true;
   return *this;
 }
+OpDef& OpDef::half(std::string_view wide) {
+  takes_half = true;
+  for (const ArgSpec& named : parse_args(wide)) {
+    for (auto* args : {&inputs, &outputs})
+      for (ArgSpec& arg : *args) arg.wide = arg.wide || arg.name == named.name;
+    if (index_of(inputs, named.name) < 0) output_index(named.name);  // a name of neither is an error
+  }
+  return *this;
+}
 OpDef& OpDef::cpu(KernelFn fn) {
   kernels[static_cast<int>(Device::kCPU)] = fn;
   return *this;
@@ -146,7 +156,10 @@ OpDef& find_op(std::string_view name) {
 }
 
 void register_kernels(const std::vector<KernelEntry>& entries) {
-  for (const auto& e : entries) find_op(e.op).kernels[static_cast<int>(e.device)] = e.fn;
+  for (const auto& e : entries) {
+    OpDef& op = find_op(e.op);
+    (e.half ? op.half_kernels : op.kernels)[static_cast<int>(e.device)] = e.fn;
+  }
 }
 
 // Rules read inputs that the signature requires without asking whether they are there.
@@ -183,7 +196,8 @@ std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* in
   expect_required_inputs(op, inputs, input_count);
   std::vector<TensorType> outputs;
   outputs.reserve(op.outputs.size());
-  InferContext context(op, inputs, input_count, attrs, outputs);
+  const HalfTypes half(op, inputs, input_count);
+  InferContext context(op, half.inputs(), input_count, attrs, outputs);
   op.infer_fn(context);
   // A rule from outside of the tree may be wrong; what runs the operator counts on its signature.
   const size_t named = op.outputs.size();
@@ -191,6 +205,7 @@ std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* in
   if (variadic ? outputs.size() + 1 < named : outputs.size() != named)
     fail(ErrorKind::kInternal, op.name, ": its shape rule gave ", outputs.size(), " outputs; its signature has ",
          named);
+  half.narrow(outputs);
   for (const auto& type : outputs) expect_possible(op, type);
   return outputs;
 }

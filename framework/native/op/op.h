@@ -27,6 +27,7 @@ struct ArgSpec {
   bool optional = false;    // "bias?": may be absent
   bool variadic = false;    // "xs...": any number; the last input, or the last output
   bool shape_only = false;  // read for its shape and type only; the plan does not keep its bytes alive
+  bool wide = false;        // float32 where the operator computes half types: weights, statistics, their gradients
 };
 
 // Output `output` may take the buffer of input `input` when that dies at this operator and the sizes agree.
@@ -50,9 +51,11 @@ struct PADDOCK_API OpDef {
   bool is_view = false;             // the first output is the first input's bytes under another shape: no kernel runs
   bool is_view_when_equal = false;  // the same, in calls where the first input and the output have one type
   bool runs_blocks = false;         // its kernel runs other instructions, which a profile records in its place
+  bool takes_half = false;          // computes float16 and bfloat16: in float32, rounding its results once
   std::string gradient_op;          // the operator that computes its gradient, for one from outside of the tree
   InferFn infer_fn = nullptr;
   KernelFn kernels[kDeviceCount] = {};
+  KernelFn half_kernels[kDeviceCount] = {};  // reads and writes half types itself; where null, copies are made
 
   int input_index(std::string_view arg) const;
   int output_index(std::string_view arg) const;
@@ -70,6 +73,9 @@ struct PADDOCK_API OpDef {
   OpDef& view();
   OpDef& view_when_equal();
   OpDef& shape_only(std::string_view input);
+  // It computes half types too (see op/half.h). Inputs called as in `wide`, "scale, bias", may be float32 beside half
+  // ones, and outputs called so stay float32.
+  OpDef& half(std::string_view wide = "");
   // The kernel, for an operator from outside of the tree.
   OpDef& cpu(KernelFn fn);
   // Its gradient is operator `name` of the same library, say "dy, x -> dx": its inputs are inputs, outputs and
@@ -90,6 +96,7 @@ struct KernelEntry {
   const char* op;
   Device device;
   KernelFn fn;
+  bool half = false;
 };
 PADDOCK_API void register_kernels(const std::vector<KernelEntry>& entries);
 

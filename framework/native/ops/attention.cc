@@ -83,6 +83,7 @@ constexpr const char* kWhat =
                  "T, of the queries' sequences; k_offsets: the same to S of the keys', where they differ; lse: [T, "
                  "heads]; key: int64[2], of the dropout of weights."))
         .fused_from("ragged_attention")
+        .half("lse")
         .infer([](InferContext& c) {
           const int64_t heads = expect_separate(c);
           c.out("y", c.shape("q"), c.in("q").dtype);
@@ -94,6 +95,7 @@ constexpr const char* kWhat =
         .doc("Gradients of ragged_attention, which computes its weights again.  dy, y, q, dq: [T, D]; lse, dlse: [T, "
              "heads]; k, v, dk, dv: [S, D]; the others as there.")
         .fused_from("ragged_attention_grad")
+        .half("lse, dlse")
         .infer([](InferContext& c) {
           expect_separate(c);
           expect_outputs(c, c.shape("q")[0], c.shape("q")[1], c.in("q").dtype);
@@ -106,6 +108,7 @@ constexpr const char* kWhat =
                  "\n\nqkv: [T, 3 D]; offsets: int32 or int64 [B + 1], rising from 0 to T; y: [T, D], columns head by "
                  "head; lse: [T, heads]; key: int64[2], of the dropout of weights."))
         .fused_from("ragged_self_attention")
+        .half("lse")
         .infer([](InferContext& c) {
           const int64_t columns = expect_packed(c), rows = c.shape("qkv")[0];
           c.out("y", {rows, columns}, c.in("qkv").dtype);
@@ -117,6 +120,7 @@ constexpr const char* kWhat =
         .doc("Gradient of ragged_self_attention, which computes its weights again.  dy, y: [T, D]; lse, dlse: [T, "
              "heads]; qkv, dqkv: [T, 3 D]; the others as there.")
         .fused_from("ragged_self_attention_grad")
+        .half("lse, dlse")
         .infer([](InferContext& c) {
           const int64_t columns = expect_packed(c);
           expect_outputs(c, c.shape("qkv")[0], columns, c.in("qkv").dtype);

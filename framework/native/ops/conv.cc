@@ -79,6 +79,7 @@ void expect_images(const InferContext& c, std::initializer_list<const char*> nam
         .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
         .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
         .inplace("residual", "y")
+        .half("weight, bias")
         .infer([](InferContext& c) {
           expect_images(c, {"x", "weight"});
           activation_choice(c);
@@ -104,6 +105,7 @@ constexpr const char* kDepthActivationDoc = "Applied between the two convolution
         .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
         .inplace("residual", "y")
         .fused_from("separable_conv2d")
+        .half("depth_weight, weight, depth_bias, bias")
         .infer([](InferContext& c) {
           expect_images(c, {"x", "depth_weight", "weight"});
           activation_choice(c);
@@ -127,6 +129,7 @@ constexpr const char* kDepthActivationDoc = "Applied between the two convolution
                                     .doc("Gradient of conv2d by its image.  dy: [N, P, Q, K]; weight: [K, R, S, "
                                          "C/groups]; like, dx: [N, H, W, C].")))
         .shape_only("like")
+        .half("weight")
         .infer([](InferContext& c) {
           expect_images(c, {"dy", "weight", "like"});
           check_algorithm(c, c.shape("weight"));
@@ -139,6 +142,7 @@ constexpr const char* kDepthActivationDoc = "Applied between the two convolution
                                     .doc("Gradient of conv2d by its weight.  x: [N, H, W, C]; dy: [N, P, Q, K]; like, "
                                          "dweight: [K, R, S, C/groups].")))
         .shape_only("like")
+        .half("like, dweight")
         .infer([](InferContext& c) {
           expect_images(c, {"x", "dy", "like"});
           check_algorithm(c, c.shape("like"));
@@ -178,6 +182,7 @@ Shape transposed_shape(const InferContext& c, const Shape& x, const Shape& weigh
                      "P = (H - 1) * stride + dilation * (R - 1) + 1 - top - bottom + output_padding, Q likewise.")))
         .attr("output_padding", AttrType::kInts, Ints{0},
               "Rows and columns more at the far side, less than the stride; one number, or (height, width).")
+        .half("weight, bias")
         .infer([](InferContext& c) {
           expect_images(c, {"x", "weight"});
           check_algorithm(c, c.shape("weight"));

@@ -57,29 +57,34 @@ void infer_grad(InferContext& c) {
   c.out(0, c.shape(0), c.in(0).dtype);
 }
 
+// Operators on numbers compute half types too; those on truth values have none.
+OpDef& with_half(Types types, OpDef& op) { return types == kBool ? op : op.half(); }
+
 constexpr const char* kUnaryShapes = "  x, y: any shape, the same.";
 constexpr const char* kBinaryShapes = "  a, b: shapes that broadcast (NumPy's rules); y: their common shape.";
 
+#define ELEMENTWISE(name, signature, types) \
+  [[maybe_unused]] static OpDef& op_##name = with_half(types, define_op(#name, signature, __FILE__))
 #define UNARY(name, types, text, ...) \
-  PADDOCK_OP(name, "x -> y").doc(std::string(text) + kUnaryShapes).inplace("x", "y").infer(&infer_unary<types>);
+  ELEMENTWISE(name, "x -> y", types).doc(std::string(text) + kUnaryShapes).inplace("x", "y").infer(&infer_unary<types>);
 #define UNARY_ATTR(name, attr_name, fallback, attr_text, text, ...)                 \
-  PADDOCK_OP(name, "x -> y")                                                        \
+  ELEMENTWISE(name, "x -> y", kFloats)                                              \
       .doc(std::string(text) + kUnaryShapes)                                        \
       .attr(#attr_name, AttrType::kFloat, static_cast<double>(fallback), attr_text) \
       .inplace("x", "y")                                                            \
       .infer(&infer_unary<kFloats>);
 #define TEST(name, types, text, ...) \
-  PADDOCK_OP(name, "x -> y").doc(std::string(text) + kUnaryShapes).infer(&infer_test<types>);
+  ELEMENTWISE(name, "x -> y", types).doc(std::string(text) + kUnaryShapes).infer(&infer_test<types>);
 #define BINARY(name, types, text, ...)        \
-  PADDOCK_OP(name, "a, b -> y")               \
+  ELEMENTWISE(name, "a, b -> y", types)       \
       .doc(std::string(text) + kBinaryShapes) \
       .inplace("a", "y")                      \
       .inplace("b", "y")                      \
       .infer(&infer_binary<types>);
 #define COMPARE(name, types, text, ...) \
-  PADDOCK_OP(name, "a, b -> y").doc(std::string(text) + kBinaryShapes).infer(&infer_compare<types>);
+  ELEMENTWISE(name, "a, b -> y", types).doc(std::string(text) + kBinaryShapes).infer(&infer_compare<types>);
 #define GRAD(name, second, text, ...)                               \
-  PADDOCK_OP(name, "dy, " #second " -> dx")                         \
+  ELEMENTWISE(name, "dy, " #second " -> dx", kFloats)               \
       .doc(std::string(text) + "  dy, " #second ", dx: one shape.") \
       .inplace("dy", "dx")                                          \
       .inplace(#second, "dx")                                       \
@@ -91,6 +96,7 @@ constexpr const char* kBinaryShapes = "  a, b: shapes that broadcast (NumPy's ru
 #undef BINARY
 #undef COMPARE
 #undef GRAD
+#undef ELEMENTWISE
 
 PADDOCK_OP(leaky_relu_grad, "dy, x -> dx")
     .doc(
@@ -99,12 +105,14 @@ PADDOCK_OP(leaky_relu_grad, "dy, x -> dx")
     .attr("slope", AttrType::kFloat, 0.01, "Factor of negative x.")
     .inplace("dy", "dx")
     .inplace("x", "dx")
+    .half()
     .infer(&infer_grad);
 
 PADDOCK_OP(gelu, "x -> y")
     .doc("x * P(X <= x) for a standard normal X: Hendrycks and Gimpel 2016.  x, y: any shape, the same.")
     .attr("approximate", AttrType::kBool, false, "Use 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) in its place.")
     .inplace("x", "y")
+    .half()
     .infer(&infer_unary<kFloats>);
 
 PADDOCK_OP(gelu_grad, "dy, x -> dx")
@@ -112,12 +120,14 @@ PADDOCK_OP(gelu_grad, "dy, x -> dx")
     .attr("approximate", AttrType::kBool, false, "As in gelu.")
     .inplace("dy", "dx")
     .inplace("x", "dx")
+    .half()
     .infer(&infer_grad);
 
 PADDOCK_OP(where, "cond, a, b -> y")
     .doc("a where cond is true, b elsewhere.  cond: bool; a, b: any type, the same; all three broadcast.")
     .inplace("a", "y")
     .inplace("b", "y")
+    .half()
     .infer([](InferContext& c) {
       c.expect_dtype("cond", DType::kBool);
       if (c.in(1).dtype != c.in(2).dtype)
@@ -132,6 +142,7 @@ PADDOCK_OP(clip, "x -> y")
     .attr("min", AttrType::kFloat, "Lower limit; whole-number types round it down.")
     .attr("max", AttrType::kFloat, "Upper limit; whole-number types round it down.")
     .inplace("x", "y")
+    .half()
     .infer([](InferContext& c) {
       expect_types(c, 0, kNumbers);
       double low = c.attr<double>("min"), high = c.attr<double>("max");
@@ -144,6 +155,7 @@ PADDOCK_OP(lerp, "a, b, weight -> y")
     .inplace("a", "y")
     .inplace("b", "y")
     .inplace("weight", "y")
+    .half()
     .infer([](InferContext& c) {
       c.expect_same_dtype();
       expect_types(c, 0, kFloats);
@@ -185,6 +197,7 @@ PADDOCK_OP(sum_to, "x, like -> y")
     .shape_only("like")
     .inplace("x", "y")
     .view_when_equal()
+    .half()
     .infer([](InferContext& c) {
       expect_types(c, 0, kNumbers);
       if (!broadcasts_to(c.shape(1), c.shape(0)))

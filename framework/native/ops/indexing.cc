@@ -43,6 +43,7 @@ PADDOCK_OP(scatter_add, "x, indices, updates -> y")
         "x: [..., n, ...]; indices: any shape, int32 or int64; updates: [..., *indices.shape, ...]; y: as x.")
     .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
     .inplace("x", "y")
+    .half()
     .infer([](InferContext& c) {
       expect_number(c, "x");
       c.expect_index("indices");
@@ -76,6 +77,7 @@ PADDOCK_OP(put_along_axis_add, "x, indices, updates -> y")
         "x: [..., n, ...]; indices, updates: [..., m, ...]; y: as x.")
     .attr("axis", AttrType::kInt, kAxisDoc)
     .inplace("x", "y")
+    .half()
     .infer([](InferContext& c) {
       expect_number(c, "x");
       expect_same_as_x(c, "updates");
@@ -96,6 +98,7 @@ void expect_padding_row(const InferContext& c, int64_t rows) {
 PADDOCK_OP(embedding, "weight, ids -> y")
     .doc("Rows of a table by id.  weight: [V, D]; ids: any shape, int32 or int64 in [0, V); y: [*ids.shape, D].")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
+    .half()
     .infer([](InferContext& c) {
       c.expect_rank("weight", 2);
       c.expect_floating("weight");
@@ -121,6 +124,7 @@ PADDOCK_OP(embedding_grad, "dy, ids, like -> dweight")
         "Gradient of embedding: row v sums `dy` where ids is v, in order.  dy: [*ids.shape, D]; like, dweight: [V, D].")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
     .shape_only("like")
+    .half()
     .infer([](InferContext& c) {
       infer_embedding_grad(c);
       c.out(0, c.shape("like"), c.in("dy").dtype);
@@ -133,6 +137,7 @@ PADDOCK_OP(embedding_grad_rows, "dy, ids, like -> rows, values")
         "dy: [*ids.shape, D]; like: [V, D]; rows: int64 [n], n the number of ids; values: [n, D].")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
     .shape_only("like")
+    .half()
     .infer([](InferContext& c) {
       infer_embedding_grad(c);
       const int64_t n = c.shape("ids").numel();

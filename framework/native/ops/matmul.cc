@@ -60,6 +60,7 @@ OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc
             "a: [..., M, D] ([..., D, M] with transpose_a); b: [..., D, K] ([..., K, D] with transpose_b); bias: [K];\n"
             "residual, y: [..., M, K].")
         .inplace("residual", "y")
+        .half("a, b, bias")
         .infer(&infer_product);
 
 [[maybe_unused]] OpDef& op_matmul_activation_grad =
@@ -71,6 +72,7 @@ OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc
             "derivative is taken at the activation's input (silu, gelu) or from its result (relu, relu6, leaky_relu, "
             "sigmoid, tanh).  a, b: as in matmul; at, dz: [..., M, K].")
         .fused_from("matmul_activation_grad")
+        .half("a, b")
         .infer([](InferContext& c) {
           const Shape y = product_shape(c);
           c.expect_shape("at", y);

@@ -162,6 +162,7 @@ PADDOCK_OP(pad_grad, "dy, like -> dx")
     .attr("pads", AttrType::kInts, kPadsDoc)
     .attr("mode", AttrType::kString, std::string("constant"), kModeDoc)
     .shape_only("like")
+    .half()
     .infer([](InferContext& c) {
       c.expect_floating("dy");
       c.expect_shape("dy", padded_shape(c, c.shape("like")));
@@ -196,6 +197,7 @@ PADDOCK_OP(tile_grad, "dy, like -> dx")
     .doc("Gradient of tile: `dy` summed over the repeats.  dx: the shape of `like`.")
     .attr("repeats", AttrType::kInts, "How often, one number an axis.")
     .shape_only("like")
+    .half()
     .infer([](InferContext& c) {
       c.expect_floating("dy");
       c.expect_shape("dy", tiled_shape(c, c.shape("like")));

@@ -48,6 +48,7 @@ PADDOCK_OP(batch_norm, "x, scale, bias, residual? -> y, mean, var")
     .inplace("x", "y")
     .inplace("residual", "y")
     .fused_from("batch_norm")
+    .half("scale, bias, mean, var")
     .infer([](InferContext& c) {
       Shape channels = batch_norm_shapes(c, {"scale", "bias"});
       check_activation_and_residual(c);
@@ -67,6 +68,7 @@ PADDOCK_OP(batch_norm_inference, "x, scale, bias, mean, var, residual? -> y")
     .inplace("x", "y")
     .inplace("residual", "y")
     .fused_from("batch_norm_inference")
+    .half("scale, bias, mean, var")
     .infer([](InferContext& c) {
       batch_norm_shapes(c, {"scale", "bias", "mean", "var"});
       check_activation_and_residual(c);
@@ -89,6 +91,7 @@ PADDOCK_OP(batch_norm_grad, "dy, x, scale, mean, var, dmean?, dvar? -> dx, dscal
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .inplace("dy", "dx")
     .inplace("x", "dx")
+    .half("scale, mean, var, dmean, dvar, dscale, dbias")
     .infer(&infer_batch_norm_grad);
 
 PADDOCK_OP(batch_norm_activation_grad, "dy, x, scale, bias, mean, var, dmean?, dvar? -> dx, dscale, dbias")
@@ -102,6 +105,7 @@ PADDOCK_OP(batch_norm_activation_grad, "dy, x, scale, bias, mean, var, dmean?, d
     .inplace("dy", "dx")
     .inplace("x", "dx")
     .fused_from("batch_norm_activation_grad")
+    .half("scale, bias, mean, var, dmean, dvar, dscale, dbias")
     .infer([](InferContext& c) {
       activation_choice(c);
       infer_batch_norm_grad(c);
@@ -120,6 +124,7 @@ PADDOCK_OP(batch_norm_residual_grad, "dy, y, x, scale, mean, var, dmean?, dvar? 
     .inplace("y", "dx")
     .inplace("dy", "dresidual")
     .fused_from("batch_norm_residual_grad")
+    .half("scale, mean, var, dmean, dvar, dscale, dbias")
     .infer([](InferContext& c) {
       activation_choice(c);
       infer_batch_norm_grad(c);
@@ -140,6 +145,7 @@ PADDOCK_OP(layer_norm, "x, scale?, bias? -> y, mean, rstd")
         "variance.  x, y: [..., D]; scale, bias: [D], absent for 1 and 0; mean, rstd: [...].")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .inplace("x", "y")
+    .half("scale, bias, mean, rstd")
     .infer([](InferContext& c) {
       Shape last = channels_of_x(c, 1);
       expect_if_given(c, "scale", last);
@@ -154,6 +160,7 @@ PADDOCK_OP(layer_norm_grad, "dy, x, mean, rstd, scale?, dmean?, drstd? -> dx, ds
         "when absent.  dy, x, dx: [..., D]; scale, dscale, dbias: [D]; the others: [...].")
     .inplace("dy", "dx")
     .inplace("x", "dx")
+    .half("scale, mean, rstd, dmean, drstd, dscale, dbias")
     .infer([](InferContext& c) {
       c.expect_floating("x");
       c.expect_same_dtype();
@@ -195,6 +202,7 @@ PADDOCK_OP(residual_layer_norm, "x, residual, scale?, bias?, key? -> y, sum, mea
     .inplace("x", "sum")
     .inplace("residual", "sum")
     .fused_from("residual_layer_norm")
+    .half("scale, bias, mean, rstd")
     .infer([](InferContext& c) {
       c.expect_floating("x");
       expect_dtype_of(c, "x", {"residual", "scale", "bias"});
@@ -219,6 +227,7 @@ PADDOCK_OP(residual_layer_norm_grad,
     .inplace("dy", "dresidual")
     .inplace("sum", "dresidual")
     .fused_from("residual_layer_norm_grad")
+    .half("scale, mean, rstd, dmean, drstd, dscale, dbias")
     .infer([](InferContext& c) {
       c.expect_floating("sum");
       expect_dtype_of(c, "sum", {"dy", "mean", "rstd", "scale", "dsum", "dmean", "drstd"});
@@ -249,6 +258,7 @@ PADDOCK_OP(group_norm, "x, scale, bias -> y, mean, rstd")
     .attr("groups", AttrType::kInt, "Number of groups; it divides C. C groups make it instance normalisation.")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .inplace("x", "y")
+    .half("scale, bias, mean, rstd")
     .infer([](InferContext& c) {
       Shape channels = channels_of_x(c, 2);
       c.expect_shape("scale", channels);
@@ -265,6 +275,7 @@ PADDOCK_OP(group_norm_grad, "dy, x, scale, mean, rstd, dmean?, drstd? -> dx, dsc
     .attr("groups", AttrType::kInt, "Number of groups; it divides C.")
     .inplace("dy", "dx")
     .inplace("x", "dx")
+    .half("scale, mean, rstd, dmean, drstd, dscale, dbias")
     .infer([](InferContext& c) {
       c.expect_floating("x");
       c.expect_same_dtype();

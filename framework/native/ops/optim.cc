@@ -34,7 +34,9 @@ void check_weight_decay(const InferContext& c) {
 }
 
 constexpr const char* kDecayDoc = "Multiple of param that is added to its gradient (L2).";
-constexpr const char* kScaleDoc = "  grad_scale: [], multiplies grad, absent for 1: clipping's factor.";
+constexpr const char* kScaleDoc =
+    "  grad_scale: [], multiplies grad, absent for 1: clipping's factor, or one over a loss scale. Where it is NaN or "
+    "infinite the step is skipped: every result is what it replaces.";
 
 // A group of parameters: after the scalars come kIn tensors of one shape for each, of which those in `kept` have a new
 // value among the outputs, in order.

@@ -42,18 +42,21 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
     define_op("max_pool2d", "x -> y", __FILE__)
         .doc("The largest value of each window; NaN where a window holds one.  x: [N, H, W, C]; y: [N, P, Q, C] with "
              "P = floor((H + top + bottom - kernel) / stride) + 1, or ceil.")
+        .half()
         .infer(&infer_pool));
 
 [[maybe_unused]] OpDef& op_max_pool2d_grad = window_attrs(
     define_op("max_pool2d_grad", "dy, x -> dx", __FILE__)
         .doc("Gradient of max_pool2d: each dy goes to the first largest value of its window.  dy: [N, P, Q, C]; x, dx: "
              "[N, H, W, C].")
+        .half()
         .infer([](InferContext& c) { infer_pool_grad(c, "x"); }));
 
 [[maybe_unused]] OpDef& op_max_pool2d_pick = window_attrs(
     define_op("max_pool2d_pick", "v, x -> y", __FILE__)
         .doc("The value of `v` where each window of `x` has its first largest value: the adjoint of max_pool2d_grad.  "
              "v, x: [N, H, W, C]; y: [N, P, Q, C].")
+        .half()
         .infer([](InferContext& c) {
           c.expect_shape("v", c.shape("x"));
           c.expect_same_dtype();
@@ -64,12 +67,14 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
     define_op("avg_pool2d", "x -> y", __FILE__)
         .doc("The mean of each window.  x: [N, H, W, C]; y: [N, P, Q, C] with P = floor((H + top + bottom - kernel) / "
              "stride) + 1, or ceil.")
+        .half()
         .infer(&infer_pool));
 
 [[maybe_unused]] OpDef& op_avg_pool2d_grad = average_attrs(
     define_op("avg_pool2d_grad", "dy, like -> dx", __FILE__)
         .doc("Gradient of avg_pool2d by its input, which `like` stands for.  dy: [N, P, Q, C]; like, dx: [N, H, W, C].")
         .shape_only("like")
+        .half()
         .infer([](InferContext& c) { infer_pool_grad(c, "like"); }));
 
 }  // namespace

@@ -19,17 +19,20 @@ void infer_segments(InferContext& c) {
 
 PADDOCK_OP(segment_sum, "x, offsets -> y")
     .doc(cat("Sum over the rows of each sequence; 0 for an empty one.\n\nx: [T, ...]; ", kOffsetsDoc, "; y: [B, ...]."))
+    .half()
     .infer(infer_segments);
 
 PADDOCK_OP(segment_mean, "x, offsets -> y")
     .doc(cat("Mean over the rows of each sequence; 0 for an empty one.\n\nx: [T, ...]; ", kOffsetsDoc,
              "; y: [B, ...]."))
+    .half()
     .infer(infer_segments);
 
 PADDOCK_OP(segment_max, "x, offsets -> y, rows")
     .doc(cat("Maximum over the rows of each sequence, which must not be empty, and the first row that has it; NaN "
              "counts as larger than any number.\n\nx: [T, ...]; ",
              kOffsetsDoc, "; y: [B, ...]; rows: int64, as y."))
+    .half()
     .infer([](InferContext& c) {
       infer_segments(c);
       Shape y = c.shape("x");
@@ -41,6 +44,7 @@ PADDOCK_OP(segment_spread, "x, offsets, like -> y")
     .doc(cat("Each sequence's row of `x` for all rows of the sequence.\n\nx: [B, ...]; ", kOffsetsDoc,
              "; like: [T, ...], read for T only; y: [T, ...] with the axes of x."))
     .shape_only("like")
+    .half()
     .infer([](InferContext& c) {
       const int64_t sequences = expect_offsets(c, "offsets");
       c.expect_rank_at_least("x", 1);
@@ -94,6 +98,7 @@ PADDOCK_OP(ragged_window, "x, offsets -> y")
             kOffsetsDoc, "; y: [T, (before + 1 + after) * D]."))
     .attr("before", AttrType::kInt, kBeforeDoc)
     .attr("after", AttrType::kInt, kAfterDoc)
+    .half()
     .infer([](InferContext& c) {
       expect_offsets(c, "offsets");
       c.expect_rank("x", 2);
@@ -107,6 +112,7 @@ PADDOCK_OP(ragged_window_grad, "dy, offsets -> dx")
              kOffsetsDoc, "; dx: [T, D]."))
     .attr("before", AttrType::kInt, kBeforeDoc)
     .attr("after", AttrType::kInt, kAfterDoc)
+    .half()
     .infer([](InferContext& c) {
       expect_offsets(c, "offsets");
       c.expect_rank("dy", 2);

@@ -62,6 +62,7 @@ PADDOCK_OP(dropout, "x, key -> y")
         "is dropout(dy, key).  x, y: any; key: int64[2].")
     .attr("p", AttrType::kFloat, "Probability of 0, in [0, 1).")
     .inplace("x", "y")
+    .half()
     .infer([](InferContext& c) {
       c.expect_floating("x");
       expect_key(c, "key");

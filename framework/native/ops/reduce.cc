@@ -77,6 +77,7 @@ OpDef& with_axes(OpDef& op, const std::string& text, InferFn rule) {
   return op.doc(text + kShapes)
       .attr("axes", AttrType::kInts, Ints{}, "Axes to reduce, negative counted from the end; none means all.")
       .attr("keepdims", AttrType::kBool, false, "Keep the reduced axes with extent 1.")
+      .half()
       .infer(rule);
 }
 
@@ -106,6 +107,7 @@ REDUCTION(logsumexp, "log(sum(e^x)), computed as m + log(sum(e^(x - m))) with m 
       .doc(text "  x: any shape; y: int64, x's shape without `axis`, or with extent 1 there (keepdims).") \
       .attr("axis", AttrType::kInt, "Axis to search, negative counted from the end.")                     \
       .attr("keepdims", AttrType::kBool, false, "Keep the axis with extent 1.")                           \
+      .half()                                                                                             \
       .infer(&infer_arg)
 
 ARG_REDUCTION(argmax, "Index of the largest element along an axis; the first of equals, a NaN before all.");
@@ -116,6 +118,7 @@ PADDOCK_OP(cumsum, "x -> y")
     .attr("axis", AttrType::kInt, "Axis to sum along, negative counted from the end.")
     .attr("reverse", AttrType::kBool, false, "Sum from the end instead.")
     .inplace("x", "y")
+    .half()
     .infer([](InferContext& c) {
       DType t = c.in(0).dtype;
       if (!is_floating(t) ? t != DType::kI32 && t != DType::kI64 : dtype_size(t) < 4)
@@ -132,6 +135,7 @@ PADDOCK_OP(unreduce, "x, like -> y")
     .attr("keepdims", AttrType::kBool, false, "Whether x has the reduced axes with extent 1.")
     .attr("average", AttrType::kBool, false, "Divide by the number of repetitions.")
     .shape_only("like")
+    .half()
     .infer([](InferContext& c) {
       const Shape& like = c.shape(1);
       c.expect_floating("x");

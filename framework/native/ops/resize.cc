@@ -51,6 +51,7 @@ OpDef& define_resize(const char* name, const char* doc) {
   return define_op(name, "x, like? -> y", __FILE__)
       .doc(doc)
       .shape_only("like")
+      .half()
       .infer(&infer_resize)
       .attr("size", AttrType::kInts, Ints{}, "Height and width of the output: one number or two.")
       .attr("scale", AttrType::kFloats, std::vector<double>{},
@@ -58,7 +59,7 @@ OpDef& define_resize(const char* name, const char* doc) {
 }
 
 OpDef& define_resize_grad(const char* name, const char* doc) {
-  return define_op(name, "dy, like -> dx", __FILE__).doc(doc).shape_only("like").infer(&infer_resize_grad);
+  return define_op(name, "dy, like -> dx", __FILE__).doc(doc).shape_only("like").half().infer(&infer_resize_grad);
 }
 
 OpDef& align_attr(OpDef& op) {

@@ -17,12 +17,14 @@ PADDOCK_OP(softmax, "x -> y")
     .doc("exp(x) / sum(exp(x)) along `axis`.  x, y: any shape.")
     .attr("axis", AttrType::kInt, int64_t{-1}, kAxisDoc)
     .inplace("x", "y")
+    .half()
     .infer(&infer_softmax);
 
 PADDOCK_OP(log_softmax, "x -> y")
     .doc("The logarithm of softmax: x - log(sum(exp(x))) along `axis`.  x, y: any shape.")
     .attr("axis", AttrType::kInt, int64_t{-1}, "The axis along which the results' exponentials sum to 1.")
     .inplace("x", "y")
+    .half()
     .infer(&infer_softmax);
 
 Shape without_last(Shape s) {
@@ -52,6 +54,7 @@ OpDef& label_attrs(OpDef& op) {
     define_op("cross_entropy", "logits, labels -> loss", __FILE__)
         .doc("-log(softmax(logits)[label]) of each row, or with label smoothing s: (1 - s) times that plus s times the "
              "mean of -log(softmax(logits)).  logits: [..., K]; labels: int32 or int64 [...]; loss: [...].")
+        .half("loss")
         .infer([](InferContext& c) { c.out(0, labelled_rows(c), c.in("logits").dtype); }));
 
 [[maybe_unused]] OpDef& op_cross_entropy_grad = label_attrs(
@@ -60,6 +63,7 @@ OpDef& label_attrs(OpDef& op) {
             "Gradient of cross_entropy: dloss * (softmax(logits) - target), 0 for ignored rows.  dloss: [...]; logits, "
             "dlogits: [..., K]; labels: int32 or int64 [...].")
         .inplace("logits", "dlogits")
+        .half("dloss")
         .infer([](InferContext& c) {
           c.expect_shape("dloss", labelled_rows(c));
           c.expect_dtype("dloss", c.in("logits").dtype);
@@ -70,6 +74,7 @@ PADDOCK_OP(soft_cross_entropy, "logits, targets -> loss")
     .doc(
         "-sum(targets * log_softmax(logits)) of each row; targets are weights, usually probabilities.  logits, "
         "targets: [..., K]; loss: [...].")
+    .half("loss, targets")
     .infer([](InferContext& c) {
       c.expect_floating("logits");
       c.expect_same_dtype();
@@ -84,6 +89,7 @@ PADDOCK_OP(sigmoid_cross_entropy, "logits, targets -> loss")
         "log(1 + exp(-|x|)).  all: same shape.")
     .inplace("logits", "loss")
     .inplace("targets", "loss")
+    .half("loss, targets")
     .infer([](InferContext& c) {
       c.expect_floating("logits");
       c.expect_same_dtype();

@@ -36,6 +36,9 @@ class Events(Hook):
             self._add(f"loss/{name}", value, trainer)
         self._add("loss", sum(trainer.losses.values()), trainer)
         self._add("learning_rate", trainer.lr, trainer)
+        if trainer.scaler is not None:
+            self._add("loss_scale", trainer.scaler.scale.item(), trainer)
+            self._add("skipped_updates", trainer.scaler.skipped.item(), trainer)
         self._add("seconds/step", trainer.step_seconds, trainer)
         self._add("seconds/data_wait", trainer.wait_seconds, trainer)
 

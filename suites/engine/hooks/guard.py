@@ -1,4 +1,7 @@
-"""NanGuard: stops at the first loss that is no number, and says which term and which samples it was."""
+"""NanGuard: stops at the first loss that is no number, and says which term and which samples it was.
+
+Where the loss is scaled, a step that overflowed was skipped and the scale fell: only what stays is an error.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from suites.engine.trainer import Trainer
 
 _SHOWN = 16  # sample names in the message
+_STUCK = 5  # updates skipped in a row at the least scale after which the run ends
 
 
 class NanGuard(Hook):
@@ -20,11 +24,18 @@ class NanGuard(Hook):
     priority: ClassVar[int] = 0
 
     def after_step(self, trainer: Trainer) -> None:
-        """Raise NumericsError for a loss term that is NaN or infinite."""
+        """Raise NumericsError for a loss term that is NaN or infinite, or updates that go on being skipped."""
         wrong = {name: value for name, value in trainer.losses.items() if not math.isfinite(value)}
-        if not wrong:
+        scaler = trainer.scaler
+        if scaler is not None and scaler.stuck.item() < _STUCK:
             return
-        terms = ", ".join(f"'{name}' is {value}" for name, value in wrong.items())
+        if scaler is None and not wrong:
+            return
+        terms = (
+            ", ".join(f"'{name}' is {value}" for name, value in wrong.items()) or "is finite but its gradients are not"
+        )
+        if scaler is not None:
+            terms += f", for {_STUCK} updates at the least loss scale {scaler.scale.item():g}"
         names = [name for batch in trainer.batches for name in trainer.task.names(batch)]
         more = f" ... ({len(names) - _SHOWN} more)" if len(names) > _SHOWN else ""
         raise NumericsError(

@@ -46,9 +46,10 @@ class ProgressBar(Hook):
 
     def after_step(self, trainer: Trainer) -> None:
         """Gather, and say something every few steps."""
-        for name, value in trainer.losses.items():
-            self._sums[name] = self._sums.get(name, 0.0) + value
-        self._count += 1
+        if trainer.scaler is None or all(map(math.isfinite, trainer.losses.values())):  # not those of a skipped update
+            for name, value in trainer.losses.items():
+                self._sums[name] = self._sums.get(name, 0.0) + value
+            self._count += 1
         self._times.append((trainer.step_seconds, trainer.wait_seconds))
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=trainer.step, text=self._numbers(trainer))
@@ -74,11 +75,13 @@ class ProgressBar(Hook):
             self._bar.stop()
 
     def _numbers(self, trainer: Trainer) -> str:
-        terms = {name: value / self._count for name, value in self._sums.items()}
+        terms = {name: value / self._count for name, value in self._sums.items()} or trainer.losses
         detail = f" ({' '.join(f'{name} {value:.4g}' for name, value in terms.items())})" if len(terms) > 1 else ""
         seconds = sum(step for step, _ in self._times) / len(self._times)
+        scaler = trainer.scaler
+        scale = f" | scale {scaler.scale.item():g}, {scaler.skipped.item()} skipped" if scaler else ""
         return (
-            f"loss {sum(terms.values()):.4g}{detail} | lr {trainer.lr:.3g} | {seconds:.3g} s/step | "
+            f"loss {sum(terms.values()):.4g}{detail} | lr {trainer.lr:.3g}{scale} | {seconds:.3g} s/step | "
             f"data {self._wait_share():.0%} | {duration(seconds * (trainer.total_steps - trainer.step))} left"
         )
 

@@ -54,6 +54,8 @@ class NumpyModel:
 class NumpyStep:
     """Moves the weight towards the batch, with momentum and its own random numbers."""
 
+    scaler = None
+
     def __init__(self, model):
         self.model, self.velocity, self.updates = model, np.zeros(3), 0
 
