@@ -47,8 +47,9 @@ FOLLOWING: frozenset[str] = frozenset().union(
     ("relu_grad", "relu6_grad", "leaky_relu_grad", "gelu_grad", "silu_grad", "sigmoid_grad", "tanh_grad"),
     ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite"),
     ("max", "min", "argmax", "argmin", "segment_max", "segment_spread", "ragged_window"),
-    ("broadcast_to", "broadcast_like", "chain"),
+    ("cast", "broadcast_to", "broadcast_like", "chain"),
 )
+_MOVING = ("cast", "broadcast_to", "broadcast_like")  # outside of these families, and of any type
 # Everything else computes in float32 and gives float32: softmax and losses, sums and means, exponentials, logarithms
 # and powers, recurrent layers, optimizers, and operators from outside. So do operators with blocks, whose states keep
 # their type.
@@ -116,8 +117,6 @@ def like(x: Tensor, other: Tensor) -> Tensor:
 
 
 def _autocast(info: OpInfo, inputs: Sequence[Any]) -> Sequence[Any]:
-    if info.name == "cast":
-        return inputs
     narrowed = NARROWED.get(info.name)
     if narrowed is not None:
         return _narrow(info, inputs, narrowed)
@@ -150,7 +149,8 @@ def _promote(info: OpInfo, inputs: Sequence[Any]) -> Sequence[Any]:
         dtype = x.dtype
         if dtype in HALF_TYPES or (dtype == "float32" and x.ndim):
             types.add(dtype)
-    if len(types) < 2 and (info.takes_half or info.family in FOLLOWING_FAMILIES or not types & {*HALF_TYPES}):
+    takes_half = info.takes_half or info.family in FOLLOWING_FAMILIES or info.name in _MOVING
+    if len(types) < 2 and (takes_half or not types & {*HALF_TYPES}):
         return inputs
     return _widen(info, inputs)
 

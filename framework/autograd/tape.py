@@ -89,7 +89,8 @@ class Node:
         with precision.promoting():
             grads = RULES.run(self, dys)
         return [
-            g if g is None or g.dtype == t else ops.cast(g, dtype=t) for g, t in zip(grads, self.types, strict=True)
+            g if g is None or t is None or g.dtype == t else ops.cast(g, dtype=t)
+            for g, t in zip(grads, self.types, strict=True)
         ]
 
     @property

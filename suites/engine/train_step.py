@@ -147,7 +147,7 @@ class TrainStep:
     def _apply(self, lr: Tensor, decay: Tensor) -> Tensor:
         """Make the update with what was gathered, and forget it; what is traced."""
         for name, p in self._optimizer.params.items():
-            p.grad = self._gathered[name].detach() if name in self._reached else None
+            p.grad = self._gathered[name] * 1.0 if name in self._reached else None
         self._improve(lr, decay)
         with no_grad():
             for gathered in self._gathered.values():

@@ -31,14 +31,15 @@ def fold_gradient_scale(program: Program, report: PassReport) -> None:
         product = producers.get(op.inputs[1]) if op.inputs[1] is not None else None
         if product is None or product.name != "mul" or product.inputs[1] is None or product.inputs[1].shape:
             continue
-        if op.input("grad_scale") is not None:
+        is_one = product.inputs[1] in program.constants and program.constants[product.inputs[1]].item() == 1
+        if op.input("grad_scale") is not None and not is_one:
             report.miss(chain_of(product, op), "the step has a factor already")
         elif readers.only(product.outputs[0]) is not op:
             report.miss(chain_of(product, op), readers.why_not_only(product.outputs[0], op))
         else:
             names = [a["name"] for a in op.info.inputs]
             inputs = dict(zip(names, op.inputs, strict=False))
-            inputs |= {"grad": product.inputs[0], "grad_scale": product.inputs[1]}
+            inputs |= {"grad": product.inputs[0], "grad_scale": op.input("grad_scale") or product.inputs[1]}
             op.inputs = [inputs[name] for name in names]
             gone.add(product)
             report.match(f"{product} folded into {name_of(op)}")

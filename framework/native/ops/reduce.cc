@@ -21,9 +21,7 @@ Shape reduced(const InferContext& c) {
 }
 
 void expect_number(const InferContext& c) {
-  DType t = c.in(0).dtype;
-  if (t == DType::kF16 || t == DType::kBF16 || t == DType::kBool)
-    c.dtype_error("x is ", t, " but must be float32, float64 or an integer type; use cast");
+  if (c.in(0).dtype == DType::kBool) c.dtype_error("x is bool but must be a number; use cast");
 }
 
 void expect_elements(const InferContext& c, uint32_t mask) {
@@ -34,8 +32,7 @@ void expect_elements(const InferContext& c, uint32_t mask) {
 
 // Sums and products of whole numbers are int64, as in NumPy.
 void infer_sum(InferContext& c) {
-  DType t = c.in(0).dtype;
-  if (t == DType::kF16 || t == DType::kBF16) c.dtype_error("x is ", t, "; cast it to float32 first");
+  const DType t = c.in(0).dtype;
   c.out(0, reduced(c), is_floating(t) ? t : DType::kI64);
 }
 
@@ -121,7 +118,7 @@ PADDOCK_OP(cumsum, "x -> y")
     .half()
     .infer([](InferContext& c) {
       DType t = c.in(0).dtype;
-      if (!is_floating(t) ? t != DType::kI32 && t != DType::kI64 : dtype_size(t) < 4)
+      if (!is_floating(t) && t != DType::kI32 && t != DType::kI64)
         c.dtype_error("x is ", t, " but must be float32, float64, int32 or int64; use cast");
       c.axis("axis", c.shape(0).rank());
       c.out(0, c.shape(0), t);

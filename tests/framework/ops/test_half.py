@@ -211,4 +211,4 @@ def test_the_policy_names_operators_and_inputs_that_exist():
         info = dispatch.OPS[name]
         assert info.takes_half and {*inputs} <= {spec["name"] for spec in info.inputs}
     for name in FOLLOWING:
-        assert dispatch.OPS[name].takes_half or name in ("broadcast_to", "broadcast_like", "chain"), name
+        assert dispatch.OPS[name].takes_half or name in ("cast", "broadcast_to", "broadcast_like", "chain"), name

@@ -117,7 +117,7 @@ ERRORS = [
     Bad(
         [normal(9, 4), normal(9, 4).astype(np.float16), normal(9, 4), OFFSETS],
         DTypeError,
-        "k is float16 but q is float32",
+        "q is float32 but k is float16",
         {"heads": 2},
     ),
 ]
