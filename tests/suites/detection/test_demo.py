@@ -57,6 +57,18 @@ def test_direct_convolution_trains_as_winograd_does(tmp_path):
     assert losses["auto"][0] == pytest.approx(losses["direct"][0], rel=1e-4)
 
 
+@pytest.mark.parametrize(("precision", "unit"), [("bfloat16", 2.0**-8), ("float16", 2.0**-11)])
+def test_a_step_in_half_has_the_loss_of_float32(tmp_path, precision, unit):
+    """Some 20 layers, whose roundings batch norm keeps apart, move the mean loss by a few of them."""
+    losses = {}
+    for each in ("float32", precision):
+        hook = Losses()
+        train(CONFIG, [*SMALL, "runtime.steps=1", f"runtime.precision={each}"], runs=tmp_path, name=each, hooks=[hook])
+        losses[each] = hook.values[0]
+    assert losses[precision] != losses["float32"]
+    assert losses[precision] == pytest.approx(losses["float32"], rel=20 * unit)
+
+
 @pytest.mark.slow
 def test_the_demo_reaches_ap50_of_085_on_held_out_digits(tmp_path):
     train(CONFIG, [], runs=tmp_path, name="demo")
