@@ -21,7 +21,8 @@ Shape reduced(const InferContext& c) {
 }
 
 void expect_number(const InferContext& c) {
-  if (c.in(0).dtype == DType::kBool) c.dtype_error("x is bool but must be a number; use cast");
+  if (c.in(0).dtype == DType::kBool)
+    c.dtype_error("x is bool but must be float32, float64, a half type or an integer type; use cast");
 }
 
 void expect_elements(const InferContext& c, uint32_t mask) {
