@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "cpu/conv_grid.h"
-#include "cpu/winograd_tiles.h"
+#include "cpu/winograd_fused.h"
 #include "op/record.h"
 
 namespace paddock::cpu {
@@ -16,6 +16,7 @@ constexpr const char* kWinogradName = "winograd F(4x4,3x3)";
 // direct algorithm, with its packing of the weights, and of a transformed value of an image and of the weights.
 constexpr double kDirectCost = 1.25, kDirectWeightGradientCost = 1.5, kPackCost = 4;
 constexpr double kImageCost = 20, kWeightCost = 13.5, kWeightGradientCost = 8;
+constexpr double kFusedCost = 215;  // of all products of a pair of channels, made where their weights are transformed
 
 bool winograd_pays(const ConvGeometry& g, ConvPass pass) {
   if (g.C < 8 || g.K < 8) return false;
@@ -25,10 +26,10 @@ bool winograd_pays(const ConvGeometry& g, ConvPass pass) {
   const double pixels = static_cast<double>(g.N * image.target_h * image.target_w);
   const double pairs = static_cast<double>(g.C * g.K), channels = static_cast<double>(padded(g.C) + padded(g.K));
   const double direct = pairs * 9 * (to_weight ? kDirectWeightGradientCost * pixels : kDirectCost * pixels + kPackCost);
-  const double winograd = static_cast<double>(image.products()) * pairs +
-                          kPositions * (kImageCost * static_cast<double>(image.tiles) * channels +
-                                        (to_weight ? kWeightGradientCost : kWeightCost) * pairs);
-  return winograd < direct;
+  const double images = kPositions * kImageCost * static_cast<double>(image.tiles) * channels;
+  if (pass == ConvPass::kForward && fused_products_apply(image)) return images + kFusedCost * pairs < direct;
+  const double weights = kPositions * (to_weight ? kWeightGradientCost : kWeightCost) * pairs;
+  return images + weights + static_cast<double>(image.products()) * pairs < direct;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "core/parallel.h"
 #include "core/storage.h"
+#include "cpu/winograd_fused.h"
 #include "cpu/winograd_product.h"
 #include "cpu/winograd_tiles.h"
 #include "cpu/winograd_weights.h"
@@ -76,6 +77,7 @@ struct Pass {
   int64_t width = even_width(C, few ? kDepth / 2 : kDepth), blocks = ceil_div(C, width);
 
   void run() const {
+    if (fused_products_apply(image) && !weights.turned) return by_vectors();
     const int64_t weight_bytes = kPositions * static_cast<int64_t>(sizeof(float)) * padded(C) * padded(K);
     if (image.tiles > kManyTiles && weight_bytes <= kSharedBytes) return by_tiles();
     const int64_t parts = ceil_div(image.tiles, kMostTiles);
@@ -144,6 +146,26 @@ struct Pass {
           multiply(v, block, panels(group, block), at, tiles, at / 6, at % 6, m, none);
       BackTransform{image, m, tiles.begin, taps.first(group), target, epilogue}.run();
     }
+  }
+
+  // Four tiles: a task takes a vector of target channels.
+  void by_vectors() const {
+    TileBlocks v{image.tiles, C, padded(C)};
+    Scratch v_memory(v.bytes());
+    v.data = v_memory.as<float>();
+    transform_source(image, source, 0, v);
+    const TapGroups taps(weights, C, K, V::kSize, prepared);
+    const int64_t ahead = num_threads();  // a guess at the group that a thread takes next; only fetches depend on it
+    parallel_for(taps.groups(), 1, [&](int64_t group, int64_t) {
+      TileBlocks m{image.tiles, taps.targets(group), V::kSize};
+      Scratch m_memory(m.bytes());
+      m.data = m_memory.as<float>();
+      TapGroup own(taps, group);
+      own.gather(0, C);
+      const bool more = prepared.keeps() && group + ahead < taps.groups();
+      fused_products(image, v, own.from(0), more ? TapGroup(taps, group + ahead).from(0) : nullptr, m);
+      BackTransform{image, m, 0, taps.first(group), target, epilogue}.run();
+    });
   }
 
   // Few tiles and many weights: a task transforms the weights of its target channels where it uses them, a part of

@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t kTasksWanted = 32;          // enough to even out the threads of a large machine
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
-constexpr int64_t kBandRows = 192;            // of C in a task
+constexpr int64_t kBandRows = 192;            // of C in a task, at most,
+constexpr int64_t kFewestRows = 48;           // and where there are many: tiles enough to ask for all of the next panel
 constexpr int64_t kStretchBytes = 256 << 10;  // of C that is revisited for each block of the sum
 
 // Depth of a block of the sum: a panel of B of this depth streams from the second-level cache while the rows of A for a
@@ -50,30 +51,39 @@ std::vector<DepthBlock> depth_blocks(int64_t taps, int64_t length, int64_t depth
   return blocks;
 }
 
-// C [M, panels] cut into bands of rows and groups of panels, a task each.
+// C [M, panels] cut into bands of rows and groups of panels, a task each. Tasks of one group follow each other where
+// B is larger than A, so that B comes from memory once; else those of one band.
 struct TaskGrid {
   int64_t bands, groups;
+  bool by_groups;
+
+  int64_t tasks() const { return bands * groups; }
+  int64_t band(int64_t task) const { return by_groups ? task % bands : task / groups; }
+  int64_t group(int64_t task) const { return by_groups ? task / bands : task % groups; }
 };
 
 // Tall bands come first, as a panel of B is read once for each; narrow groups cost little.
-TaskGrid task_grid(int64_t M, int64_t panels, int64_t work) {
-  const auto bands = [&](int64_t rows) { return ceil_div(M, rows); };
+TaskGrid task_grid(int64_t M, int64_t panels, int64_t work, bool by_groups) {
+  // Numbers that two or four threads share evenly.
+  const auto bands = [&](int64_t rows) {
+    const int64_t count = ceil_div(M, rows);
+    return count > 2 ? ceil_div(count, 4) * 4 : count;
+  };
   const int64_t most = std::clamp<int64_t>(work / kTaskOperations, 1, kTasksWanted);
   int64_t rows = kBandRows;
-  // Groups of equal size: as many as there would be, no more.
   const auto groups = [&] {
     const int64_t wanted = std::min(panels, ceil_div(most, bands(rows)));
-    return ceil_div(panels, ceil_div(panels, wanted));
+    return ceil_div(panels, panels / wanted);  // of equal size: rather a few more of them
   };
-  while (rows > 12 && bands(rows) * groups() < most) rows /= 2;
-  return {bands(rows), groups()};
+  while (rows > kFewestRows && bands(rows) * groups() < most) rows /= 2;
+  return {bands(rows), groups(), by_groups};
 }
 
 // Bands of at most `rows` rows, all panels each.
 TaskGrid band_grid(int64_t M, int64_t rows, int64_t work) {
   const int64_t most = std::clamp<int64_t>(work / kTaskOperations, 1, kTasksWanted);
   while (rows > 24 && ceil_div(M, rows) < most) rows /= 2;
-  return {ceil_div(M, rows), 1};
+  return {ceil_div(M, rows), 1, false};
 }
 
 // `epilogue` may be null.
@@ -117,9 +127,10 @@ class RowsTask {
     tile_.fetch_stride = kLine;
   }
 
-  // Panels in stretches whose part of C stays in the second-level cache from one block of the sum to the next.
-  void run(int64_t begin, int64_t end) {
-    begin_ = begin;
+  // Panels in stretches whose part of C stays in the second-level cache from one block of the sum to the next. `after`
+  // is the panel that this thread will probably begin with next; one that does not exist asks for nothing.
+  void run(int64_t begin, int64_t end, int64_t after) {
+    after_ = after;
     end_ = end;
     const int64_t most =
         blocks_.size() == 1
@@ -142,7 +153,7 @@ class RowsTask {
       for (int64_t panel = begin; panel < end; ++panel) {
         const bool last = panel + 1 == end;
         if (last && i + 1 == blocks_.size())
-          next_ = after(end);
+          next_ = first_of(end < end_ ? end : after_);
         else
           next_ = b_at(last ? blocks_[i + 1] : block, last ? begin : panel + 1);
         tile_.column = panel * kPanelWidth<T>;
@@ -154,11 +165,8 @@ class RowsTask {
     }
   }
 
-  // The first block after a stretch that ends before panel `end`. After the task's last, a guess at the task that this
-  // thread takes next: the one after the next.
-  const T* after(int64_t end) const {
-    const int64_t panel = end < end_ ? end : end + (end_ - begin_);
-    return panel < panels_ ? b_at(blocks_[0], panel) : nullptr;
+  const T* first_of(int64_t panel) const {
+    return panel < ceil_div(p_.N, kPanelWidth<T>) ? b_at(blocks_[0], panel) : nullptr;
   }
 
   // The tiles of one panel; rows are dealt out evenly so that no tile is left with a row or two.
@@ -190,8 +198,7 @@ class RowsTask {
   const std::vector<DepthBlock>& blocks_;
   const int64_t rows_;
   const Scratch pointers_, values_;
-  const int64_t panels_ = ceil_div(p_.N, kPanelWidth<T>);
-  int64_t begin_ = 0, end_ = 0;  // of the task's panels
+  int64_t end_ = 0, after_ = 0;  // the end of the task's panels, and what it is told comes after it
   const T* next_ = nullptr;      // the block of B after the one at hand
   Tile<T> tile_{};
 };
@@ -204,17 +211,21 @@ void multiply_rows(const RowsProduct<T>& p) {
   const int64_t panels = ceil_div(p.N, kPanelWidth<T>);
   const auto blocks = depth_blocks(p.taps, p.length, kDepth<T>);
   const int64_t work = p.M * p.N * p.taps * p.length;
-  const TaskGrid grid = p.band_rows ? band_grid(p.M, p.band_rows, work) : task_grid(p.M, panels, work);
+  const TaskGrid grid = p.band_rows ? band_grid(p.M, p.band_rows, work) : task_grid(p.M, panels, work, p.N > p.M);
+  const auto first_panel = [&](int64_t task) {
+    return task < grid.tasks() ? grid.group(task) * panels / grid.groups : panels;
+  };
   const int64_t tile = tile_rows(panel_vecs<T>(p.N, 0));
   const int64_t tiles = ceil_div(p.M, tile);
   // Neighbouring bands that compute their rows read much the same.
   const int64_t grain = p.band_rows ? std::max<int64_t>(1, grid.bands / kTasksWanted) : 1;
-  parallel_for(grid.bands * grid.groups, grain, [&](int64_t first, int64_t end) {
+  const int64_t ahead = num_threads();  // a guess at the task that a thread takes next; only fetches depend on it
+  parallel_for(grid.tasks(), grain, [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
-      const int64_t band = i / grid.groups, group = i % grid.groups;
+      const int64_t band = grid.band(i), group = grid.group(i);
       const int64_t row = band * tiles / grid.bands * tile;
       const int64_t rows = std::min(p.M, (band + 1) * tiles / grid.bands * tile) - row;
-      RowsTask<T>(p, blocks, row, rows).run(group * panels / grid.groups, (group + 1) * panels / grid.groups);
+      RowsTask<T>(p, blocks, row, rows).run(first_panel(i), (group + 1) * panels / grid.groups, first_panel(i + ahead));
     }
     if (p.stream) finish_streaming();
   });

@@ -14,6 +14,7 @@ from tests.framework.native.conv_reference import PASSES, Case, compute, referen
 CASES = {
     "64 channels": Case(2, 30, 27, 64, 64, 3, 3),
     "7 x 7 of 512": Case(2, 7, 7, 512, 512, 3, 3),
+    "four tiles of 512": Case(1, 7, 7, 512, 512, 3, 3),
     "13 x 13 of 512": Case(1, 13, 13, 512, 160, 3, 3),
     "10 x 11 of 520": Case(1, 10, 11, 520, 72, 3, 3),
     "many tiles, two parts of the sum": Case(1, 61, 58, 144, 48, 3, 3),
@@ -66,9 +67,21 @@ def test_edges_of_every_width_are_right(rows, columns):
         assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max(), which
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(7, 8), (8, 7), (8, 8), (7, 7)])
+def test_four_tiles_whole_or_cut_off_are_right(rows, columns):
+    """Sums in several parts, and target channels that fill their last vector in part."""
+    for channels, targets in [(90, 40), (5, 3)]:
+        case = Case(1, rows, columns, channels, targets, 3, 3)
+        arrays = images_and_weights(case)
+        exact = reference(case, *(a.astype(np.float64) for a in arrays))
+        for which, got, want in zip(PASSES, compute(case, *arrays, "winograd"), exact, strict=True):
+            assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max(), which
+
+
 def test_weights_kept_between_runs_change_nothing():
     """A program keeps the weights of its convolutions in the order in which Winograd's transform reads them."""
-    for case in (CASES["7 x 7 of 512"], CASES["64 channels"]):
+    for name in ("7 x 7 of 512", "four tiles of 512", "64 channels"):
+        case = CASES[name]
         x, w, _ = (framework.tensor(a) for a in images_and_weights(case))
         network = framework.program(lambda x, w=w: framework.ops.conv2d(x, w, padding=1, algorithm="winograd"))
         first, again = network(x).numpy(), network(x).numpy()
