@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +70,13 @@ def to_model(program: Program, output_names: Sequence[str] = (), metadata: Mappi
         onnx.helper.make_node("Identity", [result], [name], name=name)
         for result, name in zip(writer.write(program), names, strict=True)
     ]
+    nodes, needed = _without_unused(writer.nodes, names)
     graph = onnx.helper.make_graph(
-        writer.nodes,
+        nodes,
         "paddock",
         [_port(onnx, writer.get(v), v, not program.shape_reads) for v in program.inputs],
         [_port(onnx, n, v, not program.shape_reads) for n, v in zip(names, program.results, strict=True)],
-        writer.initializers,
+        [initializer for initializer in writer.initializers if initializer.name in needed],
     )
     model = onnx.helper.make_model(
         graph, producer_name="paddock", opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
@@ -83,6 +84,26 @@ def to_model(program: Program, output_names: Sequence[str] = (), metadata: Mappi
     texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in (metadata or {}).items()}
     onnx.helper.set_model_props(model, texts)
     return model
+
+
+def _without_unused(nodes: Sequence[Any], results: Sequence[str]) -> tuple[list[Any], set[str]]:
+    """The nodes that the results come from, and what these read: an exporter may write two operations as one."""
+    kept, needed = [], set(results)
+    for node in reversed(nodes):
+        if needed.intersection(node.output):
+            kept.append(node)
+            needed.update(_read_by(node))
+    return kept[::-1], needed
+
+
+def _read_by(node: Any) -> Iterator[str]:
+    """The names that a node and the graphs inside of it read."""
+    yield from node.input
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield from (output.name for output in attribute.g.output)
+            for inner in attribute.g.node:
+                yield from _read_by(inner)
 
 
 def _refuse_what_cannot_be_written(program: Program) -> None:

@@ -51,6 +51,7 @@ class Writer:
         self._arrays |= {v: _numpy(t.detach()) for v, t in program.states.items()}
         self._names: dict[Value, str] = {}  # in our layout
         self._images: dict[Value, str] = {}  # as [N, C, H, W]
+        self._makers: dict[Value, Operation] = {}
         self._taken = {v.name for v in program.inputs}  # names of inputs and initializers
         self._counter = itertools.count(1)
         if around is not None:
@@ -121,6 +122,7 @@ class Writer:
         """Writes all operations; returns the names of the results."""
         for op in program.block:
             EXPORTERS[op.name](self, op)
+            self._makers.update(dict.fromkeys(op.outputs, op))
         return [self.get(v) for v in program.results]
 
     def constant(self, array: Any, dtype: str | None = None, name: str | None = None) -> str:
@@ -185,6 +187,10 @@ class Writer:
     def is_image(self, v: Value | None) -> bool:
         """Whether a value is at hand as [N, C, H, W] only."""
         return v is not None and v in self._images and v not in self._names
+
+    def maker(self, v: Value) -> Operation | None:
+        """The operation that gave a value, for an exporter that writes both as one node."""
+        return self._makers.get(v)
 
     def is_used(self, v: Value) -> bool:
         """Whether anything reads a value."""

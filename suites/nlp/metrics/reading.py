@@ -91,9 +91,9 @@ class Found(NamedTuple):
 class ReadingScores(Metric):
     """Figures: `exact` and `f1`, means over questions, and their mean `average`.
 
-    With a threshold also those of SQuAD 2.0: `HasAns_exact`, `HasAns_f1`, `NoAns_exact`, `NoAns_f1` of questions with or
-    without answers, where there are any, and `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`: what the
-    best thresholds would give (see `best_threshold`).
+    With a threshold also those of SQuAD 2.0: `HasAns_exact`, `HasAns_f1`, `NoAns_exact`, `NoAns_f1` of questions with
+    and without answers, where there are any, and `best_exact`, `best_exact_thresh`, `best_f1`, `best_f1_thresh`: what
+    the best thresholds would give (see `best_threshold`).
 
     A question's windows may lie in several batches; what is kept of each is its best answer.
 
