@@ -78,7 +78,6 @@ class Bert(TextEncoder):
         attention_dropout: of attention weights.
         eps: of the layer norms.
         head_size: width of an attention head; D / heads unless heads were cut away (`tools/slim.py prune`).
-        init_std: spread of new weights; 0.02 is meant for widths around 1,000, narrow models learn sooner with more.
     """
 
     def __init__(
@@ -98,14 +97,13 @@ class Bert(TextEncoder):
         attention_dropout: float | None = None,
         eps: float | None = None,
         head_size: int | None = None,
-        init_std: float | None = None,
     ) -> None:
         super().__init__()
         given: dict[str, Any] = {
             "vocab_size": vocab_size, "hidden_size": hidden_size, "layers": layers, "heads": heads,
             "ffn_size": ffn_size, "activation": activation, "max_positions": max_positions,
             "segment_types": segment_types, "task_types": task_types, "dropout": dropout,
-            "attention_dropout": attention_dropout, "eps": eps, "head_size": head_size, "init_std": init_std,
+            "attention_dropout": attention_dropout, "eps": eps, "head_size": head_size,
         }  # fmt: skip
         base = _preset(preset) if folder is None else config_of_folder(Path(folder))
         self.config = c = replace(base, **{key: value for key, value in given.items() if value is not None})
