@@ -1,4 +1,4 @@
-"""A model of vectors from a published BERT: `python tools/embedder.py cache/minilm_l6 --output minilm`."""
+"""A model of vectors from a published BERT or a run: `python tools/embedder.py cache/minilm_l6 --output minilm`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,26 @@ def main(words: list[str] | None = None) -> int:
     from suites.engine.serving.pooling import POOLINGS
 
     parser = argparse.ArgumentParser(
-        description="Export a checkpoint's encoder with its tokenizer, for tools/serve.py and tools/infer.py."
+        description="Export an encoder with its tokenizer, for tools/serve.py and tools/infer.py."
     )
-    parser.add_argument("checkpoint", type=Path, help="folder with config.json, weights and vocab.txt")
+    parser.add_argument("source", type=Path, help="a run, or a folder with config.json, weights and vocab.txt")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
-    parser.add_argument("--max-length", type=int, default=256, help="tokens of a text (256); longer ones are cut")
+    parser.add_argument("--max-length", type=int, help="tokens of a text (256, or the run's own); longer ones are cut")
     parser.add_argument("--pooling", choices=POOLINGS, default="mean", help="how token vectors become one (mean)")
+    parser.add_argument("--layer", type=int, help="of a Bert, whose vectors are taken, from 1 on (the last)")
+    parser.add_argument("--alone", action="store_true", help="of a run: take single texts and give vectors only")
     parser.add_argument("--normalize", action="store_true", help="give vectors in predictions length 1")
     a = parser.parse_args(words)
 
     def start() -> int:
-        from suites.nlp.embedder import export_embedder
+        from suites.nlp.embedder import export_embedder, export_run_embedder
 
-        export_embedder(a.checkpoint, a.output, max_length=a.max_length, pooling=a.pooling, normalize=a.normalize)
-        print(f"{a.output}: vectors by {a.pooling} of texts up to {a.max_length} tokens")
+        options = {"pooling": a.pooling, "normalize": a.normalize, "layer": a.layer}
+        if (a.source / "config.yml").is_file():
+            export_run_embedder(a.source, a.output, max_length=a.max_length, alone=a.alone, **options)
+        else:
+            export_embedder(a.source, a.output, max_length=a.max_length or 256, **options)
+        print(f"{a.output}: vectors by {a.pooling} of what {a.source} encodes")
         return 0
 
     return run(start)

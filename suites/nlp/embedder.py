@@ -1,8 +1,9 @@
-"""A published BERT as a model of vectors: from a checkpoint's folder to an exported model, without any training."""
+"""Models of vectors: a published BERT from a checkpoint's folder, or the encoder of a run, as an exported model."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,14 @@ from framework import from_numpy, no_grad, program
 from framework.errors import CheckpointError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
+from framework.tensor import Tensor
+from suites.engine.inference import open_run
 from suites.engine.registry import load_suites
 from suites.nlp.encoding import Encoder
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.models.vectors import TextVectors
-from suites.nlp.problems.vectors import Vectors
+from suites.nlp.problems.classification import RowProblem
 from suites.nlp.processor import TextProcessor
 from suites.nlp.task import NlpTask
 from suites.nlp.tokenizers import BertTokenizer
@@ -31,7 +34,13 @@ def open_encoder(checkpoint: Path) -> Bert:
 
 
 def export_embedder(
-    checkpoint: Path, output: Path, *, max_length: int = 256, pooling: str = "mean", normalize: bool = False
+    checkpoint: Path,
+    output: Path,
+    *,
+    max_length: int = 256,
+    pooling: str = "mean",
+    normalize: bool = False,
+    layer: int | None = None,
 ) -> None:
     """Write a checkpoint's encoder with its tokenizer as an exported model of the problem `Vectors`.
 
@@ -41,6 +50,7 @@ def export_embedder(
         max_length: tokens of a text at most, with the special ones; longer texts are cut.
         pooling: how token vectors become one, unless a request says otherwise.
         normalize: whether vectors in predictions have length 1.
+        layer: whose vectors are taken, from 1 on; None for the last.
 
     Raises CheckpointError for a file that is missing or damaged, or texts longer than the encoder has positions for.
     """
@@ -51,25 +61,70 @@ def export_embedder(
         raise CheckpointError(f"{checkpoint}: has positions for {longest} tokens; max_length is {max_length}")
     model = TextVectors(encoder)
     model.eval()
-    written = {
-        "problem": {"type": "Vectors", "pooling": pooling, "normalize": normalize},
-        "transforms": [],
-        "max_length": max_length,
-        "truncation": "longest_first",
-    }
-    processor = TextProcessor(written, Encoder(_tokenizer(checkpoint), (), max_length), [])
+    written = {"transforms": [], "max_length": max_length, "truncation": "longest_first"}
+    vectors = {"type": "Vectors", "pooling": pooling, "normalize": normalize}
+    processor = TextProcessor({**written, "problem": vectors}, Encoder(_tokenizer(checkpoint), (), max_length), [])
+    _export(lambda x: {"vectors": model.token_vectors(**x, layer=layer)}, processor, output)
+
+
+def export_run_embedder(
+    run: Path,
+    output: Path,
+    *,
+    pooling: str = "mean",
+    normalize: bool = False,
+    layer: int | None = None,
+    alone: bool = False,
+    max_length: int | None = None,
+) -> None:
+    """Write a run's model, with its best weights, as an exported model of the problem `Vectors`.
+
+    One that was trained for classes or numbers of texts or pairs gives these too, from the same pass: vectors are of
+    what it takes, so of a pair as one sequence.
+
+    Args:
+        run: folder of a run of the suite nlp, whose model has an encoder.
+        output: folder to write: program.json and weights.safetensors.
+        pooling: how token vectors become one, unless a request says otherwise.
+        normalize: whether vectors in predictions have length 1, where nothing else is predicted.
+        layer: of a Bert, whose vectors are taken, from 1 on; None for the last.
+        alone: take single texts and give vectors only, also where the model was trained for something else.
+        max_length: tokens at most; None for the run's own.
+
+    Raises CheckpointError for a folder that is no such run or lengths that the model has no positions for,
+    NotSupportedError for a model without vectors of tokens.
+    """
+    load_suites(["nlp"])
+    task = open_run(run)
+    if not isinstance(task, NlpTask):
+        raise CheckpointError(f"{run}: is a run of another suite; only models of text give vectors of texts")
+    of = None if alone or not isinstance(task.problem, RowProblem) else task.problem
+    metadata = task.processor().metadata()
+    longest = task.model.max_length
+    length = metadata["max_length"] if max_length is None else max_length
+    if longest is not None and length > longest:
+        raise CheckpointError(f"{run}: has positions for {longest} tokens; max_length is {length}")
+    vectors = {"type": "Vectors", "pooling": pooling, "normalize": normalize}
+    trained = {} if of is None else {"of": metadata["problem"]}
+    processor = TextProcessor.from_metadata({**metadata, "max_length": length, "problem": {**vectors, **trained}})
+
+    def compute(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        own = {} if of is None else of.predictions(task.outputs(inputs))
+        return {**own, "vectors": task.token_vectors(inputs, layer)}
+
+    _export(compute, processor, output)
+
+
+def _export(compute: Callable[[dict[str, Tensor]], dict[str, Tensor]], processor: TextProcessor, output: Path) -> None:
+    """Trace `compute`, from the arrays of a batch to results by name, and write it with its processor."""
     batch = processor.prepare([processor.from_json(processor.example())])
     inputs = {name: from_numpy(np.asarray(batch[name])) for name in NlpTask.eval_inputs}
     for name, tensor in inputs.items():
         tensor.name = name
-    problem = Vectors(pooling, normalize)
     with no_grad():
-        step = program(
-            lambda x: problem.predictions(model(x["ids"], x["offsets"], segment_ids=x["segment_ids"])),
-            pass_names=INFERENCE_PASSES,
-        )
-        compiled = step.program_for(inputs)
-    extra = {"suite": "nlp", "outputs": ["vectors"], "processor": processor.metadata()}
+        names = list(compute(inputs))
+        compiled = program(compute, pass_names=INFERENCE_PASSES).program_for(inputs)
+    extra = {"suite": "nlp", "outputs": names, "processor": processor.metadata()}
     save_program(compiled.program, output, extra=extra)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,11 @@ class NlpTask(Task):
             raise ConfigError(
                 f"{config.source}: task_id is {self._task_id} but the model has {self.model.task_types} task vectors"
             )
+
+    @property
+    def problem(self) -> Problem:
+        """What is asked."""
+        return self._problem
 
     def adopt(self, processor: Processor) -> None:
         """Take vocabulary and classes of a saved run."""
@@ -206,12 +211,18 @@ class NlpTask(Task):
 
     def outputs(self, inputs: Mapping[str, Tensor], *, states: bool = False) -> Any:
         """What the model returns for `eval_inputs`; with `states` also what each layer of its encoder gives."""
-        ids, offsets, *others = (inputs[name] for name in self._problem.inputs)
-        more = dict(zip(self._problem.inputs[2:], others, strict=True))
-        if self._task_id:
-            more["task_ids"] = ops.full_like(ids, value=float(self._task_id))
         run = self.model.with_states if states else self.model
-        return run(ids, offsets, **more)
+        return run(**self._arguments(inputs, self._problem.inputs))
+
+    def token_vectors(self, inputs: Mapping[str, Tensor], layer: int | None = None) -> Tensor:
+        """A vector for each token, [T, D], of the encoder or one of its layers; `inputs` as of a text alone."""
+        return self.model.token_vectors(**self._arguments(inputs, Problem.inputs), layer=layer)
+
+    def _arguments(self, inputs: Mapping[str, Tensor], names: Sequence[str]) -> dict[str, Tensor]:
+        given = {name: inputs[name] for name in names}
+        if self._task_id:
+            given["task_ids"] = ops.full_like(given["ids"], value=float(self._task_id))
+        return given
 
     def _encoded(self, dataset: TextDataset[Any]) -> Encoded:
         self._problem.check(dataset, self._encoder)

@@ -39,5 +39,15 @@ class TextModel(nn.Layer):
             f"{type(self).__name__}: gives no states of layers; only a SequenceClassifier on a Bert does"
         )
 
+    def token_vectors(self, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: Any) -> Tensor:
+        """A vector for each token, [T, D], to make embeddings of: those below the head, or of layer `layer` from 1 on.
+
+        By default NotSupportedError: the model has none.
+        """
+        raise NotSupportedError(
+            f"{type(self).__name__}: gives no vectors of tokens; models with an encoder do, such as SequenceClassifier "
+            "and RecurrentClassifier"
+        )
+
 
 register_role("text_model", TextModel, doc="A whole network on ragged sequences of token ids.")

@@ -16,6 +16,7 @@ from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.encoder import TextEncoder
+from suites.nlp.models.vectors import encoder_vectors
 
 
 class _OnEncoder(TextModel):
@@ -30,6 +31,10 @@ class _OnEncoder(TextModel):
         self.task_types = encoder.task_types
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(encoder.hidden_size, outputs, initializer=TruncatedNormal(0.02))
+
+    def token_vectors(self, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: Any) -> Tensor:
+        """What the encoder gives, or one of its layers; see `TextModel.token_vectors`."""
+        return encoder_vectors(self.encoder, ids, offsets, layer, **more)
 
 
 @register("text_model")
@@ -162,3 +167,7 @@ class Pretraining(TextModel):
         sequence, pooled = self.encoder(ids, offsets, **more)
         words = self.words(ops.gather(sequence, masked), self.encoder.embeddings.word.weight)
         return words, self.next_sentence(pooled)
+
+    def token_vectors(self, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: Any) -> Tensor:
+        """What the encoder gives, or one of its layers; see `TextModel.token_vectors`."""
+        return encoder_vectors(self.encoder, ids, offsets, layer, **more)

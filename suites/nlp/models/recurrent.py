@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from framework import nn, ops
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
@@ -117,3 +117,9 @@ class RecurrentClassifier(TextModel):
     def forward(self, ids: Tensor, offsets: Tensor, segment_ids: Tensor | None = None) -> Tensor:
         """ids: [T], offsets: [B + 1]; logits [B, K]. The segments make no difference."""
         return self.head(self.dropout(pooled(self.encoder(ids, offsets), offsets, self._pooling)))
+
+    def token_vectors(self, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: Any) -> Tensor:
+        """The rows of the last cells, [T, D]; there is no choice of layers."""
+        if layer is not None:
+            raise NotSupportedError("RecurrentClassifier: gives no vectors of layers; a Bert does")
+        return self.encoder(ids, offsets)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.nlp.models.base import TextModel
+from suites.nlp.models.bert import Bert
 from suites.nlp.models.encoder import TextEncoder
 
 
@@ -25,4 +27,21 @@ class TextVectors(TextModel):
 
     def forward(self, ids: Tensor, offsets: Tensor, **more: Any) -> Tensor:
         """ids [T], offsets [B + 1] and what else the encoder takes; vectors [T, D]."""
-        return self.encoder(ids, offsets, **more)[0]
+        return self.token_vectors(ids, offsets, **more)
+
+    def token_vectors(self, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: Any) -> Tensor:
+        """What the encoder gives, or one of its layers; see `TextModel.token_vectors`."""
+        return encoder_vectors(self.encoder, ids, offsets, layer, **more)
+
+
+def encoder_vectors(
+    encoder: TextEncoder, ids: Tensor, offsets: Tensor, layer: int | None = None, **more: Any
+) -> Tensor:
+    """[T, D]: what an encoder gives for each token, or layer `layer` of a Bert, from 1 on."""
+    if layer is None:
+        return encoder(ids, offsets, **more)[0]
+    if not isinstance(encoder, Bert):
+        raise NotSupportedError(f"{type(encoder).__name__}: gives no vectors of layers; a Bert does")
+    if not 1 <= layer <= encoder.config.layers:
+        raise AttributeValueError(f"Bert: there is no layer {layer}; takes 1 to {encoder.config.layers}")
+    return encoder.states(ids, offsets, **more)[layer]

@@ -34,6 +34,11 @@ class RowProblem(Problem):
     def __init__(self, pair: bool = False) -> None:
         self._pair = pair
 
+    @property
+    def pair(self) -> bool:
+        """Whether two texts stand in each input."""
+        return self._pair
+
     def target(self, label: str, classes: Sequence[str]) -> Any:
         """The number a label stands for; ValueError says what is wrong with it."""
         raise NotImplementedError

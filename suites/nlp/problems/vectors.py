@@ -1,4 +1,4 @@
-"""Vectors: a vector for each text, for search and comparison; an encoder gives them as it is, nothing is trained."""
+"""Vectors: a vector for each text, for search and comparison, of an encoder or beside what a trained model predicts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from suites.engine.registry import register
 from suites.engine.serving.pooling import POOLINGS, normalized, pool
 from suites.engine.task import Batch
 from suites.nlp.datasets import Labelled, TextDataset
+from suites.nlp.problems.base import Problem
 from suites.nlp.problems.classification import RowProblem
 
 _SHOWN = 4  # numbers of a vector in a line for people
@@ -22,15 +23,21 @@ _SHOWN = 4  # numbers of a vector in a line for people
 class Vectors(RowProblem):
     """A vector for each text: its token vectors, pooled.
 
+    With `of`, a problem of texts or pairs, inputs and results are that problem's, and vectors come besides.
+
     Args:
         pooling: how: "mean", "cls", "max", "mean_max" or "last"; a request to a server may choose another.
         normalize: whether vectors in predictions have length 1.
+        of: what the model was trained for: its inputs are taken (a pair is one sequence) and its results given.
     """
 
     main_metric = "none"
 
-    def __init__(self, pooling: str = "mean", normalize: bool = False) -> None:
-        super().__init__(pair=False)
+    def __init__(self, pooling: str = "mean", normalize: bool = False, of: Problem | None = None) -> None:
+        if of is not None and not isinstance(of, RowProblem):
+            raise AttributeValueError(f"Vectors: of is {type(of).__name__}; takes Classification or Regression")
+        super().__init__(pair=of is not None and of.pair)
+        self._of = of
         if pooling not in POOLINGS:
             raise AttributeValueError(f"Vectors: pooling is '{pooling}'; takes {', '.join(POOLINGS)}")
         self.poolings = (pooling, *(name for name in POOLINGS if name != pooling))
@@ -59,11 +66,15 @@ class Vectors(RowProblem):
     def results(
         self, outputs: Mapping[str, np.ndarray], batch: Batch, examples: Sequence[Labelled], classes: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """The texts' vectors as lists."""
+        """The texts' vectors as lists; or the results of what the model was trained for."""
+        if self._of is not None:
+            return self._of.results(outputs, batch, examples, classes)
         found = self.embeddings(outputs, batch, self.poolings[0])
         return [{"vector": row} for row in (normalized(found) if self._normalize else found).tolist()]
 
     def describe(self, example: Labelled, result: dict[str, Any]) -> str:
-        """The text and the vector's first numbers."""
+        """The text and the vector's first numbers, or its result."""
+        if self._of is not None:
+            return self._of.describe(example, result)
         shown = ", ".join(f"{number:.3f}" for number in result["vector"][:_SHOWN])
         return f"{example.text[:40]} -> [{shown}, ...], {len(result['vector'])} numbers"
