@@ -11,10 +11,12 @@ from framework.graph.passes.schedule import HEAVY_FAMILIES
 from framework.ops import dispatch
 from framework.precision import HALF_TYPES
 
-# Cost about one pass over memory and give the same bits again. batch_norm is repeated from its own statistics.
+# Cost about one pass over memory and give the same bits again. batch_norm is repeated from its own statistics, a layer
+# norm of a sum from that sum.
 _CHEAP = frozenset(
     ("batch_norm", "batch_norm_inference", "concat", "resize_nearest", "relu", "relu6", "leaky_relu", "gelu")
-)
+) | {"layer_norm", "residual_layer_norm"}
+_AGAIN = {"batch_norm": "batch_norm_inference", "residual_layer_norm": "layer_norm"}
 # A value must be idle for so many convolutions or products: with fewer it is needed again while memory is fullest.
 _LEAST_GAP = 4
 
@@ -115,16 +117,20 @@ def _repeated_inputs(op: Operation) -> list[Value | None]:
     if op.name == "batch_norm":
         x, scale, bias, *residual = op.inputs
         return [x, scale, bias, *op.outputs[1:], *residual]
+    if op.name == "residual_layer_norm":
+        return [op.outputs[1], op.input("scale"), op.input("bias")]
     return op.inputs
 
 
 def _repeated(program: Program, op: Operation) -> Operation:
     """An operation that gives the first result of `op` once more."""
-    info = dispatch.OPS["batch_norm_inference"] if op.name == "batch_norm" else op.info
-    y = op.outputs[0]
-    again = Value(program, "temporary", y.shape, y.dtype)
-    again.static = y.static
-    return Operation(info, _repeated_inputs(op), [again], op.attrs, op.where)
+    outputs, attrs = op.outputs[:1], op.attrs
+    if op.name in ("layer_norm", "residual_layer_norm"):
+        outputs, attrs = [op.outputs[0], *op.outputs[-2:]], (op.attr("eps"),)
+    again = [Value(program, "temporary", v.shape, v.dtype) for v in outputs]
+    for new, old in zip(again, outputs, strict=True):
+        new.static = old.static
+    return Operation(dispatch.OPS[_AGAIN.get(op.name, op.name)], _repeated_inputs(op), again, attrs, op.where)
 
 
 def _emit(program: Program, again: dict[int, list[Operation]]) -> None:

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "cpu/dropout.h"
+#include "cpu/vec_half.h"
 
 namespace paddock::cpu {
 namespace {
@@ -52,6 +53,54 @@ PADDOCK_CPU_KERNEL(residual_layer_norm) {
 #pragma GCC ivdep
         for (int64_t i = 0; i < n; ++i) to[i] = from[i] + other[i];
         norm(to, y + at, mean[r], rstd[r]);
+      }
+    });
+  });
+}
+
+// An input that is float32 or half, as float32; null where it is absent.
+class AsFloat32 {
+ public:
+  AsFloat32(const KernelContext& c, const char* name) : data_(c.maybe<float>(name)) {
+    if (!data_ || c.in(name).dtype() == DType::kF32) return;
+    copy_ = Tensor({c.in(name).shape(), DType::kF32});
+    dispatch_half(c.in(name).dtype(), [&](auto tag) {
+      widen_all(c.in(name).data<typename decltype(tag)::type>(), copy_.data<float>(), copy_.numel());
+    });
+    data_ = copy_.data<float>();
+  }
+  const float* data() const { return data_; }
+
+ private:
+  Tensor copy_;
+  const float* data_;
+};
+
+// The sum is rounded before it is normalised, so that layer_norm of it gives y again.
+PADDOCK_CPU_HALF_KERNEL(residual_layer_norm) {
+  dispatch_half(c.out("y").dtype(), [&](auto tag) {
+    using H = typename decltype(tag)::type;
+    const H *x = c.in("x").data<H>(), *residual = c.in("residual").data<H>();
+    H *y = c.out("y").data<H>(), *sum = c.out("sum").data<H>();
+    float *mean = c.out("mean").data<float>(), *rstd = c.out("rstd").data<float>();
+    const int64_t n = c.in("x").shape().back();
+    const AsFloat32 scale(c, "scale"), bias(c, "bias");
+    const RowNorm<float> norm{n, c.attr<double>("eps"), scale.data(), bias.data()};
+    const auto drop = dropout_of<float>(c);
+    parallel_for(c.out("mean").numel(), row_grain(n), [&](int64_t begin, int64_t end) {
+      const Scratch rows = scratch(sizeof(float) * 2 * n);
+      float *one = rows.as<float>(), *two = one + n;
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t at = r * n;
+        widen_all(x + at, one, n);
+        if (drop) (*drop)(at, n, one, one);
+        widen_all(residual + at, two, n);
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) one[i] += two[i];
+        narrow_all(one, sum + at, n);
+        widen_all(sum + at, one, n);
+        norm(one, one, mean[r], rstd[r]);
+        narrow_all(one, y + at, n);
       }
     });
   });

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pytest
 
 import framework
 from framework import nn, ops
@@ -154,6 +155,33 @@ def test_gelu_is_made_again_from_what_its_own_gradient_keeps():
     after, again = trained(layers, passes_, x)
     assert plain == again
     assert names(before).count("gelu") == 3 and names(after).count("gelu") == 5  # the last is read again at once
+    assert after.memory_report().arena_bytes < before.memory_report().arena_bytes
+
+
+class Sublayer(nn.Layer):
+    """What a Transformer has twice a layer: norm(x + dropout(ReLU and products of x))."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(32, 64), nn.Linear(64, 32), nn.LayerNorm(32)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x):
+        return self.norm(x + self.dropout(self.down(ops.relu(self.up(x)))))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_a_layer_norm_of_a_sum_is_made_again_from_the_sum(precision):
+    x = np.random.default_rng(2).standard_normal((64, 32)).astype(np.float32)
+    fused = ("merge_equal_operations", "drop_dead_code", "fuse_residual_layer_norm", "update_early")
+    results = []
+    with framework.autocast(precision):
+        for pass_names in (fused, (*fused, "recompute_activations")):
+            framework.random.seed(0)
+            results.append(trained([Sublayer() for _ in range(4)], pass_names, x=x))
+    (before, plain), (after, again) = results
+    assert plain == again
+    assert names(after).count("layer_norm") == names(before).count("layer_norm") + 2  # the others are read soon
     assert after.memory_report().arena_bytes < before.memory_report().arena_bytes
 
 

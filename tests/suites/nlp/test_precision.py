@@ -16,7 +16,7 @@ LENGTHS = np.array([0, 40, 51, 96, 128])
 def trained(precision, steps):
     """Losses of the first steps, and the Program."""
     framework.random.seed(0)
-    model = SequenceClassifier(Bert(vocab_size=200, hidden_size=64, layers=2, heads=4, ffn_size=128), num_classes=2)
+    model = SequenceClassifier(Bert(vocab_size=200, hidden_size=64, layers=4, heads=4, ffn_size=128), num_classes=2)
     nn.init.initialize(model, 0)
     optimizer = AdamW(model.named_parameters(), lr=1e-3)
     scaler = LossScaler() if precision == "float16" else None
@@ -46,8 +46,8 @@ def test_a_few_steps_go_as_in_float32_and_take_less_memory(precision):
     full, plain, _ = trained("float32", 12)
     half, compiled, model = trained(precision, 12)
     assert full[-1] < 0.5 * full[0] and half[-1] < 0.5 * half[0]
-    # Two layers of eight products and norms, each rounded once, on a loss of about 0.7.
-    assert abs(half[0] - full[0]) <= 16 * UNIT[precision] * full[0]
+    # Four layers of eight products and norms, each rounded once, on a loss of about 0.7.
+    assert abs(half[0] - full[0]) <= 32 * UNIT[precision] * full[0]
     assert compiled.memory_report().arena_bytes < 0.75 * plain.memory_report().arena_bytes
     assert {t.dtype for t in model.state_dict().values()} == {"float32"}
     text = str(compiled.program)
