@@ -94,3 +94,34 @@ def test_memory_of_a_process_tree_counts_its_children():
     grow = "import time; x = bytearray(50 << 20); time.sleep(0.5)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grow!r}])"
     assert build_time.run([sys.executable, "-c", child]) > 50 << 20
+
+
+def test_turns_are_compared_turn_by_turn(common):
+    """A moment in which all are three times as slow changes no ratio."""
+    in_turns = importlib.import_module("inference_in_turns")
+    turns = [{"paddock": [s, s], "ort": [1.5 * s] * 3} for s in (0.010, 0.030, 0.010, 0.030)]
+    found = in_turns.summary(common.Claim("resnet", 1.05, 1.3), turns)
+    assert found["ratios"] == {"ort": [1.5, 1.5, 1.5]} and found["step_ms"] == {"paddock": 10.0, "ort": 15.0}
+    assert "| resnet | ort | 15.00 | 1.50 [1.50, 1.50] | 1.05 | 1.30 |" in in_turns.table([found])
+
+
+def test_an_engine_answers_turns_until_it_is_stopped(tmp_path):
+    """A stand-in for the peers' scripts: what an exporter prints first is skipped, its steps are timed."""
+    in_turns = importlib.import_module("inference_in_turns")
+    (tmp_path / "torch.py").write_text(
+        "class onnx: export = staticmethod(lambda *a, **k: print('exported'))\nmanual_seed = lambda seed: None\n"
+    )
+    (tmp_path / "peer_inference.py").write_text(
+        "import time, types\n"
+        "net = lambda: types.SimpleNamespace(eval=lambda: None)\n"
+        "CASES = {'resnet50_infer_b1_224': (net, lambda: ())}\n"
+        "engine_call = lambda engine, path, feeds, threads: lambda: time.sleep(0.002)\n"
+    )
+    a = argparse.Namespace(peer_python=sys.executable, threads=1, peers=tmp_path, prefix=[])
+    engine = in_turns.Engine("ort", "resnet50_infer_b1_224", a)
+    times = engine.turn(0.02)
+    engine.stop()
+    assert 1 <= len(times) <= 10 and min(times) >= 0.002
+    (tmp_path / "peer_inference.py").write_text("raise SystemExit(3)\n")
+    with pytest.raises(RuntimeError, match="status 3"):
+        in_turns.Engine("ort", "resnet50_infer_b1_224", a)
