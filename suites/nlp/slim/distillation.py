@@ -235,6 +235,6 @@ def same_encoding(a: Encoder, b: Encoder) -> bool:
     """Whether both make the same sequences of all texts."""
     if (a.max_length, a.truncation) != (b.max_length, b.truncation):
         return False
-    if [type(t) for t in a.transforms] != [type(t) for t in b.transforms]:
+    if [(type(t), vars(t)) for t in a.transforms] != [(type(t), vars(t)) for t in b.transforms]:
         return False
     return a.tokenizer.metadata() == b.tokenizer.metadata()
