@@ -164,16 +164,16 @@ void depthwise_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw
   const int64_t work = std::max<int64_t>(1, g.Q * size);
   // At most 32 partial sums, added in order.
   const int64_t grain = std::max<int64_t>({1, (rows + 31) / 32, 4 * kTaskOperations / work});
-  const int64_t parts = (rows + grain - 1) / grain;
-  Scratch partial(std::max<int64_t>(1, parts * size) * sizeof(T));
+  const int64_t parts = std::max<int64_t>(1, (rows + grain - 1) / grain);  // without a row one, of zeros
+  Scratch partial(parts * size * sizeof(T));
   parallel_for(rows, grain, [&](int64_t begin, int64_t end) {
     T* sums = partial.as<T>() + begin / grain * size;
     std::fill_n(sums, size, T(0));
     DepthwiseWeightRows<T> part(grid, x, dy, sums);
     for (int64_t i = begin; i < end; ++i) part.run(i / g.P, i % g.P);
   });
-  if (parts == 0) std::fill_n(partial.as<T>(), size, T(0));
-  sum_parts(partial.as<T>(), std::max<int64_t>(parts, 1), taps, g.C, dw);
+  if (rows == 0) std::fill_n(partial.as<T>(), size, T(0));
+  sum_parts(partial.as<T>(), parts, taps, g.C, dw);
 }
 
 #define PADDOCK_INSTANTIATE(T)                                                                         \

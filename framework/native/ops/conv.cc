@@ -37,10 +37,12 @@ void check_algorithm(const InferContext& c, const Shape& weight) {
 
 // Checks that `weight` fits `channels` input channels, given by `name` of shape `x`.
 void expect_channels(const InferContext& c, const char* name, const Shape& x, const Shape& weight, int64_t groups) {
-  if (x[3] != weight[3] * groups) {
-    const std::string parts = groups == 1 ? "" : cat(" (", groups, " groups of ", weight[3], ")");
-    c.shape_error(name, " has ", x[3], " channels (axis -1 of ", x, ") but weight ", weight, " expects ",
-                  weight[3] * groups, parts);
+  int64_t expected = 0;
+  const bool overflow = __builtin_mul_overflow(weight[3], groups, &expected);
+  if (overflow || x[3] != expected) {
+    const std::string parts = groups == 1 ? "" : cat(groups, " groups of ", weight[3]);
+    const std::string sum = overflow ? parts : groups == 1 ? cat(expected) : cat(expected, " (", parts, ")");
+    c.shape_error(name, " has ", x[3], " channels (axis -1 of ", x, ") but weight ", weight, " expects ", sum);
   }
   if (weight[0] % groups != 0)
     c.shape_error("weight ", weight, " has ", weight[0], " output channels (axis 0), which ", groups,
