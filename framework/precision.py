@@ -91,20 +91,19 @@ def autocast(dtype: str) -> Iterator[None]:
         state.precision, state.cast = before
 
 
-@contextlib.contextmanager
-def promoting() -> Iterator[None]:
+def promoting() -> contextlib.AbstractContextManager[None]:
     """Inside, an operator that gets both half and float32 computes in float32: for gradient rules and compositions."""
-    before, dispatch.state.cast = dispatch.state.cast, _promote
-    try:
-        yield
-    finally:
-        dispatch.state.cast = before
+    return _casting(_promote)
+
+
+def as_given() -> contextlib.AbstractContextManager[None]:
+    """Inside, operators get what they are given, whatever `autocast` says."""
+    return _casting(None)
 
 
 @contextlib.contextmanager
-def as_given() -> Iterator[None]:
-    """Inside, operators get what they are given, whatever `autocast` says."""
-    before, dispatch.state.cast = dispatch.state.cast, None
+def _casting(cast: Cast | None) -> Iterator[None]:
+    before, dispatch.state.cast = dispatch.state.cast, cast
     try:
         yield
     finally:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import cv2
 import numpy as np
 
 from suites.vision.drawing import class_colour, enlarged, put_plate, stroke
-from suites.vision.images import write_image
 
 
 def draw_boxes(
@@ -41,19 +39,6 @@ def draw_boxes(
             text = class_names[int(labels[at])] + ("" if score is None else f" {score:.2f}")
             _draw_one(canvas, np.rint(np.asarray(boxes[at]) * factor), text, class_colour(int(labels[at])))
     return canvas
-
-
-def save_boxes(
-    path: str | os.PathLike[str],
-    image: np.ndarray,
-    boxes: np.ndarray,
-    labels: np.ndarray,
-    class_names: Sequence[str],
-    scores: np.ndarray | None = None,
-    min_score: float = 0.0,
-) -> None:
-    """Writes the picture of `draw_boxes` to a file, whole or not at all."""
-    write_image(path, draw_boxes(image, boxes, labels, class_names, scores, min_score))
 
 
 def _draw_one(canvas: np.ndarray, box: np.ndarray, text: str, colour: tuple[int, int, int]) -> None:

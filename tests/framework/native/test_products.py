@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import framework
-from framework import _core, ops
+from framework import ops
 
 EPS = np.finfo(np.float32).eps
 # (rows, columns, depth) of each way: vectors, one block of one thread, long sums of few elements, by rows, by blocks.
@@ -15,14 +15,6 @@ WAYS = {
     "deep": [(9, 20, 2500), (40, 33, 4000)],
     "large": [(150, 210, 300), (7, 900, 700)],
 }
-
-
-@pytest.fixture(params=_core.supported_isas())
-def isa(request):
-    active = _core.active_isa()
-    _core.use_isa(request.param)
-    yield request.param
-    _core.use_isa(active)
 
 
 def operands(rng, m, n, k, ta, tb, batch=()):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import framework
-from framework import _core, ops, program
+from framework import ops, program
 from framework.errors import DTypeError
 from framework.ops import dispatch
 from framework.precision import FOLLOWING, FOLLOWING_FAMILIES, HALF_TYPES, NARROWED
@@ -46,14 +46,6 @@ def nearest_even_bfloat16(x):
     rest, kept = u & 0xFFFF, u >> 16
     up = (rest > 0x8000) | ((rest == 0x8000) & (kept & 1 == 1))
     return np.where(np.isnan(x), kept | 0x40, kept + up).astype(np.uint16)
-
-
-@pytest.fixture(params=_core.supported_isas())
-def isa(request):
-    before = _core.active_isa()
-    _core.use_isa(request.param)
-    yield request.param
-    _core.use_isa(before)
 
 
 def hard_values():

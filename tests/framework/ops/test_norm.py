@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import framework
-from framework import _core, ops
+from framework import ops
 from tests.framework.ops.harness import normal
 
 SHAPES = [(3, 9, 9, 5), (2, 33, 17, 64), (300, 130), (1, 1, 1, 3)]
@@ -12,14 +12,6 @@ SHAPES = [(3, 9, 9, 5), (2, 33, 17, 64), (300, 130), (1, 1, 1, 3)]
 
 def f32(*shape, seed=0):
     return framework.tensor(normal(*shape, seed=seed).astype(np.float32))
-
-
-@pytest.fixture(params=_core.supported_isas())
-def isa(request):
-    active = _core.active_isa()
-    _core.use_isa(request.param)
-    yield request.param
-    _core.use_isa(active)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

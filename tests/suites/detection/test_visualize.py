@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from suites.detection.visualize import class_colour, draw_boxes, save_boxes
-from suites.vision.images import read_image
+from suites.detection.visualize import class_colour, draw_boxes
+from suites.vision.images import read_image, write_image
 
 NAMES = ("cat", "dog")
 
@@ -46,6 +46,7 @@ def test_colours_of_80_classes_are_distinct():
 
 
 def test_a_picture_is_saved_whole(tmp_path):
-    save_boxes(tmp_path / "out" / "a.png", np.zeros((480, 480, 3), np.uint8), np.zeros((0, 4)), np.zeros(0, int), NAMES)
+    picture = draw_boxes(np.zeros((480, 480, 3), np.uint8), np.zeros((0, 4)), np.zeros(0, int), NAMES)
+    write_image(tmp_path / "out" / "a.png", picture)
     assert read_image(tmp_path / "out" / "a.png").shape == (480, 480, 3)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.png"]
