@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import safetensors
 import safetensors.numpy
@@ -12,9 +13,8 @@ import safetensors.numpy
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError
 from framework.tensor import Tensor, from_numpy
-from framework.tensor import tensor as make_tensor
 
-_BFLOAT16 = "paddock.bfloat16"  # metadata key: names stored as uint16 bits, since NumPy has no bfloat16
+_BFLOAT16 = "paddock.bfloat16"  # metadata key: names stored as uint16 bits, as safetensors' NumPy door needs
 
 
 def save_tensors(path: Path | str, tensors: Mapping[str, Tensor]) -> None:
@@ -24,7 +24,7 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor]) -> None:
         CheckpointError: the file cannot be written (a full disk, no permission); what was there before is untouched.
     """
     path = Path(path)
-    arrays = {name: np.asarray(t.numpy(), order="C") for name, t in tensors.items()}
+    arrays = {name: np.asarray(t.array().numpy(), order="C") for name, t in tensors.items()}
     metadata = {_BFLOAT16: ",".join(name for name, t in tensors.items() if t.dtype == "bfloat16")}
     try:
         with atomic_file(path) as part:
@@ -51,6 +51,4 @@ def load_tensors(path: Path | str) -> dict[str, Tensor]:
 
 
 def _tensor(array: np.ndarray, bfloat16: bool) -> Tensor:
-    if bfloat16:  # widen the bits exactly, then let cast narrow them again
-        return make_tensor((array.astype(np.uint32) << 16).view(np.float32), "bfloat16")
-    return from_numpy(array)
+    return from_numpy(array.view(ml_dtypes.bfloat16) if bfloat16 else array)

@@ -6,9 +6,12 @@ for; `grad` holds them after `backward()`. Methods and operators are short names
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 from framework import _core
@@ -31,6 +34,21 @@ TensorLike: TypeAlias = "Tensor | Scalar"
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
 
 
+class UsedUp:
+    """What stands in `grad` after an optimizer's step in a Program: the gradient was not kept."""
+
+
+USED_UP = UsedUp()
+
+
+def used_up(leaf: Tensor) -> str:
+    """The message for a gradient that is asked for after a Program used it up."""
+    return (
+        f"grad: the gradient of {leaf.name or 'this tensor'} was used up by an optimizer's step in a Program and not "
+        "kept; call zero_grad() before the next backward(), or return the gradient from the Program"
+    )
+
+
 class Tensor:
     """N-dimensional array with contiguous row-major elements.
 
@@ -38,15 +56,15 @@ class Tensor:
     While a Program is traced, `_value` stands for the data that does not exist yet.
     """
 
-    __slots__ = ("__weakref__", "_data", "_value", "grad", "name", "node", "persistable", "requires_grad")
+    __slots__ = ("__weakref__", "_data", "_grad", "_value", "name", "node", "persistable", "requires_grad")
     __array_priority__ = 100  # so that numpy_scalar * tensor calls Tensor.__rmul__
 
     def __init__(self, data: Any, *, requires_grad: bool = False) -> None:
         self._data: Any = data  # _core.Array, or None for a traced value
         self._value: Value | None = None
         self.requires_grad = requires_grad
-        self.grad: Tensor | None = None
-        self.node: Node | None = None
+        self._grad: Tensor | UsedUp | None = None
+        self.node: Node | Tensor | None = None  # its history; a leaf where this is an earlier value of that leaf
         self.persistable = False  # parameters, buffers and optimizer slots: what a Program reads and updates
         self.name: str | None = None
 
@@ -89,8 +107,8 @@ class Tensor:
         return self._data
 
     def numpy(self) -> np.ndarray:
-        """A NumPy array on the same memory (bfloat16 as its uint16 bits)."""
-        return self.array().numpy()
+        """A NumPy array on the same memory; bfloat16 has the type of that name of `ml_dtypes`."""
+        return numpy_of(self.array())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         view = self.numpy()
@@ -108,7 +126,11 @@ class Tensor:
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
-        return self.numpy().tolist()
+        return self._plain().tolist()
+
+    def _plain(self) -> np.ndarray:
+        """Its values in a type that is NumPy's own: bfloat16 as float32, which holds each of them."""
+        return self.numpy().astype(np.float32) if self.dtype == "bfloat16" else self.numpy()
 
     def __float__(self) -> float:
         return float(self.item())
@@ -131,11 +153,31 @@ class Tensor:
         if self._value is not None:
             return f"Tensor({self._value}: {self.dtype}{list(self._value.shape)}, traced)"
         grad = ", requires_grad=True" if self.requires_grad else ""
-        return (
-            f"Tensor({np.array2string(np.asarray(self.numpy()), precision=4, threshold=20)}, dtype={self.dtype}{grad})"
-        )
+        return f"Tensor({np.array2string(self._plain(), precision=4, threshold=20)}, dtype={self.dtype}{grad})"
 
     # -- gradients
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that `backward()` left, of this tensor's shape; None where there is none.
+
+        Raises:
+            GradientError: an optimizer's step in a Program used it up.
+        """
+        trace = dispatch.state.trace
+        if trace is not None:
+            return trace.grads.get(self)
+        if self._grad is USED_UP:
+            raise GradientError(used_up(self))
+        return self._grad  # type: ignore[return-value]
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        trace = dispatch.state.trace
+        if trace is not None:
+            trace.grads.set(self, value)
+        else:
+            self._grad = value
+
     def backward(self, grad: Tensor | None = None, *, create_graph: bool = False) -> None:
         """Adds d(self)/d(leaf) to `grad` of every leaf that requires it; see `framework.autograd.backward`."""
         from framework.autograd.tape import backward
@@ -276,25 +318,34 @@ def tensor(data: Any, dtype: str | None = None, *, requires_grad: bool = False) 
     if dtype is not None and dtype not in DTYPES:
         raise DTypeError(f"tensor: '{dtype}' is not a type of the core; it has {', '.join(DTYPES)}")
     if dtype == "bfloat16":
-        return ops.cast(tensor(array.astype(np.float32)), dtype="bfloat16")
+        array, dtype = array.astype(ml_dtypes.bfloat16), None
     array = np.require(array, dtype=dtype, requirements=("C", "W")).reshape(array.shape)
-    return Tensor(_core.copy_of(_native(array)), requires_grad=requires_grad)
+    return Tensor(_core.copy_of(*_native(array)), requires_grad=requires_grad)
 
 
-def _native(array: np.ndarray) -> np.ndarray:
+def numpy_of(array: Any) -> np.ndarray:
+    """A native array as NumPy's, on the same memory."""
+    bits = array.numpy()
+    return bits.view(ml_dtypes.bfloat16) if array.dtype == "bfloat16" else bits
+
+
+def _native(array: np.ndarray) -> tuple[np.ndarray, str]:
+    """The array as the core reads it, and the type whose bits it holds where NumPy cannot export that."""
+    if array.dtype == ml_dtypes.bfloat16:
+        return array.view(np.uint16), "bfloat16"
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"tensor: NumPy type {array.dtype} is not a type of the core; it has {', '.join(DTYPES)}")
-    return array
+    return array, ""
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor on the memory of a C-contiguous, writable array; anything else is copied."""
-    array = _native(array)
+    array, bits_of = _native(array)
     if not (array.flags.c_contiguous and array.flags.writeable):
-        return Tensor(_core.copy_of(np.array(array, order="C")))
-    return Tensor(_core.wrap(array))
+        return Tensor(_core.copy_of(np.array(array, order="C"), bits_of))
+    return Tensor(_core.wrap(array, bits_of))
 
 
 def from_dlpack(array: Any) -> Tensor:
@@ -306,29 +357,33 @@ def scalar_like(value: Scalar, like: Tensor) -> Tensor:
     """A 0-d tensor of `like`'s type: how a Python number takes part in an operator without changing its type.
 
     Beside a half type it is float32, as half types are computed: 0.1 is not rounded to half first.
+
+    Raises:
+        DTypeError: a float beside integers, or an int that their type cannot hold.
     """
-    if isinstance(value, float) and not like.dtype.startswith(("float", "bfloat")):
-        raise DTypeError(
-            f"a Python float ({value}) does not fit a tensor of {like.dtype}; cast the tensor, or pass an int"
-        )
-    return Tensor(_scalar(float(value), "float32" if like.dtype in ("float16", "bfloat16") else like.dtype))
+    dtype = like.dtype
+    if dtype in ("float16", "bfloat16"):
+        dtype = "float32"
+    if dtype in ("float32", "float64"):
+        return Tensor(_scalar(float(value), dtype, math.copysign(1.0, value) < 0))
+    if isinstance(value, float):
+        raise DTypeError(f"a Python float ({value}) does not fit a tensor of {dtype}; cast the tensor, or pass an int")
+    if dtype == "bool":
+        return Tensor(_scalar(bool(value), dtype, False))
+    least, most = _INT_RANGES[dtype]
+    if not least <= value <= most:
+        raise DTypeError(f"the Python int {value} does not fit a tensor of {dtype}; cast the tensor to a wider type")
+    return Tensor(_scalar(int(value), dtype, False))
 
 
-_scalars: dict[tuple[float, str, float], Any] = {}
+_INT_RANGES = {t: (int(np.iinfo(t).min), int(np.iinfo(t).max)) for t in ("int8", "uint8", "int32", "int64")}
 
 
-def _scalar(value: float, dtype: str) -> Any:
-    """Small cache: training loops use the same few numbers again and again. 0.0 and -0.0 are kept apart."""
-    key = (value, dtype, np.copysign(1.0, value) if value == 0 else 0.0)
-    array = _scalars.get(key)
-    if array is None:
-        array = _core.call(_full, (), ((), value, dtype))
-        if len(_scalars) < 1024:
-            _scalars[key] = array
-    return array
+@lru_cache(maxsize=1024)
+def _scalar(value: Scalar, dtype: str, negative: bool) -> Any:
+    """Kept, as training loops use the same few numbers again and again; `negative` keeps 0.0 and -0.0 apart."""
+    return _core.copy_of(np.array(value, dtype))
 
-
-_full = next(op for op in _core.ops() if op.name == "full")
 
 from framework import ops  # noqa: E402  (operators are methods of Tensor, and Tensors are what operators take)
 from framework.ops import dispatch  # noqa: E402

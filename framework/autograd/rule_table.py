@@ -95,10 +95,12 @@ class RuleTable:
 
 def _argument(name: str, node: Node, dys: Sequence[Tensor | None], may_be_none: bool) -> Any:
     """What a formula's parameter stands for."""
+    from framework.autograd import tape
+
     info = node.info
     for i, arg in enumerate(info.inputs):
         if arg["name"] == name:
-            values = [x for x, s in zip(node.saved, node.input_slots, strict=True) if s == i]
+            values = [tape.kept(x) for x, s in zip(node.saved, node.input_slots, strict=True) if s == i]
             return values if arg["variadic"] else (values[0] if values else None)
     for i, out in enumerate(info.outputs):
         if out["name"] == name:
@@ -129,7 +131,7 @@ def _composed_gradients(node: Node, dys: Sequence[Tensor | None]) -> list[Tensor
     attrs = {spec["name"]: value for spec, value in zip(node.info.attrs, node.attrs, strict=True)}
     with tape.recording(True):
         # A view of each input, at which the walk stops: an input given twice has two of them.
-        views = [None if x is None else ops.reshape_like(x, x) for x in node.saved]
+        views = [None if x is None else ops.reshape_like(x, x) for x in map(tape.kept, node.saved)]
         out = composition_of(node.info)(*views, **attrs)
     outs = out if isinstance(out, tuple) else (out,)
     roots = [(o, dy) for o, dy in zip(outs, dys, strict=True) if dy is not None and o.requires_grad]

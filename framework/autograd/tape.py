@@ -60,14 +60,16 @@ class Node:
         # Which entries of `inputs` belong to which input of the signature (a variadic input has several).
         self.input_slots = slots if len(inputs) == len(slots) else [min(i, slots[-1]) for i in range(len(inputs))]
         # An edge is the input's node and output number, the leaf tensor itself, or None where no gradient goes.
-        edges = [(x.node or x) if x is not None and x.requires_grad else None for x in inputs]
+        edges = [edge_of(x) for x in inputs]
         saved = retention.saved_inputs
         self.saved = (
-            [x if saved[s] else None for x, s in zip(inputs, self.input_slots, strict=True)] if retention.saves else []
+            [keep(x) if saved[s] else None for x, s in zip(inputs, self.input_slots, strict=True)]
+            if retention.saves
+            else []
         )
         # Outputs are saved as bare data: holding the tensors would make a reference cycle through `node`.
-        keep = retention.keeps_outputs
-        self.start(edges, [(o._data, o._value) if keep else None for o in outputs])
+        keeps = retention.keeps_outputs
+        self.start(edges, [(o._data, o._value) if keeps else None for o in outputs])
 
     def start(self, edges: list[Any], outputs: list[Any]) -> None:
         """Takes its place on the tape."""
@@ -133,11 +135,31 @@ def _retention_of(info: OpInfo) -> Retention:
     return info.retention
 
 
+def keep(x: Any) -> Any:
+    """A tensor with the data or traced value that it has now: `Tensor.set` gives it others. None stays None."""
+    return None if x is None else (x, x._data, x._value)
+
+
+def kept(saved: Any) -> Any:
+    """A tensor as `keep` found it: itself, or its earlier value with the same place for gradients."""
+    if saved is None:
+        return None
+    x, data, value = saved
+    if x._data is data and (value is None or x._value is value):
+        return x
+    earlier = Tensor(data, requires_grad=x.requires_grad)
+    earlier._value = value
+    earlier.node = edge_of(x)
+    return earlier
+
+
 def edge_of(x: Any) -> Any:
     """Where a tensor's gradient goes: the node and number of an output, the leaf itself, or None."""
-    if x is None or not x.requires_grad:
-        return None
-    return x.node if x.node is not None else x
+    return None if x is None or not x.requires_grad else _place(x)
+
+
+def _place(x: Tensor) -> Any:
+    return x if x.node is None else x.node
 
 
 def attach(node: Node, outputs: Sequence[Tensor]) -> bool:
@@ -174,11 +196,26 @@ def backward(root: Tensor, grad: Tensor | None = None, *, create_graph: bool = F
         GradientError: `root` has no history, is not a scalar, or its history was freed by an earlier call.
     """
     leaves = _walk([root], [grad], create_graph, {})
+    shared = _Shared([root, grad])
     for leaf, g in leaves.values():
-        leaf.grad = g if leaf.grad is None else leaf.grad + g
-        trace = dispatch.state.trace
-        if trace is not None:
-            trace.hold_grad(leaf)
+        before = leaf.grad
+        leaf.grad = shared.own(g) if before is None else before + g
+
+
+class _Shared:
+    """Which memory somebody holds already: a gradient that is left to the user must be nobody else's."""
+
+    def __init__(self, held: Sequence[Tensor | None]) -> None:
+        self._addresses = {t._data.address for t in held if t is not None and t._data is not None}
+
+    def own(self, g: Tensor) -> Tensor:
+        """`g`, or a copy where it lies in memory that is held."""
+        if g._data is None:  # of a trace: its values are never overwritten
+            return g
+        if g._data.address in self._addresses:
+            g = dispatch.call_by_name("copy", [g])
+        self._addresses.add(g._data.address)
+        return g
 
 
 def gradients(
@@ -192,7 +229,7 @@ def gradients(
 
     `inputs` are leaves (tensors made with requires_grad, such as parameters) or results of operators.
     """
-    keys = [_key(x.node or x) for x in inputs]
+    keys = [_key(_place(x)) for x in inputs]
     found = _walk(outputs, grads or [None] * len(outputs), create_graph, dict(zip(keys, inputs, strict=True)))
     return [found[key][1] if key in found else None for key in keys]
 

@@ -12,6 +12,7 @@ from typing import Any
 from framework.autograd import tape
 from framework.errors import ShapeError, TraceError
 from framework.graph.compiled import flatten, unflatten
+from framework.graph.grads import Gradients
 from framework.graph.ir import Program, Value
 from framework.graph.native import control_info
 from framework.graph.trace import Trace, traced, user_line
@@ -27,6 +28,24 @@ def _input_like(block: Program, value: Value) -> Value:
     return mine
 
 
+class _OuterGradients(Gradients):
+    """Gradients as the body of a block sees them: those from around it, which it cannot change."""
+
+    def __init__(self, parent: Trace) -> None:
+        super().__init__(parent._add_input)
+        self._parent = parent
+
+    def get(self, leaf: Tensor) -> Tensor | None:
+        """What `leaf.grad` holds around the block."""
+        return self._parent.grads.get(leaf)
+
+    def set(self, leaf: Tensor, value: Tensor | None) -> None:
+        """Refuses `backward`, which would leave a value of the block in `grad`."""
+        raise TraceError(
+            f"backward: cannot run in the body of cond, while_loop or scan, at {user_line()}; use framework.gradients"
+        )
+
+
 class BlockTrace(Trace):
     """Collects a block while its function runs inside another trace.
 
@@ -39,6 +58,7 @@ class BlockTrace(Trace):
         super().__init__()
         self._parent = parent
         self.captured: dict[_Key, tuple[Tensor, Value, Value]] = {}
+        self.grads = _OuterGradients(parent)
 
     def value_of(self, t: Tensor) -> Value:
         """The block's value for a tensor; what comes from around the block becomes an input of it."""
@@ -57,12 +77,6 @@ class BlockTrace(Trace):
         raise TraceError(
             f"set: the body of cond, while_loop or scan cannot set {t.name or 'a tensor'}, at {user_line()}; return "
             "the new value and set it outside (layers in training mode and random numbers set buffers)"
-        )
-
-    def hold_grad(self, leaf: Tensor) -> None:
-        """Refuses `backward`, which would leave a value of the block in `grad`."""
-        raise TraceError(
-            f"backward: cannot run in the body of cond, while_loop or scan, at {user_line()}; use framework.gradients"
         )
 
     def note_shape_read(self, value: Value) -> None:

@@ -32,7 +32,7 @@ class ControlNode(tape.Node):
         outputs: Sequence[Tensor],
     ) -> None:
         self.start(edges, [(o._data, o._value) for o in outputs])
-        self._kind, self._blocks, self._inputs, self._attrs = kind, its_blocks, list(inputs), attrs
+        self._kind, self._blocks, self._inputs, self._attrs = kind, its_blocks, [tape.keep(x) for x in inputs], attrs
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class ControlNode(tape.Node):
     def _cond(self, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
         from framework.control.flow import cond
 
-        pred, inputs = self._inputs[0], self._inputs[1:]
+        pred, *inputs = map(tape.kept, self._inputs)
         wanted = [i for i, edge in enumerate(self.edges[1:]) if edge is not None]
         yes, no = [lambda b=b: tuple(backwards(b, inputs, wanted, dys)) for b in self._blocks]
         found = cond(pred, yes, no)
@@ -67,7 +67,7 @@ class ControlNode(tape.Node):
         from framework.control.flow import scan
 
         carried, columns, reverse = self._attrs
-        block, inputs = self._blocks[0], self._inputs
+        block, inputs = self._blocks[0], [tape.kept(x) for x in self._inputs]
         states = [i for i in range(carried) if inputs[i].dtype in tape.DIFFERENTIABLE]
         rows = [i for i in range(carried, carried + columns) if self.edges[i] is not None]
         captured = [i for i in range(carried + columns, len(inputs)) if self.edges[i] is not None]

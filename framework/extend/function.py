@@ -130,7 +130,7 @@ class _FunctionNode(tape.Node):
         self._cls = cls
         self._ctx = ctx
         self._args = [_type_of(a) if isinstance(a, Tensor) else None for a in args]
-        ctx._saved = [next((i for i, o in enumerate(outputs) if o is s), s) for s in ctx._saved]
+        ctx._saved = [next((i for i, o in enumerate(outputs) if o is s), tape.keep(s)) for s in ctx._saved]
 
     @property
     def name(self) -> str:
@@ -143,7 +143,7 @@ class _FunctionNode(tape.Node):
 
         ctx = Context(self._ctx.wants_gradient)
         ctx.__dict__.update(self._ctx.__dict__)
-        ctx._saved = [self.output(s) if isinstance(s, int) else s for s in self._ctx._saved]
+        ctx._saved = [self.output(s) if isinstance(s, int) else tape.kept(s) for s in self._ctx._saved]
         given = [
             dy if dy is not None else ops.full_like(self.output(i).detach(), value=0.0) for i, dy in enumerate(dys)
         ]

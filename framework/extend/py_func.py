@@ -16,7 +16,7 @@ from framework.autograd import tape
 from framework.errors import AttributeValueError, DTypeError, ShapeError
 from framework.extend.user_code import calling, name_of, place_of
 from framework.ops import dispatch
-from framework.tensor import DTYPES, Tensor, tensor
+from framework.tensor import DTYPES, Tensor, numpy_of, tensor
 
 
 class TensorType(NamedTuple):
@@ -40,7 +40,7 @@ def py_func(
 
     Args:
         function: takes an array for each input and returns one for each output (None for no output). The arrays are
-            read-only and lie in the Program's memory: copy what is to be kept. bfloat16 comes as its uint16 bits.
+            read-only and lie in the Program's memory: copy what is to be kept. bfloat16 is `ml_dtypes.bfloat16`.
         inputs: tensors, arrays or numbers.
         outputs: the shape and type of each output: a `TensorType`, a sequence of them, or a function that makes either
             from the inputs' types, which is asked again for other shapes.
@@ -89,13 +89,13 @@ class _PythonOp(_core.PythonOp):
 
     def compute(self, inputs: list[Any], outputs: list[Any]) -> None:
         """The kernel; called by the plan, with the GIL."""
-        arrays = [x.numpy() for x in inputs]
+        arrays = [numpy_of(x) for x in inputs]
         for a in arrays:
             a.flags.writeable = False
         with calling(self._who, self._function):
             result = self._function(*arrays)
         for i, (y, out) in enumerate(zip(self._as_list(result, len(outputs)), outputs, strict=True)):
-            target = out.numpy()
+            target = numpy_of(out)
             target[...] = self._checked(i, np.asarray(y), target, out.dtype)
 
     def _types(self, inputs: list[TensorType]) -> tuple[list[TensorType], bool]:

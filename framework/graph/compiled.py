@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from framework.autograd import tape
 from framework.errors import AttributeValueError, PaddockError, ShapeError, TraceError
 from framework.graph import passes
+from framework.graph.grads import Border
 from framework.graph.ir import Program, Value
 from framework.graph.native import Native
 from framework.graph.passes.report import Explanation
@@ -154,7 +156,7 @@ class TracedFunction:
     def __init__(self, function: Callable[..., Any], pass_names: Sequence[str]) -> None:
         self._function = function
         self._pass_names = pass_names
-        self._entries: dict[Any, list[_Entry]] = {}
+        self._kept = _Kept(getattr(function, "__name__", "program"))
         self.traces_made = 0
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", "program")
@@ -163,13 +165,13 @@ class TracedFunction:
         """Runs the Program that fits the arguments, tracing it first when there is none."""
         entry, leaves = self._entry(args)
         try:
-            results = entry.compiled.run(leaves)
+            results = entry.run(leaves)
         except ShapeError:
             if not entry.compiled.program.all_assumptions():
                 raise
             entry.refused.append([t.shape for t in leaves])  # a pass took shapes for equal that are not: trace again
             entry, leaves = self._entry(args)
-            results = entry.compiled.run(leaves)
+            results = entry.run(leaves)
         return unflatten(entry.out_structure, iter(results))
 
     def program_for(self, *args: Any) -> CompiledProgram:
@@ -191,11 +193,10 @@ class TracedFunction:
             dispatch.state.precision,
         )
         shapes = [t.shape for t in leaves]
-        for entry in self._entries.get(key, ()):
-            if entry.fits(shapes):
-                return entry, leaves
-        entry = self._trace(structure, leaves)
-        self._entries.setdefault(key, []).append(entry)
+        entry = self._kept.find(key, shapes, leaves)
+        if entry is None:
+            entry = self._trace(structure, leaves)
+            self._kept.add(key, entry)
         return entry, leaves
 
     def _trace(self, structure: Any, leaves: list[Tensor]) -> _Entry:
@@ -203,33 +204,107 @@ class TracedFunction:
         trace = Trace()
         out_leaves: list[Tensor] = []
         out_structure: Any = None
+        border = Border()
 
         def call(*stand_ins: Tensor) -> None:
-            nonlocal out_structure
+            nonlocal out_structure, border
             out_structure = flatten(self._function(*unflatten(structure, iter(stand_ins))), out_leaves)
-            trace.program.results = [trace.value_of(t) for t in out_leaves]
+            border, gradients = trace.grads.border(trace.value_of)
+            trace.program.results = [trace.value_of(t) for t in out_leaves] + gradients
 
         trace.run(call, leaves)
         passes.run(trace.program, self._pass_names)
-        return _Entry(CompiledProgram(trace.program), trace.modes, [t.shape for t in leaves], out_structure)
+        return _Entry(CompiledProgram(trace.program), trace.modes, [t.shape for t in leaves], out_structure, border)
 
 
 class _Entry:
     """One traced Program and when it may be used."""
 
     def __init__(
-        self, compiled: CompiledProgram, modes: dict[Any, bool], shapes: list[tuple[int, ...]], out: Any
+        self,
+        compiled: CompiledProgram,
+        modes: dict[Any, bool],
+        shapes: list[tuple[int, ...]],
+        out: Any,
+        border: Border,
     ) -> None:
         self.compiled = compiled
         self.modes = list(modes.items())
         self.shapes = shapes if compiled.program.shape_reads else None
         self.out_structure = out
         self.refused: list[list[tuple[int, ...]]] = []  # shapes that disprove what a pass assumed
+        self._border = border
 
-    def fits(self, shapes: list[tuple[int, ...]]) -> bool:
+    def fits(self, shapes: list[tuple[int, ...]], leaves: Sequence[Tensor]) -> bool:
         if (self.shapes is not None and self.shapes != shapes) or shapes in self.refused:
             return False
-        return all(layer.mode_now() == training for layer, training in self.modes)
+        return all(layer.mode_now() == training for layer, training in self.modes) and self._border.fits(leaves)
+
+    def run(self, leaves: list[Tensor]) -> list[Tensor]:
+        """The function's results; gradients go to where `backward()` leaves them."""
+        border = self._border
+        results = self.compiled.run(leaves + border.inputs(leaves))
+        own = len(results) - len(border.results)
+        border.leave(leaves, results[own:])
+        return results[:own]
+
+
+class _Kept:
+    """The Programs of one function by what they were traced for; those that ran longest ago make room for new ones."""
+
+    MOST = 64
+    MANY = 8  # from here on the user is told
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._entries: OrderedDict[Any, list[_Entry]] = OrderedDict()
+
+    def find(self, key: Any, shapes: list[tuple[int, ...]], leaves: Sequence[Tensor]) -> _Entry | None:
+        for entry in self._entries.get(key, ()):
+            if entry.fits(shapes, leaves):
+                self._entries.move_to_end(key)
+                return entry
+        return None
+
+    def add(self, key: Any, entry: _Entry) -> None:
+        self._entries.setdefault(key, []).append(entry)
+        self._entries.move_to_end(key)
+        if len(self._entries) == self.MANY:
+            self._warn()
+        while sum(map(len, self._entries.values())) > self.MOST:
+            oldest = next(iter(self._entries.values()))
+            oldest.pop(0)
+            if not oldest:
+                self._entries.popitem(last=False)
+
+    def _warn(self) -> None:
+        """Names the numbers that differ from call to call."""
+        values: dict[int, set[Any]] = {}
+        for structure, *_ in self._entries:
+            for place, value in enumerate(_static_values(structure)):
+                values.setdefault(place, set()).add(value)
+        differing = [", ".join(map(repr, sorted(v, key=repr)[:4])) + ", ..." for v in values.values() if len(v) > 2]
+        _log.warning(
+            "program: %s was traced for %d kinds of arguments, and each trace takes time and memory%s; pass what "
+            "changes from call to call as a tensor or an array. At most %d traces are kept.",
+            self._name,
+            len(self._entries),
+            f" (an argument was {'; another '.join(differing)})" if differing else "",
+            self.MOST,
+        )
+
+
+def _static_values(structure: Any) -> Iterator[Any]:
+    """The arguments in a structure that are no tensors."""
+    kind, content = structure
+    if kind == "static":
+        yield content[1]
+    elif kind == "dict":
+        for _, item in content:
+            yield from _static_values(item)
+    elif kind in ("list", "tuple"):
+        for item in content:
+            yield from _static_values(item)
 
 
 def program(function: Callable[..., Any] | None = None, *, pass_names: Sequence[str] = passes.TRAINING_PASSES) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework import mode
 from framework.errors import PaddockError, TraceError
+from framework.graph.grads import Gradients
 from framework.graph.ir import Program, Value
 from framework.ops import dispatch
 from framework.tensor import Tensor
@@ -31,14 +32,16 @@ class Trace:
         self.program.trace = self
         self._captured: dict[int, tuple[Tensor, Value]] = {}  # tensors from outside the function, kept alive
         self._states: list[Tensor] = []
-        self._with_grad: list[Tensor] = []
+        self._arrays: dict[int, Value] = {}  # constants by the id of their data, which the Program keeps alive
+        self.grads = Gradients(self._add_input)
         self.modes: dict[Any, bool] = {}  # layers whose train/eval mode was read, with what was found
 
     def run(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> Any:
         """Calls `function` on traced stand-ins of `inputs` and returns its (traced) result."""
         if dispatch.state.trace is not None:
             raise TraceError("program: a traced function was called while another Program is traced; call it outside")
-        stand_ins = [self._stand_in(t) for t in inputs]
+        stand_ins = [self._add_input(t) for t in inputs]
+        self.grads.begin(inputs, stand_ins)
         dispatch.state.trace = self
         try:
             with mode.watch(self.modes):
@@ -48,15 +51,13 @@ class Trace:
             self.program.trace = None
             self._restore()
 
-    def _stand_in(self, t: Tensor) -> Tensor:
+    def _add_input(self, t: Tensor) -> Tensor:
         return traced(self.program.add_input(t.array().shape, t.dtype, t.name), requires_grad=t.requires_grad)
 
     def _restore(self) -> None:
         """Tensors from outside forget what they stood for in the Program."""
         for t in self._states:
             t._value = None
-        for t in self._with_grad:
-            t.grad = None
 
     # -- called while the function runs
     def record(self, info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
@@ -77,12 +78,19 @@ class Trace:
                 raise TraceError(f"a value of another, finished trace is used at {user_line()}; return it instead")
             return t._value
         if id(t) not in self._captured:
-            value = self.program.add_state(t) if t.persistable else self.program.add_constant(t.array())
+            value = self.program.add_state(t) if t.persistable else self._constant(t.array())
             self._captured[id(t)] = (t, value)
             if t.persistable:
                 t._value = value
                 self._states.append(t)
         return self._captured[id(t)][1]
+
+    def _constant(self, array: Any) -> Value:
+        """A constant for data from outside; one for all uses of a Python number, whose data is kept and shared."""
+        value = self._arrays.get(id(array))
+        if value is None:
+            value = self._arrays[id(array)] = self.program.add_constant(array)
+        return value
 
     def update(self, t: Tensor, new: Tensor) -> None:
         """`t.set(new)`: from here on `t` stands for the new value, and the Program stores it after each run."""
@@ -94,10 +102,6 @@ class Trace:
         value.static = True  # a state keeps its shape
         self.program.updates[state] = value
         t._value = value
-
-    def hold_grad(self, leaf: Tensor) -> None:
-        """Notes a leaf whose `grad` is a traced value, to be dropped at the end."""
-        self._with_grad.append(leaf)
 
     def note_shape_read(self, value: Value) -> None:
         """Python looked at an input-dependent shape: the Program is right for these input shapes only."""

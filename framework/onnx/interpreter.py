@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from framework import from_numpy, ops, tensor
+from framework import from_numpy, ops
 from framework.errors import CheckpointError, NotSupportedError, PaddockError
 from framework.onnx import registry
 from framework.onnx.optional import require_onnx
@@ -24,7 +24,6 @@ from framework.onnx.reading import (
     ModelText,
     NodeProto,
     bound,
-    onnx_bfloat16,
     read_function,
 )
 from framework.ops import dispatch
@@ -112,7 +111,7 @@ class Node:
                 f"onnx: {self.op} '{self.name}': its {what} is computed from the data of an input, so the graph has no "
                 "Program; framework.onnx.open_model runs it node by node"
             )
-        return to_numpy(x)
+        return x.numpy()
 
     def ints(self, x: Tensor, what: str) -> list[int]:
         """Known whole numbers, flat."""
@@ -163,17 +162,9 @@ def to_tensor(array: Any) -> Tensor:
         NotSupportedError: the core has no such element type.
     """
     array = np.asarray(array)
-    if array.dtype.name == "bfloat16":
-        return tensor(array.astype(np.float32), dtype="bfloat16")
     if array.dtype.name not in DTYPES:
         raise NotSupportedError(f"onnx: the core has no element type {array.dtype}; it has {', '.join(DTYPES)}")
     return from_numpy(np.ascontiguousarray(array).reshape(array.shape))
-
-
-def to_numpy(x: Tensor) -> np.ndarray:
-    """The array of a Tensor, bfloat16 as NumPy's extension type."""
-    array = x.numpy()
-    return array.view(onnx_bfloat16()) if x.dtype == "bfloat16" else array
 
 
 class Interpreter:

@@ -15,7 +15,7 @@ from framework.graph.ir import Program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.nn.layer import Layer, buffer, parameter
 from framework.onnx import operators as _operators  # fills the table of converters
-from framework.onnx.interpreter import MAX_MADE, DataDependent, Interpreter, to_numpy, to_value
+from framework.onnx.interpreter import MAX_MADE, DataDependent, Interpreter, to_value
 from framework.onnx.reading import ModelText, Port, read_model
 from framework.tensor import Tensor
 
@@ -242,5 +242,5 @@ def _in(x: Any) -> Any:
 
 def _out(y: Any) -> Any:
     if isinstance(y, Tensor):
-        return to_numpy(y)
+        return y.numpy()
     return [_out(v) for v in y] if isinstance(y, (list, tuple)) else y

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from framework.errors import CheckpointError, NotSupportedError
@@ -318,12 +319,7 @@ class _Reader:
                 f"which has {max(available, 0)}"
             )
         array = np.fromfile(path, dtype=dtype.newbyteorder("<"), count=size, offset=start).reshape(shape)
-        return array.view(onnx_bfloat16()) if t.data_type == 16 else array
-
-
-def onnx_bfloat16() -> Any:
-    """NumPy's bfloat16, as the ONNX package has it."""
-    return require_onnx().helper.tensor_dtype_to_np_dtype(16)
+        return array.view(ml_dtypes.bfloat16) if t.data_type == 16 else array
 
 
 def _domain(domain: str) -> str:

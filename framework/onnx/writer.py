@@ -10,13 +10,14 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from framework.errors import NotSupportedError
 from framework.graph.ir import Operation, Program, Value
 from framework.onnx.optional import require_onnx
-from framework.onnx.reading import ELEMENT_NUMBERS, onnx_bfloat16
-from framework.tensor import Tensor
+from framework.onnx.reading import ELEMENT_NUMBERS
+from framework.tensor import numpy_of
 
 TO_FRONT = (0, 2, 3, 1)  # [N, C, H, W] -> [N, H, W, C]
 TO_BACK = (0, 3, 1, 2)  # [N, H, W, C] -> [N, C, H, W]
@@ -47,8 +48,8 @@ class Writer:
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self._constants: dict[Any, str] = {}
-        self._arrays: dict[Value, np.ndarray] = {v: _numpy(Tensor(a)) for v, a in program.constants.items()}
-        self._arrays |= {v: _numpy(t.detach()) for v, t in program.states.items()}
+        self._arrays: dict[Value, np.ndarray] = {v: numpy_of(a) for v, a in program.constants.items()}
+        self._arrays |= {v: t.detach().numpy() for v, t in program.states.items()}
         self._names: dict[Value, str] = {}  # in our layout
         self._images: dict[Value, str] = {}  # as [N, C, H, W]
         self._makers: dict[Value, Operation] = {}
@@ -210,12 +211,7 @@ def refuse(op: Operation, why: str) -> NotSupportedError:
 
 
 def _dtype(name: str) -> Any:
-    return onnx_bfloat16() if name == "bfloat16" else np.dtype(name)
-
-
-def _numpy(t: Tensor) -> np.ndarray:
-    array = t.numpy()
-    return array.view(onnx_bfloat16()) if t.dtype == "bfloat16" else array
+    return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
 def element_number(v: Value) -> int:

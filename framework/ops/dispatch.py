@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework import _core
 from framework.autograd import tape
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, TraceError
 from framework.ops import algorithm
 
 if TYPE_CHECKING:
@@ -127,11 +127,24 @@ def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
     if traced and state.trace is not None:
         out = state.trace.record(info, inputs, attrs)
     else:
+        if traced:
+            _refuse_leaked(info, inputs)
         data = _call(info.native, tuple([None if x is None else x._data for x in inputs]), attrs)
         out = tuple([Tensor(d) for d in data]) if info.many_outputs else Tensor(data)
     if wants_grad and tape.state.enabled:
         tape.remember(info, inputs, attrs, out)
     return out
+
+
+def _refuse_leaked(info: OpInfo, inputs: Sequence[Any]) -> None:
+    """Refuses values of a trace that is over: they have no data, and would count as inputs left out."""
+    for i, x in enumerate(inputs):
+        if x is not None and x._data is None:
+            name = info.inputs[min(i, len(info.inputs) - 1)]["name"]
+            raise TraceError(
+                f"{info.name}: {name} is a value of a Program that is no longer traced: it has no data. Return it from "
+                "the traced function instead of keeping it"
+            )
 
 
 def _lift(inputs: Sequence[Any]) -> list[Any]:

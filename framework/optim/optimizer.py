@@ -16,6 +16,7 @@ import numpy as np
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError, CheckpointError
+from framework.ops import dispatch
 from framework.tensor import Tensor, tensor
 
 
@@ -108,6 +109,8 @@ class Optimizer(ABC):
     def step(self, lr: Tensor | None = None, grad_scale: Tensor | None = None) -> None:
         """Updates every parameter that has a gradient.
 
+        In a Program the gradients are used up: their memory serves others, and reading `grad` afterwards is an error.
+
         Args:
             lr: float32 [], in place of `self.lr`; an input of the Program when traced.
             grad_scale: float32 [], factor on all gradients, such as `LossScaler.factor`. Where it is NaN or infinite
@@ -121,6 +124,9 @@ class Optimizer(ABC):
             for name, p in self._params.items():
                 if p.grad is not None:
                     self._update(name, p, p.grad, rates[self._factor[name]], count, grad_scale)
+        trace = dispatch.state.trace
+        if trace is not None:
+            trace.grads.use_up(list(self._params.values()))
 
     @abstractmethod
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:

@@ -1,5 +1,6 @@
 """Tensors: to and from NumPy and DLPack without copies, numbers as operands, clear errors."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -66,6 +67,38 @@ def test_python_numbers_take_the_tensors_type():
         framework.tensor([1, 2]) * 0.5
 
 
+def test_python_ints_are_exact_beside_int64():
+    x = framework.tensor([2**53, 2**53 + 1])
+    assert (x == 2**53 + 1).tolist() == [False, True]
+    assert (x + 1).tolist() == [2**53 + 1, 2**53 + 2]
+    assert (framework.tensor([2**63 - 1]) == 2**63 - 1).tolist() == [True]
+
+
+def test_a_python_int_that_a_type_cannot_hold_is_refused():
+    for dtype, number in (("uint8", 256), ("uint8", -1), ("int32", 2**31), ("int64", 2**63)):
+        with pytest.raises(DTypeError, match=f"the Python int {number} does not fit a tensor of {dtype}"):
+            framework.tensor([1], dtype) + number
+
+
+def test_zero_and_minus_zero_stay_apart():
+    x = framework.tensor([1.0])
+    assert np.signbit((x * -0.0).numpy()[0]) and not np.signbit((x * 0.0).numpy()[0])
+
+
+def test_bfloat16_shows_its_values_and_not_its_bits():
+    t = framework.tensor([1.0, -2.5], "bfloat16")
+    assert repr(t) == "Tensor([ 1.  -2.5], dtype=bfloat16)" and t.tolist() == [1.0, -2.5]
+    assert np.asarray(t).dtype == ml_dtypes.bfloat16 and np.asarray(t, np.float32).tolist() == [1.0, -2.5]
+
+
+def test_bfloat16_goes_to_numpy_and_back_on_the_same_memory():
+    t = framework.tensor([1.0, 2.0], "bfloat16")
+    back = framework.from_numpy(t.numpy())
+    back.numpy()[0] = 7
+    assert back.dtype == "bfloat16" and t.tolist() == [7.0, 2.0]
+    assert framework.tensor(t.numpy()).dtype == "bfloat16"
+
+
 def test_mixed_types_are_refused_by_name():
     with pytest.raises(DTypeError, match="add: b is float64 but a is float32; cast one"):
         framework.tensor([1.0]) + framework.tensor([1.0], "float64")
@@ -115,6 +148,31 @@ def test_gradients_add_up_over_uses_and_calls():
     ops.sum(x * x + x).backward()
     ops.sum(x * 3.0).backward()
     assert x.grad.tolist() == [8.0]
+
+
+def test_a_gradient_is_that_of_the_values_before_set():
+    x, w = framework.tensor([2.0], requires_grad=True), framework.tensor([3.0], requires_grad=True)
+    y = x * w
+    w.set(framework.tensor([100.0]))
+    y.backward()
+    assert (x.grad.tolist(), w.grad.tolist()) == ([3.0], [2.0])
+
+
+def test_a_second_derivative_is_that_of_the_values_before_set():
+    x, w = framework.tensor([2.0], requires_grad=True), framework.tensor([3.0], requires_grad=True)
+    y = x * x * w
+    w.set(framework.tensor([100.0]))
+    (dx,) = framework.gradients([y], [x], create_graph=True)  # 2 x w
+    to_w, to_x = framework.gradients([dx], [w, x])
+    assert (dx.tolist(), to_w.tolist(), to_x.tolist()) == ([12.0], [4.0], [6.0])
+
+
+def test_no_two_leaves_share_the_memory_of_a_gradient():
+    a, b = (framework.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    given = framework.tensor([1.0, 1.0])
+    (a + b).backward(given)
+    a.grad.numpy()[0] = 99
+    assert b.grad.tolist() == [1.0, 1.0] and given.tolist() == [1.0, 1.0]
 
 
 def test_no_grad_leaves_no_history():

@@ -9,7 +9,7 @@
 namespace paddock {
 namespace {
 
-// DLPack type codes; NumPy reads bfloat16 as uint16 bits since it has no such type.
+// DLPack type codes; NumPy gets bfloat16 as uint16 bits, which it can view as the type of ml_dtypes.
 nb::dlpack::dtype to_dlpack(DType t, bool numpy) {
   using nb::dlpack::dtype_code;
   auto bits = static_cast<uint8_t>(dtype_size(t) * 8);
@@ -43,10 +43,13 @@ DType from_dlpack(nb::dlpack::dtype d) {
 
 using ForeignArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-// Shares the memory of a C-contiguous CPU array and keeps it alive.
-Tensor wrap(ForeignArray array) {
+// Shares the memory of a C-contiguous CPU array and keeps it alive. `bits_of` names the type whose bits an unsigned
+// array holds: NumPy exports no bfloat16.
+Tensor wrap(ForeignArray array, const std::string& bits_of) {
   TensorType type;
-  type.dtype = from_dlpack(array.dtype());
+  type.dtype = bits_of.empty() ? from_dlpack(array.dtype()) : dtype_from_name(bits_of, "from_array");
+  if (dtype_size(type.dtype) * 8 != array.dtype().bits)
+    fail(ErrorKind::kDType, "from_array: ", int{array.dtype().bits}, " bits are no ", bits_of);
   for (size_t i = 0; i < array.ndim(); ++i) type.shape.push_back(static_cast<int64_t>(array.shape(i)));
   auto owner = std::make_shared<ForeignArray>(array);
   auto release = [owner]() mutable {
@@ -56,8 +59,8 @@ Tensor wrap(ForeignArray array) {
   return Tensor(type, std::make_shared<Storage>(array.data(), type.bytes(), std::move(release)), 0);
 }
 
-Tensor copy_of(ForeignArray array) {
-  Tensor shared = wrap(array), own(shared.type());
+Tensor copy_of(ForeignArray array, const std::string& bits_of) {
+  Tensor shared = wrap(array, bits_of), own(shared.type());
   std::memcpy(own.raw(), shared.raw(), own.bytes());
   return own;
 }
@@ -110,8 +113,10 @@ void bind_array(nb::module_& m) {
                t.shape());
         std::memmove(t.raw(), from.raw(), t.bytes());
       });
-  m.def("wrap", &wrap, nb::arg("array").noconvert(), "Shares a C-contiguous NumPy or DLPack array's memory.");
-  m.def("copy_of", &copy_of, nb::arg("array").noconvert(), "Copies a C-contiguous NumPy or DLPack array.");
+  m.def("wrap", &wrap, nb::arg("array").noconvert(), nb::arg("bits_of") = "",
+        "Shares a C-contiguous NumPy or DLPack array's memory.");
+  m.def("copy_of", &copy_of, nb::arg("array").noconvert(), nb::arg("bits_of") = "",
+        "Copies a C-contiguous NumPy or DLPack array.");
   m.def("empty", [](nb::handle shape, const std::string& dtype) {
     return Tensor(TensorType{shape_from_python(shape), dtype_from_name(dtype, "empty")});
   });

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from framework import ops
-from framework.onnx.interpreter import Node, to_numpy, to_tensor
+from framework.onnx.interpreter import Node, to_tensor
 from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.operators.shapes import prod
 from framework.onnx.registry import onnx_op
@@ -42,7 +42,7 @@ def _flat_places(node: Node, indices: Tensor, shape: tuple[int, ...]) -> Tensor:
     wide = ops.cast(indices, dtype="int64")
     wide = ops.where(ops.less(wide, 0), wide + constant(sizes), wide)
     if not wide.is_traced:
-        found = to_numpy(wide)
+        found = wide.numpy()
         if ((found < 0) | (found >= sizes)).any():
             raise ValueError(f"an index lies outside of shape {list(shape)}")
     return ops.sum(wide * constant(steps), axes=[-1])

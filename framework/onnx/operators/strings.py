@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from framework.onnx.interpreter import Node, to_numpy, to_tensor
+from framework.onnx.interpreter import Node, to_tensor
 from framework.onnx.operators.common import constant
 from framework.onnx.registry import onnx_op
 
@@ -60,7 +60,7 @@ def label_encoder(node: Node, x: Any) -> Any:
     default = node.attr("default_" + suffix, {"string": "_Unused", "int64": -1}.get(suffix, -0.0))
     table = dict(zip(keys.tolist(), values.tolist(), strict=True))
     default = np.asarray(default).reshape(-1)[0]
-    given = x if isinstance(x, np.ndarray) else to_numpy(x)
+    given = x if isinstance(x, np.ndarray) else x.numpy()
     found = np.array([table.get(v, default) for v in given.reshape(-1).tolist()], dtype=values.dtype)
     y = found.reshape(given.shape)
     return y if y.dtype == object else to_tensor(y)

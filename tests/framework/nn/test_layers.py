@@ -114,7 +114,7 @@ def test_a_training_step_is_the_same_in_a_program():
     eager, traced = build(), build()
     program = framework.program(step(traced))
     for _ in range(2):
-        for p in eager.parameters():
+        for p in [*eager.parameters(), *traced.parameters()]:
             p.grad = None
         a, b = step(eager)(framework.tensor(X)), program(framework.tensor(X))
         np.testing.assert_allclose(b["loss"].numpy(), a["loss"].numpy(), rtol=1e-6)

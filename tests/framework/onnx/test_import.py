@@ -64,6 +64,7 @@ def test_an_imported_model_is_fine_tuned():
     @framework.program
     def step(x, labels):
         loss = ops.mean(ops.cross_entropy(layer(x)[0], labels))
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         return loss
