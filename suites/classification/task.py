@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from suites.classification.processor import ClassificationProcessor
 from suites.engine.registry import register
 from suites.vision.recognition.task import RecognitionTask
@@ -23,7 +21,3 @@ class ClassificationTask(RecognitionTask):
         """Preprocessing of evaluation, class names of the evaluation set."""
         transforms: Any = self._config["data.eval.transforms"]
         return ClassificationProcessor(transforms, self._eval_set.class_names)
-
-    def item_of(self, frames: np.ndarray) -> np.ndarray:
-        """The image [H, W, 3]."""
-        return frames[0]

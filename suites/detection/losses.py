@@ -15,22 +15,8 @@ from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.detection.grid import Grid, Level, decode_boxes, make_grid
+from suites.detection.models.base import Targets
 from suites.engine.registry import register
-
-
-@dataclass(frozen=True)
-class Targets:
-    """Ground truth of a batch, padded to M boxes an image with boxes of no area.
-
-    Attributes:
-        boxes: float32 [N, M, 4], [x1, y1, x2, y2] in pixels of the network's input.
-        labels: int64 [N, M].
-        scores: float32 [N, M], weight of each box; 1, less after mixup.
-    """
-
-    boxes: Tensor
-    labels: Tensor
-    scores: Tensor
 
 
 @dataclass(frozen=True)
@@ -95,7 +81,7 @@ class YOLOv3Loss:
         with no_grad():
             match = _match(level, grid, targets, best)
             smooth = min(1 / num_classes, 1 / 40) if self.label_smooth else 0.0
-            classes = ops.one_hot(targets.labels, depth=num_classes, dtype="float32")
+            classes = ops.one_hot(targets.classes, depth=num_classes, dtype="float32")
             classes = classes * (1 - 2 * smooth) + smooth
             background = self._background(raw.detach(), level, grid, match, targets)
         rows = ops.gather(ops.reshape(raw, shape=(-1, 5 + num_classes)), match.index)  # [N, M, 5 + K]

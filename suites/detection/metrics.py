@@ -10,26 +10,32 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from framework.errors import AttributeValueError, DataError, ShapeError
+from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.coco import read_json
 from suites.detection.sample import GroundTruth
-from suites.engine.registry import register
+from suites.engine.registry import register, register_role
+from suites.vision.structures import Boxes, Instances
 
 COCO_NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
 
 
-class BoxEvaluator(ABC):
+class Evaluator(ABC):
     """Collects predictions image by image, then compares them with the ground truth.
+
+    Attributes:
+        main_figure: the figure that decides which weights are best; higher is better.
 
     Every image of the ground truth must be added, with empty arrays where nothing was found, so that a loader
     that drops images cannot go unnoticed.
     """
+
+    main_figure: ClassVar[str]
 
     def __init__(self, truth: GroundTruth) -> None:
         if not len(truth.boxes):
@@ -42,39 +48,34 @@ class BoxEvaluator(ABC):
         self._seen: set[int] = set()
         self._rows: list[np.ndarray] = []
 
-    def add(self, image_id: int, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> None:
-        """Adds the predictions of one image: boxes [P, 4], scores [P], labels [P] (0 to K - 1).
+    def add(self, image_id: int, found: Instances) -> None:
+        """Adds the predictions of one image, in pixels of the original.
 
         Raises:
-            ShapeError: The three differ in length.
-            DataError: The image is not in the ground truth, was added before, or a label is no class.
+            DataError: The image is not in the ground truth, was added before, or a class is none of the K.
         """
         who = type(self).__name__
-        boxes, scores, labels = np.asarray(boxes, np.float64), np.asarray(scores), np.asarray(labels)
-        if boxes.shape != (len(scores), 4) or len(labels) != len(scores):
-            raise ShapeError(
-                f"{who}: boxes are {list(boxes.shape)}, scores [{len(scores)}], labels [{len(labels)}]; they must be "
-                "[P, 4], [P], [P]"
-            )
         at = self._index.get(int(image_id))
         if at is None or at in self._seen:
             problem = "is not in the ground truth" if at is None else "was added already"
             raise DataError(f"{who}: image {image_id} {problem}")
         classes = len(self._truth.class_names)
-        if len(labels) and not (labels.min() >= 0 and labels.max() < classes):
+        kinds = found.classes
+        if len(kinds) and not (kinds.min() >= 0 and kinds.max() < classes):
             raise DataError(
-                f"{who}: image {image_id} has labels {labels.min()} to {labels.max()}, but there are {classes} "
-                f"classes, 0 to {classes - 1}"
+                f"{who}: image {image_id} has classes {kinds.min()} to {kinds.max()}, but there are {classes}, "
+                f"0 to {classes - 1}"
             )
         self._seen.add(at)
-        self._rows.append(np.column_stack([np.full(len(scores), at), boxes, scores, labels]))
+        columns = [np.full(len(found), at), found.boxes.array.astype(np.float64), found.scores, kinds]
+        self._rows.append(np.column_stack(columns))
 
     @abstractmethod
     def compute(self) -> dict[str, float]:
         """The figures by name; one that is not defined, such as AP of a class without objects, is left out."""
 
     def _predictions(self) -> np.ndarray:
-        """All rows [P, 7]: index of the image, x1, y1, x2, y2, score, label."""
+        """All rows [P, 7]: index of the image, x1, y1, x2, y2, score, class."""
         total = len(self._truth.image_ids)
         if len(self._seen) != total:
             raise DataError(
@@ -84,8 +85,11 @@ class BoxEvaluator(ABC):
         return np.concatenate(self._rows)
 
 
+register_role("metric", Evaluator, supplied=("truth",), doc="The figures of an evaluation.")
+
+
 @register("metric")
-class CocoEvaluator(BoxEvaluator):
+class CocoEvaluator(Evaluator):
     """COCO's box figures, by pycocotools: AP, AP50, AP75, APs/m/l, AR1/10/100, ARs/m/l and `AP/<class>`.
 
     AP is the mean over IoU 0.50 to 0.95 in steps of 0.05, over classes with objects, of precision at 101 recalls,
@@ -94,6 +98,8 @@ class CocoEvaluator(BoxEvaluator):
     Args:
         truth: What is compared with.
     """
+
+    main_figure: ClassVar[str] = "AP"
 
     def __init__(self, truth: GroundTruth) -> None:
         super().__init__(truth)
@@ -117,7 +123,7 @@ class CocoEvaluator(BoxEvaluator):
 
 
 @register("metric")
-class VocEvaluator(BoxEvaluator):
+class VocEvaluator(Evaluator):
     """Pascal VOC's mAP at one IoU, and `AP/<class>`; objects marked difficult neither count nor punish.
 
     A prediction matches the object of its class it overlaps most; a second match of an object is an error
@@ -128,6 +134,8 @@ class VocEvaluator(BoxEvaluator):
         iou: Least overlap of a match.
         method: "integral", the area under the precision envelope (VOC 2010 on), or "11point" (VOC 2007).
     """
+
+    main_figure: ClassVar[str] = "mAP"
 
     def __init__(
         self, truth: GroundTruth, iou: float = 0.5, method: Literal["integral", "11point"] = "integral"
@@ -152,7 +160,7 @@ class VocEvaluator(BoxEvaluator):
 
     def _average_precision(self, rows: np.ndarray, label: int) -> float | None:
         truth = self._truth
-        chosen = truth.labels == label
+        chosen = truth.classes == label
         ignored = (truth.difficult | truth.crowd)[chosen]
         objects = int((~ignored).sum())
         if not objects:
@@ -192,8 +200,8 @@ def match_greedily(
     return hits
 
 
-def read_coco_results(path: str | Path, truth: GroundTruth) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Reads a file of results in COCO's format: for each image id of `truth`, boxes [P, 4], scores, labels."""
+def read_coco_results(path: str | Path, truth: GroundTruth) -> dict[int, Instances]:
+    """Reads a file of results in COCO's format: the predictions of each image id of `truth`."""
     label_of = {int(category): label for label, category in enumerate(truth.category_ids)}
     found: dict[int, list[list[float]]] = {int(image_id): [] for image_id in truth.image_ids}
     for row in read_json(path):
@@ -203,17 +211,15 @@ def read_coco_results(path: str | Path, truth: GroundTruth) -> dict[int, tuple[n
             raise DataError(f"{path}: a result of image {row['image_id']}, category {row['category_id']}: unknown")
         found[row["image_id"]].append([x, y, x + width, y + height, row["score"], label])
     tables = {image_id: np.array(rows, np.float64).reshape(-1, 6) for image_id, rows in found.items()}
-    return {image_id: (t[:, :4], t[:, 4], t[:, 5].astype(np.int64)) for image_id, t in tables.items()}
+    return {image_id: Instances(Boxes(t[:, :4]), t[:, 5].astype(np.int64), t[:, 4]) for image_id, t in tables.items()}
 
 
-def coco_results(
-    image_id: int, boxes: np.ndarray, scores: np.ndarray, labels: np.ndarray, category_ids: Sequence[int] | np.ndarray
-) -> list[dict[str, Any]]:
+def coco_results(image_id: int, found: Instances, category_ids: Sequence[int] | np.ndarray) -> list[dict[str, Any]]:
     """One image's predictions as entries of a COCO results file (`category_ids`: see `GroundTruth`)."""
-    sides = np.concatenate([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], axis=1)
+    sides = np.concatenate([found.boxes.array[:, :2], found.boxes.sides], axis=1)
     return [
-        {"image_id": int(image_id), "category_id": int(category_ids[label]), "bbox": box, "score": float(score)}
-        for box, score, label in zip(sides.tolist(), scores, labels, strict=True)
+        {"image_id": int(image_id), "category_id": int(category_ids[kind]), "bbox": box, "score": float(score)}
+        for box, score, kind in zip(sides.tolist(), found.scores, found.classes, strict=True)
     ]
 
 
@@ -235,7 +241,7 @@ def _coco(truth: GroundTruth, annotations: list[dict[str, Any]]) -> COCO:
 
 def _truth_rows(truth: GroundTruth) -> list[dict[str, Any]]:
     scores = np.zeros(len(truth.boxes))
-    rows = np.column_stack([truth.owners(), truth.boxes, scores, truth.labels])
+    rows = np.column_stack([truth.owners(), truth.boxes, scores, truth.classes])
     entries = _row_dicts(truth, rows)
     for entry, area, crowd in zip(entries, truth.areas.tolist(), truth.crowd.tolist(), strict=True):
         entry |= {"area": area, "iscrowd": int(crowd)}

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from framework.errors import CheckpointError
-from suites.detection.sample import Sample, boxes_to_original
+from suites.detection.sample import Sample
 from suites.detection.transforms import Transform, collate
-from suites.detection.visualize import draw_boxes
+from suites.detection.visualize import draw_instances
 from suites.engine.config import build_value
 from suites.engine.task import Batch
+from suites.vision.geometry import Placement
 from suites.vision.processor import ImageProcessor
+from suites.vision.structures import Boxes, Instances
 
 
 class DetectionProcessor(ImageProcessor):
@@ -52,7 +54,7 @@ class DetectionProcessor(ImageProcessor):
         rng = np.random.default_rng(0)
         samples = []
         for i, image in enumerate(items):
-            sample = Sample(image, np.zeros((0, 4), np.float32), np.zeros(0, np.int64), image_id=i)
+            sample = Sample(image=image, image_id=i)
             for transform in self._transforms:
                 sample = transform(sample, rng)
             samples.append(sample)
@@ -61,8 +63,8 @@ class DetectionProcessor(ImageProcessor):
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[list[dict[str, Any]]]:
         """For each image, its detections: class name, score and box in the image's own pixels, best first."""
         found = []
-        for boxes, scores, labels in original_detections(outputs, batch):
-            rows = zip(boxes.tolist(), scores.tolist(), labels.tolist(), strict=True)
+        for objects in found_on_originals(outputs, batch):
+            rows = zip(objects.boxes.array.tolist(), objects.scores.tolist(), objects.classes.tolist(), strict=True)
             found.append(
                 [
                     {"class": self._class_names[label], "score": round(score, 5), "box": [round(v, 2) for v in box]}
@@ -74,25 +76,23 @@ class DetectionProcessor(ImageProcessor):
 
     def draw(self, item: np.ndarray, result: list[dict[str, Any]]) -> np.ndarray:
         """The image with the boxes of `result`."""
-        boxes = np.array([r["box"] for r in result], np.float32).reshape(-1, 4)
-        labels = np.array([self._class_names.index(r["class"]) for r in result], np.int64)
+        boxes = Boxes(np.array([r["box"] for r in result], np.float32))
+        classes = np.array([self._class_names.index(r["class"]) for r in result], np.int64)
         scores = np.array([r["score"] for r in result], np.float32)
-        return draw_boxes(item, boxes, labels, self._class_names, scores)
+        return draw_instances(item, Instances(boxes, classes, scores), self._class_names)
 
 
-def original_detections(
-    outputs: Mapping[str, np.ndarray], batch: Batch
-) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """For each image: boxes [P, 4] in pixels of the original, scores [P], labels int64 [P].
+def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Instances]:
+    """What a detector found on each image, in pixels of the original and cut to it.
 
     Args:
-        outputs: `detections` [N, D, 6] (label, score, x1, y1, x2, y2) and `counts` [N].
+        outputs: `boxes` [N, D, 4] in pixels of the input, `scores` and `classes` [N, D], `counts` [N].
         batch: `placements` [N, 4] and `original_sizes` [N, 2].
     """
     found = []
-    columns = (outputs["detections"], outputs["counts"], batch["placements"], batch["original_sizes"])
-    for rows, count, placement, size in zip(*columns, strict=True):
-        rows = rows[: int(count)]
-        boxes = boxes_to_original(rows[:, 2:], placement, (int(size[0]), int(size[1])))
-        found.append((boxes, rows[:, 1].copy(), rows[:, 0].astype(np.int64)))
+    for i, count in enumerate(outputs["counts"].tolist()):
+        boxes, scores, classes = (outputs[name][i, :count].copy() for name in ("boxes", "scores", "classes"))
+        back = Placement(*batch["placements"][i].tolist()).inverse()
+        height, width = batch["original_sizes"][i].tolist()
+        found.append(Instances(Boxes(boxes), classes, scores).placed(back).clipped((height, width)))
     return found

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
-from suites.detection.metrics import BoxEvaluator
-from suites.detection.models.yolov3 import Detector
-from suites.engine.config import Config, Factory, OfRole, Supplied, rule
+from suites.detection.metrics import Evaluator
+from suites.detection.models.base import Detector
+from suites.engine.config import Config, Factory, OfRole, rule
 from suites.engine.registry import register
 from suites.engine.rules import add_rules
 from suites.engine.settings import RunConfig
@@ -29,7 +29,7 @@ class DetectionConfig(RunConfig):
 
     model: Annotated[Detector, OfRole("detector")]
     data: Data
-    metric: Annotated[Factory[BoxEvaluator], OfRole("metric"), Supplied("truth")]
+    metric: Factory[Evaluator]
     min_score: float = 0.3
 
 

@@ -10,13 +10,12 @@ import numpy as np
 
 from framework.tensor import Tensor
 from suites.detection.datasets import DetectionDataset
-from suites.detection.losses import Targets
-from suites.detection.metrics import BoxEvaluator, VocEvaluator
-from suites.detection.models.yolov3 import Detector
-from suites.detection.processor import DetectionProcessor, original_detections
+from suites.detection.metrics import Evaluator
+from suites.detection.models.base import Detector, Targets
+from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
-from suites.engine.registry import register
+from suites.engine.registry import REGISTRY, register
 from suites.engine.task import Batch, Metric
 from suites.vision.task import VisionTask
 
@@ -24,13 +23,13 @@ from suites.vision.task import VisionTask
 class BoxMetric(Metric):
     """Feeds detections, mapped back to the original images, to an evaluator."""
 
-    def __init__(self, evaluator: BoxEvaluator) -> None:
+    def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in the detections of one batch."""
-        for image_id, found in zip(batch["image_ids"], original_detections(outputs, batch), strict=True):
-            self._evaluator.add(int(image_id), *found)
+        for image_id, found in zip(batch["image_ids"], found_on_originals(outputs, batch), strict=True):
+            self._evaluator.add(int(image_id), found)
 
     def result(self) -> dict[str, float]:
         """The evaluator's figures."""
@@ -45,7 +44,7 @@ class DetectionTask(VisionTask):
         config: of suite `detection`.
     """
 
-    train_inputs: tuple[str, ...] = ("images", "boxes", "labels", "scores")
+    train_inputs: tuple[str, ...] = ("images", "boxes", "classes", "scores")
     eval_inputs: tuple[str, ...] = ("images",)
     processor_class = DetectionProcessor
     wrong_classes = "correct data.num_classes, or choose classes with {path}.classes"
@@ -53,8 +52,9 @@ class DetectionTask(VisionTask):
 
     @property
     def main_metric(self) -> str:  # type: ignore[override]
-        """AP of COCO, mAP of VOC."""
-        return "mAP" if self._config.get("metric.type") == VocEvaluator.__name__ else "AP"
+        """That of the metric: AP of COCO, mAP of VOC."""
+        evaluator: Any = REGISTRY.seen_by("detection").get("metric", self._config["metric.type"])
+        return str(evaluator.main_figure)
 
     def collate(self, dataset: DetectionDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""
@@ -62,13 +62,12 @@ class DetectionTask(VisionTask):
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Loss terms by name."""
-        targets = Targets(inputs["boxes"], inputs["labels"], inputs["scores"])
+        targets = Targets(inputs["boxes"], inputs["classes"], inputs["scores"])
         return self.model.losses(inputs["images"], targets)
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """`detections` [N, D, 6] in pixels of the input, `counts` [N]."""
-        detections, counts = self.model.detect(inputs["images"])
-        return {"detections": detections, "counts": counts}
+        """`boxes` [N, D, 4] in pixels of the input, `scores` and `classes` [N, D], `counts` [N]."""
+        return self.model.detect(inputs["images"]).by_name()
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""

@@ -8,36 +8,28 @@ import cv2
 import numpy as np
 
 from suites.vision.drawing import class_colour, enlarged, put_plate, stroke
+from suites.vision.structures import Instances
 
 
-def draw_boxes(
-    image: np.ndarray,
-    boxes: np.ndarray,
-    labels: np.ndarray,
-    class_names: Sequence[str],
-    scores: np.ndarray | None = None,
-    min_score: float = 0.0,
+def draw_instances(
+    image: np.ndarray, instances: Instances, class_names: Sequence[str], *, with_scores: bool = True
 ) -> np.ndarray:
-    """Draws boxes on a copy of an image, the best score last so that it lies on top.
+    """Draws objects on a copy of an image, the best score last so that it lies on top.
 
     Args:
         image: uint8 RGB [H, W, 3]. A small one is enlarged by a whole number, so that text stays legible.
-        boxes: [M, 4], in pixels of `image`.
-        labels: int [M], indices into `class_names`.
+        instances: in pixels of `image`.
         class_names: K names.
-        scores: [M], written behind the name; None for ground truth.
-        min_score: Boxes below it are left out.
+        with_scores: write each score behind the name; False for ground truth.
 
     Returns:
         uint8 RGB [H * s, W * s, 3], s the whole number.
     """
     canvas, factor = enlarged(image)
-    order = range(len(boxes)) if scores is None else np.argsort(scores, kind="stable")
-    for at in order:
-        score = None if scores is None else float(scores[at])
-        if score is None or score >= min_score:
-            text = class_names[int(labels[at])] + ("" if score is None else f" {score:.2f}")
-            _draw_one(canvas, np.rint(np.asarray(boxes[at]) * factor), text, class_colour(int(labels[at])))
+    for at in np.argsort(instances.scores, kind="stable"):
+        kind = int(instances.classes[at])
+        text = class_names[kind] + (f" {instances.scores[at]:.2f}" if with_scores else "")
+        _draw_one(canvas, np.rint(instances.boxes.array[at] * factor), text, class_colour(kind))
     return canvas
 
 

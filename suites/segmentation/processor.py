@@ -14,6 +14,7 @@ from suites.segmentation.labels import encode_labels
 from suites.segmentation.sample import IGNORE, Sample, labels_to_original
 from suites.segmentation.transforms import Transform, collate
 from suites.segmentation.visualize import draw_labels
+from suites.vision.geometry import Placement
 from suites.vision.processor import ImageProcessor
 
 
@@ -52,7 +53,7 @@ class SegmentationProcessor(ImageProcessor):
         rng = np.random.default_rng(0)
         samples = []
         for i, image in enumerate(items):
-            sample = Sample(image, np.full(image.shape[:2], IGNORE, np.uint8), image_id=i)
+            sample = Sample(image=image, labels=np.full(image.shape[:2], IGNORE, np.uint8), image_id=i)
             for transform in self._transforms:
                 sample = transform(sample, rng)
             samples.append(sample)
@@ -85,4 +86,6 @@ def original_labels(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[np.
         batch: `placements` [N, 4] and `truth`, N label maps of the original sizes.
     """
     rows = zip(outputs["labels"], batch["placements"], batch["truth"], strict=True)
-    return [labels_to_original(labels, placement, truth.shape) for labels, placement, truth in rows]
+    return [
+        labels_to_original(labels, Placement(*placement.tolist()), truth.shape) for labels, placement, truth in rows
+    ]

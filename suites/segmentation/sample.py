@@ -6,19 +6,19 @@ counted: void regions of a data set, and borders that transforms add.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-import cv2
 import numpy as np
 
-from suites.vision.pixels import fill_colour, mirror, on_canvas, stretch
-from suites.vision.sample import IDENTITY, ImageSample, then
+from suites.vision.geometry import IDENTITY, Move, Placement
+from suites.vision.sample import ImageSample, reclassed
 
 IGNORE = 255
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class Sample(ImageSample):
     """One image and its label map, as datasets give it and transforms change it.
 
@@ -27,64 +27,34 @@ class Sample(ImageSample):
         labels: uint8 [H, W].
         image_id: number of the image in its dataset.
         truth: uint8, the label map as it is in the file, before any transform: what predictions are compared with.
-        placement: (ax, ay, bx, by): a point (x, y) of the original image lies at (ax*x + bx, ay*y + by) here.
+        placement: where the original image lies in `image`.
     """
 
-    image: np.ndarray
     labels: np.ndarray
     image_id: int = 0
     truth: np.ndarray = field(default=None)  # type: ignore[arg-type]
-    placement: tuple[float, float, float, float] = IDENTITY
 
     def __post_init__(self) -> None:
         if self.truth is None:
-            self.truth = self.labels
+            object.__setattr__(self, "truth", self.labels)
 
-    def recoloured(self, image: np.ndarray) -> Sample:
-        """The sample with other pixels at the same places."""
-        return replace(self, image=image)
+    def belongings(self, by: Move) -> dict[str, Any]:
+        """The label map, moved; borders are to be ignored."""
+        return {"labels": by.labels(self.labels, IGNORE)}
 
-    def resized(self, size: tuple[int, int], method: int) -> Sample:
-        """The sample stretched to `size` (H, W); labels take the nearest pixel's."""
-        if size == self.size:
-            return self
-        (height, width), (new_height, new_width) = self.size, size
-        labels = stretch(self.labels, size, cv2.INTER_NEAREST_EXACT)
-        return self._moved(stretch(self.image, size, method), labels, (new_width / width, new_height / height, 0, 0))
-
-    def padded(self, size: tuple[int, int], top: int, left: int, fill: Sequence[float]) -> Sample:
-        """The sample on a canvas of `size` (H, W), its corner at (left, top); the border is to be ignored."""
-        if size == self.size:
-            return self
-        image = on_canvas(self.image, size, top, left, fill_colour(fill, self.image))
-        return self._moved(image, on_canvas(self.labels, size, top, left, IGNORE), (1, 1, left, top))
-
-    def mirrored(self, horizontal: bool) -> Sample:
-        """The sample with left and right swapped, else top and bottom."""
-        height, width = self.size
-        step = (-1, 1, width, 0) if horizontal else (1, -1, 0, height)
-        return self._moved(mirror(self.image, horizontal), mirror(self.labels, horizontal), step)
-
-    def cropped(self, size: tuple[int, int], top: int, left: int) -> Sample:
-        """The part of `size` (H, W) whose corner lies at (left, top)."""
-        part = slice(top, top + size[0]), slice(left, left + size[1])
-        image, labels = (np.ascontiguousarray(pixels[part]) for pixels in (self.image, self.labels))
-        return self._moved(image, labels, (1, 1, -left, -top))
-
-    def _moved(self, image: np.ndarray, labels: np.ndarray, step: tuple[float, float, float, float]) -> Sample:
-        return replace(self, image=image, labels=labels, placement=then(self.placement, step))
+    def reclassed(self, classes: Mapping[int, int]) -> Sample:
+        """The sample with other classes in place of some; `truth` stays as the file has it."""
+        return replace(self, labels=reclassed(self.labels, classes))
 
 
-def labels_to_original(
-    labels: np.ndarray, placement: Sequence[float] | np.ndarray, original_size: tuple[int, int]
-) -> np.ndarray:
+def labels_to_original(labels: np.ndarray, placement: Placement, original_size: tuple[int, int]) -> np.ndarray:
     """A predicted label map (uint8 [H, W]) of a network's input, in pixels of the original image (H, W).
 
     Each pixel takes the label at its centre's place; a part of the original that the input does not show is `IGNORE`.
     """
-    ax, ay, bx, by = (float(value) for value in placement)
-    if (ax, ay, bx, by) == IDENTITY and labels.shape == original_size:
+    if placement == IDENTITY and labels.shape == original_size:
         return labels
+    ax, ay, bx, by = placement
     height, width = original_size
     # Pixels are squares: the centre of column i is at i + 1/2, so it lies in column floor(ax * (i + 1/2) + bx).
     columns = np.floor(ax * (np.arange(width) + 0.5) + bx).astype(np.int64)

@@ -14,6 +14,7 @@ from suites.video.reading import VIDEO_SUFFIXES, read_video
 from suites.video.sampling import Segments
 from suites.vision.images import IMAGE_SUFFIXES, read_image
 from suites.vision.recognition.processor import RecognitionProcessor
+from suites.vision.recognition.sample import LabelledClip
 
 _STRIP_HEIGHT = 160  # pixels of a drawn frame
 _MOST_DRAWN = 8  # frames on a strip
@@ -29,7 +30,7 @@ class VideoProcessor(RecognitionProcessor):
     """
 
     suite: ClassVar[str] = "video"
-    key: ClassVar[str] = "clips"
+    sample_class = LabelledClip
     endings: ClassVar[tuple[str, ...]] = VIDEO_SUFFIXES
 
     def __init__(self, transforms: list[dict[str, Any]], class_names: Sequence[str], segments: tuple[int, int]) -> None:
@@ -59,10 +60,6 @@ class VideoProcessor(RecognitionProcessor):
         if len({frame.shape for frame in frames}) > 1:
             raise DataError(f"{path}: its frames differ in size: {sorted({f.shape[:2] for f in frames})}")
         return np.stack(frames)
-
-    def frames_of(self, item: np.ndarray) -> np.ndarray:
-        """The clip itself."""
-        return item
 
     def picture(self, item: np.ndarray) -> np.ndarray:
         """A strip of up to 8 of the clip's frames, side by side, with a light gap between them."""

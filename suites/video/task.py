@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from suites.engine.registry import register
 from suites.video.datasets import VideoDataset
 from suites.video.processor import VideoProcessor
@@ -26,7 +24,3 @@ class VideoTask(RecognitionTask):
         transforms: Any = self._config["data.eval.transforms"]
         chosen = self._eval_set.segments
         return VideoProcessor(transforms, self._eval_set.class_names, (chosen.count, chosen.length))
-
-    def item_of(self, frames: np.ndarray) -> np.ndarray:
-        """The clip [T, H, W, 3]."""
-        return frames

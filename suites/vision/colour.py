@@ -45,12 +45,12 @@ class ColourMaps:
         self._who = who
 
     def draw(self, image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A map [3, 4] for `image` (uint8 [H, W, 3], for its mean grey) and those like it; see `recolour`."""
+        """A map [3, 4] for `image` (uint8 [..., H, W, 3], for its mean grey) and those like it; see `recolour`."""
         if image.dtype != np.uint8:
             raise DTypeError(f"{self._who}: the image is {image.dtype}; put {self._who} before Normalize")
         steps = [self._bright, self._contrasted, self._saturated, self._turned]
         colour_map = np.eye(3, 4)
-        mean = np.array(cv2.mean(image)[:3])
+        mean = np.array(cv2.mean(_in_rows(image))[:3])
         for choice in rng.permutation(len(steps)):
             if rng.random() < self._prob:
                 step = steps[choice](rng, float(_LUMA @ (colour_map @ [*mean, 1.0])))
@@ -73,8 +73,15 @@ class ColourMaps:
 
 
 def recolour(image: np.ndarray, colour_map: np.ndarray) -> np.ndarray:
-    """A uint8 image [H, W, 3] through a map [3, 4] of (red, green, blue, 1); cut to 0..255 at the end only."""
-    return image if np.array_equal(colour_map, np.eye(3, 4)) else cv2.transform(image, colour_map)
+    """uint8 pixels [..., H, W, 3] through a map [3, 4] of (red, green, blue, 1); cut to 0..255 at the end only."""
+    if np.array_equal(colour_map, np.eye(3, 4)):
+        return image
+    return cv2.transform(_in_rows(image), colour_map).reshape(image.shape)
+
+
+def _in_rows(image: np.ndarray) -> np.ndarray:
+    """Pixels [..., H, W, 3] as OpenCV takes them: [rows, W, 3]."""
+    return image if image.ndim == 3 else np.ascontiguousarray(image).reshape(-1, *image.shape[-2:])
 
 
 def hue_matrix(degrees: float) -> np.ndarray:

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from framework.errors import ConfigError
+
 
 class Transform(ABC):
     """Makes a new sample from a sample, and leaves the one it is given as it was."""
@@ -25,12 +27,19 @@ class MixingTransform(Transform):
     """A transform that needs other samples of the set, such as mixup.
 
     `Augmented` calls `mix` with `draw`, which gives a random other sample that went through the same earlier
-    transforms. Called by itself, such a transform changes nothing, as there is nothing to mix with.
+    transforms.
     """
 
     def __call__(self, sample: Any, rng: np.random.Generator) -> Any:
-        """Returns the sample unchanged."""
-        return sample
+        """Refuses: outside of `Augmented`, as in evaluation or inference, there is nothing to mix with.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            f"{type(self).__name__}: mixes samples of a training set, so it stands among the transforms of "
+            "data.train only; take it out of the others"
+        )
 
     @abstractmethod
     def mix(self, sample: Any, rng: np.random.Generator, draw: Callable[[], Any]) -> Any:

@@ -60,22 +60,6 @@ def fill_colour(fill: Sequence[float], image: np.ndarray) -> tuple[Any, ...]:
     return tuple(round(c) for c in colour) if image.dtype == np.uint8 else tuple(colour)
 
 
-def stretch(image: np.ndarray, size: tuple[int, int], method: int) -> np.ndarray:
-    """An image or map [H, W, ...] at `size` (H, W); `method` is OpenCV's number of the interpolation."""
-    return cv2.resize(image, (size[1], size[0]), interpolation=method)
-
-
-def on_canvas(image: np.ndarray, size: tuple[int, int], top: int, left: int, value: Any) -> np.ndarray:
-    """An image or map [H, W, ...] on a canvas of `size` (H, W) filled with `value`, its corner at (left, top)."""
-    bottom, right = size[0] - image.shape[0] - top, size[1] - image.shape[1] - left
-    return cv2.copyMakeBorder(image, top, bottom, left, right, cv2.BORDER_CONSTANT, value=value)
-
-
-def mirror(image: np.ndarray, horizontal: bool) -> np.ndarray:
-    """An image or map [H, W, ...] with left and right swapped, else top and bottom."""
-    return cv2.flip(image, 1 if horizontal else 0)
-
-
 class Normalizer:
     """uint8 images to float32: (value / 255 - mean) / std, a channel at a time.
 

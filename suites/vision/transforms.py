@@ -14,10 +14,10 @@ from framework.errors import AttributeValueError
 from suites.vision.colour import ColourMaps, recolour
 from suites.vision.pipeline import Transform
 from suites.vision.pixels import IMAGENET_MEAN, IMAGENET_STD, Normalizer, check_prob, interpolation, pair
-from suites.vision.sample import ImageSample, scaled_size
+from suites.vision.sample import VisualSample, scaled_size
 
 Interp = Literal["nearest", "linear", "cubic", "area", "lanczos", "random"]
-Sample = TypeVar("Sample", bound=ImageSample)
+Sample = TypeVar("Sample", bound=VisualSample)
 
 
 class Resize(Transform):
@@ -110,22 +110,30 @@ class PadToMultiple(Transform):
 
 
 class RandomFlip(Transform):
-    """Mirrors the image.
+    """Mirrors images and clips.
 
     Args:
         prob: How often.
         direction: "horizontal" swaps left and right, "vertical" top and bottom.
+        swap: Pairs of classes that a mirror turns into each other, such as "points left" and "points right".
     """
 
-    def __init__(self, prob: float = 0.5, direction: Literal["horizontal", "vertical"] = "horizontal") -> None:
+    def __init__(
+        self,
+        prob: float = 0.5,
+        direction: Literal["horizontal", "vertical"] = "horizontal",
+        swap: Sequence[tuple[int, int]] = (),
+    ) -> None:
         self._prob = check_prob("RandomFlip", prob)
         self._horizontal = direction == "horizontal"
+        self._swap = {a: b for pair_ in swap for a, b in (pair_, pair_[::-1])}
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample, mirrored or not."""
         if rng.random() >= self._prob:
             return sample
-        return sample.mirrored(self._horizontal)
+        mirrored = sample.mirrored(self._horizontal)
+        return mirrored.reclassed(self._swap) if self._swap else mirrored
 
 
 class ColorDistort(Transform):
@@ -154,8 +162,8 @@ class ColorDistort(Transform):
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample with other colours; its image must be uint8."""
-        image = recolour(sample.image, self._maps.draw(sample.image, rng))
-        return sample if image is sample.image else sample.recoloured(image)
+        pixels = recolour(sample.pixels, self._maps.draw(sample.pixels, rng))
+        return sample if pixels is sample.pixels else sample.recoloured(pixels)
 
 
 class Normalize(Transform):
@@ -170,4 +178,4 @@ class Normalize(Transform):
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample with a float32 image; the given image must be uint8."""
-        return sample.recoloured(self._normal(sample.image))
+        return sample.recoloured(self._normal(sample.pixels))

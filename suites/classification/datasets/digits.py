@@ -8,7 +8,7 @@ import numpy as np
 
 from suites.engine.registry import register
 from suites.vision.recognition.datasets import RecognitionDataset
-from suites.vision.recognition.sample import Sample, labelled
+from suites.vision.recognition.sample import LabelledImage
 
 # Share of the 1,797 digits, which lie in writers' order, at which each split starts and ends: writers differ.
 _SPLITS = {"train": (0.0, 0.8), "val": (0.8, 1.0)}
@@ -33,10 +33,10 @@ class Digits(RecognitionDataset):
         self._split = split
         self.say(f"Digits {split}")
 
-    def load(self, index: int, rng: np.random.Generator | None = None) -> Sample:
-        """Digit `index`, three equal channels, as a clip of one frame."""
-        frames = np.repeat(self._images[index][None, :, :, None], 3, axis=3)
-        return labelled(frames, int(self.labels[index]), self.name_of(index))
+    def load(self, index: int, rng: np.random.Generator | None = None) -> LabelledImage:
+        """Digit `index`, three equal channels."""
+        image = np.repeat(self._images[index][:, :, None], 3, axis=2)
+        return LabelledImage.of(image, int(self.labels[index]), self.name_of(index))
 
     def name_of(self, index: int) -> str:
         """What identifies the digit."""

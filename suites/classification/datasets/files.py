@@ -15,7 +15,7 @@ from suites.engine.registry import register, register_role
 from suites.engine.sources import Source, open_source
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import RecognitionDataset, read_classes, read_labels, read_rows
-from suites.vision.recognition.sample import Sample, labelled
+from suites.vision.recognition.sample import LabelledImage
 
 register_role("dataset", RecognitionDataset, doc="images with labels, by index")
 
@@ -32,10 +32,10 @@ class _ImageFiles(RecognitionDataset):
         self._files = source.table(names)
         self.say(what)
 
-    def load(self, index: int, rng: np.random.Generator | None = None) -> Sample:
-        """Image `index` as a clip of one frame."""
+    def load(self, index: int, rng: np.random.Generator | None = None) -> LabelledImage:
+        """Image `index`."""
         name = self.name_of(index)
-        return labelled(decode_image(self._files.read(index), name)[None], int(self.labels[index]), name)
+        return LabelledImage.of(decode_image(self._files.read(index), name), int(self.labels[index]), name)
 
     def name_of(self, index: int) -> str:
         """The image file."""

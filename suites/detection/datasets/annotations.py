@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from framework.errors import DataError
-from suites.detection.sample import GroundTruth, box_areas
+from suites.detection.sample import GroundTruth
 
 _ROUNDING = 0.5  # pixels outside an image that count as rounding, not as a wrong box
 
@@ -26,7 +26,7 @@ class RawAnnotations:
     sizes: list[tuple[int, int]] = field(default_factory=list)
     owners: list[int] = field(default_factory=list)
     boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
-    labels: list[int] = field(default_factory=list)
+    classes: list[int] = field(default_factory=list)
     areas: list[float] = field(default_factory=list)
     difficult: list[bool] = field(default_factory=list)
     crowd: list[bool] = field(default_factory=list)
@@ -51,7 +51,7 @@ class RawAnnotations:
         """Adds a box to image index `image`."""
         self.owners.append(image)
         self.boxes.append(box)
-        self.labels.append(label)
+        self.classes.append(label)
         self.areas.append(area)
         self.difficult.append(difficult)
         self.crowd.append(crowd)
@@ -64,7 +64,7 @@ class BoxTable:
     Attributes:
         offsets: int64 [I + 1].
         boxes: float64 [T, 4], inside their images and with an area.
-        labels: int64 [T].
+        classes: int64 [T].
         areas: float64 [T], the file's where it gives them.
         difficult, crowd: bool [T].
         clipped, dropped: int64 [I], how many boxes of each image were cut at its border or had no area.
@@ -72,7 +72,7 @@ class BoxTable:
 
     offsets: np.ndarray
     boxes: np.ndarray
-    labels: np.ndarray
+    classes: np.ndarray
     areas: np.ndarray
     difficult: np.ndarray
     crowd: np.ndarray
@@ -98,7 +98,7 @@ class BoxTable:
             sizes=sizes[wanted],
             offsets=np.cumsum([0, *counts[wanted]]),
             boxes=self.boxes[rows],
-            labels=self.labels[rows],
+            classes=self.classes[rows],
             areas=self.areas[rows],
             difficult=self.difficult[rows],
             crowd=self.crowd[rows],
@@ -123,7 +123,7 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray, name_of: Callable[[int],
     outside = np.abs(boxes - found).max(axis=1, initial=0) > _ROUNDING
     keep = (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
     areas = np.asarray(raw.areas, np.float64)
-    areas = np.where(np.isnan(areas), box_areas(boxes), areas)
+    areas = np.where(np.isnan(areas), (boxes[:, 2:] - boxes[:, :2]).prod(axis=1), areas)
     order = np.flatnonzero(keep)[np.argsort(owners[keep], kind="stable")]
 
     def per_image(rows: np.ndarray) -> np.ndarray:
@@ -132,7 +132,7 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray, name_of: Callable[[int],
     return BoxTable(
         offsets=np.cumsum([0, *per_image(keep)]),
         boxes=boxes[order],
-        labels=np.asarray(raw.labels, np.int64)[order],
+        classes=np.asarray(raw.classes, np.int64)[order],
         areas=areas[order],
         difficult=np.asarray(raw.difficult, bool)[order],
         crowd=np.asarray(raw.crowd, bool)[order],

@@ -15,6 +15,7 @@ from suites.detection.sample import GroundTruth, Sample
 from suites.engine.registry import register_role
 from suites.engine.sources import FileTable
 from suites.vision.images import decode_image
+from suites.vision.structures import Boxes, Instances
 
 OnProblem = Literal["error", "skip"]
 _log = logging.getLogger(__name__)
@@ -111,11 +112,13 @@ class FileDataset(DetectionDataset):
         rows = slice(self._table.offsets[at], self._table.offsets[at + 1])
         return Sample(
             image=image,
-            boxes=self._table.boxes[rows].astype(np.float32),
-            labels=self._table.labels[rows].copy(),
             image_id=int(self._image_ids[at]),
-            difficult=self._table.difficult[rows].copy(),
-            crowd=self._table.crowd[rows].copy(),
+            instances=Instances(
+                Boxes(self._table.boxes[rows].astype(np.float32)),
+                self._table.classes[rows].copy(),
+                difficult=self._table.difficult[rows].copy(),
+                crowd=self._table.crowd[rows].copy(),
+            ),
         )
 
     def name_of(self, index: int) -> str:
@@ -131,7 +134,7 @@ class FileDataset(DetectionDataset):
     def report(self) -> str:
         """One line: images, boxes by class, and what was clipped, dropped or left out."""
         truth = self.ground_truth()
-        by_class = np.bincount(truth.labels, minlength=self.num_classes)
+        by_class = np.bincount(truth.classes, minlength=self.num_classes)
         shown = [f"{name} {count}" for name, count in zip(self.class_names, by_class, strict=True)]
         names = ", ".join(shown[:12]) + (" ..." if len(shown) > 12 else "")
         text = f"{self._what}: {len(self)} images, {len(truth.boxes)} boxes ({names})"

@@ -15,9 +15,10 @@ import numpy as np
 
 from framework.errors import AttributeValueError
 from suites.detection.datasets.base import DetectionDataset
-from suites.detection.sample import GroundTruth, Sample, box_areas
+from suites.detection.sample import GroundTruth, Sample
 from suites.engine.registry import register
 from suites.vision.images import decode_image
+from suites.vision.structures import Boxes, Instances
 
 Split = Literal["train", "val", "test"]
 _log = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class DigitScenes(DetectionDataset):
         image = self._background(rng)
         for _, box, alpha in placed:
             _paint(image, box, alpha, rng)
-        return Sample(image=image, boxes=_ink_boxes(placed), labels=_labels(placed), image_id=index)
+        return Sample(image=image, instances=_instances(placed), image_id=index)
 
     def name_of(self, index: int) -> str:
         """What identifies the scene."""
@@ -108,18 +109,18 @@ class DigitScenes(DetectionDataset):
     def ground_truth(self) -> GroundTruth:
         """All boxes of all scenes; places the digits but paints nothing."""
         scenes = [self._place(self._rng(index)) for index in range(self._length)]
-        boxes = np.concatenate([_ink_boxes(placed) for placed in scenes])
-        total = len(boxes)
+        instances = [_instances(placed) for placed in scenes]
+        joined = Instances.joined(instances)
         return GroundTruth(
             class_names=self.class_names,
             image_ids=np.arange(self._length),
             sizes=np.full((self._length, 2), self._size, np.int32),
-            offsets=np.cumsum([0, *map(len, scenes)]),
-            boxes=boxes.astype(np.float64),
-            labels=np.concatenate([_labels(placed) for placed in scenes]),
-            areas=box_areas(boxes).astype(np.float64),
-            difficult=np.zeros(total, bool),
-            crowd=np.zeros(total, bool),
+            offsets=np.cumsum([0, *map(len, instances)]),
+            boxes=joined.boxes.array.astype(np.float64),
+            classes=joined.classes,
+            areas=joined.boxes.areas.astype(np.float64),
+            difficult=joined.difficult,
+            crowd=joined.crowd,
             category_ids=np.arange(10),
         )
 
@@ -222,12 +223,9 @@ def _contrasting(grey: float, rng: np.random.Generator) -> np.ndarray:
     return (target + tint * min(1.0, float(limits.min()))).astype(np.float32)
 
 
-def _ink_boxes(placed: list[tuple[int, np.ndarray, np.ndarray]]) -> np.ndarray:
-    return np.array([box for _, box, _ in placed], np.float32).reshape(-1, 4)
-
-
-def _labels(placed: list[tuple[int, np.ndarray, np.ndarray]]) -> np.ndarray:
-    return np.array([label for label, _, _ in placed], np.int64)
+def _instances(placed: list[tuple[int, np.ndarray, np.ndarray]]) -> Instances:
+    boxes = Boxes(np.array([box for _, box, _ in placed], np.float32).reshape(-1, 4))
+    return Instances(boxes, np.array([label for label, _, _ in placed], np.int64))
 
 
 def _iou(a: np.ndarray, b: np.ndarray) -> float:

@@ -91,7 +91,7 @@ class VocDetection(FileDataset):
 
     def __getitem__(self, index: int) -> Sample:
         sample = super().__getitem__(index)
-        return sample if self._keep_difficult else sample.pick(~sample.difficult)
+        return sample if self._keep_difficult else sample.pick(~sample.instances.difficult)
 
 
 def parse_xml(source: Source, name: str) -> ET.Element:

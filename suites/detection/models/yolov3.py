@@ -14,36 +14,11 @@ from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
-from suites.detection.losses import Targets, YOLOv3Loss
+from suites.detection.losses import YOLOv3Loss
+from suites.detection.models.base import Detections, Detector, Head, Neck, PostProcess, Targets
 from suites.engine.config import Factory
-from suites.engine.registry import register, register_role
+from suites.engine.registry import register
 from suites.vision.backbones import Backbone
-
-
-class Neck(nn.Layer):
-    """Backbone maps [N, H_s, W_s, C_s] to maps of the same strides, finest first.
-
-    Attributes:
-        channels: of each map given out.
-    """
-
-    channels: tuple[int, ...]
-
-
-class Head(nn.Layer):
-    """Neck maps to raw predictions, to losses, and to detections."""
-
-    def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Tensor]:
-        """Loss terms by name, each a scalar."""
-        raise NotImplementedError(f"{type(self).__name__} defines no losses()")
-
-    def detect(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Detections [N, D, 6] (label, score, x1, y1, x2, y2), best first, and their number [N]."""
-        raise NotImplementedError(f"{type(self).__name__} defines no detect()")
-
-
-register_role("neck", Neck, supplied=("in_channels",), doc="Feature maps to feature maps.")
-register_role("head", Head, supplied=("in_channels", "strides"), doc="Feature maps to predictions and losses.")
 
 
 @register("neck")
@@ -52,11 +27,13 @@ class YOLOv3Neck(Neck):
 
     Args:
         in_channels: of each backbone map, finest first.
+        in_strides: of each backbone map; the routes have the same.
         width: channels of the coarsest route; each finer one has half.
     """
 
-    def __init__(self, in_channels: Sequence[int], width: int = 512) -> None:
+    def __init__(self, in_channels: Sequence[int], in_strides: Sequence[int], width: int = 512) -> None:
         super().__init__()
+        self.strides = tuple(in_strides)
         if width < 1 << len(in_channels):
             raise AttributeValueError(f"YOLOv3Neck: width is {width}, too little for {len(in_channels)} levels")
         self.sets, self.laterals = nn.LayerList(), nn.LayerList()
@@ -84,23 +61,6 @@ def _conv_set(in_channels: int, width: int) -> nn.Sequential:
     plan = [(in_channels, width, 1), (width, 2 * width, 3), (2 * width, width, 1), (width, 2 * width, 3)]
     plan.append((2 * width, width, 1))
     return nn.Sequential(*[nn.ConvBNAct(a, b, kernel, act="leaky_relu") for a, b, kernel in plan])
-
-
-@dataclass(frozen=True)
-class PostProcess:
-    """From scored boxes to detections.
-
-    Args:
-        score_threshold: lowest score (object times class) that counts.
-        nms_top_k: boxes of each class that enter non-maximum suppression.
-        iou_threshold: overlap with a better box of the class that removes a box.
-        keep_top_k: detections an image at most.
-    """
-
-    score_threshold: float = 0.01
-    nms_top_k: int = 1000
-    iou_threshold: float = 0.45
-    keep_top_k: int = 100
 
 
 @dataclass(frozen=True)
@@ -179,31 +139,9 @@ class YOLOv3Head(Head):
             scores.append(ops.sigmoid(seen) * ops.sigmoid(kinds))
         return ops.concat(boxes, axis=1), ops.concat(scores, axis=1)
 
-    def detect(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """Detections [N, keep_top_k, 6] (label, score, x1, y1, x2, y2), best first, and their number [N]."""
-        p = self.postprocess
-        return ops.multiclass_nms(
-            *self.scored_boxes(maps),
-            score_threshold=p.score_threshold,
-            nms_top_k=p.nms_top_k,
-            iou_threshold=p.iou_threshold,
-            keep_top_k=p.keep_top_k,
-        )
-
-
-class Detector(nn.Layer):
-    """A whole detector: what the detection task trains."""
-
-    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor]:
-        """Loss terms by name for images [N, H, W, 3]."""
-        raise NotImplementedError(f"{type(self).__name__} defines no losses()")
-
-    def detect(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Detections [N, D, 6] (label, score, x1, y1, x2, y2) in pixels of the input, and their number [N]."""
-        raise NotImplementedError(f"{type(self).__name__} defines no detect()")
-
-
-register_role("detector", Detector, doc="A whole detection network.")
+    def detect(self, maps: Sequence[Tensor]) -> Detections:
+        """What it finds, in pixels of the input."""
+        return self.postprocess(*self.scored_boxes(maps))
 
 
 @register("detector")
@@ -219,8 +157,9 @@ class YOLOv3(Detector):
     def __init__(self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck] | None = None) -> None:
         super().__init__()
         self.backbone = backbone
-        self.neck = (neck or Factory.of(YOLOv3Neck))(in_channels=backbone.channels)
-        self.head = head(in_channels=self.neck.channels, strides=backbone.strides)
+        self.neck = (neck or Factory.of(YOLOv3Neck))(in_channels=backbone.channels, in_strides=backbone.strides)
+        self.head = head(in_channels=self.neck.channels, strides=self.neck.strides)
+        self.size_multiple = max(self.neck.strides)
 
     def forward(self, images: Tensor) -> list[Tensor]:
         """images: [N, H, W, 3]; raw predictions [N, H/s, W/s, A * (5 + K)] of each level."""
@@ -230,6 +169,6 @@ class YOLOv3(Detector):
         """Loss terms by name for images [N, H, W, 3]."""
         return self.head.losses(self.neck(self.backbone(images)), targets)
 
-    def detect(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Detections [N, keep_top_k, 6] in pixels of the input, and their number [N]."""
+    def detect(self, images: Tensor) -> Detections:
+        """What it finds on images [N, H, W, 3], in their pixels."""
         return self.head.detect(self.neck(self.backbone(images)))

@@ -37,10 +37,10 @@ def collate(samples: Sequence[Sample], multiple: int = BOXES_MULTIPLE) -> dict[s
 
     Returns:
         Arrays by name; N samples, M the largest count of boxes, rounded up to a multiple of `multiple`:
-        images [N, H, W, 3], float32 or uint8 as the samples have it; boxes float32 [N, M, 4], labels int64
+        images [N, H, W, 3], float32 or uint8 as the samples have it; boxes float32 [N, M, 4], classes int64
         [N, M] and scores float32 [N, M], all 0 where a row has no box; counts int64 [N], the boxes of each row;
-        image_ids int64 [N]; original_sizes int64 [N, 2], (H, W); placements float64 [N, 4] for
-        `boxes_to_original`.
+        image_ids int64 [N]; original_sizes int64 [N, 2], (H, W); placements float64 [N, 4], where
+        the original images lie.
 
     Raises:
         DataError: The images differ in size or type.
@@ -53,15 +53,15 @@ def collate(samples: Sequence[Sample], multiple: int = BOXES_MULTIPLE) -> dict[s
                 f"of the batch is {images[0].dtype} {list(images[0].shape)}; end the transforms with Resize or "
                 "Letterbox, or use RandomShape"
             )
-    kept = [sample.pick(~sample.crowd) for sample in samples]
-    counts = np.array([len(sample.boxes) for sample in kept], np.int64)
+    kept = [sample.instances[~sample.instances.crowd] for sample in samples]
+    counts = np.array([len(instances) for instances in kept], np.int64)
     width = max(1, -(-int(counts.max()) // multiple)) * multiple
     fill = partial(_padded, count=width)
     return {
         "images": np.stack(images),
-        "boxes": fill([sample.boxes for sample in kept]),
-        "labels": fill([sample.labels for sample in kept]),
-        "scores": fill([sample.scores for sample in kept]),
+        "boxes": fill([instances.boxes.array for instances in kept]),
+        "classes": fill([instances.classes for instances in kept]),
+        "scores": fill([instances.scores for instances in kept]),
         "counts": counts,
         "image_ids": np.array([sample.image_id for sample in samples], np.int64),
         "original_sizes": np.array([sample.original_size for sample in samples], np.int64),

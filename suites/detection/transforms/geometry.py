@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from framework.errors import AttributeValueError
-from suites.detection.sample import Sample, box_areas, clip_boxes
+from suites.detection.sample import Sample
 from suites.engine.registry import register
 from suites.vision.pipeline import BatchTransform, Transform
 from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, interpolation, pair
+from suites.vision.structures import Boxes, pairwise_iou
 from suites.vision.transforms import Interp
 
 
@@ -73,7 +75,7 @@ class RandomIoUCrop(Transform):
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the crop, or the sample as it was where no crop would do."""
-        if not len(sample.boxes):
+        if not len(sample.instances):
             return sample
         for choice in rng.permutation(len(self._choices)):
             threshold = self._choices[choice]
@@ -87,7 +89,9 @@ class RandomIoUCrop(Transform):
     def _find(self, sample: Sample, threshold: float, rng: np.random.Generator) -> np.ndarray | None:
         """The first of `tries` random crops that will do: int64 [4]; None if none does."""
         crops = self._draw(sample.size, rng)
-        fits = (ious(crops, sample.boxes).max(axis=1) >= threshold) & centres_inside(crops, sample.boxes).any(axis=1)
+        boxes = sample.instances.boxes
+        overlaps = pairwise_iou(crops, boxes.array).max(axis=1) >= threshold
+        fits = overlaps & centres_inside(crops, boxes).any(axis=1)
         return crops[int(np.argmax(fits))] if fits.any() else None
 
     def _draw(self, size: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
@@ -138,27 +142,19 @@ class DropTinyBoxes(Transform):
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample without these boxes."""
-        return sample.pick((sample.boxes[:, 2:] - sample.boxes[:, :2]).min(axis=1, initial=np.inf) >= self._min_side)
+        return sample.pick(sample.instances.boxes.sides.min(axis=1, initial=np.inf) >= self._min_side)
 
 
 def cropped(sample: Sample, crop: np.ndarray) -> Sample:
     """The part of the sample inside `crop` (int [4]), with the boxes whose centre is inside, cut at its border."""
     left, top, right, bottom = crop.tolist()
-    keep = centres_inside(crop[None], sample.boxes)[0]
-    image = np.ascontiguousarray(sample.image[top:bottom, left:right])
-    part = sample.pick(keep).moved(image, 1, 1, -left, -top)
-    part.boxes = clip_boxes(part.boxes, part.size)
-    return part
+    keep = centres_inside(crop[None], sample.instances.boxes)[0]
+    part = sample.pick(keep).cropped((bottom - top, right - left), top, left)
+    return replace(part, instances=part.instances.clipped(part.size))
 
 
-def centres_inside(crops: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """bool [R, M]: whether the centre of box m [M, 4] lies inside crop r [R, 4]."""
-    centres = (boxes[None, :, :2] + boxes[None, :, 2:]) / 2
-    return ((centres > crops[:, None, :2]) & (centres < crops[:, None, 2:])).all(axis=2)
-
-
-def ious(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """IoU of every box of `a` [R, 4] with every box of `b` [M, 4]: [R, M]."""
-    sides = np.minimum(a[:, None, 2:], b[None, :, 2:]) - np.maximum(a[:, None, :2], b[None, :, :2])
-    inner = sides.clip(0).prod(axis=2)
-    return inner / np.maximum(box_areas(a)[:, None] + box_areas(b)[None, :] - inner, 1e-9)
+def centres_inside(crops: np.ndarray, boxes: Boxes) -> np.ndarray:
+    """bool [R, M]: whether the centre of box m lies inside crop r [R, 4]."""
+    centres = boxes.centres[None]
+    after, before = centres > crops[:, None, :2], centres < crops[:, None, 2:]
+    return np.all(after & before, axis=2)

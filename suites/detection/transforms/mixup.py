@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -12,6 +13,7 @@ from suites.detection.sample import Sample
 from suites.engine.registry import register
 from suites.vision.pipeline import MixingTransform
 from suites.vision.pixels import check_prob
+from suites.vision.structures import Instances
 
 
 @register("transform")
@@ -40,17 +42,13 @@ class Mixup(MixingTransform):
         other = draw()
         size = max(sample.size[0], other.size[0]), max(sample.size[1], other.size[1])
         image = cv2.addWeighted(_on_canvas(sample.image, size), weight, _on_canvas(other.image, size), 1 - weight, 0)
-        return Sample(
-            image=image,
-            boxes=np.concatenate([sample.boxes, other.boxes]),
-            labels=np.concatenate([sample.labels, other.labels]),
-            image_id=sample.image_id,
-            original_size=sample.original_size,
-            scores=np.concatenate([sample.scores * weight, other.scores * (1 - weight)]).astype(np.float32),
-            difficult=np.concatenate([sample.difficult, other.difficult]),
-            crowd=np.concatenate([sample.crowd, other.crowd]),
-            placement=sample.placement,
-        )
+        # Masks would have to move to the larger picture; nothing that reads them mixes.
+        parts = [_weighted(sample.instances, weight), _weighted(other.instances, 1 - weight)]
+        return replace(sample, image=image, instances=Instances.joined(parts))
+
+
+def _weighted(instances: Instances, weight: float) -> Instances:
+    return replace(instances, scores=(instances.scores * weight).astype(np.float32), masks=None)
 
 
 def _on_canvas(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from suites.engine.registry import register_role
 from suites.video.sampling import Segments
 from suites.vision.recognition.datasets import RecognitionDataset
-from suites.vision.recognition.sample import Sample, labelled
+from suites.vision.recognition.sample import LabelledClip
 
 
 class VideoDataset(RecognitionDataset):
@@ -21,10 +21,10 @@ class VideoDataset(RecognitionDataset):
 
     segments: Segments
 
-    def load(self, index: int, rng: np.random.Generator | None = None) -> Sample:
+    def load(self, index: int, rng: np.random.Generator | None = None) -> LabelledClip:
         """The clip of video `index`; frames are drawn from `rng` in training."""
         frames = self.read(index, rng)
-        return labelled(frames, int(self.labels[index]), self.name_of(index))
+        return LabelledClip.of(frames, int(self.labels[index]), self.name_of(index))
 
     @abstractmethod
     def read(self, index: int, rng: np.random.Generator | None) -> np.ndarray:

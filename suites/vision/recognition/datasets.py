@@ -11,7 +11,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.engine.sources import Source
 from suites.vision.pipeline import Augmented
-from suites.vision.recognition.sample import Sample
+from suites.vision.recognition.sample import Labelled
 
 _log = logging.getLogger(__name__)
 
@@ -36,13 +36,13 @@ class RecognitionDataset(ABC):
         return len(self.labels)
 
     @abstractmethod
-    def load(self, index: int, rng: np.random.Generator | None = None) -> Sample:
+    def load(self, index: int, rng: np.random.Generator | None = None) -> Labelled:
         """Sample `index`. What is chosen of a long video is drawn from `rng` in training, fixed where it is None.
 
         Raises a DataError that names a file that cannot be used.
         """
 
-    def __getitem__(self, index: int) -> Sample:
+    def __getitem__(self, index: int) -> Labelled:
         """Sample `index`, nothing of it chosen at random."""
         return self.load(index)
 
@@ -70,7 +70,7 @@ class Drawn(Augmented):
 
     dataset: RecognitionDataset
 
-    def _load(self, index: int, rng: np.random.Generator) -> Sample:
+    def _load(self, index: int, rng: np.random.Generator) -> Labelled:
         return self.dataset.load(index, rng)
 
 

@@ -13,7 +13,7 @@ from suites.engine.config import build_value
 from suites.engine.task import Batch, Processor
 from suites.vision.drawing import class_colour, enlarged, put_plate, stroke
 from suites.vision.pipeline import Transform
-from suites.vision.recognition.sample import collate, labelled
+from suites.vision.recognition.sample import Labelled, collate
 
 Self = TypeVar("Self", bound="RecognitionProcessor")
 
@@ -26,7 +26,7 @@ class RecognitionProcessor(Processor):
 
     Attributes:
         suite: whose transforms these are.
-        key: name of the batch array that the model takes, "images" or "clips".
+        sample_class: what an item becomes, an image or a clip.
 
     Args:
         transforms: as configs write them; the transforms of evaluation.
@@ -34,7 +34,7 @@ class RecognitionProcessor(Processor):
     """
 
     suite: ClassVar[str]
-    key: ClassVar[str]
+    sample_class: ClassVar[type[Labelled]]
 
     def __init__(self, transforms: list[dict[str, Any]], class_names: Sequence[str]) -> None:
         self._written = transforms
@@ -59,10 +59,6 @@ class RecognitionProcessor(Processor):
         return ("transforms", "class_names")
 
     @abstractmethod
-    def frames_of(self, item: Any) -> np.ndarray:
-        """An item as uint8 frames [T, H, W, 3]."""
-
-    @abstractmethod
     def picture(self, item: Any) -> np.ndarray:
         """An item as one picture, uint8 [H, W, 3]."""
 
@@ -71,11 +67,11 @@ class RecognitionProcessor(Processor):
         rng = np.random.default_rng(0)
         samples = []
         for i, item in enumerate(items):
-            sample = labelled(self.frames_of(item), 0, f"input {i}")
+            sample = self.sample_class.of(item, name=f"input {i}")
             for transform in self._transforms:
                 sample = transform(sample, rng)
             samples.append(sample)
-        return collate(samples, self.key, len(self._class_names))
+        return collate(samples, len(self._class_names))
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[list[dict[str, Any]]]:
         """For each item its best classes with their scores, best first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,15 +17,15 @@ from suites.vision.pipeline import Augmented, Transform
 from suites.vision.recognition.datasets import Drawn, RecognitionDataset
 from suites.vision.recognition.metrics import Accuracy
 from suites.vision.recognition.processor import RecognitionProcessor
-from suites.vision.recognition.sample import Sample, collate
+from suites.vision.recognition.sample import Labelled, collate
 from suites.vision.task import VisionTask
 
 
 class RecognitionTask(VisionTask):
     """A classifier with its data.
 
-    A suite derives from it, names its processor (whose `key` is the batch array that the model takes), gives
-    `train_inputs` and `eval_inputs` by that key, and says how an item to predict on is made of a sample.
+    A suite derives from it, names its processor (whose `sample_class` says what the model takes), gives
+    `train_inputs` and `eval_inputs` by that class's key.
 
     Args:
         config: of the suite.
@@ -38,11 +37,11 @@ class RecognitionTask(VisionTask):
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self._loss = config.build("loss")
-        self._key = self.processor_class.key
+        self._key = self.processor_class.sample_class.key
 
-    def collate(self, dataset: RecognitionDataset) -> Callable[[list[Sample]], Batch]:
+    def collate(self, dataset: RecognitionDataset) -> Callable[[list[Labelled]], Batch]:
         """Returns what makes a batch with the array that the model takes."""
-        return partial(collate, key=self._key, num_classes=dataset.num_classes)
+        return partial(collate, num_classes=dataset.num_classes)
 
     def augmented(self, dataset: RecognitionDataset, transforms: Sequence[Transform], *, training: bool) -> Augmented:
         """Returns the data set with its transforms; in training it chooses frames at random."""
@@ -64,11 +63,7 @@ class RecognitionTask(VisionTask):
         """Samples of the evaluation set, evenly spread over it."""
         dataset = self._eval_set
         picked = np.unique(np.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().astype(int)).tolist()
-        return [(_file_name(dataset, i), self.item_of(dataset.load(i).frames)) for i in picked]
-
-    @abstractmethod
-    def item_of(self, frames: np.ndarray) -> Any:
-        """What the processor predicts on: an image [H, W, 3], or a clip, from frames [T, H, W, 3]."""
+        return [(_file_name(dataset, i), dataset.load(i).pixels) for i in picked]
 
 
 def _file_name(dataset: RecognitionDataset, index: int) -> str:

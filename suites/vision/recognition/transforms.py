@@ -15,7 +15,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.vision import transforms
 from suites.vision.pipeline import BatchTransform, Transform
 from suites.vision.pixels import check_prob, check_range, pair
-from suites.vision.recognition.sample import Sample
+from suites.vision.recognition.sample import Labelled
 
 
 class ResizeShort(Transform):
@@ -28,7 +28,7 @@ class ResizeShort(Transform):
     def __init__(self, size: int) -> None:
         self._size = pair(size, "ResizeShort")[0]
 
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+    def __call__(self, sample: Labelled, rng: np.random.Generator) -> Labelled:
         """Returns the scaled sample."""
         scale = self._size / min(sample.size)
         height, width = (max(self._size, round(side * scale)) for side in sample.size)
@@ -45,7 +45,7 @@ class CenterCrop(Transform):
     def __init__(self, size: int | Sequence[int]) -> None:
         self._size = pair(size, "CenterCrop")
 
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+    def __call__(self, sample: Labelled, rng: np.random.Generator) -> Labelled:
         """Returns the middle of the sample."""
         (height, width), (h, w) = sample.size, self._size
         if h > height or w > width:
@@ -53,7 +53,7 @@ class CenterCrop(Transform):
                 f"CenterCrop: {sample.name} is {height}x{width} (height x width), smaller than the crop {h}x{w}; "
                 "put ResizeShort before it"
             )
-        return sample.cut((height - h) // 2, (width - w) // 2, h, w)
+        return sample.cropped((h, w), (height - h) // 2, (width - w) // 2)
 
 
 class RandomResizedCrop(Transform):
@@ -80,9 +80,10 @@ class RandomResizedCrop(Transform):
         if self._scale[1] > 1:
             raise AttributeValueError(f"RandomResizedCrop: scale is {list(scale)}; a part is at most the frame, 1")
 
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+    def __call__(self, sample: Labelled, rng: np.random.Generator) -> Labelled:
         """Returns the part, scaled."""
-        return sample.cut(*self._draw(*sample.size, rng)).scaled(self._size)
+        top, left, height, width = self._draw(*sample.size, rng)
+        return sample.cropped((height, width), top, left).scaled(self._size)
 
     def _draw(self, height: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
         for _ in range(self._tries):
@@ -121,32 +122,12 @@ class MultiScaleCrop(Transform):
         places = range(len(scales))
         self._shapes = [(scales[i], scales[j]) for i in places for j in places if abs(i - j) <= max_distort]
 
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+    def __call__(self, sample: Labelled, rng: np.random.Generator) -> Labelled:
         """Returns the part, scaled."""
         height, width = sample.size
         h, w = (max(1, int(min(height, width) * share)) for share in self._shapes[int(rng.integers(len(self._shapes)))])
         row, column = _QUARTERS[int(rng.integers(len(_QUARTERS)))]
-        return sample.cut((height - h) * row // 4, (width - w) * column // 4, h, w).scaled(self._size)
-
-
-class RandomFlip(Transform):
-    """Mirrors left and right.
-
-    Args:
-        prob: how often.
-        swap: pairs of classes that a mirror turns into each other, such as "points left" and "points right".
-    """
-
-    def __init__(self, prob: float = 0.5, swap: Sequence[tuple[int, int]] = ()) -> None:
-        self._prob = check_prob("RandomFlip", prob)
-        self._swap = {a: b for pair_ in swap for a, b in (pair_, pair_[::-1])}
-
-    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
-        """Returns the sample, mirrored or not."""
-        if rng.random() >= self._prob:
-            return sample
-        labels = np.array([self._swap.get(label, label) for label in sample.labels.tolist()], np.int64)
-        return replace(sample.mirrored(True), labels=labels)
+        return sample.cropped((h, w), (height - h) * row // 4, (width - w) * column // 4).scaled(self._size)
 
 
 class Mixup(BatchTransform):
@@ -163,8 +144,8 @@ class Mixup(BatchTransform):
         self._alpha = alpha
         self._prob = check_prob("Mixup", prob)
 
-    def __call__(self, samples: list[Sample], rng: np.random.Generator) -> list[Sample]:
-        """Returns the mixtures; frames must be float32, so `Normalize` comes before."""
+    def __call__(self, samples: list[Labelled], rng: np.random.Generator) -> list[Labelled]:
+        """Returns the mixtures; pixels must be float32, so `Normalize` comes before."""
         if rng.random() >= self._prob:
             return samples
         weight = np.float32(rng.beta(self._alpha, self._alpha))
@@ -174,23 +155,22 @@ class Mixup(BatchTransform):
 
 TRANSFORMS = (
     *(transforms.Resize, transforms.ResizeKeepRatio, transforms.Letterbox, transforms.PadToMultiple),
-    *(transforms.ColorDistort, transforms.Normalize),
-    *(ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop, RandomFlip),
+    *(transforms.ColorDistort, transforms.Normalize, transforms.RandomFlip),
+    *(ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop),
 )
 BATCH_TRANSFORMS = (Mixup,)
 
 
-def _mixed(a: Sample, b: Sample, weight: np.float32) -> Sample:
-    if a.frames.dtype != np.float32:
-        raise DataError(f"Mixup: {a.name} has {a.frames.dtype} frames; it takes float32, put Normalize in transforms")
-    if a.frames.shape != b.frames.shape:
+def _mixed(a: Labelled, b: Labelled, weight: np.float32) -> Labelled:
+    if a.pixels.dtype != np.float32:
+        raise DataError(f"Mixup: {a.name} has {a.pixels.dtype} pixels; it takes float32, put Normalize in transforms")
+    if a.pixels.shape != b.pixels.shape:
         raise DataError(
-            f"Mixup: {a.name} has frames {list(a.frames.shape)} and {b.name} {list(b.frames.shape)}; "
+            f"Mixup: {a.name} is {list(a.pixels.shape)} and {b.name} {list(b.pixels.shape)}; "
             "end the transforms with a crop or Resize"
         )
     return replace(
-        a,
-        frames=weight * a.frames + (1 - weight) * b.frames,
+        a.recoloured(weight * a.pixels + (1 - weight) * b.pixels),
         labels=np.concatenate([a.labels, b.labels]),
         weights=np.concatenate([weight * a.weights, (1 - weight) * b.weights]),
     )

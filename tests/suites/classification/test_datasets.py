@@ -39,10 +39,10 @@ def test_a_folder_a_class(kind, request):
     data = ImageFolder(root)
     assert data.class_names == ("cat", "dog") and data.labels.tolist() == [0] * 5 + [1] * 3
     sample = data.load(6)
-    assert sample.frames.shape == (1, 6, 8, 3) and sample.frames[0, 0, 0].tolist() == [101] * 3
+    assert sample.image.shape == (6, 8, 3) and sample.image[0, 0].tolist() == [101] * 3
     assert sample.labels.tolist() == [1] and sample.name == data.name_of(6) == f"{root}/dog/a picture 1.png"
     train, val = (ImageFolder(root, holdout=3, split=split) for split in ("train", "val"))
-    assert [val.load(i).frames[0, 0, 0, 0] for i in range(len(val))] == [2, 102]
+    assert [val.load(i).image[0, 0, 0] for i in range(len(val))] == [2, 102]
     assert len(train) == 6 and train.class_names == val.class_names
 
 
@@ -51,7 +51,7 @@ def test_a_list_of_images(kind, request):
     root = str(request.getfixturevalue(kind))
     data = ImageList(root, "train.txt", classes="classes.txt")
     assert data.class_names == ("Cat", "Dog") and data.labels.tolist() == [0, 1]
-    assert [data.load(i).frames[0, 0, 0, 0] for i in range(2)] == [1, 102]
+    assert [data.load(i).image[0, 0, 0] for i in range(2)] == [1, 102]
     assert ImageList(root, "train.txt").class_names == ("0", "1")
     assert ImageList(root, "train.txt", ["a", "b", "c"]).num_classes == 3
 
@@ -59,7 +59,7 @@ def test_a_list_of_images(kind, request):
 def test_digits_are_real_and_their_splits_share_none():
     train, val = Digits("train"), Digits("val")
     assert (len(train), len(val), train.num_classes) == (1438, 359, 10)
-    assert train.load(0).frames.shape == (1, 8, 8, 3) and train.load(0).labels.tolist() == [0]
+    assert train.load(0).image.shape == (8, 8, 3) and train.load(0).labels.tolist() == [0]
     assert (np.bincount(val.labels) > 30).all()
 
 

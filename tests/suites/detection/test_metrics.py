@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from framework.errors import AttributeValueError, DataError, ShapeError
+from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets import read_coco_ground_truth
 from suites.detection.metrics import CocoEvaluator, VocEvaluator, coco_results, read_coco_results
 from suites.detection.sample import GroundTruth
+from suites.vision.structures import Boxes, Instances
 
 PUBLISHED = {  # pycocotools 2.0 on cocoapi's fake results of 100 images of val2014
     "AP": 0.5046, "AP50": 0.6970, "AP75": 0.5730, "APs": 0.5856, "APm": 0.5194, "APl": 0.5014,
@@ -24,7 +25,7 @@ def truth_of(images, names=("cat", "dog", "cow"), difficult=(), crowd=()):
         sizes=np.full((len(images), 2), 400, np.int32),
         offsets=np.cumsum([0, *map(len, images)]),
         boxes=array,
-        labels=np.array([label for rows in images for _, label in rows], np.int64),
+        classes=np.array([label for rows in images for _, label in rows], np.int64),
         areas=(array[:, 2] - array[:, 0]) * (array[:, 3] - array[:, 1]),
         difficult=np.isin(np.arange(len(boxes)), difficult),
         crowd=np.isin(np.arange(len(boxes)), crowd),
@@ -35,8 +36,9 @@ def truth_of(images, names=("cat", "dog", "cow"), difficult=(), crowd=()):
 def run(evaluator, images):
     """`images`: for each, a list of (box, score, label)."""
     for at, rows in enumerate(images):
-        boxes = np.array([box for box, _, _ in rows], np.float32).reshape(-1, 4)
-        evaluator.add(100 + at, boxes, np.array([s for _, s, _ in rows]), np.array([k for _, _, k in rows], int))
+        boxes = Boxes(np.array([box for box, _, _ in rows], np.float32))
+        classes, scores = np.array([k for _, _, k in rows], int), np.array([s for _, s, _ in rows])
+        evaluator.add(100 + at, Instances(boxes, classes, scores))
     return evaluator.compute()
 
 
@@ -48,7 +50,7 @@ def test_the_published_figures_of_the_reference_api(shared_data):
     truth = read_coco_ground_truth(archive / "instances_val2014_100.json")
     evaluator = CocoEvaluator(truth)
     for image_id, found in read_coco_results(archive / "instances_val2014_fakebbox100_results.json", truth).items():
-        evaluator.add(image_id, *found)
+        evaluator.add(image_id, found)
     figures = evaluator.compute()
     assert {name: round(figures[name], 4) for name in PUBLISHED} == PUBLISHED
     by_class = [value for name, value in figures.items() if name.startswith("AP/")]
@@ -122,16 +124,14 @@ def test_voc_and_coco_agree_at_one_threshold_within_the_grid_of_recalls():
 
 def test_what_is_added_wrongly_is_named():
     evaluator = CocoEvaluator(truth_of([[(A, 0)], []]))
-    box, score, label = np.zeros((1, 4)), np.ones(1), np.zeros(1, int)
+    one = Instances(Boxes(np.zeros((1, 4))), np.zeros(1, int))
     with pytest.raises(DataError, match="image 7 is not in the ground truth"):
-        evaluator.add(7, box, score, label)
-    with pytest.raises(DataError, match="image 100 has labels 3 to 3, but there are 3 classes, 0 to 2"):
-        evaluator.add(100, box, score, label + 3)
-    with pytest.raises(ShapeError, match=r"boxes are \[1, 4\], scores \[2\], labels \[1\]"):
-        evaluator.add(100, box, np.ones(2), label)
-    evaluator.add(100, box, score, label)
+        evaluator.add(7, one)
+    with pytest.raises(DataError, match="image 100 has classes 3 to 3, but there are 3, 0 to 2"):
+        evaluator.add(100, Instances(one.boxes, one.classes + 3))
+    evaluator.add(100, one)
     with pytest.raises(DataError, match="image 100 was added already"):
-        evaluator.add(100, box, score, label)
+        evaluator.add(100, one)
     with pytest.raises(DataError, match="1 of 2 images were added"):
         evaluator.compute()
 
@@ -144,5 +144,5 @@ def test_a_set_without_boxes_and_wrong_settings_are_errors():
 
 
 def test_results_are_written_with_the_category_ids_of_the_file():
-    rows = coco_results(9, np.array([[1, 2, 11, 22]]), np.array([0.5]), np.array([1]), [3, 7])
+    rows = coco_results(9, Instances(Boxes(np.array([[1, 2, 11, 22]])), np.array([1]), np.array([0.5])), [3, 7])
     assert rows == [{"image_id": 9, "category_id": 7, "bbox": [1, 2, 10, 20], "score": 0.5}]

@@ -5,7 +5,7 @@ import pytest
 
 from framework.errors import CheckpointError, ConfigError
 from framework.io import load_tensors
-from suites.detection.processor import DetectionProcessor, original_detections
+from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.engine.building import build_task
 from suites.engine.config import Config
 from suites.engine.inference import export_run, infer_files, open_model
@@ -101,11 +101,15 @@ def test_detections_come_back_in_the_images_own_pixels():
     image = np.zeros((128, 128, 3), np.uint8)  # halved in height, quartered in width
     batch = processor.prepare([image])
     assert batch["images"].shape == (1, 64, 32, 3) and batch["images"].dtype == np.float32
-    detections = np.array([[[1, 0.9, 4, 8, 16, 40], [0, 0.4, 0, 0, 8, 8], [0, 0.3, 0, 0, 9, 9]]], np.float32)
-    outputs = {"detections": detections, "counts": np.array([2], np.int32)}
-    ((boxes, scores, labels),) = original_detections(outputs, batch)
-    np.testing.assert_allclose(boxes, [[16, 16, 64, 80], [0, 0, 32, 16]])
-    assert scores.tolist() == pytest.approx([0.9, 0.4]) and labels.tolist() == [1, 0]
+    outputs = {
+        "boxes": np.array([[[4, 8, 16, 40], [0, 0, 8, 8], [0, 0, 9, 9]]], np.float32),
+        "scores": np.array([[0.9, 0.4, 0.3]], np.float32),
+        "classes": np.array([[1, 0, 0]]),
+        "counts": np.array([2], np.int32),
+    }
+    (found,) = found_on_originals(outputs, batch)
+    np.testing.assert_allclose(found.boxes, [[16, 16, 64, 80], [0, 0, 32, 16]])
+    assert found.scores.tolist() == pytest.approx([0.9, 0.4]) and found.classes.tolist() == [1, 0]
     (result,) = processor.results(outputs, batch)
     assert result == [{"class": "dog", "score": 0.9, "box": [16.0, 16.0, 64.0, 80.0]}]
     assert processor.draw(image, result).max() > 0

@@ -13,7 +13,7 @@ def blocks(size=(24, 32), cell=8):
     """A sample of flat blocks; the image's red is 10 times the label."""
     rows, columns = np.mgrid[: size[0], : size[1]] // cell
     labels = (rows * (size[1] // cell) + columns).astype(np.uint8)
-    return Sample(np.dstack([labels * 10, labels, labels]), labels)
+    return Sample(image=np.dstack([labels * 10, labels, labels]), labels=labels)
 
 
 def rng(seed=0):
@@ -74,7 +74,7 @@ def test_scales_are_drawn_in_steps():
 def test_a_crop_of_mostly_one_class_is_drawn_again():
     labels = np.zeros((16, 64), np.uint8)
     labels[:, 60:] = 1
-    sample = Sample(np.zeros((16, 64, 3), np.uint8), labels)
+    sample = Sample(image=np.zeros((16, 64, 3), np.uint8), labels=labels)
 
     def mixed(crop):
         return np.mean([largest_share(crop(sample, rng(seed)).labels) < 0.9 for seed in range(50)])
@@ -88,7 +88,7 @@ def test_the_largest_share_counts_labelled_pixels_only():
 
 
 def test_blur_leaves_labels_and_mean_colour():
-    sample = Sample(rng().integers(0, 256, (32, 32, 3), np.uint8), np.zeros((32, 32), np.uint8))
+    sample = Sample(image=rng().integers(0, 256, (32, 32, 3), np.uint8), labels=np.zeros((32, 32), np.uint8))
     out = RandomBlur(1.0, 2.0)(sample, rng())
     assert out.image.std() < sample.image.std() and abs(out.image.mean() - sample.image.mean()) < 2
     assert out.labels is sample.labels

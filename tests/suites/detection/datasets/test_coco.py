@@ -18,16 +18,16 @@ def opened(path, **options):
 def test_categories_become_labels_and_ids_are_kept(tmp_path):
     data = opened(write_coco(tmp_path, [DOG, CAT]))
     assert data.class_names == ("cat", "dog")
-    assert data[1].labels.tolist() == [1] and data[1].boxes.tolist() == [[1, 2, 11, 22]]
-    assert data[0].crowd.tolist() == [True] and data[0].image_id == 10
+    assert data[1].instances.classes.tolist() == [1] and data[1].instances.boxes.array.tolist() == [[1, 2, 11, 22]]
+    assert data[0].instances.crowd.tolist() == [True] and data[0].image_id == 10
     truth = data.ground_truth()
     assert truth.category_ids.tolist() == [3, 7]
-    assert truth.labels.tolist() == [0, 1] and truth.areas.tolist() == [90, 150]
+    assert truth.classes.tolist() == [0, 1] and truth.areas.tolist() == [90, 150]
 
 
 def test_a_subset_of_classes_in_any_order(tmp_path):
     path = write_coco(tmp_path, [DOG, CAT])
-    assert opened(path, classes=["dog", "cat"])[1].labels.tolist() == [0]
+    assert opened(path, classes=["dog", "cat"])[1].instances.classes.tolist() == [0]
     only = opened(path, classes=["dog"], unknown_class="skip", skip_empty=True)
     assert (len(only), only.counts["unknown_class"], only.counts["empty_images"]) == (1, 1, 1)
     with pytest.raises(DataError, match=r"class 'cat' is not among the 1 classes given"):

@@ -20,7 +20,7 @@ def test_a_scene_depends_on_seed_split_and_index_only(scenes):
     test = DigitScenes("test", 10)
     for index in (7, 3):
         np.testing.assert_array_equal(again[index].image, scenes[index].image)
-        np.testing.assert_array_equal(again[index].boxes, scenes[index].boxes)
+        np.testing.assert_array_equal(again[index].instances.boxes.array, scenes[index].instances.boxes.array)
         assert not np.array_equal(other_seed[index].image, scenes[index].image)
         assert not np.array_equal(test[index].image, scenes[index].image)
 
@@ -30,10 +30,10 @@ def test_a_sample_is_a_picture_with_one_to_six_digits(scenes):
     for index in range(len(scenes)):
         sample = scenes[index]
         assert sample.image.shape == (160, 160, 3) and sample.image.dtype == np.uint8
-        assert sample.boxes.dtype == np.float32 and sample.labels.dtype == np.int64
-        assert (sample.boxes[:, :2] >= 0).all() and (sample.boxes[:, 2:] <= 160).all()
-        assert (sample.boxes[:, 2:] - sample.boxes[:, :2]).min() >= 5
-        counts.add(len(sample.boxes))
+        assert sample.instances.boxes.array.dtype == np.float32 and sample.instances.classes.dtype == np.int64
+        assert (sample.instances.boxes.array[:, :2] >= 0).all() and (sample.instances.boxes.array[:, 2:] <= 160).all()
+        assert (sample.instances.boxes.array[:, 2:] - sample.instances.boxes.array[:, :2]).min() >= 5
+        counts.add(len(sample.instances.boxes.array))
     assert counts <= set(range(1, 7)) and len(counts) >= 4
 
 
@@ -41,8 +41,8 @@ def test_the_ground_truth_is_that_of_the_samples(scenes):
     truth = scenes.ground_truth()
     for index in range(0, len(scenes), 7):
         rows = slice(truth.offsets[index], truth.offsets[index + 1])
-        np.testing.assert_array_equal(truth.boxes[rows], scenes[index].boxes)
-        np.testing.assert_array_equal(truth.labels[rows], scenes[index].labels)
+        np.testing.assert_array_equal(truth.boxes[rows], scenes[index].instances.boxes.array)
+        np.testing.assert_array_equal(truth.classes[rows], scenes[index].instances.classes)
     assert truth.image_ids.tolist() == list(range(40)) and scenes[5].image_id == 5
     assert (truth.sizes == 160).all()
 
@@ -55,7 +55,7 @@ def test_a_box_is_as_tight_as_the_ink(scenes):
     bare._place(rng)
     changed = np.abs(sample.image.astype(int) - bare._background(rng)).max(axis=2) > 25
     outside = changed.copy()
-    for x1, y1, x2, y2 in sample.boxes.astype(int):
+    for x1, y1, x2, y2 in sample.instances.boxes.array.astype(int):
         inside = changed[y1:y2, x1:x2]
         assert inside[0].any() and inside[-1].any() and inside[:, 0].any() and inside[:, -1].any()
         outside[y1:y2, x1:x2] = False
@@ -91,14 +91,14 @@ def test_the_splits_share_no_digit_and_train_no_part_of_a_photograph():
 
 
 def test_all_classes_occur_about_equally_often():
-    counts = np.bincount(DigitScenes("test", 200).ground_truth().labels, minlength=10)
+    counts = np.bincount(DigitScenes("test", 200).ground_truth().classes, minlength=10)
     # About 72 of each; a binomial spread of 8 and the writers' own shares stay within half to twice that.
     assert counts.min() > counts.mean() / 2 and counts.max() < counts.mean() * 2
 
 
 def test_other_sizes_are_configurable():
     sample = DigitScenes("val", 3, size=224, min_side=60, max_side=120, max_digits=2)[2]
-    assert sample.image.shape == (224, 224, 3) and 1 <= len(sample.boxes) <= 2
+    assert sample.image.shape == (224, 224, 3) and 1 <= len(sample.instances.boxes.array) <= 2
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ def test_a_sample_has_pixels_boxes_labels_and_flags(root):
     assert (len(data), data.class_names, data.num_classes) == (2, ("cat", "dog"), 2)
     sample = data[0]
     np.testing.assert_array_equal(sample.image, image(0))
-    assert sample.boxes.dtype == np.float32 and sample.labels.dtype == np.int64
-    assert sample.boxes.tolist() == [[1, 2, 21, 30], [10, 5, 50, 35]]
-    assert sample.labels.tolist() == [0, 1]
-    assert sample.difficult.tolist() == [False, True]
-    assert sample.scores.tolist() == [1, 1]
+    assert sample.instances.boxes.array.dtype == np.float32 and sample.instances.classes.dtype == np.int64
+    assert sample.instances.boxes.array.tolist() == [[1, 2, 21, 30], [10, 5, 50, 35]]
+    assert sample.instances.classes.tolist() == [0, 1]
+    assert sample.instances.difficult.tolist() == [False, True]
+    assert sample.instances.scores.tolist() == [1, 1]
     assert (sample.image_id, sample.original_size) == (0, (40, 60))
     assert data.name_of(1).endswith("JPEGImages/b.png")
 
@@ -39,7 +39,7 @@ def test_a_zip_and_a_folder_inside_a_zip_give_the_same_as_the_folder(root, tmp_p
     for place in (direct, nested / "voc"):
         data = VocDetection(place, "train")
         np.testing.assert_array_equal(data[1].image, VocDetection(root, "train")[1].image)
-        assert data[0].boxes.tolist() == [[1, 2, 21, 30], [10, 5, 50, 35]]
+        assert data[0].instances.boxes.array.tolist() == [[1, 2, 21, 30], [10, 5, 50, 35]]
 
 
 def test_a_copy_sent_to_a_worker_gives_the_same_samples_and_holds_no_object_an_image(root, tmp_path):
@@ -58,7 +58,7 @@ def test_all_splits_have_the_same_classes_even_if_one_lacks_some(root):
 
 def test_a_class_file_fixes_the_order(root):
     (root / "classes.txt").write_text("dog\ncat\n")
-    assert VocDetection(root, "train")[0].labels.tolist() == [1, 0]
+    assert VocDetection(root, "train")[0].instances.classes.tolist() == [1, 0]
 
 
 def test_without_lists_every_nth_can_be_held_out(tmp_path):
@@ -72,14 +72,14 @@ def test_without_lists_every_nth_can_be_held_out(tmp_path):
 
 def test_difficult_boxes_can_be_left_out_of_samples_but_stay_in_the_ground_truth(root):
     data = VocDetection(root, "train", keep_difficult=False)
-    assert data[0].labels.tolist() == [0]
+    assert data[0].instances.classes.tolist() == [0]
     truth = data.ground_truth()
     assert truth.difficult.tolist() == [False, True, True]
     assert truth.offsets.tolist() == [0, 2, 3]
 
 
 def test_original_voc_counts_pixels_from_one(root):
-    assert VocDetection(root, "train", one_based=True)[0].boxes[0].tolist() == [0, 1, 21, 30]
+    assert VocDetection(root, "train", one_based=True)[0].instances.boxes.array[0].tolist() == [0, 1, 21, 30]
 
 
 def test_boxes_outside_are_cut_and_boxes_without_area_dropped_and_both_counted(tmp_path, caplog):
@@ -88,7 +88,7 @@ def test_boxes_outside_are_cut_and_boxes_without_area_dropped_and_both_counted(t
     with caplog.at_level(logging.INFO):
         data = VocDetection(root)
     expected = np.array([[0, 0, 10, 10], [50, 30, 60, 40], [0.2, 0.2, 60, 9]], np.float32)
-    np.testing.assert_array_equal(data[0].boxes, expected)
+    np.testing.assert_array_equal(data[0].instances.boxes.array, expected)
     assert (data.counts["clipped"], data.counts["dropped"]) == (2, 3)  # 0.4 pixels outside is rounding
     assert "1 images, 3 boxes (cat 3); 2 boxes cut at the image border, 3 boxes without area dropped" in caplog.text
 
@@ -98,7 +98,7 @@ def test_an_unknown_class_is_an_error_with_the_nearest_name_or_is_counted(root):
         VocDetection(root, "train", classes=["cat", "dogs"])
     data = VocDetection(root, "train", classes=["cat"], unknown_class="skip")
     assert data.counts["unknown_class"] == 2
-    assert [len(data[i].boxes) for i in range(2)] == [1, 0]
+    assert [len(data[i].instances.boxes.array) for i in range(2)] == [1, 0]
 
 
 def test_an_annotation_cut_in_half_is_named_with_its_line(root):
@@ -154,7 +154,7 @@ def test_bad_images_can_be_left_out_with_a_count(root):
     (root / "JPEGImages" / "c.png").unlink()
     data = VocDetection(root, bad_images="skip")
     assert (len(data), data.counts["bad_images"]) == (1, 2)
-    assert data.name_of(0).endswith("b.png") and len(data[0].boxes) == 1
+    assert data.name_of(0).endswith("b.png") and len(data[0].instances.boxes.array) == 1
     truth = data.ground_truth()
     assert truth.image_ids.tolist() == [data[0].image_id] and len(truth.boxes) == 1
 
@@ -190,7 +190,7 @@ def test_bccd_has_the_published_counts(shared_data):
     root = shared_data("detection/bccd/bccd.zip")
     sets = {split: VocDetection(root, split) for split in ("train", "val", "test")}
     assert {split: len(data) for split, data in sets.items()} == {"train": 205, "val": 87, "test": 72}
-    counts = sum(np.bincount(data.ground_truth().labels, minlength=3) for data in sets.values())
+    counts = sum(np.bincount(data.ground_truth().classes, minlength=3) for data in sets.values())
     dropped = sum(data.counts["dropped"] for data in sets.values())
     assert sets["train"].class_names == ("Platelets", "RBC", "WBC")
     assert counts.sum() + dropped == 361 + 4155 + 372

@@ -67,23 +67,22 @@ def test_it_learns_to_find_and_name_squares():
     images, boxes, labels, _ = squares(16, seed=1000)
     model.eval()
     with no_grad():
-        detections, counts = model.detect(tensor(images))
-    best = detections.numpy()[:, 0]
-    assert counts.numpy().min() >= 1
+        found = model.detect(tensor(images))
+    assert found.counts.numpy().min() >= 1
     # 16 held-out images: all but a few found, within a fifth of the largest side, and named.
-    near = np.abs(best[:, 2:] - boxes[:, 0]).max(axis=1) <= 4
-    assert (near & (best[:, 0] == labels[:, 0])).sum() >= 12
+    near = np.abs(found.boxes.numpy()[:, 0] - boxes[:, 0]).max(axis=1) <= 4
+    assert (near & (found.classes.numpy()[:, 0] == labels[:, 0])).sum() >= 12
 
 
 def test_detection_is_one_program_for_every_image_size():
     model = tiny(postprocess=PostProcess(score_threshold=0.0001, keep_top_k=5)).eval()
-    run = framework.program(model.detect)
+    run = framework.program(lambda images: model.detect(images).by_name())
     for size in ((32, 32), (64, 32), (48, 80)):
         images = tensor(np.random.default_rng(0).standard_normal((2, *size, 3)).astype(np.float32))
         with no_grad():
-            found, expected = run(images), model.detect(images)
-        for a, b in zip(found, expected, strict=True):
-            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-4)
+            found, expected = run(images), model.detect(images).by_name()
+        for name, b in expected.items():
+            np.testing.assert_allclose(found[name].numpy(), b.numpy(), rtol=1e-4, atol=1e-4, err_msg=name)
     assert run.traces_made == 1
 
 
@@ -93,7 +92,7 @@ def test_detection_is_one_program_for_every_image_size():
         (lambda: tiny(num_classes=0), "num_classes is 0"),
         (lambda: tiny(prior=1.0), "prior is 1"),
         (lambda: tiny(anchors=ANCHORS[:3]), "3 anchors do not divide into 2 levels"),
-        (lambda: YOLOv3Neck((8, 8, 8), width=4), "width is 4, too little for 3 levels"),
+        (lambda: YOLOv3Neck((8, 8, 8), (8, 16, 32), width=4), "width is 4, too little for 3 levels"),
     ],
 )
 def test_wrong_arguments_are_refused(make, match):

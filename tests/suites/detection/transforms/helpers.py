@@ -3,6 +3,7 @@
 import numpy as np
 
 from suites.detection.sample import Sample
+from suites.vision.structures import Boxes, Instances
 
 
 def painted(boxes, size=(60, 80), labels=None, seed=None):
@@ -15,7 +16,7 @@ def painted(boxes, size=(60, 80), labels=None, seed=None):
         image[y1:y2, x1:x2] = 100 + 10 * at
     boxes = np.array(boxes, np.float32).reshape(-1, 4)
     labels = np.arange(len(boxes)) if labels is None else np.array(labels, np.int64)
-    return Sample(image=image, boxes=boxes, labels=labels.astype(np.int64), image_id=5)
+    return Sample(image=image, instances=Instances(Boxes(boxes), labels.astype(np.int64)), image_id=5)
 
 
 def box_of(image, value):

@@ -21,8 +21,7 @@ def rng(seed=0):
 
 
 def distorted(image, **options):
-    sample = painted([])
-    sample.image = image
+    sample = painted([]).recoloured(image)
     return ColorDistort(**{**OFF, **options})(sample, rng()).image
 
 
@@ -57,8 +56,7 @@ def test_hue_turns_colours_and_keeps_luma(image):
 
 
 def test_nothing_drawn_changes_nothing(image):
-    sample = painted([])
-    sample.image = image
+    sample = painted([]).recoloured(image)
     assert ColorDistort(prob=0.0)(sample, rng()) is sample
     np.testing.assert_array_equal(distorted(image), image)
 
@@ -72,10 +70,10 @@ def test_each_of_the_four_happens_as_often_as_asked():
 def test_mixup_weighs_pixels_and_boxes_alike():
     sample, other = painted([(0, 0, 10, 10)], size=(20, 40)), painted([(5, 5, 20, 30)], size=(50, 30))
     out = Mixup().mix(sample, rng(2), lambda: other)
-    weight = out.scores[0]
+    weight = out.instances.scores[0]
     assert out.size == (50, 40) and 0 < weight < 1
-    np.testing.assert_allclose(out.scores, [weight, 1 - weight], rtol=1e-6)
-    assert out.boxes.tolist() == [[0, 0, 10, 10], [5, 5, 20, 30]]
+    np.testing.assert_allclose(out.instances.scores, [weight, 1 - weight], rtol=1e-6)
+    assert out.instances.boxes.array.tolist() == [[0, 0, 10, 10], [5, 5, 20, 30]]
     np.testing.assert_allclose(out.image[2, 2], 100 * weight, atol=0.51)
     np.testing.assert_allclose(out.image[25, 10], 100 * (1 - weight), atol=0.51)
     np.testing.assert_allclose(out.image[7, 7], 100, atol=0.51)
@@ -84,7 +82,7 @@ def test_mixup_weighs_pixels_and_boxes_alike():
 
 def test_mixup_weights_follow_the_beta_distribution():
     sample = painted([(0, 0, 1, 1)], size=(2, 2))
-    weights = [Mixup(1.5, 1.5).mix(sample, rng(seed), lambda: sample).scores[0] for seed in range(800)]
+    weights = [Mixup(1.5, 1.5).mix(sample, rng(seed), lambda: sample).instances.scores[0] for seed in range(800)]
     assert abs(np.mean(weights) - 0.5) < 0.04  # standard deviation 0.25 / sqrt(800) = 0.009
     assert abs(np.std(weights) - 0.25) < 0.02
 
@@ -96,8 +94,7 @@ def test_mixup_draws_nothing_when_it_does_not_mix():
 
 
 def test_normalize_matches_its_formula(image):
-    sample = painted([])
-    sample.image = image
+    sample = painted([]).recoloured(image)
     out = Normalize((0.1, 0.2, 0.3), (0.5, 0.25, 2.0))(sample, rng()).image
     expected = (image / 255.0 - [0.1, 0.2, 0.3]) / [0.5, 0.25, 2.0]
     assert out.dtype == np.float32

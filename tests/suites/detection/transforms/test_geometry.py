@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError
-from suites.detection.sample import boxes_to_original
 from suites.detection.transforms import (
     DropTinyBoxes,
     Letterbox,
@@ -38,15 +37,15 @@ def rng(seed=0):
 @pytest.mark.parametrize("transform", EXACT, ids=lambda t: type(t).__name__)
 def test_boxes_stay_on_their_pixels_and_go_back_to_the_original(transform):
     sample = painted(BOXES)
-    before = sample.image.copy(), sample.boxes.copy()
+    before = sample.image.copy(), sample.instances.boxes.array.copy()
     out = transform(sample, rng(3))
-    for at, box in enumerate(out.boxes):
+    for at, box in enumerate(out.instances.boxes.array):
         assert box.tolist() == box_of(out.image, 100 + 10 * at)
-    back = boxes_to_original(out.boxes, out.placement, out.original_size)
-    np.testing.assert_allclose(back, sample.boxes, atol=1e-4)  # float32 of values below 512: 3e-5
+    back = out.placement.inverse().boxes(out.instances.boxes.array)
+    np.testing.assert_allclose(back, sample.instances.boxes.array, atol=1e-4)  # float32 of values below 512: 3e-5
     np.testing.assert_array_equal(sample.image, before[0])
-    np.testing.assert_array_equal(sample.boxes, before[1])
-    assert out.boxes.dtype == np.float32 and out.image.dtype == np.uint8
+    np.testing.assert_array_equal(sample.instances.boxes.array, before[1])
+    assert out.instances.boxes.array.dtype == np.float32 and out.image.dtype == np.uint8
 
 
 def test_a_chain_of_all_goes_back_too():
@@ -54,7 +53,7 @@ def test_a_chain_of_all_goes_back_too():
     for transform in EXACT:
         out = transform(out, rng(1))
     np.testing.assert_allclose(
-        boxes_to_original(out.boxes, out.placement, out.original_size), painted(BOXES).boxes, atol=1e-3
+        out.placement.inverse().boxes(out.instances.boxes.array), painted(BOXES).instances.boxes.array, atol=1e-3
     )
 
 
@@ -63,7 +62,7 @@ def test_resize_reaches_the_size_with_every_interpolation(interp):
     out = Resize([33, 47], interp)(painted(BOXES), rng())
     assert out.size == (33, 47)
     scale = np.array([47 / 80, 33 / 60, 47 / 80, 33 / 60])
-    np.testing.assert_allclose(out.boxes, painted(BOXES).boxes * scale, rtol=1e-6)
+    np.testing.assert_allclose(out.instances.boxes.array, painted(BOXES).instances.boxes.array * scale, rtol=1e-6)
 
 
 def test_random_interpolation_draws_several():
@@ -106,14 +105,14 @@ def test_an_iou_crop_keeps_boxes_by_their_centre_and_cuts_them():
         assert out is not sample
         _, _, left, top = -np.array(out.placement)
         height, width = out.size
-        centres = (sample.boxes[:, :2] + sample.boxes[:, 2:]) / 2 - [left, top]
+        centres = (sample.instances.boxes.array[:, :2] + sample.instances.boxes.array[:, 2:]) / 2 - [left, top]
         kept = ((centres > 0) & (centres < [width, height])).all(axis=1)
-        assert out.labels.tolist() == np.flatnonzero(kept).tolist() and kept.any()
-        for label, box in zip(out.labels, out.boxes, strict=True):
+        assert out.instances.classes.tolist() == np.flatnonzero(kept).tolist() and kept.any()
+        for label, box in zip(out.instances.classes, out.instances.boxes.array, strict=True):
             assert box.tolist() == box_of(out.image, 100 + 10 * label)
-        moved = np.clip(sample.boxes - [left, top, left, top], 0, [width, height] * 2)
+        moved = np.clip(sample.instances.boxes.array - [left, top, left, top], 0, [width, height] * 2)
         overlap = np.prod(moved[:, 2:] - moved[:, :2], axis=1)
-        areas = np.prod(sample.boxes[:, 2:] - sample.boxes[:, :2], axis=1)
+        areas = np.prod(sample.instances.boxes.array[:, 2:] - sample.instances.boxes.array[:, :2], axis=1)
         assert (overlap / (areas + height * width - overlap)).max() >= 0.3
 
 
@@ -148,8 +147,8 @@ def test_random_shape_gives_a_batch_one_size_and_visits_all():
 
 def test_tiny_boxes_are_dropped():
     out = DropTinyBoxes(5)(painted([(0, 0, 4, 50), (0, 0, 5, 5)]), rng())
-    assert out.labels.tolist() == [1]
-    assert len(DropTinyBoxes()(painted([]), rng()).boxes) == 0
+    assert out.instances.classes.tolist() == [1]
+    assert len(DropTinyBoxes()(painted([]), rng()).instances.boxes) == 0
 
 
 @pytest.mark.parametrize(

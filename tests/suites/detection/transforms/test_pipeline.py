@@ -6,7 +6,6 @@ import pytest
 from framework.data import DataLoader
 from framework.errors import DataError
 from suites.detection.datasets import DigitScenes
-from suites.detection.sample import boxes_to_original
 from suites.detection.transforms import (
     Augmented,
     ColorDistort,
@@ -20,6 +19,7 @@ from suites.detection.transforms import (
     Resize,
     collate,
 )
+from suites.vision.geometry import Placement
 from tests.suites.detection.transforms.helpers import painted
 
 
@@ -36,7 +36,7 @@ def test_the_same_generator_gives_the_same_sample_and_another_another(scenes):
     data = Augmented(scenes, recipe())
     first, again, other = (data.sample(3, np.random.default_rng(seed)) for seed in (8, 8, 9))
     np.testing.assert_array_equal(first.image, again.image)
-    np.testing.assert_array_equal(first.boxes, again.boxes)
+    np.testing.assert_array_equal(first.instances.boxes.array, again.instances.boxes.array)
     assert not np.array_equal(first.image, other.image)
 
 
@@ -45,9 +45,9 @@ def test_the_whole_recipe_keeps_boxes_inside_the_image(scenes):
     for seed in range(60):
         sample = data.sample(seed % 12, np.random.default_rng(seed))
         assert sample.size == (64, 64)
-        assert len(sample.boxes) == len(sample.labels) == len(sample.scores)
-        assert (sample.boxes >= 0).all() and (sample.boxes <= 64).all()
-        assert (sample.boxes[:, 2:] > sample.boxes[:, :2]).all()
+        assert len(sample.instances.boxes.array) == len(sample.instances.classes) == len(sample.instances.scores)
+        assert (sample.instances.boxes.array >= 0).all() and (sample.instances.boxes.array <= 64).all()
+        assert (sample.instances.boxes.array[:, 2:] > sample.instances.boxes.array[:, :2]).all()
 
 
 def test_a_drawn_sample_went_through_the_earlier_transforms(scenes):
@@ -57,12 +57,12 @@ def test_a_drawn_sample_went_through_the_earlier_transforms(scenes):
 
 def test_collate_pads_boxes_and_leaves_crowds_out():
     crowded = painted([(0, 0, 10, 10), (5, 5, 9, 9)])
-    crowded.crowd[0] = True
+    crowded.instances.crowd[0] = True
     batch = collate([painted([(1, 2, 3, 4)] * 15), crowded, painted([])])
     assert batch["images"].shape == (3, 60, 80, 3) and batch["images"].dtype == np.uint8
     assert batch["boxes"].shape == (3, 16, 4) and batch["boxes"].dtype == np.float32
     assert batch["counts"].tolist() == [15, 1, 0]
-    assert batch["labels"][1].tolist() == [1] + [0] * 15
+    assert batch["classes"][1].tolist() == [1] + [0] * 15
     assert batch["scores"][1].tolist() == [1] + [0] * 15
     assert not batch["boxes"][2].any()
     assert batch["image_ids"].tolist() == [5, 5, 5]
@@ -74,7 +74,7 @@ def test_collate_pads_boxes_and_leaves_crowds_out():
 def test_a_batch_says_how_to_map_predictions_back():
     sample = Resize([30, 20])(painted([(8, 6, 40, 30)]), np.random.default_rng())
     batch = collate([sample])
-    back = boxes_to_original(batch["boxes"][0, :1], batch["placements"][0], tuple(batch["original_sizes"][0]))
+    back = Placement(*batch["placements"][0]).inverse().boxes(batch["boxes"][0, :1])
     np.testing.assert_allclose(back, [[8, 6, 40, 30]], atol=1e-5)
 
 

@@ -4,17 +4,24 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, DataError, DTypeError
-from suites.vision.recognition.sample import collate, labelled
+from suites.vision.recognition.sample import LabelledClip, LabelledImage, collate
 from suites.vision.recognition.transforms import (
     TRANSFORMS,
     CenterCrop,
     Mixup,
     MultiScaleCrop,
-    RandomFlip,
     RandomResizedCrop,
     ResizeShort,
 )
-from suites.vision.transforms import ColorDistort, Letterbox, Normalize, PadToMultiple, Resize, ResizeKeepRatio
+from suites.vision.transforms import (
+    ColorDistort,
+    Letterbox,
+    Normalize,
+    PadToMultiple,
+    RandomFlip,
+    Resize,
+    ResizeKeepRatio,
+)
 
 
 def rng(seed=0):
@@ -26,7 +33,7 @@ def clip(frames=3, height=40, width=60, label=1):
     image = np.zeros((height, width, 3), np.uint8)
     image[..., 0] = np.arange(width)[None]
     image[..., 1] = np.arange(height)[:, None]
-    return labelled(np.repeat(image[None], frames, 0), label, "a clip")
+    return LabelledClip.of(np.repeat(image[None], frames, 0), label, "a clip")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +115,7 @@ def test_normalize_gives_float32_once():
 def test_mixup_keeps_the_sum_of_frames_and_of_labels():
     samples = [Normalize()(clip(label=k), rng()) for k in range(4)]
     mixed = Mixup(alpha=1.0)(samples, rng())
-    batch = collate(mixed, "clips", 4)
+    batch = collate(mixed, 4)
     np.testing.assert_allclose(batch["targets"].sum(axis=1), 1, rtol=1e-6)
     np.testing.assert_allclose(batch["targets"].sum(axis=0), 1, rtol=1e-6)
     assert (batch["targets"] < 1).any() and batch["labels"].tolist() == [0, 1, 2, 3]
@@ -116,24 +123,24 @@ def test_mixup_keeps_the_sum_of_frames_and_of_labels():
 
 
 def test_mixup_says_what_it_needs():
-    with pytest.raises(DataError, match="Mixup: a clip has uint8 frames; it takes float32, put Normalize"):
+    with pytest.raises(DataError, match="Mixup: a clip has uint8 pixels; it takes float32, put Normalize"):
         Mixup()([clip()], rng())
     small = Normalize()(Resize(8)(clip(), rng()), rng())
     mixed = [Normalize()(clip(), rng()), small]
-    with pytest.raises(DataError, match=r"Mixup: a clip has frames \[3, .*end the transforms with a crop or Resize"):
+    with pytest.raises(DataError, match=r"Mixup: a clip is \[3, .*end the transforms with a crop or Resize"):
         for seed in range(8):  # until one of the two is drawn for the other
             Mixup()(mixed, rng(seed))
 
 
 def test_a_batch_of_different_sizes_names_the_sample():
-    with pytest.raises(DataError, match=r"collate: a clip has frames uint8 \[3, 8, 8, 3\] but the first .* \[3, 40"):
-        collate([clip(), Resize(8)(clip(), rng())], "clips", 2)
+    with pytest.raises(DataError, match=r"collate: a clip is uint8 \[3, 8, 8, 3\] but the first .* \[3, 40"):
+        collate([clip(), Resize(8)(clip(), rng())], 2)
 
 
 def test_a_batch_of_images_has_no_axis_of_frames():
-    batch = collate([clip(frames=1, label=2)], "images", 3)
+    batch = collate([LabelledImage.of(clip(frames=1).frames[0], 2, "an image")], 3)
     assert batch["images"].shape == (1, 40, 60, 3) and batch["targets"].tolist() == [[0, 0, 1]]
-    assert batch["name"] == ["a clip"]
+    assert batch["name"] == ["an image"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,134 @@
+"""What every detector is, and the parts that detectors of one stage or two are made of.
+
+Letters: N batch, H W image size, D detections an image, C_s channels at stride s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from framework import nn, ops
+from framework.tensor import Tensor
+from suites.engine.registry import register_role
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Ground truth of a batch, padded to M boxes an image with boxes of no area.
+
+    Attributes:
+        boxes: float32 [N, M, 4], [x1, y1, x2, y2] in pixels of the network's input.
+        classes: int64 [N, M].
+        scores: float32 [N, M], weight of each box; 1, less after mixup.
+    """
+
+    boxes: Tensor
+    classes: Tensor
+    scores: Tensor
+
+
+@dataclass(frozen=True)
+class Detections:
+    """What a detector finds, best first, padded to D an image.
+
+    Attributes:
+        boxes: float32 [N, D, 4], [x1, y1, x2, y2] in pixels of the network's input.
+        scores: float32 [N, D].
+        classes: int64 [N, D].
+        counts: int32 [N], how many of an image's D rows are detections.
+    """
+
+    boxes: Tensor
+    scores: Tensor
+    classes: Tensor
+    counts: Tensor
+
+    @classmethod
+    def of_rows(cls, rows: Tensor, counts: Tensor) -> Detections:
+        """From `ops.multiclass_nms`: rows [N, D, 6] (class, score, x1, y1, x2, y2), and their number [N]."""
+        classes, scores, boxes = ops.split(rows, axis=2, sizes=(1, 1, 4))
+        classes = ops.cast(ops.squeeze(classes, axis=2), dtype="int64")
+        return cls(boxes, ops.squeeze(scores, axis=2), classes, counts)
+
+    def by_name(self) -> dict[str, Tensor]:
+        """The tensors by name: outputs of an exported model."""
+        return {"boxes": self.boxes, "scores": self.scores, "classes": self.classes, "counts": self.counts}
+
+
+class Neck(nn.Layer):
+    """Backbone maps [N, H_s, W_s, C_s] to maps, finest first.
+
+    Attributes:
+        channels: of each map given out.
+        strides: of each map given out.
+    """
+
+    channels: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Head(nn.Layer):
+    """Neck maps to raw predictions, to losses, and to detections."""
+
+    def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Tensor]:
+        """Loss terms by name, each a scalar."""
+        raise NotImplementedError(f"{type(self).__name__} defines no losses()")
+
+    def detect(self, maps: Sequence[Tensor]) -> Detections:
+        """What it finds, in pixels of the input."""
+        raise NotImplementedError(f"{type(self).__name__} defines no detect()")
+
+
+class Detector(nn.Layer):
+    """A whole detector: what the detection task trains.
+
+    Attributes:
+        size_multiple: image sides must be multiples of it, so that the levels fit onto each other.
+        takes_padding: whether images of different size may stand in one batch, padded at the right and below.
+    """
+
+    size_multiple: int = 1
+    takes_padding: bool = False
+
+    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor]:
+        """Loss terms by name for images [N, H, W, 3]."""
+        raise NotImplementedError(f"{type(self).__name__} defines no losses()")
+
+    def detect(self, images: Tensor) -> Detections:
+        """What it finds on images [N, H, W, 3], in their pixels."""
+        raise NotImplementedError(f"{type(self).__name__} defines no detect()")
+
+
+@dataclass(frozen=True)
+class PostProcess:
+    """From scored boxes to detections.
+
+    Args:
+        score_threshold: lowest score (object times class) that counts.
+        nms_top_k: boxes of each class that enter non-maximum suppression.
+        iou_threshold: overlap with a better box of the class that removes a box.
+        keep_top_k: detections an image at most.
+    """
+
+    score_threshold: float = 0.01
+    nms_top_k: int = 1000
+    iou_threshold: float = 0.45
+    keep_top_k: int = 100
+
+    def __call__(self, boxes: Tensor, scores: Tensor) -> Detections:
+        """The best of boxes [N, M, 4] with scores [N, M, K], by class."""
+        rows, counts = ops.multiclass_nms(
+            boxes,
+            scores,
+            score_threshold=self.score_threshold,
+            nms_top_k=self.nms_top_k,
+            iou_threshold=self.iou_threshold,
+            keep_top_k=self.keep_top_k,
+        )
+        return Detections.of_rows(rows, counts)
+
+
+register_role("detector", Detector, doc="A whole detection network.")
+register_role("neck", Neck, supplied=("in_channels", "in_strides"), doc="Feature maps to feature maps.")
+register_role("head", Head, supplied=("in_channels", "strides"), doc="Feature maps to predictions and losses.")

@@ -1,0 +1,9 @@
+"""The nouns that suites of pictures and clips share."""
+
+from suites.vision.structures.boxes import Boxes, pairwise_iou
+from suites.vision.structures.features import Features, ragged
+from suites.vision.structures.image_list import ImageList
+from suites.vision.structures.instances import Instances
+from suites.vision.structures.masks import Masks
+
+__all__ = ["Boxes", "Features", "ImageList", "Instances", "Masks", "pairwise_iou", "ragged"]

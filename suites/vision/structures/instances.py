@@ -1,0 +1,95 @@
+"""Instances: the objects of one picture, as annotated or as predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+
+from framework.errors import ShapeError
+from suites.vision.geometry import Move, Placement
+from suites.vision.structures.boxes import Boxes
+from suites.vision.structures.masks import Masks
+
+
+@dataclass(frozen=True)
+class Instances:
+    """M objects of one picture; every field has one entry an object.
+
+    Attributes:
+        boxes: where they are.
+        classes: int64 [M], from 0 to K - 1.
+        scores: float32 [M]: how sure a prediction is; of annotations their weight, 1, less after `Mixup`.
+        difficult: bool [M], VOC's flag: learnt, but neither asked for nor punished in VOC's figures.
+        crowd: bool [M], COCO's `iscrowd`: a region of many objects, never a training target.
+        masks: their shapes, if there are any.
+        keypoints: float32 [M, P, 3] (x, y, visible), if there are any; visible is 0 unlabelled, 1 hidden, 2 seen.
+
+    Raises:
+        ShapeError: the fields differ in length.
+    """
+
+    boxes: Boxes
+    classes: np.ndarray
+    scores: np.ndarray = field(default=None)  # type: ignore[arg-type]
+    difficult: np.ndarray = field(default=None)  # type: ignore[arg-type]
+    crowd: np.ndarray = field(default=None)  # type: ignore[arg-type]
+    masks: Masks | None = None
+    keypoints: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        count = len(self.boxes)
+        defaults = {"scores": np.ones(count, np.float32), "difficult": np.zeros(count, bool)}
+        for name, value in (defaults | {"crowd": np.zeros(count, bool)}).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        lengths = {name: len(value) for name, value in self._present().items()}
+        if len(set(lengths.values())) > 1:
+            raise ShapeError(f"Instances: the fields differ in length: {lengths}")
+
+    @classmethod
+    def none(cls) -> Instances:
+        """No objects."""
+        return cls(Boxes.none(), np.zeros(0, np.int64))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Instances]) -> Instances:
+        """The objects of all `parts`; a field that one of them lacks is left out."""
+        shared = [f.name for f in fields(cls) if all(getattr(part, f.name) is not None for part in parts)]
+        values: dict[str, Any] = {name: _joined([getattr(part, name) for part in parts]) for name in shared}
+        return cls(**values)
+
+    def __len__(self) -> int:
+        return len(self.boxes)
+
+    def __getitem__(self, keep: np.ndarray) -> Instances:
+        """The objects that `keep` (bool or indices) selects."""
+        chosen: dict[str, Any] = {name: value[keep] for name, value in self._present().items()}
+        return replace(self, **chosen)
+
+    def moved(self, by: Move) -> Instances:
+        """The objects after a step of geometry; those outside of the picture stay, see `inside`."""
+        moved = self.placed(by.step)
+        return replace(moved, masks=None if self.masks is None else self.masks.moved(by))
+
+    def placed(self, placement: Placement) -> Instances:
+        """The objects without masks where `placement` puts them."""
+        points = self.keypoints
+        if points is not None:
+            points = np.concatenate([placement.points(points[..., :2]), points[..., 2:]], axis=-1).astype(np.float32)
+        return replace(self, boxes=self.boxes.placed(placement), masks=None, keypoints=points)
+
+    def clipped(self, size: tuple[int, int]) -> Instances:
+        """The objects with their boxes cut to a picture of `size` (H, W)."""
+        return replace(self, boxes=self.boxes.clipped(size))
+
+    def _present(self) -> dict[str, Boxes | Masks | np.ndarray]:
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def _joined(group: list[Any]) -> Any:
+    first = group[0]
+    return np.concatenate(group) if isinstance(first, np.ndarray) else type(first).joined(group)

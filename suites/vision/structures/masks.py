@@ -1,0 +1,109 @@
+"""Masks: the shapes of objects, as polygons or as run-length codes (https://cocodataset.org/#format-data)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from pycocotools import mask as coco
+
+from framework.errors import DataError, ShapeError
+from suites.vision.geometry import Move
+from suites.vision.structures.boxes import Boxes
+
+Polygons: TypeAlias = tuple[np.ndarray, ...]  # parts of one object, each float64 [P, 2], (x, y)
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Shapes of M objects of one picture; never changed in place.
+
+    Attributes:
+        shapes: of each object its polygons, or its bitmap as pycocotools' run-length code: a dict with "size" and
+            "counts" (bytes).
+        size: (H, W) of the picture.
+    """
+
+    shapes: tuple[Polygons | dict[str, Any], ...]
+    size: tuple[int, int]
+
+    @classmethod
+    def of_polygons(cls, objects: Sequence[Sequence[Sequence[float]]], size: tuple[int, int]) -> Masks:
+        """From COCO's lists [x1, y1, x2, y2, ...], one or more for each object.
+
+        Raises:
+            DataError: a polygon has fewer than three points, or an odd number of coordinates.
+        """
+        return cls(tuple(tuple(_polygon(part) for part in parts) for parts in objects), size)
+
+    @classmethod
+    def of_bitmaps(cls, bitmaps: np.ndarray) -> Masks:
+        """From bool [M, H, W]."""
+        if bitmaps.ndim != 3:
+            raise ShapeError(f"Masks: bitmaps are {list(bitmaps.shape)}; they must be [M, H, W]")
+        return cls(tuple(encode(bitmap) for bitmap in bitmaps), (bitmaps.shape[1], bitmaps.shape[2]))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Masks]) -> Masks:
+        """All shapes of `parts`, which are of pictures of one size."""
+        sizes = {part.size for part in parts}
+        if len(sizes) != 1:
+            raise ShapeError(f"Masks: of pictures of {len(sizes)} sizes; masks of one picture can be joined")
+        return cls(tuple(shape for part in parts for shape in part.shapes), sizes.pop())
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    def __getitem__(self, keep: np.ndarray) -> Masks:
+        """The shapes that `keep` (bool or indices) selects."""
+        return Masks(tuple(self.shapes[i] for i in np.arange(len(self))[keep]), self.size)
+
+    def moved(self, by: Move) -> Masks:
+        """The shapes after a step of geometry. Polygons may reach out of the picture; bitmaps are cut to it."""
+        return Masks(tuple(_moved(shape, by) for shape in self.shapes), by.after)
+
+    def codes(self) -> list[dict[str, Any]]:
+        """A run-length code of each shape, cut to the picture."""
+        return [shape if isinstance(shape, dict) else _rasterised(shape, self.size) for shape in self.shapes]
+
+    def bitmaps(self) -> np.ndarray:
+        """bool [M, H, W]."""
+        if not self.shapes:
+            return np.zeros((0, *self.size), bool)
+        return np.moveaxis(coco.decode(self.codes()), 2, 0).astype(bool)
+
+    def areas(self) -> np.ndarray:
+        """float64 [M], square pixels."""
+        return coco.area(self.codes()).astype(np.float64) if self.shapes else np.zeros(0)
+
+    def boxes(self) -> Boxes:
+        """The smallest box around each shape; without area where nothing of it is in the picture."""
+        if not self.shapes:
+            return Boxes.none()
+        sides = coco.toBbox(self.codes())
+        return Boxes(np.concatenate([sides[:, :2], sides[:, :2] + sides[:, 2:]], axis=1))
+
+
+def encode(bitmap: np.ndarray) -> dict[str, Any]:
+    """The run-length code of a bitmap [H, W]."""
+    return coco.encode(np.asfortranarray(bitmap.astype(np.uint8)))
+
+
+def _polygon(numbers: Sequence[float]) -> np.ndarray:
+    array = np.asarray(numbers, np.float64)
+    if array.ndim != 1 or len(array) < 6 or len(array) % 2:
+        raise DataError(f"a polygon has {array.size} coordinates; it needs three points or more, x and y of each")
+    return array.reshape(-1, 2)
+
+
+def _moved(shape: Polygons | dict[str, Any], by: Move) -> Polygons | dict[str, Any]:
+    if isinstance(shape, dict):
+        return encode(by.labels(coco.decode(shape), 0))
+    return tuple(by.step.points(part) for part in shape)
+
+
+def _rasterised(parts: Polygons, size: tuple[int, int]) -> dict[str, Any]:
+    codes = coco.frPyObjects([part.reshape(-1).tolist() for part in parts], *size)
+    return coco.merge(codes)
