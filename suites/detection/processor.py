@@ -25,27 +25,38 @@ class DetectionProcessor(ImageProcessor):
         transforms: as configs write them; the transforms of evaluation.
         class_names: K names.
         min_score: detections below it are left out.
+        padded_to: see `collate`.
     """
 
-    def __init__(self, transforms: list[dict[str, Any]], class_names: Sequence[str], min_score: float) -> None:
+    def __init__(
+        self,
+        transforms: list[dict[str, Any]],
+        class_names: Sequence[str],
+        min_score: float,
+        padded_to: int | None = None,
+    ) -> None:
         self._written = transforms
         self._transforms: list[Transform] = build_value(transforms, list[Transform], suite="detection")
         self._class_names = tuple(class_names)
         self._min_score = min_score
+        self._padded_to = padded_to
 
     def metadata(self) -> dict[str, Any]:
-        """Transforms, class names and least score."""
+        """All arguments of the constructor."""
         return {
             "transforms": self._written,
             "class_names": list(self._class_names),
             "min_score": self._min_score,
+            "padded_to": self._padded_to,
         }
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, Any]) -> DetectionProcessor:
         """The processor that `metadata` describes; CheckpointError where a key is missing."""
         try:
-            return cls(metadata["transforms"], metadata["class_names"], metadata["min_score"])
+            return cls(
+                metadata["transforms"], metadata["class_names"], metadata["min_score"], metadata.get("padded_to")
+            )
         except KeyError as error:
             raise CheckpointError(f"DetectionProcessor: the exported model's metadata lack {error}") from error
 
@@ -58,7 +69,7 @@ class DetectionProcessor(ImageProcessor):
             for transform in self._transforms:
                 sample = transform(sample, rng)
             samples.append(sample)
-        return collate(samples)
+        return collate(samples, padded_to=self._padded_to)
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[list[dict[str, Any]]]:
         """For each image, its detections: class name, score and box in the image's own pixels, best first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,11 @@ class DetectionTask(VisionTask):
 
     def collate(self, dataset: DetectionDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""
-        return collate
+        return partial(collate, padded_to=self._padded_to)
+
+    @property
+    def _padded_to(self) -> int | None:
+        return self.model.size_multiple if self.model.takes_padding else None
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Loss terms by name."""
@@ -76,7 +81,7 @@ class DetectionTask(VisionTask):
     def processor(self) -> DetectionProcessor:
         """Preprocessing of evaluation, class names of the evaluation set."""
         transforms: Any = self._config["data.eval.transforms"]
-        return DetectionProcessor(transforms, self._eval_set.class_names, self._config["min_score"])
+        return DetectionProcessor(transforms, self._eval_set.class_names, self._config["min_score"], self._padded_to)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """The first images of the evaluation set."""

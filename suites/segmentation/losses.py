@@ -7,7 +7,7 @@ size first; pixels labelled `IGNORE` have no loss.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from framework import ops, tensor
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
+from suites.engine.config import Part, Problem
 from suites.engine.registry import register, register_role
 from suites.segmentation.sample import IGNORE
 
@@ -67,6 +68,14 @@ class CrossEntropy(SegmentationLoss):
                 f"CrossEntropy: class_weights is {list(class_weights)}; it needs a number of 0 or more for each class"
             )
         self.label_smoothing, self.class_weights = label_smoothing, class_weights
+
+    @classmethod
+    def config_rules(cls, part: Part) -> Iterator[Problem]:
+        """Class weights are as many as classes."""
+        weights, classes = part.get("class_weights"), part.config["data.num_classes"]
+        if weights is not None and len(weights) != classes:
+            text = f"has {len(weights)} numbers but data.num_classes is {classes}; give one a class"
+            yield part.problem("class_weights", text)
 
     def of_pixels(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The loss, a scalar."""

@@ -7,12 +7,15 @@ on (seed, epoch, index) alone, with any number of workers. Each suite says what 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from framework.errors import ConfigError
+
+if TYPE_CHECKING:
+    from suites.engine.config import Config, Part
 
 
 class Transform(ABC):
@@ -21,6 +24,19 @@ class Transform(ABC):
     @abstractmethod
     def __call__(self, sample: Any, rng: np.random.Generator) -> Any:
         """Returns the changed sample; draws from `rng` only."""
+
+    @classmethod
+    def sizes_of(cls, part: Part) -> Iterator[tuple[str, Any]]:
+        """The arguments of one use in a config that are sizes of its results, with their values; by default none."""
+        yield from ()
+
+
+def image_sizes(config: Config) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Sizes (H, W) that the transforms of a config bring images to, each with its place in the config."""
+    for part in config.parts():
+        if isinstance(part.target, type) and issubclass(part.target, (Transform, BatchTransform)):
+            for key, size in part.target.sizes_of(part):
+                yield part.at(key), (size, size) if isinstance(size, int) else (size[0], size[1])
 
 
 class MixingTransform(Transform):
@@ -52,6 +68,11 @@ class BatchTransform(ABC):
     @abstractmethod
     def __call__(self, samples: list[Any], rng: np.random.Generator) -> list[Any]:
         """Returns the changed samples; draws from `rng` only."""
+
+    @classmethod
+    def sizes_of(cls, part: Part) -> Iterator[tuple[str, Any]]:
+        """The arguments of one use in a config that are sizes of its results, with their values; by default none."""
+        yield from ()
 
 
 class Samples(Protocol):

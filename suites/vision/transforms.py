@@ -5,12 +5,13 @@ A suite registers those it offers as its own; boxes or label maps move along, as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from framework.errors import AttributeValueError
+from suites.engine.config import Part
 from suites.vision.colour import ColourMaps, recolour
 from suites.vision.pipeline import Transform
 from suites.vision.pixels import IMAGENET_MEAN, IMAGENET_STD, Normalizer, check_prob, interpolation, pair
@@ -36,6 +37,11 @@ class Resize(Transform):
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample at the size."""
         return sample.resized(self._size, interpolation(self._interp, rng))
+
+    @classmethod
+    def sizes_of(cls, part: Part) -> Iterator[tuple[str, Any]]:
+        """Its size."""
+        yield "size", part["size"]
 
 
 class ResizeKeepRatio(Transform):
@@ -88,6 +94,11 @@ class Letterbox(Transform):
         free = fit_height - inner[0], fit_width - inner[1]
         top, left = (free[0] // 2, free[1] // 2) if self._centred else (0, 0)
         return sample.padded(self._size, top, left, self._fill)
+
+    @classmethod
+    def sizes_of(cls, part: Part) -> Iterator[tuple[str, Any]]:
+        """Its size."""
+        yield "size", part["size"]
 
 
 class PadToMultiple(Transform):

@@ -5,7 +5,7 @@ Letters: N batch, H W a level's grid, A anchors a cell, K classes, C_s channels 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +16,10 @@ from framework.tensor import Tensor
 from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
 from suites.detection.losses import YOLOv3Loss
 from suites.detection.models.base import Detections, Detector, Head, Neck, PostProcess, Targets
-from suites.engine.config import Factory
+from suites.engine.config import Factory, Part, Problem
 from suites.engine.registry import register
 from suites.vision.backbones import Backbone
+from suites.vision.pipeline import image_sizes
 
 
 @register("neck")
@@ -160,6 +161,19 @@ class YOLOv3(Detector):
         self.neck = (neck or Factory.of(YOLOv3Neck))(in_channels=backbone.channels, in_strides=backbone.strides)
         self.head = head(in_channels=self.neck.channels, strides=self.neck.strides)
         self.size_multiple = max(self.neck.strides)
+
+    @classmethod
+    def config_rules(cls, part: Part) -> Iterator[Problem]:
+        """Anchors divide evenly into the levels; image sides are multiples of the largest stride."""
+        anchors, strides = part["head.anchors"], part["backbone.out_strides"]
+        if len(anchors) % len(strides):
+            text = f"{len(anchors)} anchors do not divide into {len(strides)} levels (out_strides {list(strides)})"
+            yield part.problem("head.anchors", text)
+        for path, size in image_sizes(part.config):
+            for side in size:
+                if side % max(strides):
+                    text = f"{side} is no multiple of {max(strides)}, the network's largest stride"
+                    yield part.config.problem(path, text)
 
     def forward(self, images: Tensor) -> list[Tensor]:
         """images: [N, H, W, 3]; raw predictions [N, H/s, W/s, A * (5 + K)] of each level."""

@@ -12,6 +12,7 @@ from framework.errors import DataError
 from suites.detection.sample import Sample
 from suites.engine.registry import register
 from suites.vision.pipeline import BatchTransform, Transform
+from suites.vision.structures import ImageList
 
 BOXES_MULTIPLE = 16  # box counts are rounded up to it, so that few different shapes are planned for
 
@@ -32,12 +33,19 @@ class Each(BatchTransform):
         return [self._transform(sample, rng) for sample in samples]
 
 
-def collate(samples: Sequence[Sample], multiple: int = BOXES_MULTIPLE) -> dict[str, Any]:
+def collate(samples: Sequence[Sample], multiple: int = BOXES_MULTIPLE, padded_to: int | None = None) -> dict[str, Any]:
     """The batch of some samples; crowd boxes are left out, as they are no training targets.
+
+    Args:
+        samples: N of them.
+        multiple: Of boxes an image.
+        padded_to: For a network that takes images of different size in a batch: they are padded to the largest, with
+            sides that are multiples of this. None asks for images of one size.
 
     Returns:
         Arrays by name; N samples, M the largest count of boxes, rounded up to a multiple of `multiple`:
-        images [N, H, W, 3], float32 or uint8 as the samples have it; boxes float32 [N, M, 4], classes int64
+        images [N, H, W, 3], float32 or uint8 as the samples have it, and sizes int64 [N, 2], the true (H, W) of each;
+        boxes float32 [N, M, 4], classes int64
         [N, M] and scores float32 [N, M], all 0 where a row has no box; counts int64 [N], the boxes of each row;
         image_ids int64 [N]; original_sizes int64 [N, 2], (H, W); placements float64 [N, 4], where
         the original images lie.
@@ -46,19 +54,21 @@ def collate(samples: Sequence[Sample], multiple: int = BOXES_MULTIPLE) -> dict[s
         DataError: The images differ in size or type.
     """
     images = [sample.image for sample in samples]
-    for sample in samples:
+    for sample in samples if padded_to is None else ():
         if sample.image.shape != images[0].shape or sample.image.dtype != images[0].dtype:
             raise DataError(
                 f"collate: image {sample.image_id} is {sample.image.dtype} {list(sample.image.shape)} but the first "
                 f"of the batch is {images[0].dtype} {list(images[0].shape)}; end the transforms with Resize or "
                 "Letterbox, or use RandomShape"
             )
+    listed = ImageList.of(images, padded_to or 1)
     kept = [sample.instances[~sample.instances.crowd] for sample in samples]
     counts = np.array([len(instances) for instances in kept], np.int64)
     width = max(1, -(-int(counts.max()) // multiple)) * multiple
     fill = partial(_padded, count=width)
     return {
-        "images": np.stack(images),
+        "images": listed.images,
+        "sizes": listed.sizes,
         "boxes": fill([instances.boxes.array for instances in kept]),
         "classes": fill([instances.classes for instances in kept]),
         "scores": fill([instances.scores for instances in kept]),

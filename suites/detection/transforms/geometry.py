@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from framework.errors import AttributeValueError
 from suites.detection.sample import Sample
+from suites.engine.config import Part
 from suites.engine.registry import register
 from suites.vision.pipeline import BatchTransform, Transform
 from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, interpolation, pair
@@ -127,6 +129,11 @@ class RandomShape(BatchTransform):
         size = self._sizes[int(rng.integers(len(self._sizes)))]
         method = interpolation(self._interp, rng)
         return [sample.resized(size, method) for sample in samples]
+
+    @classmethod
+    def sizes_of(cls, part: Part) -> Iterator[tuple[str, Any]]:
+        """All that it draws from."""
+        yield from (("sizes", size) for size in part["sizes"])
 
 
 @register("transform")

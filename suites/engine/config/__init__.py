@@ -6,13 +6,14 @@ See docs/config.md for the grammar and for how to add a component.
 from suites.engine.config.config import Config, build_value, load_config
 from suites.engine.config.factory import Factory, OfRole, Supplied
 from suites.engine.config.nodes import Problem
-from suites.engine.config.rules import RULES, Rules, rule
+from suites.engine.config.rules import RULES, Part, Rules, rule
 
 __all__ = [
     "RULES",
     "Config",
     "Factory",
     "OfRole",
+    "Part",
     "Problem",
     "Rules",
     "Supplied",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -17,7 +17,7 @@ from suites.engine.config.nodes import Node, Origin, Problem, from_plain
 from suites.engine.config.overrides import apply_overrides
 from suites.engine.config.paths import Path, format_path, lookup, parse_path, step_into
 from suites.engine.config.references import resolve
-from suites.engine.config.rules import RULES, Rules
+from suites.engine.config.rules import RULES, Part, Rules
 from suites.engine.config.slots import Slot, UnionOf
 from suites.engine.config.typehints import slot_of
 from suites.engine.config.yaml_text import dump_text
@@ -125,6 +125,17 @@ class Config:
         except ConfigError:
             text = f"{path}: {text}" if format_path(at) != path else text
         return Problem(node.origin, at, text)
+
+    def parts(self) -> Iterator[Part]:
+        """Every component of the config, with its own arguments; the values must be right."""
+        waiting: list[tuple[Slot, Node, Path]] = [(self._root_slot(), self._with_defaults(), ())]
+        while waiting:
+            slot, node, path = waiting.pop()
+            if isinstance(slot, UnionOf):
+                slot = slot.option_for(node) or slot
+            if isinstance(slot, Component) and isinstance(node.value, dict):
+                yield Part(self, format_path(path), slot.target(node))
+            waiting += [(slot.child(node, at[-1]), child, at) for at, child in node.children(path)]
 
     # Building from it.
 

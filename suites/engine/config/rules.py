@@ -1,14 +1,15 @@
-"""Rules across fields: the one list of checks that look at several places of a config at once.
+"""Rules across fields: checks that look at several places of a config at once.
 
-A suite adds its rules when its parts are loaded, e.g. that labels fit `num_classes` or anchors fit the
-strides.
+A component owns the rules about itself: its class has `config_rules(part)`, a class method that yields the problems
+of one use of it, e.g. that anchors fit the strides. What belongs to no component, e.g. that labels fit `num_classes`,
+stands in the one list that suites add to when their parts are loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from suites.engine.config.nodes import Problem
 
@@ -16,6 +17,37 @@ if TYPE_CHECKING:
     from suites.engine.config.config import Config
 
 Check = Callable[["Config"], Iterable[tuple[str, str]]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One component where a config names it.
+
+    Attributes:
+        config: the whole config.
+        path: its place there.
+        target: the class or function.
+    """
+
+    config: Config
+    path: str
+    target: Callable[..., Any]
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of one of its arguments, or of an argument's, such as "backbone.out_strides"."""
+        return self.config[self.at(key)]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The same, or `default` where there is none."""
+        return self.config.get(self.at(key), default)
+
+    def at(self, key: str) -> str:
+        """The place of one of its arguments in the config."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def problem(self, key: str, text: str) -> Problem:
+        """What is wrong with one of its arguments."""
+        return self.config.problem(self.at(key), text)
 
 
 @dataclass(frozen=True)
@@ -75,6 +107,10 @@ class Rules:
             if rule.applies(config):
                 for path, text in rule.check(config):
                     yield config.problem(path, text)
+        for part in config.parts():
+            own: Callable[[Part], Iterable[Problem]] | None = getattr(part.target, "config_rules", None)
+            if own is not None:
+                yield from own(part)
 
 
 RULES = Rules()

@@ -5,9 +5,12 @@ Letters: N batch, H W image size, h w size of the coarse map, C channels in, K c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
+from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.segmentation.models.base import Segmenter
 from suites.vision.backbones import Backbone
@@ -54,6 +57,13 @@ class DeepLabV3Plus(Segmenter):
             _separable(channels, channels),
             nn.Conv2d(channels, num_classes, 1, initializer=nn.init.Normal(0.01)),
         )
+
+    @classmethod
+    def config_rules(cls, part: Part) -> Iterator[Problem]:
+        """The pyramid's pooled branch has one pixel an image, and batch norm of a single number is always 0."""
+        if part.config["data.train.batch_size"] < 2:
+            text = "is 1; DeepLabV3Plus pools whole images, so a batch needs 2 or more"
+            yield part.config.problem("data.train.batch_size", text)
 
     def outputs(self, images: Tensor) -> list[Tensor]:
         """images: [N, H, W, 3]; logits [N, ceil(H/4), ceil(W/4), K] where the fine map has stride 4."""

@@ -5,7 +5,7 @@ import colorsys
 import numpy as np
 import pytest
 
-from framework.errors import AttributeValueError, DTypeError
+from framework.errors import AttributeValueError, ConfigError, DTypeError
 from suites.detection.transforms import ColorDistort, Mixup, Normalize
 from suites.vision.colour import hue_matrix
 from tests.suites.detection.transforms.helpers import painted
@@ -90,7 +90,11 @@ def test_mixup_weights_follow_the_beta_distribution():
 def test_mixup_draws_nothing_when_it_does_not_mix():
     sample = painted([(0, 0, 1, 1)])
     assert Mixup(prob=0.0).mix(sample, rng(), lambda: pytest.fail("drawn for nothing")) is sample
-    assert Mixup()(sample, rng()) is sample
+
+
+def test_mixup_outside_of_training_is_an_error():
+    with pytest.raises(ConfigError, match="Mixup: mixes samples of a training set"):
+        Mixup()(painted([(0, 0, 1, 1)]), rng())
 
 
 def test_normalize_matches_its_formula(image):

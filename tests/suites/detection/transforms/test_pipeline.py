@@ -71,6 +71,14 @@ def test_collate_pads_boxes_and_leaves_crowds_out():
     assert collate([crowded, painted([(1, 2, 3, 4)] * 3)], multiple=2)["boxes"].shape == (2, 4, 4)
 
 
+def test_images_of_different_size_are_padded_where_a_network_takes_them():
+    samples = [painted([(1, 2, 3, 4)], size=(30, 50)), painted([], size=(40, 20))]
+    batch = collate(samples, padded_to=32)
+    assert batch["images"].shape == (2, 64, 64, 3) and batch["sizes"].tolist() == [[30, 50], [40, 20]]
+    with pytest.raises(DataError, match="end the transforms with Resize"):
+        collate(samples)
+
+
 def test_a_batch_says_how_to_map_predictions_back():
     sample = Resize([30, 20])(painted([(8, 6, 40, 30)]), np.random.default_rng())
     batch = collate([sample])

@@ -60,6 +60,19 @@ def test_rules_see_the_whole_config_and_report_the_line(load, rules):
     load(text, "data.num_classes=1")
 
 
+def test_a_component_owns_rules_about_itself_wherever_a_config_names_it(load):
+    with pytest.raises(ConfigError, match=r"^x\.yml:16: data\.train\.transforms\[resize\]\.size: 321 is odd$"):
+        load(GOOD.replace("320", "321"))
+    twice = GOOD.replace("      - {id: flip", "      - {type: Resize, size: 7}\n      - {id: flip")
+    with pytest.raises(ConfigError, match=r"transforms\[0\]\.size: 7 is odd$"):
+        load(twice)
+
+
+def test_a_components_rule_sees_the_whole_config(load):
+    with pytest.raises(ConfigError, match=r"data\.num_classes: as large as data\.train\.transforms\[resize\]"):
+        load(GOOD, "data.num_classes=320")
+
+
 def test_a_rule_is_skipped_without_what_it_needs_and_in_other_suites(load, rules):
     def never(config):
         raise AssertionError("must not be asked")

@@ -107,6 +107,14 @@ class Flip(Transform):
 
 
 class Resize(Transform):
+    @classmethod
+    def config_rules(cls, part):
+        """Sides are even, and no smaller than a class a pixel."""
+        if isinstance(part["size"], int) and part["size"] % 2:
+            yield part.problem("size", f"{part['size']} is odd")
+        if part.get("size") == part.config.get("data.num_classes"):
+            yield part.config.problem("data.num_classes", f"as large as {part.path}")
+
     def __init__(self, size: int | tuple[int, int]) -> None:
         self.size = size
 
