@@ -10,8 +10,9 @@ import numpy as np
 
 from framework.tensor import Tensor
 from suites.engine.config import Config
+from suites.engine.losses import Loss
 from suites.engine.registry import register
-from suites.engine.task import Batch, Metric
+from suites.engine.task import Batch, Metric, readable
 from suites.segmentation.datasets import SegmentationDataset
 from suites.segmentation.inference import Inference
 from suites.segmentation.losses import SegmentationLoss
@@ -63,9 +64,9 @@ class SegmentationTask(VisionTask):
         """Returns what makes a batch."""
         return collate
 
-    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name; those of further outputs end in their number."""
-        terms: dict[str, Tensor] = {}
+        terms: dict[str, Loss] = {}
         outputs = zip(self.model.outputs(inputs["images"]), self.model.loss_weights, strict=True)
         for number, (logits, weight) in enumerate(outputs):
             for place, loss in enumerate(self._losses):
@@ -88,9 +89,9 @@ class SegmentationTask(VisionTask):
         return SegmentationProcessor(transforms, self._eval_set.class_names, self._eval_set.palette)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
-        """The first images of the evaluation set."""
+        """The first images of the evaluation set that can be read."""
         dataset = self._eval_set
-        return [(Path(dataset.name_of(i)).name, dataset.image(i)) for i in range(min(count, len(dataset)))]
+        return readable(range(len(dataset)), lambda i: (Path(dataset.name_of(i)).name, dataset.image(i)), count)
 
     def names(self, batch: Batch) -> list[str]:
         """What messages call the images of a batch."""

@@ -12,7 +12,8 @@ import numpy as np
 from framework import ops
 from framework.tensor import Tensor
 from suites.engine.config import Config
-from suites.engine.task import Batch, Metric
+from suites.engine.losses import Loss
+from suites.engine.task import Batch, Metric, readable
 from suites.vision.pipeline import Augmented, Transform
 from suites.vision.recognition.datasets import Drawn, RecognitionDataset
 from suites.vision.recognition.metrics import Accuracy
@@ -47,7 +48,7 @@ class RecognitionTask(VisionTask):
         """Returns the data set with its transforms; in training it chooses frames at random."""
         return (Drawn if training else Augmented)(dataset, transforms)
 
-    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name."""
         return self._loss(self.model(inputs[self._key]), inputs["targets"])
 
@@ -63,7 +64,7 @@ class RecognitionTask(VisionTask):
         """Samples of the evaluation set, evenly spread over it."""
         dataset = self._eval_set
         picked = np.unique(np.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().astype(int)).tolist()
-        return [(_file_name(dataset, i), dataset.load(i).pixels) for i in picked]
+        return readable(picked, lambda i: (_file_name(dataset, i), dataset.load(i).pixels))
 
 
 def _file_name(dataset: RecognitionDataset, index: int) -> str:
