@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import ROOT
 
 from suites.engine.hooks import Hook
-from suites.engine.trainer import Trainer
+from suites.engine.loop import TrainingLoop
 from suites.engine.training import train
 
 CONFIG = ROOT / "configs" / "detection" / "yolov3_demo.yml"
@@ -40,13 +40,13 @@ class Curve(Hook):
         self.losses: list[float] = []
         self.figures: list[tuple[int, float]] = []
 
-    def after_step(self, trainer: Trainer) -> None:
+    def after_step(self, loop: TrainingLoop) -> None:
         """Keep the loss."""
-        self.losses.append(sum(trainer.losses.values()))
+        self.losses.append(sum(loop.losses.values()))
 
-    def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+    def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """Keep AP50."""
-        self.figures.append((trainer.step, metrics["AP50"]))
+        self.figures.append((loop.step, metrics["AP50"]))
 
 
 def run(algorithm: str, steps: int | None, runs: Path) -> dict:

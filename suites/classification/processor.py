@@ -17,6 +17,6 @@ class ClassificationProcessor(ImageProcessor, RecognitionProcessor):
     suite: ClassVar[str] = "classification"
     sample_class = LabelledImage
 
-    def picture(self, item: np.ndarray) -> np.ndarray:
+    def shown(self, item: np.ndarray) -> np.ndarray:
         """The image itself."""
         return item

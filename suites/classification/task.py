@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from suites.classification.processor import ClassificationProcessor
 from suites.engine.registry import register
 from suites.vision.recognition.task import RecognitionTask
@@ -19,5 +17,4 @@ class ClassificationTask(RecognitionTask):
 
     def processor(self) -> ClassificationProcessor:
         """Preprocessing of evaluation, class names of the evaluation set."""
-        transforms: Any = self._config["data.eval.transforms"]
-        return ClassificationProcessor(transforms, self._eval_set.class_names)
+        return ClassificationProcessor(self.eval_data.transforms, self._eval_set.class_names)

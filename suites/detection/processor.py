@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from framework.errors import CheckpointError
 from suites.detection.sample import Sample
 from suites.detection.transforms import Transform, collate
 from suites.detection.visualize import draw_instances
-from suites.engine.config import build_value
 from suites.engine.task import Batch
 from suites.vision.geometry import Placement
 from suites.vision.processor import ImageProcessor
@@ -22,53 +20,35 @@ class DetectionProcessor(ImageProcessor):
     """Images to batches, detections to boxes with class names.
 
     Args:
-        transforms: as configs write them; the transforms of evaluation.
+        transforms: those of evaluation.
         class_names: K names.
         min_score: detections below it are left out.
         padded_to: see `collate`.
     """
 
+    suite: ClassVar[str] = "detection"
+
     def __init__(
         self,
-        transforms: list[dict[str, Any]],
+        transforms: Sequence[Transform],
         class_names: Sequence[str],
         min_score: float,
         padded_to: int | None = None,
     ) -> None:
-        self._written = transforms
-        self._transforms: list[Transform] = build_value(transforms, list[Transform], suite="detection")
-        self._class_names = tuple(class_names)
+        super().__init__(transforms, class_names)
         self._min_score = min_score
         self._padded_to = padded_to
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""
-        return {
-            "transforms": self._written,
-            "class_names": list(self._class_names),
-            "min_score": self._min_score,
-            "padded_to": self._padded_to,
-        }
+        return {**super().metadata(), "min_score": self._min_score, "padded_to": self._padded_to}
 
-    @classmethod
-    def from_metadata(cls, metadata: dict[str, Any]) -> DetectionProcessor:
-        """The processor that `metadata` describes; CheckpointError where a key is missing."""
-        try:
-            return cls(
-                metadata["transforms"], metadata["class_names"], metadata["min_score"], metadata.get("padded_to")
-            )
-        except KeyError as error:
-            raise CheckpointError(f"DetectionProcessor: the exported model's metadata lack {error}") from error
+    def sample_of(self, item: np.ndarray, number: int) -> Sample:
+        """An image [H, W, 3] without objects."""
+        return Sample(image=item, image_id=number)
 
-    def prepare(self, items: Sequence[np.ndarray]) -> Batch:
-        """Images [H, W, 3] as a batch, exactly as in evaluation."""
-        rng = np.random.default_rng(0)
-        samples = []
-        for i, image in enumerate(items):
-            sample = Sample(image=image, image_id=i)
-            for transform in self._transforms:
-                sample = transform(sample, rng)
-            samples.append(sample)
+    def collate(self, samples: Sequence[Sample]) -> Batch:
+        """The batch."""
         return collate(samples, padded_to=self._padded_to)
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[list[dict[str, Any]]]:

@@ -22,13 +22,13 @@ class DetectionConfig(RunConfig):
     Args:
         model: the network.
         data: what it is trained and evaluated on.
-        metric: the figures of an evaluation.
+        metric: the figures of an evaluation; null for COCO's.
         min_score: lowest score that is drawn and written by `tools/infer.py`.
     """
 
     model: Annotated[Detector, OfRole("detector")]
     data: Data
-    metric: Factory[Evaluator]
+    metric: Factory[Evaluator] | None = None
     min_score: float = 0.3
 
 

@@ -11,14 +11,16 @@ import numpy as np
 
 from framework.tensor import Tensor
 from suites.detection.datasets import DetectionDataset
-from suites.detection.metrics import Evaluator
+from suites.detection.metrics import CocoEvaluator, Evaluator
 from suites.detection.models.base import Detector, Targets
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
+from suites.engine.config import Factory
 from suites.engine.losses import Loss, count_of
-from suites.engine.registry import REGISTRY, register
+from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, readable
+from suites.vision.settings import EvalData, TrainData
 from suites.vision.structures import Instances
 from suites.vision.task import VisionTask
 
@@ -50,7 +52,12 @@ class DetectionTask(VisionTask):
     """A detector with its data.
 
     Args:
-        config: of suite `detection`.
+        model: the detector.
+        train: what is trained on; None for a task that only predicts.
+        eval: what is evaluated on.
+        metric: the figures of an evaluation, made anew from the ground truth for each; COCO's by default.
+        min_score: lowest score that is drawn and written.
+        num_classes: how many classes the data sets must have; None for as many as the model predicts.
     """
 
     train_inputs: tuple[str, ...] = ("images", "boxes", "classes", "scores")
@@ -59,10 +66,23 @@ class DetectionTask(VisionTask):
     wrong_classes = "correct data.num_classes, or choose classes with {path}.classes"
     model: Detector
 
+    def __init__(
+        self,
+        model: Detector,
+        train: TrainData | None = None,
+        eval: EvalData | None = None,
+        metric: Factory[Evaluator] | None = None,
+        min_score: float = 0.3,
+        num_classes: int | None = None,
+    ) -> None:
+        super().__init__(model, train, eval, num_classes)
+        self._metric = metric or Factory.of(CocoEvaluator)
+        self._min_score = min_score
+
     @property
     def main_metric(self) -> str:  # type: ignore[override]
         """That of the metric: AP of COCO, mAP of VOC."""
-        evaluator: Any = REGISTRY.seen_by("detection").get("metric", self._config["metric.type"])
+        evaluator: Any = self._metric.target
         return str(evaluator.main_figure)
 
     def collate(self, dataset: DetectionDataset) -> Callable[[list[Sample]], Batch]:
@@ -86,12 +106,12 @@ class DetectionTask(VisionTask):
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
         truth = self._eval_set.ground_truth()
-        return BoxMetric(self._config.build("metric", truth=truth), truth.image_ids)
+        return BoxMetric(self._metric(truth=truth), truth.image_ids)
 
     def processor(self) -> DetectionProcessor:
         """Preprocessing of evaluation, class names of the evaluation set."""
-        transforms: Any = self._config["data.eval.transforms"]
-        return DetectionProcessor(transforms, self._eval_set.class_names, self._config["min_score"], self._padded_to)
+        names = self._eval_set.class_names
+        return DetectionProcessor(self.eval_data.transforms, names, self._min_score, self._padded_to)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """The first images of the evaluation set that can be read."""

@@ -1,1 +1,15 @@
-"""How any task is run: config, registry, trainer, hooks, checkpoints, logging."""
+"""How any task is run: config, registry, training, hooks, checkpoints, predictions.
+
+In a notebook: `Trainer(task, ...).fit("runs/mine")`, then `load("runs/mine")(images)`.
+"""
+
+from typing import TYPE_CHECKING
+
+from suites.engine.lazy import exports
+
+if TYPE_CHECKING:
+    from suites.engine.config import Factory as Factory
+    from suites.engine.inference import load as load
+    from suites.engine.trainer import Trainer as Trainer
+
+__getattr__, __dir__ = exports(__name__, {"Factory": "config", "Trainer": "trainer", "load": "inference"})

@@ -1,4 +1,4 @@
-"""From a resolved config to the parts of a run: task, optimizer, schedule."""
+"""From a config to the task it describes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from framework import random, set_num_threads
 from framework.data import DataLoader, Limits
 from framework.nn import init
-from framework.optim import Optimizer, Schedule
 from suites.engine.config import Config, load_config
 from suites.engine.registry import REGISTRY, load_suites
 from suites.engine.settings import DataSettings, Runtime
@@ -38,17 +37,22 @@ def build_runtime(config: Config) -> Runtime:
     return runtime
 
 
+def begin(runtime: Runtime) -> None:
+    """Set the number of threads and restart the default random stream, from which layers such as dropout draw."""
+    if runtime.threads is not None:
+        set_num_threads(runtime.threads)
+    random.seed(runtime.seed)
+
+
 def build_task(config: Config) -> Task:
     """Return the task a config describes, its model freshly drawn from `runtime.seed`.
 
     Sets the number of threads and restarts the default random stream, from which layers such as dropout draw.
     """
     runtime = build_runtime(config)
-    if runtime.threads is not None:
-        set_num_threads(runtime.threads)
-    random.seed(runtime.seed)
+    begin(runtime)
     with init.undrawn():
-        task = task_class(config["suite"])(config)
+        task = task_class(config["suite"]).from_config(config)
     init.initialize(task.model, runtime.seed)
     return task
 
@@ -60,18 +64,3 @@ def limited(loader: DataLoader, settings: DataSettings, instead: Literal["anothe
     """
     loader.limits = Limits(settings.max_skipped, instead, settings.timeout, settings.hung)
     return loader
-
-
-def build_optimizer(config: Config, task: Task) -> Optimizer:
-    """Return the optimizer of the task's parameters, its helpers' too, with the task's factors on the learning rate."""
-    helpers = task.helpers.named_parameters() if task.helpers is not None else ()
-    params = [*task.model.named_parameters(), *((f"helpers.{name}", p) for name, p in helpers)]
-    optimizer: Optimizer = config.build("optimizer", params=params)
-    optimizer.scale_lr(task.lr_factors())
-    return optimizer
-
-
-def build_schedule(config: Config, *, total_steps: int, batch_size: int) -> Schedule:
-    """Return the learning rate as a function of the step, scaled to the batch."""
-    schedule: Schedule = config.build("schedule", total_steps=total_steps, batch_size=batch_size)
-    return schedule

@@ -17,7 +17,7 @@ from suites.engine.task import Batch, Task
 def check_runs(config: Config) -> None:
     """Raise the error that training would meet: of the data, the model, the losses or the metric."""
     task, seed = build_task(config), build_runtime(config).seed
-    task.begin(None, lambda line: None)
+    task.begin(None, lambda line: None, seed)
     with no_grad():
         _check_training(task, _first(task.train_loader(seed=seed, workers=0)))
         _check_evaluation(task, _first(task.eval_loader(workers=0)))

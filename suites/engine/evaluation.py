@@ -8,12 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cv2
 import numpy as np
 
 import framework
 from framework import from_numpy, no_grad, program
-from framework.atomic import atomic_file, write_text
+from framework.atomic import write_text
 from framework.data import DataLoader
 
 if TYPE_CHECKING:
@@ -86,19 +85,11 @@ def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> lis
         if isinstance(drawing, str):
             lines.append(drawing)
         else:
-            paths.append(write_picture(folder / f"{Path(name).stem}.jpg", drawing))
+            paths.append(processor.write_picture(folder / f"{Path(name).stem}.jpg", drawing))
     if lines:
         write_text(folder / "examples.txt", "\n".join(lines) + "\n")
         paths.append(folder / "examples.txt")
     return paths
-
-
-def write_picture(path: Path, picture: np.ndarray) -> Path:
-    """Write an RGB picture (uint8 [H, W, 3]) in the format of the path's ending."""
-    data = cv2.imencode(path.suffix, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1]
-    with atomic_file(path) as part:
-        part.write_bytes(data.tobytes())
-    return path
 
 
 def write_results(path: Path, results: dict[str, Any]) -> None:

@@ -21,7 +21,8 @@ from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.building import build_runtime, build_task, limited, read_config, task_class
-from suites.engine.evaluation import Predict, evaluate, predict_items, predictor, write_picture, write_results
+from suites.engine.evaluation import Predict, evaluate, predict_items, predictor, write_results
+from suites.engine.prediction import Prediction
 from suites.engine.profiling import StepProfile
 from suites.engine.quantizing import Quantization, quantize_for
 from suites.engine.run import RunFolder, best_weights
@@ -48,6 +49,30 @@ class Model:
     predict: Predict
     replica: Callable[[], Predict]
     types: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+
+    def __call__(self, inputs: Any) -> list[Prediction]:
+        """What the model says of each item.
+
+        Args:
+            inputs: an item as the processor has it, such as an image uint8 RGB [H, W, 3]; a path of a file or of
+                a folder of them; a text, where the model is about text; or a list of these.
+
+        Raises:
+            DataError: a file that is missing or damaged, named.
+        """
+        given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        items = itertools.chain.from_iterable(map(self._items, given))
+        found: list[Prediction] = []
+        for chunk in _chunks(items, self.processor.batch_size):
+            values = predict_items(self.processor, self.inputs, self.predict, chunk)
+            found += [Prediction(item, value, self.processor) for item, value in zip(chunk, values, strict=True)]
+        return found
+
+    def _items(self, given: Any) -> Iterator[Any]:
+        if isinstance(given, (str, Path)):
+            yield from (read() for _, read in self.processor.inputs(str(given)))
+        else:
+            yield given
 
 
 @dataclass(frozen=True)
@@ -84,6 +109,14 @@ def open_model(path: Path, weights: Path | None = None) -> Model:
         predict = predictor(task, conv_algorithm=_conv_algorithm(path))
         return Model(processor, task.eval_inputs, *_in_turns(predict))
     raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
+
+
+def load(path: Path | str, weights: Path | str | None = None) -> Model:
+    """Open a run or an exported model, to be called with images, texts or files; see `open_model` and `Model`.
+
+    >>> load("runs/mine")("photos/")[0].draw()  # doctest: +SKIP
+    """
+    return open_model(Path(path), None if weights is None else Path(weights))
 
 
 def open_run(path: Path, weights: Path | None = None) -> Task:
@@ -198,7 +231,7 @@ def infer_files(
             elif output is None:
                 raise ConfigError("infer: pictures are drawn, so it needs --output, the folder to write them to")
             else:
-                _write_drawing(output / Path(name).stem, drawing, model.processor.files(result), report.pictures)
+                _write_drawing(model.processor, output / Path(name).stem, drawing, result, report.pictures)
     if output is not None:
         write_results(output / "predictions.json", results)
     if profile is not None:
@@ -225,13 +258,13 @@ def _new_name(name: str, taken: Mapping[str, Any]) -> str:
     return name if name not in taken else f"{name} ({len(taken)})"
 
 
-def _write_drawing(path: Path, drawing: np.ndarray, files: Mapping[str, bytes], pictures: list[Path]) -> None:
+def _write_drawing(processor: Processor, path: Path, drawing: np.ndarray, result: Any, pictures: list[Path]) -> None:
     """Write a picture and the further files of a result beside it; `path` is without ending."""
     picture = path.with_name(f"{path.name}.jpg")
     if picture in pictures:  # the same file name in another folder
         picture = path.with_name(f"{path.name}_{len(pictures)}.jpg")
-    pictures.append(write_picture(picture, drawing))
-    for ending, data in files.items():
+    pictures.append(processor.write_picture(picture, drawing))
+    for ending, data in processor.files(result).items():
         with atomic_file(picture.with_suffix(ending)) as part:
             part.write_bytes(data)
 

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from framework.errors import ConfigError
 from suites.engine.names import did_you_mean, listing, nearest
+from suites.engine.recording import record
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
@@ -149,6 +150,8 @@ class Registry:
                 if role in shelf.roles:
                     _require_base(shelf.roles[role], part_name, target)
             self._shelf(suite).parts.setdefault(role, {})[part_name] = target
+            if inspect.isclass(target):
+                record(target)
             return target
 
         return decorate
@@ -204,6 +207,21 @@ class Registry:
             if base in bases:
                 return bases[base]
         return next((role for role in self.roles() if self.is_registered(role, cls)), None)
+
+    def name_of(self, target: object) -> str | None:
+        """The name under which exactly this class or function is registered, in whichever role; None if it is not."""
+        shelves = [parts for shelf in self._visible() for parts in shelf.parts.values()]
+        return next((name for parts in shelves for name, part in parts.items() if part is target), None)
+
+    def suite_of(self, role: str, target: object) -> str:
+        """The suite that registers exactly this class or function for `role`; ConfigError where none does."""
+        for suite in self.suites():
+            if any(part is target for part in self._shelves[suite].parts.get(role, {}).values()):
+                return suite
+        raise ConfigError(
+            f"registry: {getattr(target, '__qualname__', target)} is the {role} of no suite; put "
+            f'@register("{role}", SUITE) before it'
+        )
 
     def is_registered(self, role: str, target: object) -> bool:
         """Whether exactly this class or function can be named in slots of `role`."""

@@ -21,5 +21,5 @@ def add_rules(suite: str, classes: str = "model.num_classes") -> None:
     def model_has_the_datas_classes(config: Config) -> Iterator[tuple[str, str]]:
         """The model predicts as many classes as the data have."""
         model, data = config[classes], config["data.num_classes"]
-        if model != data:
+        if data is not None and model != data:
             yield classes, f'is {model} but data.num_classes is {data}; write "${{data.num_classes}}"'

@@ -12,21 +12,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
+from framework.atomic import atomic_file
 from framework.data import DataLoader
-from framework.errors import DataError, NotSupportedError
+from framework.errors import ConfigError, DataError, NotSupportedError
+from suites.engine.config import Config, Factory, plain
+from suites.engine.config.signatures import signature_of
+from suites.engine.recording import given
+from suites.engine.registry import REGISTRY
 from suites.engine.weights import load_weights
 
 if TYPE_CHECKING:
     from framework import Tensor
     from framework.nn import Layer
-    from suites.engine.config import Config
     from suites.engine.hooks import Hook
     from suites.engine.losses import Loss
 
+Self = TypeVar("Self", bound="Task")
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
 
 
@@ -107,6 +112,16 @@ class Processor(ABC):
     def draw(self, item: Any, result: Any) -> np.ndarray | str:
         """Return a picture of the prediction, uint8 [H, W, 3] RGB; or lines of text, where the input is text."""
 
+    def picture(self, drawing: np.ndarray, ending: str) -> bytes:
+        """Return a drawing as the content of a picture file of this ending, such as ".png"."""
+        raise NotSupportedError(f"{type(self).__name__}: draws no pictures")
+
+    def write_picture(self, path: Path, drawing: np.ndarray) -> Path:
+        """Write a drawing in the format of the path's ending, whole or not at all; return the path."""
+        with atomic_file(path) as part:
+            part.write_bytes(self.picture(drawing, path.suffix))
+        return path
+
     def from_json(self, value: Any) -> Any:
         """Return the item that a request's JSON value stands for; raise DataError for one that is none.
 
@@ -144,6 +159,22 @@ def readable(
     return found
 
 
+def opened(dataset: Any) -> Any:
+    """Return the data set, made now if it is a `Factory`."""
+    return dataset() if isinstance(dataset, Factory) else dataset
+
+
+def required(data: Any, name: str) -> Any:
+    """Return the `train` or `eval` of a task; ConfigError where it has none."""
+    if data is None:
+        raise ConfigError(f"task: it has no data to {name} on; give it {name}=...")
+    return data
+
+
+def _place(config: Config, name: str) -> str | None:
+    return next((path for path in (name, f"data.{name}") if config.has(path)), None)
+
+
 class Task(ABC):
     """Model, data and metric of one run.
 
@@ -166,9 +197,24 @@ class Task(ABC):
     helpers: Layer | None = None
     processor_class: ClassVar[type[Processor]]
 
-    @abstractmethod
-    def __init__(self, config: Config) -> None:
-        """Build the model; data is opened when a loader is asked for, so that inference needs none."""
+    @classmethod
+    def from_config(cls: type[Self], config: Config) -> Self:
+        """Return the task that a config describes: each argument is the section, or the part of `data`, of its name."""
+        places = {name: _place(config, name) for name in signature_of(cls).parameters}
+        return cls(**{name: config.part(place) for name, place in places.items() if place is not None})
+
+    def to_config(self) -> dict[str, Any]:
+        """Return what a config says of this task, the inverse of `from_config`.
+
+        Raises ConfigError where it was made with an object whose class is not registered.
+        """
+        suite = REGISTRY.suite_of("task", type(self))
+        sections = signature_of(REGISTRY.seen_by(suite).get("config", suite)).parameters
+        written: dict[str, Any] = {"suite": suite}
+        for name, value in given(self).items():
+            if value is not None:
+                (written if name in sections else written.setdefault("data", {}))[name] = plain(value, suite=suite)
+        return written
 
     @abstractmethod
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
@@ -208,11 +254,11 @@ class Task(ABC):
         Called before anything else where a saved run is continued, evaluated or exported.
         """
 
-    def begin(self, run: Path | None, say: Callable[[str], None]) -> None:  # noqa: B027  (an offer, not a duty)
+    def begin(self, run: Path | None, say: Callable[[str], None], seed: int) -> None:  # noqa: B027  (an offer, not a duty)
         """Prepare for training, before anything else of it.
 
         `run` is the run's folder, for files worth keeping; None where only a batch or two will be looked at.
-        `say` takes lines for people, where it takes long.
+        `say` takes lines for people, where it takes long. `seed` is that of the weights' start.
         """
 
     def hooks(self) -> Sequence[Hook]:

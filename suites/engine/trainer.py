@@ -1,184 +1,234 @@
-"""Trainer: the training loop, and nothing else; everything around it is a hook.
-
-Everything that decides the next step is in `state_dict`, so a run continued from a checkpoint gives the same
-weights, bit for bit, as one that was never stopped.
-"""
+"""Trainer: a task with an optimizer, a schedule and the length of a run, ready to train into a folder."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FrameType
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.data import DataLoader
-from suites.engine.hooks.base import Hook
-from suites.engine.log import RunLog
+import numpy as np
+
+from framework.nn import init
+from framework.optim import Optimizer, Schedule
+from suites.engine.averaging import MovingAverage
+from suites.engine.building import begin, limited
+from suites.engine.checkpoint import Checkpoints
+from suites.engine.config import Config, Factory, plain
+from suites.engine.evaluation import predictor
+from suites.engine.hooks import Assess, Events, Hook, NanGuard, Profiling, ProgressBar, Saving, SkippedSamples
+from suites.engine.log import RunLog, heard
+from suites.engine.loop import TrainingLoop
+from suites.engine.profiling import StepProfile
+from suites.engine.run import RunFolder
+from suites.engine.settings import Runtime
+from suites.engine.train_step import TrainStep
 
 if TYPE_CHECKING:
-    from framework import Tensor
-    from framework.optim import LossScaler
-    from suites.engine.task import Batch, Task
-    from suites.engine.train_step import TrainStep
+    from framework.nn import Layer
+    from suites.engine.task import Task
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Later = Factory[Any] | Callable[..., Any]  # what makes an object once the rest of its arguments is known
 
 
 class Trainer:
-    """Draws batches, runs the step, calls the hooks.
+    """Trains a task.
+
+    >>> trainer = Trainer(task, optimizer=partial(optim.Momentum, momentum=0.9),     # doctest: +SKIP
+    ...                   schedule=partial(optim.Cosine, base_lr=0.01), epochs=12)
+    >>> trainer.fit("runs/mine")                                                     # doctest: +SKIP
+
+    A model whose weights nobody drew or loaded is drawn from the seed.
+
+    Args:
+        task: model, data, losses and metric.
+        optimizer: makes the optimizer of `params`: a class, a `functools.partial` of one, or a `Factory`.
+        schedule: makes the learning rate of `total_steps` and `batch_size`, in the same way.
+        runtime: how long and how it trains; or give its fields one by one.
+        hooks: called by the training loop besides the usual ones.
+        settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
-        task: model, losses and metric.
-        step: updates done so far.
-        total_steps: updates of the whole run.
-        batches: the batches at hand, whose gradients are averaged: one, unless `accumulate` is above 1.
-        losses: loss terms of the last step by name.
-        lr: learning rate of the last step.
-        step_seconds: time of the last step, waiting for its batch included.
-        wait_seconds: time the last step waited for its batch.
-        interrupted: Ctrl-C was pressed, or SIGTERM or SIGHUP came; the run ends after this step.
-        log: where lines for people go.
+        config: what a config file of this run says; it is written into the run's folder.
+
+    Raises:
+        ConfigError: an object of a class that is not registered, which no config can name.
     """
 
     def __init__(
         self,
         task: Task,
-        step: TrainStep,
-        loader: DataLoader,
         *,
-        total_steps: int,
-        learning_rate: Callable[[int], float],
-        log: RunLog,
+        optimizer: Later,
+        schedule: Later,
+        runtime: Runtime | None = None,
         hooks: Sequence[Hook] = (),
-        accumulate: int = 1,
+        **settings: Any,
     ) -> None:
         self.task = task
-        self.total_steps = total_steps
-        self.log = log
-        self.step = 0
-        self.batches: list[Batch] = []
-        self.losses: dict[str, float] = {}
-        self.lr = 0.0
-        self.step_seconds = 0.0
-        self.wait_seconds = 0.0
-        self.interrupted = False
-        self._step = step
-        self._loader = loader
-        self._accumulate = accumulate
-        self._learning_rate = learning_rate
-        self._hooks = sorted(hooks, key=lambda hook: hook.priority)
-        self._stopped = False
+        self.runtime = runtime or Runtime(**settings)
+        self.hooks = list(hooks)
+        self._optimizer, self._schedule = _factory(optimizer), _factory(schedule)
+        parts = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
+        self.config = Config.from_dict({**task.to_config(), **{name: plain(part) for name, part in parts.items()}})
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """Updates an epoch has; the last of it may average over fewer batches."""
-        return -(-len(self._loader) // self._accumulate)
+    @classmethod
+    def from_config(cls, config: Config, task: Task, hooks: Sequence[Hook] = ()) -> Trainer:
+        """Return the trainer that a config describes; `task` is that of the config."""
+        trainer = cls.__new__(cls)
+        trainer.task, trainer.config, trainer.hooks = task, config, list(hooks)
+        trainer.runtime = config.part("runtime")
+        trainer._optimizer, trainer._schedule = config.part("optimizer"), config.part("schedule")
+        return trainer
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of the last step, from 0."""
-        return max(self.step - 1, 0) // self.steps_per_epoch
+    def fit(
+        self, path: Path | str, *, resume: bool = False, overwrite: bool = False, profile: bool = False
+    ) -> TrainingLoop:
+        """Train to the end, or until Ctrl-C, and return the loop that did.
 
-    @property
-    def epoch_ended(self) -> bool:
-        """Whether the last step ended an epoch."""
-        return self.step > 0 and self.step % self.steps_per_epoch == 0
+        Args:
+            path: the run's folder, which is made.
+            resume: continue from its last checkpoint.
+            overwrite: replace a run that is there.
+            profile: record a few steps, show where their time went and keep it in the folder.
 
-    @property
-    def scaler(self) -> LossScaler | None:
-        """The loss scale and its counts of skipped updates, where the loss is scaled."""
-        return self._step.scaler
-
-    def train(self) -> None:
-        """Train to the end, or until a hook calls `stop` or Ctrl-C, SIGTERM or SIGHUP comes; a second stops at once."""
+        Raises:
+            ConfigError, DataError, CheckpointError, NumericsError: what is wrong, in one message.
+        """
+        path = Path(path)
+        run = (
+            RunFolder.reopen(path, self.config) if resume else RunFolder.create(path, self.config, overwrite=overwrite)
+        )
         with contextlib.ExitStack() as stack:
-            stack.callback(self._loader.close)
-            stack.callback(self.call, "close")
-            stack.enter_context(self._catch_signals())
-            self.call("before_train")
-            if self.step:
-                self.call("after_resume")
-            batches = self._loader.stream()
-            while self.step < self.total_steps and not (self._stopped or self.interrupted):
-                self._one_step(batches)
-            self.call("after_train")
+            stack.callback(run.close)
+            log = RunLog(run.log)
+            stack.callback(log.close)
+            stack.enter_context(heard(log.say))
+            profiling = [Profiling(StepProfile(run.path, say=log.say))] if profile else []
+            try:
+                loop = self._loop(run, log, [*profiling, *self.hooks], resume=resume)
+                if resume:
+                    _continue(loop, run)
+                loop.train()
+                _conclude(loop, run)
+            except Exception as error:
+                log.keep(f"failed: {type(error).__name__}: {error}")
+                raise
+        return loop
 
-    def stop(self, reason: str) -> None:
-        """End the run after this step."""
-        self.log.say(f"stopped early at step {self.step}: {reason}")
-        self._stopped = True
+    def _loop(self, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *, resume: bool) -> TrainingLoop:
+        runtime, task = self.runtime, self.task
+        begin(runtime)
+        if untouched(task.model):
+            init.initialize(task.model, runtime.seed)
+        if resume and run.processor.is_file():
+            task.adopt(run.read_processor(task.processor_class))
+        task.begin(run.path, log.say, runtime.seed)
+        loader = limited(task.train_loader(seed=runtime.seed, workers=runtime.workers), runtime.data, "another")
+        loader.start()  # workers read while the rest is built
+        if runtime.weights is not None:
+            _start_from(task, Path(runtime.weights), log)
+        run.write_processor(task.processor())
+        steps_per_epoch, batch_size = -(-len(loader) // runtime.accumulate), loader.batch_size * runtime.accumulate
+        total_steps = runtime.total_steps(steps_per_epoch)
+        schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
+        step = TrainStep(
+            task,
+            optimizer_of(task, self._optimizer),
+            average=MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None,
+            clip_norm=runtime.clip_norm,
+            eager=runtime.eager,
+            conv_algorithm=runtime.conv_algorithm,
+            accumulate=runtime.accumulate,
+            precision=runtime.precision,
+            scaler=runtime.loss_scale.scaler(runtime.precision),
+        )
+        log.say(
+            f"{run.path}: {len(loader.dataset)} training samples, {steps_per_epoch} steps an epoch, {total_steps} "
+            f"steps, {sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
+        )
+        _say_how(runtime, schedule, step, batch_size, log)
+        return TrainingLoop(
+            task,
+            step,
+            loader,
+            total_steps=total_steps,
+            learning_rate=schedule,
+            log=log,
+            hooks=[*_usual_hooks(task, run, runtime), SkippedSamples(loader), *task.hooks(), *hooks],
+            accumulate=runtime.accumulate,
+        )
 
-    def call(self, point: str, *args: Any) -> None:
-        """Call all hooks at `point`."""
-        for hook in self._hooks:
-            getattr(hook, point)(self, *args)
 
-    def evaluation_weights(self) -> contextlib.AbstractContextManager[None]:
-        """Inside, the model has the weights that are evaluated: the moving average where there is one."""
-        return self._step.averaged_weights()
+def untouched(model: Layer) -> bool:
+    """Return whether every parameter still holds what a new layer holds, so that equal layers hold equal numbers."""
+    for _, layer in model.named_layers():
+        for name, initializer in layer._initializers.items():
+            now = getattr(layer, name).numpy()
+            if not np.array_equal(now, init.draw(initializer, now.shape, seed=0, name=name).astype(now.dtype)):
+                return False
+    return True
 
-    def deploy_weights(self) -> dict[str, Tensor]:
-        """Return the weights that are evaluated and exported, by name; they are valid until the next step."""
-        with self._step.averaged_weights():
-            return {name: tensor.detach() for name, tensor in self.task.model.state_dict().items()}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return all that decides how the run continues."""
-        return {
-            **self._step.state_dict(),
-            "trainer": {"step": self.step, "stopped": self._stopped, "loader": self._loader.state_dict()},
-            "hooks": {hook.name: state for hook in self._hooks if (state := hook.state_dict())},
-        }
+def optimizer_of(task: Task, make: Later) -> Optimizer:
+    """Return the optimizer of the task's parameters, its helpers' too, with the task's factors on the learning rate."""
+    helpers = task.helpers.named_parameters() if task.helpers is not None else ()
+    params = [*task.model.named_parameters(), *((f"helpers.{name}", p) for name, p in helpers)]
+    optimizer: Optimizer = make(params=params)
+    optimizer.scale_lr(task.lr_factors())
+    return optimizer
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue where `state` was taken; raise CheckpointError if it does not belong to this run."""
-        self._step.load_state_dict(state)
-        self._loader.load_state_dict(state["trainer"]["loader"])
-        self.step = state["trainer"]["step"]
-        self._stopped = state["trainer"]["stopped"]
-        for hook in self._hooks:
-            if hook.name in state["hooks"]:
-                hook.load_state_dict(state["hooks"][hook.name])
 
-    def _one_step(self, batches: Iterator[Batch]) -> None:
-        started, waited = time.perf_counter(), self._loader.wait_seconds
-        left = len(self._loader) - self.step % self.steps_per_epoch * self._accumulate
-        self.batches = [next(batches) for _ in range(min(self._accumulate, left))]
-        self.wait_seconds = self._loader.wait_seconds - waited
-        self.call("before_step")
-        self.lr = self._learning_rate(self.step)
-        self.losses = self._step(self.batches, self.lr)
-        self.step += 1
-        self.step_seconds = time.perf_counter() - started
-        self.call("after_step")
-        self.batches = []
+def _factory(make: Later) -> Factory[Any]:
+    if isinstance(make, Factory):
+        return make
+    if isinstance(make, functools.partial):
+        return Factory.of(make.func, **make.keywords)
+    return Factory.of(make)
 
-    @contextlib.contextmanager
-    def _catch_signals(self) -> Iterator[None]:
-        """Turn the first Ctrl-C, SIGTERM or SIGHUP into a clean end; the second one acts as always."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in _ENDING}
-        # One that is ignored stays so: that is what `nohup` is for.
-        before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
 
-        def on_signal(number: int, frame: FrameType | None) -> None:
-            self.interrupted = True
-            for each, handler in before.items():
-                signal.signal(each, handler)
-            with contextlib.suppress(OSError):  # the terminal may be gone
-                # Straight to it: the log may be in the middle of a line.
-                os.write(2, b"\ninterrupted: finishing this step and saving; Ctrl-C again stops at once\n")
+def _say_how(runtime: Runtime, schedule: Schedule, step: TrainStep, batch_size: int, log: RunLog) -> None:
+    log.say(
+        f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or batch_size}, "
+        f"so {schedule.base_lr * schedule.scale:g} for this batch of {batch_size}"
+    )
+    if runtime.precision != "float32":
+        scale = f"loss scale {step.scaler.scale.item():g}" if step.scaler else "no loss scale"
+        log.say(f"precision: {runtime.precision} between layers, weights and losses float32; {scale}")
+    if runtime.eager:
+        log.say("runtime.eager is on: operators run one by one, which is slower; turn it off for real training")
 
-        for number in before:
-            signal.signal(number, on_signal)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+
+def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
+    loader = limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing")
+    predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
+    return [
+        NanGuard(),
+        ProgressBar(every=runtime.log_every),
+        Events(run.events, every=runtime.log_every),
+        Assess(run, loader, predict, runtime.evaluation, runtime.early_stop),
+        Saving(run.weights, runtime.checkpoint),
+    ]
+
+
+def _continue(loop: TrainingLoop, run: RunFolder) -> None:
+    checkpoint = Checkpoints(run.weights).latest()
+    if checkpoint is None:
+        loop.log.say("no checkpoint yet; starting from the beginning")
+        return
+    loop.load_state_dict(checkpoint)
+    loop.log.say(f"resumed at step {loop.step}")
+
+
+def _start_from(task: Task, path: Path, log: RunLog) -> None:
+    log.say(f"weights from {path}")
+    for line in task.start_from(path):
+        log.say(f"  {line}")
+
+
+def _conclude(loop: TrainingLoop, run: RunFolder) -> None:
+    if loop.interrupted:
+        loop.log.say(f"saved at step {loop.step}; continue with: python tools/train.py {run.path} --resume")
+        return
+    loop.log.say(f"done: {loop.step} steps; weights, figures and pictures are in {run.path}")

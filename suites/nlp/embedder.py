@@ -13,12 +13,14 @@ from framework.errors import CheckpointError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.tensor import Tensor
+from suites.engine.config import build_value
 from suites.engine.inference import open_run
 from suites.engine.registry import load_suites
 from suites.nlp.encoding import Encoder
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.models.vectors import TextVectors
+from suites.nlp.problems import Problem
 from suites.nlp.problems.classification import RowProblem
 from suites.nlp.processor import TextProcessor
 from suites.nlp.task import NlpTask
@@ -61,9 +63,9 @@ def export_embedder(
         raise CheckpointError(f"{checkpoint}: has positions for {longest} tokens; max_length is {max_length}")
     model = TextVectors(encoder)
     model.eval()
-    written = {"transforms": [], "max_length": max_length, "truncation": "longest_first"}
-    vectors = {"type": "Vectors", "pooling": pooling, "normalize": normalize}
-    processor = TextProcessor({**written, "problem": vectors}, Encoder(_tokenizer(checkpoint), (), max_length), [])
+    written = {"type": "Vectors", "pooling": pooling, "normalize": normalize}
+    vectors: Problem = build_value(written, Problem, suite="nlp")
+    processor = TextProcessor(vectors, Encoder(_tokenizer(checkpoint), (), max_length), [])
     _export(lambda x: {"vectors": model.token_vectors(**x, layer=layer)}, processor, output)
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import CheckpointError
-from suites.engine.config import build_value
+from suites.engine.config import build_value, plain
 from suites.engine.task import Batch, Processor
 from suites.nlp.encoding import Encoded, Encoder, RememberingEncoder
 from suites.nlp.problems import Problem
@@ -21,16 +21,15 @@ class TextProcessor(Processor):
     """Texts to ragged batches, outputs to what they say; an item is an example of the problem.
 
     Args:
-        written: how configs write the parts: "problem", "transforms", "max_length", "truncation".
-        encoder: texts to sequences; made of `written` and the tokenizer.
+        problem: what is asked of a text.
+        encoder: texts to sequences.
         classes: names of the classes.
     """
 
     batch_size: ClassVar[int] = 32
 
-    def __init__(self, written: dict[str, Any], encoder: Encoder, classes: Sequence[str]) -> None:
-        self._written = written
-        self._problem: Problem = build_value(written["problem"], Problem, suite="nlp")
+    def __init__(self, problem: Problem, encoder: Encoder, classes: Sequence[str]) -> None:
+        self._problem = problem
         self._problem.take_tokenizer(encoder.tokenizer)
         self.encoder = RememberingEncoder(encoder.tokenizer, encoder.transforms, encoder.max_length, encoder.truncation)
         self.classes = list(classes)
@@ -38,20 +37,28 @@ class TextProcessor(Processor):
 
     def metadata(self) -> dict[str, Any]:
         """All parts, the vocabulary too."""
-        return {**self._written, "classes": self.classes, "tokenizer": self.encoder.tokenizer.metadata()}
+        encoder = self.encoder
+        return {
+            "problem": plain(self._problem, suite="nlp"),
+            "transforms": plain(encoder.transforms, suite="nlp"),
+            "max_length": encoder.max_length,
+            "truncation": encoder.truncation,
+            "classes": self.classes,
+            "tokenizer": encoder.tokenizer.metadata(),
+        }
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, Any]) -> TextProcessor:
         """The processor that `metadata` describes; CheckpointError where a key is missing."""
         try:
-            written = {key: metadata[key] for key in ("problem", "transforms", "max_length", "truncation")}
             encoder = Encoder(
                 tokenizer_from(metadata["tokenizer"]),
-                build_value(written["transforms"], list[TextTransform], suite="nlp"),
-                written["max_length"],
-                written["truncation"],
+                build_value(metadata["transforms"], list[TextTransform], suite="nlp"),
+                metadata["max_length"],
+                metadata["truncation"],
             )
-            return cls(written, encoder, metadata["classes"])
+            problem: Problem = build_value(metadata["problem"], Problem, suite="nlp")
+            return cls(problem, encoder, metadata["classes"])
         except KeyError as error:
             raise CheckpointError(f"TextProcessor: the model's metadata lack {error}") from error
 

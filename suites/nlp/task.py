@@ -16,21 +16,23 @@ from framework.errors import ConfigError
 from framework.io import load_tensors
 from framework.nn import init
 from framework.tensor import Tensor
-from suites.engine.config import Config
 from suites.engine.hooks import Hook
 from suites.engine.losses import Loss, count_of
 from suites.engine.names import listing
 from suites.engine.registry import register
-from suites.engine.task import Batch, Metric, Processor, Task
+from suites.engine.task import Batch, Metric, Processor, Task, opened, required
 from suites.nlp.datasets import TextDataset
-from suites.nlp.encoding import Encoded, Encoder
+from suites.nlp.encoding import Encoded, Encoder, Truncation
 from suites.nlp.losses import two_way_divergence
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
+from suites.nlp.settings import EvalData, TrainData
 from suites.nlp.slim.distillation import Distillation
 from suites.nlp.slim.settings import Distil
+from suites.nlp.tokenizers import Tokenizer
+from suites.nlp.transforms import TextTransform
 
 _LAYER = re.compile(r"\blayers?\.(\d+)\.")
 _SHOWN = 12  # classes in a message
@@ -41,28 +43,58 @@ class NlpTask(Task):
     """A model of text with its data; data sets are opened when they are first needed.
 
     Args:
-        config: of the suite.
+        model: the network.
+        problem: what is asked of a text.
+        tokenizer: text to token ids; one that builds its vocabulary does so from the training set.
+        train: what is trained on; None for a task that only predicts.
+        eval: what is evaluated on.
+        num_classes: how many classes there must be; None for as many as there are.
+        classes: their names in the model's order; None for those of the training set, sorted.
+        max_length: tokens of a sequence at most.
+        truncation: which text of a pair is cut where it is longer.
+        transforms: applied to each text before it is tokenized.
+        task_id: row of the task table added to every token, for ERNIE 2.0 and 3.0.
+        layer_decay: factor on the learning rate from each encoder layer to the one below; None for none.
+        r_drop: weight of the divergence of two passes (R-Drop, Liang et al. 2021); None for one pass.
+        distil: a teacher to learn from beside the labels; None for none.
     """
 
     train_inputs: tuple[str, ...] = ("ids", "offsets", "segment_ids", "targets")
     eval_inputs: tuple[str, ...] = ("ids", "offsets", "segment_ids")
     processor_class = TextProcessor
+    model: TextModel
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._problem: Problem = config.build("problem")
+    def __init__(
+        self,
+        model: TextModel,
+        problem: Problem,
+        tokenizer: Tokenizer,
+        train: TrainData | None = None,
+        eval: EvalData | None = None,
+        *,
+        num_classes: int | None = None,
+        classes: Sequence[str] | None = None,
+        max_length: int = 128,
+        truncation: Truncation = "longest_first",
+        transforms: Sequence[TextTransform] = (),
+        task_id: int = 0,
+        layer_decay: float | None = None,
+        r_drop: float | None = None,
+        distil: Distil | None = None,
+    ) -> None:
+        self.model = model
+        self._problem = problem
+        self._given = Encoder(tokenizer, tuple(transforms), max_length, truncation)
+        self._train, self._eval = train, eval
+        self._num_classes, self._named = num_classes, classes
+        self._task_id, self._layer_decay, self._r_drop = task_id, layer_decay, r_drop
         self._adopted: TextProcessor | None = None
-        settings: Distil | None = config.build("distil") if config["distil"] is not None else None
-        self._distillation = None if settings is None else Distillation(settings, self._problem, config.source)
-        self.main_metric = self._problem.main_metric
-        self.eval_inputs = self._problem.inputs
-        self.train_inputs = (*self._problem.inputs, *self._problem.targets)
-        self.model: TextModel = config.build("model")
-        self._task_id: int = config["task_id"]
-        if not 0 <= self._task_id < max(self.model.task_types, 1):
-            raise ConfigError(
-                f"{config.source}: task_id is {self._task_id} but the model has {self.model.task_types} task vectors"
-            )
+        self._distillation = None if distil is None else Distillation(distil, problem)
+        self.main_metric = problem.main_metric
+        self.eval_inputs = problem.inputs
+        self.train_inputs = (*problem.inputs, *problem.targets)
+        if not 0 <= task_id < max(model.task_types, 1):
+            raise ConfigError(f"task_id is {task_id} but the model has {model.task_types} task vectors")
 
     @property
     def problem(self) -> Problem:
@@ -75,24 +107,30 @@ class NlpTask(Task):
         self._adopted = processor
         self._check_fit(processor.encoder)
 
+    @property
+    def train_data(self) -> TrainData:
+        """What is trained on; ConfigError where the task has none."""
+        return required(self._train, "train")
+
+    @property
+    def eval_data(self) -> EvalData:
+        """What is evaluated on; ConfigError where the task has none."""
+        return required(self._eval, "eval")
+
     @cached_property
     def _train_set(self) -> TextDataset[Any]:
-        return self._config.build("data.train.dataset")
+        return opened(self.train_data.dataset)
 
     @cached_property
     def _eval_set(self) -> TextDataset[Any]:
-        return self._config.build("data.eval.dataset")
+        return opened(self.eval_data.dataset)
 
     @cached_property
     def _encoder(self) -> Encoder:
         """Texts to sequences; where the vocabulary is built from the training set, this reads it."""
         if self._adopted is not None:
             return self._adopted.encoder
-        config = self._config
-        transforms = config.build("data.transforms")
-        encoder = Encoder(
-            config.build("data.tokenizer"), transforms, config["data.max_length"], config["data.truncation"]
-        )
+        encoder = self._given
         if encoder.tokenizer.learns:
             encoder.tokenizer.learn(encoder.change(text) for text in self._train_set.texts())
         self._check_fit(encoder)
@@ -102,12 +140,12 @@ class NlpTask(Task):
     def _classes(self) -> list[str]:
         if self._adopted is not None:
             return self._adopted.classes
-        classes = self._config["data.classes"] or self._problem.classes(self._train_set)
-        wanted = self._config["data.num_classes"]
+        classes = self._named or self._problem.classes(self._train_set)
+        wanted = self._num_classes
         if wanted is not None and wanted != len(classes):
             names = listing(classes[:_SHOWN]) + (", ..." if len(classes) > _SHOWN else "")
             raise ConfigError(
-                f"{self._config.source}: data.num_classes is {wanted} but there are {len(classes)} classes ({names}); "
+                f"data.num_classes is {wanted} but there are {len(classes)} classes ({names}); "
                 "correct data.num_classes, or name the classes in data.classes"
             )
         return list(classes)
@@ -123,10 +161,11 @@ class NlpTask(Task):
             labelled = self._distillation.samples(self._train_set, self._encoder)
             samples, lengths = labelled, labelled.lengths
             collate = self._distillation.collate
-        batch_size, tokens = self._config["data.train.batch_size"], self._config["data.train.tokens"]
+        data = self.train_data
+        batch_size, tokens = data.batch_size, data.tokens
         batches = None
         if tokens is not None:
-            batches = TokenBatches(lengths, tokens, seed=seed, pool=self._config["data.train.pool"])
+            batches = TokenBatches(lengths, tokens, seed=seed, pool=data.pool)
             batch_size = round(len(samples) / len(batches))
         return DataLoader(
             samples,
@@ -142,15 +181,15 @@ class NlpTask(Task):
     def eval_loader(self, *, workers: int) -> DataLoader:
         """The evaluation set in order."""
         samples = self._encoded(self._eval_set)
-        batch_size = self._config["data.eval.batch_size"]
+        batch_size = self.eval_data.batch_size
         return DataLoader(samples, batch_size, workers=workers, collate=self._problem.collate(self._problem.token_keys))
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name."""
         if self._distillation is not None and self._distillation.begun:
             return self._distillation.losses(self, inputs)
-        if (weight := self._config["r_drop"]) is not None:
-            return self._losses_of_two_passes(inputs, weight)
+        if self._r_drop is not None:
+            return self._losses_of_two_passes(inputs, self._r_drop)
         return self._problem.losses(self.outputs(inputs), inputs)
 
     def _losses_of_two_passes(self, inputs: dict[str, Tensor], weight: float) -> dict[str, Loss]:
@@ -171,9 +210,7 @@ class NlpTask(Task):
         """Tokenizer, transforms and class names."""
         if self._adopted is not None:
             return self._adopted
-        config = self._config
-        written = {key: config[f"data.{key}"] for key in ("transforms", "max_length", "truncation")}
-        return TextProcessor({**written, "problem": config["problem"]}, self._encoder, self._classes)
+        return TextProcessor(self._problem, self._encoder, self._classes)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Examples of the evaluation set, evenly spread over it."""
@@ -189,7 +226,7 @@ class NlpTask(Task):
 
     def lr_factors(self) -> dict[str, float]:
         """Smaller learning rates for lower layers, where `layer_decay` says so."""
-        decay = self._config["layer_decay"]
+        decay = self._layer_decay
         names = [name for name, p in self.model.named_parameters() if p.requires_grad]
         return {} if decay is None else layer_factors(names, decay)
 
@@ -197,14 +234,14 @@ class NlpTask(Task):
         """File and line of each sequence."""
         return list(batch["name"])
 
-    def begin(self, run: Path | None, say: Callable[[str], None]) -> None:
+    def begin(self, run: Path | None, say: Callable[[str], None], seed: int) -> None:
         """Make ready whom the model learns from, where it has a teacher."""
         if self._distillation is not None:
             self._distillation.begin(run, say, self.model, self._encoder, self._classes)
             self.train_inputs = (*self._problem.inputs, *self._problem.targets, *self._distillation.inputs)
             self.helpers = self._distillation.projections
             if self.helpers is not None:
-                init.initialize(self.helpers, self._config["runtime.seed"])
+                init.initialize(self.helpers, seed)
 
     def hooks(self) -> list[Hook]:
         """What ends learning from the teacher before the last epoch, where that is asked for."""
@@ -233,13 +270,12 @@ class NlpTask(Task):
         longest = self.model.max_length
         if longest is not None and encoder.max_length > longest:
             raise ConfigError(
-                f"{self._config.source}: data.max_length is {encoder.max_length} but the model has positions for "
-                f"{longest} tokens"
+                f"data.max_length is {encoder.max_length} but the model has positions for {longest} tokens"
             )
         rows, tokens = self.model.vocab_size, encoder.tokenizer.size
         if tokens > rows:
             raise ConfigError(
-                f"{self._config.source}: the tokenizer has {tokens} tokens but the model's embedding {rows} rows; "
+                f"the tokenizer has {tokens} tokens but the model's embedding {rows} rows; "
                 "the vocabulary is another model's, or model.vocab_size is too small"
             )
 

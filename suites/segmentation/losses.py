@@ -74,7 +74,7 @@ class CrossEntropy(SegmentationLoss):
     def config_rules(cls, part: Part) -> Iterator[Problem]:
         """Class weights are as many as classes."""
         weights, classes = part.get("class_weights"), part.config["data.num_classes"]
-        if weights is not None and len(weights) != classes:
+        if weights is not None and classes is not None and len(weights) != classes:
             text = f"has {len(weights)} numbers but data.num_classes is {classes}; give one a class"
             yield part.problem("class_weights", text)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from framework.errors import CheckpointError
-from suites.engine.config import build_value
 from suites.engine.task import Batch
 from suites.segmentation.labels import encode_labels
 from suites.segmentation.sample import IGNORE, Sample, labels_to_original
@@ -22,41 +20,29 @@ class SegmentationProcessor(ImageProcessor):
     """Images to batches, label maps to pictures.
 
     Args:
-        transforms: as configs write them; the transforms of evaluation.
+        transforms: those of evaluation.
         class_names: K names.
         palette: RGB of each class.
     """
 
+    suite: ClassVar[str] = "segmentation"
+
     def __init__(
-        self, transforms: list[dict[str, Any]], class_names: Sequence[str], palette: Sequence[Sequence[int]]
+        self, transforms: Sequence[Transform], class_names: Sequence[str], palette: Sequence[Sequence[int]]
     ) -> None:
-        self._written = transforms
-        self._transforms: list[Transform] = build_value(transforms, list[Transform], suite="segmentation")
-        self._class_names = tuple(class_names)
+        super().__init__(transforms, class_names)
         self._palette = [(int(red), int(green), int(blue)) for red, green, blue in palette]
 
     def metadata(self) -> dict[str, Any]:
-        """Transforms, class names and palette."""
-        palette = [list(colour) for colour in self._palette]
-        return {"transforms": self._written, "class_names": list(self._class_names), "palette": palette}
+        """All arguments of the constructor."""
+        return {**super().metadata(), "palette": [list(colour) for colour in self._palette]}
 
-    @classmethod
-    def from_metadata(cls, metadata: dict[str, Any]) -> SegmentationProcessor:
-        """The processor that `metadata` describes; CheckpointError where a key is missing."""
-        try:
-            return cls(metadata["transforms"], metadata["class_names"], metadata["palette"])
-        except KeyError as error:
-            raise CheckpointError(f"SegmentationProcessor: the exported model's metadata lack {error}") from error
+    def sample_of(self, item: np.ndarray, number: int) -> Sample:
+        """An image [H, W, 3] with nothing labelled."""
+        return Sample(image=item, labels=np.full(item.shape[:2], IGNORE, np.uint8), image_id=number)
 
-    def prepare(self, items: Sequence[np.ndarray]) -> Batch:
-        """Images [H, W, 3] as a batch, exactly as in evaluation."""
-        rng = np.random.default_rng(0)
-        samples = []
-        for i, image in enumerate(items):
-            sample = Sample(image=image, labels=np.full(image.shape[:2], IGNORE, np.uint8), image_id=i)
-            for transform in self._transforms:
-                sample = transform(sample, rng)
-            samples.append(sample)
+    def collate(self, samples: Sequence[Sample]) -> Batch:
+        """The batch."""
         return collate(samples)
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[np.ndarray]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from framework.tensor import Tensor
-from suites.engine.config import Config
 from suites.engine.losses import Loss
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, readable
@@ -21,6 +20,7 @@ from suites.segmentation.models.base import Segmenter
 from suites.segmentation.processor import SegmentationProcessor, original_labels
 from suites.segmentation.sample import Sample
 from suites.segmentation.transforms import collate
+from suites.vision.settings import EvalData, TrainData
 from suites.vision.task import VisionTask
 
 
@@ -45,7 +45,12 @@ class SegmentationTask(VisionTask):
     """A segmentation network with its data.
 
     Args:
-        config: of suite `segmentation`.
+        model: the network.
+        losses: what is minimised: the sum of these, each with its weight.
+        train: what is trained on; None for a task that only predicts.
+        eval: what is evaluated on.
+        inference: how a label is found for every pixel.
+        num_classes: how many classes the data sets must have; None for as many as the model predicts.
     """
 
     train_inputs: tuple[str, ...] = ("images", "labels")
@@ -55,10 +60,18 @@ class SegmentationTask(VisionTask):
     wrong_classes = "correct data.num_classes, or the data set's classes"
     model: Segmenter
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
-        self._losses: list[SegmentationLoss] = config.build("losses")
-        self._inference: Inference = config.build("inference")
+    def __init__(
+        self,
+        model: Segmenter,
+        losses: Sequence[SegmentationLoss],
+        train: TrainData | None = None,
+        eval: EvalData | None = None,
+        inference: Inference | None = None,
+        num_classes: int | None = None,
+    ) -> None:
+        super().__init__(model, train, eval, num_classes)
+        self._losses = list(losses)
+        self._inference = inference or Inference()
 
     def collate(self, dataset: SegmentationDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""
@@ -85,8 +98,7 @@ class SegmentationTask(VisionTask):
 
     def processor(self) -> SegmentationProcessor:
         """Preprocessing of evaluation, class names and palette of the evaluation set."""
-        transforms: Any = self._config["data.eval.transforms"]
-        return SegmentationProcessor(transforms, self._eval_set.class_names, self._eval_set.palette)
+        return SegmentationProcessor(self.eval_data.transforms, self._eval_set.class_names, self._eval_set.palette)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """The first images of the evaluation set that can be read."""

@@ -13,6 +13,7 @@ from framework.errors import DataError
 from suites.video.reading import VIDEO_SUFFIXES, read_video
 from suites.video.sampling import Segments
 from suites.vision.images import IMAGE_SUFFIXES, read_image
+from suites.vision.pipeline import Transform
 from suites.vision.recognition.processor import RecognitionProcessor
 from suites.vision.recognition.sample import LabelledClip
 
@@ -24,7 +25,7 @@ class VideoProcessor(RecognitionProcessor):
     """Videos to batches, scores to class names; an item is a clip, uint8 [T, H, W, 3].
 
     Args:
-        transforms: as configs write them; the transforms of evaluation.
+        transforms: those of evaluation.
         class_names: K names.
         segments: which frames of a video are looked at: the number of parts and of frames of each.
     """
@@ -33,16 +34,12 @@ class VideoProcessor(RecognitionProcessor):
     sample_class = LabelledClip
     endings: ClassVar[tuple[str, ...]] = VIDEO_SUFFIXES
 
-    def __init__(self, transforms: list[dict[str, Any]], class_names: Sequence[str], segments: tuple[int, int]) -> None:
+    def __init__(self, transforms: Sequence[Transform], class_names: Sequence[str], segments: tuple[int, int]) -> None:
         super().__init__(transforms, class_names)
         self._segments = Segments(*segments)
 
-    @classmethod
-    def _keys(cls) -> tuple[str, ...]:
-        return (*super()._keys(), "segments")
-
     def metadata(self) -> dict[str, Any]:
-        """Transforms, class names and segments."""
+        """All arguments of the constructor."""
         return {**super().metadata(), "segments": [self._segments.count, self._segments.length]}
 
     def takes(self, path: Path) -> bool:
@@ -61,7 +58,7 @@ class VideoProcessor(RecognitionProcessor):
             raise DataError(f"{path}: its frames differ in size: {sorted({f.shape[:2] for f in frames})}")
         return np.stack(frames)
 
-    def picture(self, item: np.ndarray) -> np.ndarray:
+    def shown(self, item: np.ndarray) -> np.ndarray:
         """A strip of up to 8 of the clip's frames, side by side, with a light gap between them."""
         chosen = item[np.unique(np.linspace(0, len(item) - 1, min(len(item), _MOST_DRAWN)).round().astype(int))]
         width = round(item.shape[2] * _STRIP_HEIGHT / item.shape[1])

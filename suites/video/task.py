@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from suites.engine.registry import register
 from suites.video.datasets import VideoDataset
 from suites.video.processor import VideoProcessor
@@ -21,6 +19,5 @@ class VideoTask(RecognitionTask):
 
     def processor(self) -> VideoProcessor:
         """Preprocessing of evaluation, class names and segments of the evaluation set."""
-        transforms: Any = self._config["data.eval.transforms"]
         chosen = self._eval_set.segments
-        return VideoProcessor(transforms, self._eval_set.class_names, (chosen.count, chosen.length))
+        return VideoProcessor(self.eval_data.transforms, self._eval_set.class_names, (chosen.count, chosen.length))

@@ -1,32 +1,31 @@
-"""Opens a config's data sets and checks that they have the classes it says."""
+"""Opens data sets and checks that they have the classes that the model predicts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from framework.errors import ConfigError
-from suites.engine.config import Config
+from suites.engine.task import opened
 
 _SHOWN = 10  # names of classes in an error
 
 
-def open_dataset(config: Config, path: str, remedy: str) -> Any:
-    """The data set that `config` describes at `path`; it has `num_classes` and `class_names`.
+def open_dataset(dataset: Any, num_classes: int | None, place: str, remedy: str) -> Any:
+    """The data set, made now if it is a `Factory`; it has `num_classes` and `class_names`.
 
     Args:
-        config: of any suite with `data.num_classes`.
-        path: such as `data.train.dataset`.
+        dataset: a data set, or what makes one.
+        num_classes: how many classes it must have; None for any number.
+        place: of it in a config, such as `data.train.dataset`.
         remedy: what a user does about a wrong number of classes, for the error.
 
     Raises:
-        ConfigError: it has another number of classes than `data.num_classes`.
+        ConfigError: it has another number of classes.
     """
-    dataset = config.build(path)
-    wanted = config["data.num_classes"]
-    if dataset.num_classes != wanted:
-        names = ", ".join(dataset.class_names[:_SHOWN]) + (", ..." if dataset.num_classes > _SHOWN else "")
+    found = opened(dataset)
+    if num_classes is not None and found.num_classes != num_classes:
+        names = ", ".join(found.class_names[:_SHOWN]) + (", ..." if found.num_classes > _SHOWN else "")
         raise ConfigError(
-            f"{config.source}: data.num_classes is {wanted} but {path} has {dataset.num_classes} classes "
-            f"({names}); {remedy}"
+            f"data.num_classes is {num_classes} but {place} has {found.num_classes} classes ({names}); {remedy}"
         )
-    return dataset
+    return found

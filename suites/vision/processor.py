@@ -1,20 +1,79 @@
-"""What the processors of image suites share: an item is an image, from a file or from a request."""
+"""Processors of pictures: items become batches through the transforms of evaluation."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from framework.errors import DataError
-from suites.engine.task import Processor
+from framework.errors import CheckpointError, DataError
+from suites.engine.config import build_value, plain
+from suites.engine.task import Batch, Processor
 from suites.vision.images import decode_image, encode_image, read_image
+from suites.vision.pipeline import Transform
+from suites.vision.sample import VisualSample
+
+Self = TypeVar("Self", bound="VisualProcessor")
 
 
-class ImageProcessor(Processor):
+class VisualProcessor(Processor):
+    """Pictures or clips to batches, as in evaluation.
+
+    Attributes:
+        suite: whose transforms these are.
+
+    Args:
+        transforms: those of evaluation.
+        class_names: K names.
+    """
+
+    suite: ClassVar[str]
+
+    def __init__(self, transforms: Sequence[Transform], class_names: Sequence[str]) -> None:
+        self._transforms = list(transforms)
+        self._class_names = tuple(class_names)
+
+    def metadata(self) -> dict[str, Any]:
+        """All arguments of the constructor, transforms as configs write them."""
+        return {"transforms": plain(self._transforms, suite=self.suite), "class_names": list(self._class_names)}
+
+    @classmethod
+    def from_metadata(cls: type[Self], metadata: dict[str, Any]) -> Self:
+        """The processor that `metadata` describes; CheckpointError where a key is missing."""
+        given = dict(metadata)
+        try:
+            transforms = build_value(given.pop("transforms"), list[Transform], suite=cls.suite)
+            return cls(transforms, given.pop("class_names"), **given)
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{cls.__name__}: the metadata of the model do not fit: {error}") from error
+
+    def picture(self, drawing: np.ndarray, ending: str) -> bytes:
+        """A drawing as a picture file."""
+        return encode_image(drawing, ending)
+
+    @abstractmethod
+    def sample_of(self, item: Any, number: int) -> VisualSample:
+        """Item `number` of a batch as a sample without its truth."""
+
+    @abstractmethod
+    def collate(self, samples: Sequence[Any]) -> Batch:
+        """Samples as a batch."""
+
+    def prepare(self, items: Sequence[Any]) -> Batch:
+        """Items as a batch, exactly as in evaluation."""
+        rng = np.random.default_rng(0)
+        samples = [self.sample_of(item, number) for number, item in enumerate(items)]
+        for transform in self._transforms:
+            samples = [transform(sample, rng) for sample in samples]
+        return self.collate(samples)
+
+
+class ImageProcessor(VisualProcessor):
     """Items are images, uint8 RGB [H, W, 3]; in JSON they are the base64 text of an image file."""
 
     files_in_json: ClassVar[bool] = True

@@ -46,13 +46,13 @@ class Data:
     """The data of a run.
 
     Args:
-        num_classes: classes of the data sets; the model's is `${data.num_classes}`.
         train: what is trained on.
         eval: what is evaluated on.
+        num_classes: classes of the data sets; the model's is `${data.num_classes}`. Null for as many as the model has.
         root: folder or zip of the data, for `${data.root}` in the data sets.
     """
 
-    num_classes: int
     train: TrainData
     eval: EvalData
+    num_classes: int | None = None
     root: str | None = None

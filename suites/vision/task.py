@@ -8,35 +8,52 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from framework.data import DataLoader
-from suites.engine.config import Config
-from suites.engine.task import Batch, Task
+from framework.nn import Layer
+from suites.engine.task import Batch, Task, required
 from suites.vision.classes import open_dataset
 from suites.vision.pipeline import Augmented, Transform
+from suites.vision.settings import EvalData, TrainData
 
 
 class VisionTask(Task):
-    """A network with its data; data sets are opened when they are first needed.
+    """A network with its data; data sets that are factories are opened when they are first needed.
 
     Attributes:
-        wrong_classes: what a user does about a data set with other classes than the config says; `{path}` is the
-            data set's place in the config.
+        wrong_classes: what a user does about a data set with other classes than wanted; `{path}` is the data set's
+            place in a config.
 
     Args:
-        config: with the sections of `suites.vision.settings`.
+        model: the network.
+        train: what is trained on; None for a task that only predicts.
+        eval: what is evaluated on.
+        num_classes: how many classes the data sets must have; None for as many as the model predicts.
     """
 
     wrong_classes: ClassVar[str] = "correct data.num_classes"
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self.model = config.build("model")
+    def __init__(
+        self, model: Layer, train: TrainData | None = None, eval: EvalData | None = None, num_classes: int | None = None
+    ) -> None:
+        self.model = model
+        self._train, self._eval = train, eval
+        self._num_classes: int | None = getattr(model, "num_classes", None) if num_classes is None else num_classes
+
+    @property
+    def train_data(self) -> TrainData:
+        """What is trained on; ConfigError where the task has none."""
+        return required(self._train, "train")
+
+    @property
+    def eval_data(self) -> EvalData:
+        """What is evaluated on; ConfigError where the task has none."""
+        return required(self._eval, "eval")
 
     @cached_property
     def _eval_set(self) -> Any:
-        return self._open("data.eval.dataset")
+        return self._open(self.eval_data.dataset, "data.eval.dataset")
 
-    def _open(self, path: str) -> Any:
-        return open_dataset(self._config, path, self.wrong_classes.format(path=path))
+    def _open(self, dataset: Any, path: str) -> Any:
+        return open_dataset(dataset, self._num_classes, path, self.wrong_classes.format(path=path))
 
     @abstractmethod
     def collate(self, dataset: Any) -> Callable[[list[Any]], Batch]:
@@ -48,24 +65,24 @@ class VisionTask(Task):
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled, augmented batches; a short last batch is left out."""
-        dataset = self._open("data.train.dataset")
-        batch_size = self._config["data.train.batch_size"]
+        data = self.train_data
+        dataset = self._open(data.dataset, "data.train.dataset")
         return DataLoader(
-            self.augmented(dataset, self._config.build("data.train.transforms"), training=True),
-            batch_size,
+            self.augmented(dataset, data.transforms, training=True),
+            data.batch_size,
             shuffle=True,
             seed=seed,
             workers=workers,
-            drop_last=len(dataset) >= batch_size,
-            batch_transforms=self._config.build("data.train.batch_transforms"),
+            drop_last=len(dataset) >= data.batch_size,
+            batch_transforms=data.batch_transforms,
             collate=self.collate(dataset),
         )
 
     def eval_loader(self, *, workers: int) -> DataLoader:
         """The evaluation set in order."""
         return DataLoader(
-            self.augmented(self._eval_set, self._config.build("data.eval.transforms"), training=False),
-            self._config["data.eval.batch_size"],
+            self.augmented(self._eval_set, self.eval_data.transforms, training=False),
+            self.eval_data.batch_size,
             workers=workers,
             collate=self.collate(self._eval_set),
         )

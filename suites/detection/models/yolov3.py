@@ -161,6 +161,7 @@ class YOLOv3(Detector):
         self.neck = (neck or Factory.of(YOLOv3Neck))(in_channels=backbone.channels, in_strides=backbone.strides)
         self.head = head(in_channels=self.neck.channels, strides=self.neck.strides)
         self.size_multiple = max(self.neck.strides)
+        self.num_classes: int | None = getattr(self.head, "num_classes", None)
 
     @classmethod
     def config_rules(cls, part: Part) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ See docs/config.md for the grammar and for how to add a component.
 from suites.engine.config.config import Config, build_value, load_config
 from suites.engine.config.factory import Factory, OfRole, Supplied
 from suites.engine.config.nodes import Problem
+from suites.engine.config.plain import plain
 from suites.engine.config.rules import RULES, Part, Rules, rule
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "Supplied",
     "build_value",
     "load_config",
+    "plain",
     "rule",
 ]

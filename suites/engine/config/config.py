@@ -154,11 +154,27 @@ class Config:
         wrong = self._suite_problems()
         if wrong:
             raise ConfigError("\n".join(str(problem) for problem in wrong))
+        return build_node(*self._found(path), **supplied)
+
+    def part(self, path: str) -> Any:
+        """What stands at a key path, built as its slot says: a `Factory` stays one.
+
+        Raises:
+            ConfigError: The value is wrong, or nothing stands there.
+        """
+        slot, node, at = self._found(path)
+        if isinstance(slot, UnionOf):
+            slot = slot.option_for(node) or slot
+        problems = list(slot.problems(node, at))
+        if problems:
+            raise ConfigError("\n".join(str(problem) for problem in problems))
+        return slot.build(node, at)
+
+    def _found(self, path: str) -> tuple[Slot, Node, Path]:
         try:
-            slot, node, at = self._locate(self.root, path)
+            return self._locate(self.root, path)
         except ConfigError:  # not written, but it may have a default
-            slot, node, at = self._locate(self._with_defaults(), path)
-        return build_node(slot, node, at, **supplied)
+            return self._locate(self._with_defaults(), path)
 
     def _locate(self, node: Node, path: str) -> tuple[Slot, Node, Path]:
         """The slot, value and exact path at a written path below the top `node`."""

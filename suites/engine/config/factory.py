@@ -56,6 +56,11 @@ class Factory(Generic[T]):
         """A factory made by code rather than by a file: ``Factory.of(YoloHead, num_classes=20)``."""
         return cls(target, lambda: dict(arguments), where=target.__name__)
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the file, or code, gives; each call of it builds them afresh."""
+        return self._arguments()
+
     def takes(self, name: str) -> bool:
         """Whether the component has an argument of this name."""
         return name in signature_of(self.target).parameters

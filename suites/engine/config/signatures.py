@@ -105,7 +105,7 @@ def _annotated(target: Callable[..., Any]) -> list[Any]:
         return [target]
     if dataclasses.is_dataclass(target):
         return [cls for cls in reversed(target.__mro__) if cls is not object]
-    return [] if target.__init__ is object.__init__ else [target.__init__]
+    return [] if target.__init__ is object.__init__ else [inspect.unwrap(target.__init__)]
 
 
 def _read_hint(annotation: Any, names: dict[str, Any]) -> Any:

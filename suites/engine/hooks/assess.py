@@ -15,7 +15,7 @@ from suites.engine.run import RunFolder
 from suites.engine.settings import EarlyStopSettings, EvaluationSettings
 
 if TYPE_CHECKING:
-    from suites.engine.trainer import Trainer
+    from suites.engine.loop import TrainingLoop
 
 
 class Assess(Hook):
@@ -41,17 +41,17 @@ class Assess(Hook):
         self._mark: float | None = None  # the last figure that early stopping counted as better
         self._without_better = 0
 
-    def after_resume(self, trainer: Trainer) -> None:
+    def after_resume(self, loop: TrainingLoop) -> None:
         """Make up for an evaluation that Ctrl-C cut off."""
-        if trainer.step != self._done_at and self._due(trainer):
-            self._assess(trainer)
+        if loop.step != self._done_at and self._due(loop):
+            self._assess(loop)
 
-    def after_step(self, trainer: Trainer) -> None:
+    def after_step(self, loop: TrainingLoop) -> None:
         """Evaluate if it is time."""
-        if not trainer.interrupted and self._due(trainer):
-            self._assess(trainer)
+        if not loop.interrupted and self._due(loop):
+            self._assess(loop)
 
-    def close(self, trainer: Trainer) -> None:
+    def close(self, loop: TrainingLoop) -> None:
         """Stop the loader's workers."""
         self._loader.close()
 
@@ -71,32 +71,32 @@ class Assess(Hook):
         self._mark = state["mark"]
         self._without_better = state["without_better"]
 
-    def _due(self, trainer: Trainer) -> bool:
+    def _due(self, loop: TrainingLoop) -> bool:
         every = self._settings.every
-        epoch_done = trainer.epoch_ended and every > 0 and (trainer.step // trainer.steps_per_epoch) % every == 0
-        return epoch_done or trainer.step >= trainer.total_steps
+        epoch_done = loop.epoch_ended and every > 0 and (loop.step // loop.steps_per_epoch) % every == 0
+        return epoch_done or loop.step >= loop.total_steps
 
-    def _assess(self, trainer: Trainer) -> None:
+    def _assess(self, loop: TrainingLoop) -> None:
         def after_batch(done: int) -> None:
-            trainer.call("during_evaluation", done, len(self._loader))
-            if trainer.interrupted:
+            loop.call("during_evaluation", done, len(self._loader))
+            if loop.interrupted:
                 raise Interrupted
 
         try:
-            with trainer.evaluation_weights():
-                metrics = evaluate(trainer.task, self._predict, self._loader, after_batch=after_batch)
-                draw_examples(trainer.task, self._predict, self._run.pictures, self._settings.pictures)
+            with loop.evaluation_weights():
+                metrics = evaluate(loop.task, self._predict, self._loader, after_batch=after_batch)
+                draw_examples(loop.task, self._predict, self._run.pictures, self._settings.pictures)
         except Interrupted:
             return
         finally:
             self._loader.close()
-        self._done_at = trainer.step
-        self._run.write_metrics({**metrics, "step": trainer.step, "epoch": trainer.step / trainer.steps_per_epoch})
-        trainer.call("after_evaluation", metrics)
-        self._compare(trainer, metrics)
+        self._done_at = loop.step
+        self._run.write_metrics({**metrics, "step": loop.step, "epoch": loop.step / loop.steps_per_epoch})
+        loop.call("after_evaluation", metrics)
+        self._compare(loop, metrics)
 
-    def _compare(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
-        name = trainer.task.main_metric
+    def _compare(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
+        name = loop.task.main_metric
         if name not in metrics:
             raise ConfigError(
                 f"evaluation: the metric gives {', '.join(metrics)} but not '{name}', which decides the best"
@@ -104,11 +104,11 @@ class Assess(Hook):
         value = metrics[name]
         if _above(value, self._best):
             self._best = value
-            save_tensors(self._run.weights / "best.safetensors", trainer.deploy_weights())
+            save_tensors(self._run.weights / "best.safetensors", loop.deploy_weights())
         if self._early_stop is not None:
-            self._count(trainer, name, value, self._early_stop)
+            self._count(loop, name, value, self._early_stop)
 
-    def _count(self, trainer: Trainer, name: str, value: float, settings: EarlyStopSettings) -> None:
+    def _count(self, loop: TrainingLoop, name: str, value: float, settings: EarlyStopSettings) -> None:
         """Stop after too many evaluations in a row that were not better by `min_delta`."""
         if _above(value, None if self._mark is None else self._mark + settings.min_delta):
             self._mark, self._without_better = value, 0
@@ -116,7 +116,7 @@ class Assess(Hook):
         self._without_better += 1
         if self._without_better >= settings.patience:
             bound = "a number" if self._mark is None else f"above {self._mark + settings.min_delta:.4g}"
-            trainer.stop(f"{name} was not {bound} in the last {self._without_better} evaluations")
+            loop.stop(f"{name} was not {bound} in the last {self._without_better} evaluations")
 
 
 def _above(value: float, bound: float | None) -> bool:

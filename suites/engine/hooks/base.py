@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from suites.engine.trainer import Trainer
+    from suites.engine.loop import TrainingLoop
 
 
 class Hook:
@@ -23,28 +23,28 @@ class Hook:
         """The class's name."""
         return type(self).__name__
 
-    def before_train(self, trainer: Trainer) -> None:
+    def before_train(self, loop: TrainingLoop) -> None:
         """Before the first step, after a checkpoint was loaded."""
 
-    def after_resume(self, trainer: Trainer) -> None:
+    def after_resume(self, loop: TrainingLoop) -> None:
         """After `before_train` of all hooks, if the run continues from a checkpoint."""
 
-    def before_step(self, trainer: Trainer) -> None:
-        """After the update's batches were read into `trainer.batches`."""
+    def before_step(self, loop: TrainingLoop) -> None:
+        """After the update's batches were read into `loop.batches`."""
 
-    def after_step(self, trainer: Trainer) -> None:
-        """After the update; `trainer.step` counts it and `trainer.losses` holds its terms."""
+    def after_step(self, loop: TrainingLoop) -> None:
+        """After the update; `loop.step` counts it and `loop.losses` holds its terms."""
 
-    def during_evaluation(self, trainer: Trainer, done: int, total: int) -> None:
+    def during_evaluation(self, loop: TrainingLoop, done: int, total: int) -> None:
         """After each batch of an evaluation: `done` of `total`."""
 
-    def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+    def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """After an evaluation, with its figures."""
 
-    def after_train(self, trainer: Trainer) -> None:
+    def after_train(self, loop: TrainingLoop) -> None:
         """After the last step, also when stopped early or by Ctrl-C; not after an error."""
 
-    def close(self, trainer: Trainer) -> None:
+    def close(self, loop: TrainingLoop) -> None:
         """At the very end, also after an error."""
 
     def state_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from suites.engine.hooks.base import Hook
 
 if TYPE_CHECKING:
-    from suites.engine.trainer import Trainer
+    from suites.engine.loop import TrainingLoop
 
 
 class Events(Hook):
@@ -22,36 +22,36 @@ class Events(Hook):
         self._every = every
         self._writer: Any = None
 
-    def before_train(self, trainer: Trainer) -> None:
+    def before_train(self, loop: TrainingLoop) -> None:
         """Open a file; points that a killed run wrote beyond the checkpoint are withdrawn."""
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(self._folder), purge_step=trainer.step + 1)
+        self._writer = SummaryWriter(str(self._folder), purge_step=loop.step + 1)
 
-    def after_step(self, trainer: Trainer) -> None:
+    def after_step(self, loop: TrainingLoop) -> None:
         """Write the step's scalars."""
-        if trainer.step % self._every:
+        if loop.step % self._every:
             return
-        for name, value in trainer.losses.items():
-            self._add(f"loss/{name}", value, trainer)
-        self._add("loss", sum(trainer.losses.values()), trainer)
-        self._add("learning_rate", trainer.lr, trainer)
-        if trainer.scaler is not None:
-            self._add("loss_scale", trainer.scaler.scale.item(), trainer)
-            self._add("skipped_updates", trainer.scaler.skipped.item(), trainer)
-        self._add("seconds/step", trainer.step_seconds, trainer)
-        self._add("seconds/data_wait", trainer.wait_seconds, trainer)
+        for name, value in loop.losses.items():
+            self._add(f"loss/{name}", value, loop)
+        self._add("loss", sum(loop.losses.values()), loop)
+        self._add("learning_rate", loop.lr, loop)
+        if loop.scaler is not None:
+            self._add("loss_scale", loop.scaler.scale.item(), loop)
+            self._add("skipped_updates", loop.scaler.skipped.item(), loop)
+        self._add("seconds/step", loop.step_seconds, loop)
+        self._add("seconds/data_wait", loop.wait_seconds, loop)
 
-    def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+    def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """Write the figures."""
         for name, value in metrics.items():
-            self._add(f"metrics/{name}", value, trainer)
+            self._add(f"metrics/{name}", value, loop)
         self._writer.flush()
 
-    def close(self, trainer: Trainer) -> None:
+    def close(self, loop: TrainingLoop) -> None:
         """Write out what is buffered."""
         if self._writer is not None:
             self._writer.close()
 
-    def _add(self, name: str, value: float, trainer: Trainer) -> None:
-        self._writer.add_scalar(name, value, trainer.step)
+    def _add(self, name: str, value: float, loop: TrainingLoop) -> None:
+        self._writer.add_scalar(name, value, loop.step)

@@ -12,7 +12,7 @@ from framework.errors import NumericsError
 from suites.engine.hooks.base import Hook
 
 if TYPE_CHECKING:
-    from suites.engine.trainer import Trainer
+    from suites.engine.loop import TrainingLoop
 
 _SHOWN = 16  # sample names in the message
 _STUCK = 5  # updates skipped in a row at the least scale after which the run ends
@@ -23,10 +23,10 @@ class NanGuard(Hook):
 
     priority: ClassVar[int] = 0
 
-    def after_step(self, trainer: Trainer) -> None:
+    def after_step(self, loop: TrainingLoop) -> None:
         """Raise NumericsError for a loss term that is NaN or infinite, or updates that go on being skipped."""
-        wrong = {name: value for name, value in trainer.losses.items() if not math.isfinite(value)}
-        scaler = trainer.scaler
+        wrong = {name: value for name, value in loop.losses.items() if not math.isfinite(value)}
+        scaler = loop.scaler
         if scaler is not None and scaler.stuck.item() < _STUCK:
             return
         if scaler is None and not wrong:
@@ -36,10 +36,10 @@ class NanGuard(Hook):
         )
         if scaler is not None:
             terms += f", for {_STUCK} updates at the least loss scale {scaler.scale.item():g}"
-        names = [name for batch in trainer.batches for name in trainer.task.names(batch)]
+        names = [name for batch in loop.batches for name in loop.task.names(batch)]
         more = f" ... ({len(names) - _SHOWN} more)" if len(names) > _SHOWN else ""
         raise NumericsError(
-            f"train: loss {terms} at step {trainer.step} (epoch {trainer.epoch}, learning rate {trainer.lr:.3g}); "
+            f"train: loss {terms} at step {loop.step} (epoch {loop.epoch}, learning rate {loop.lr:.3g}); "
             f"batch: {', '.join(names[:_SHOWN]) or 'unnamed samples'}{more}; checkpoints before it are intact; "
             "look at these samples, lower schedule.base_lr, lengthen the warm-up or set runtime.clip_norm"
         )

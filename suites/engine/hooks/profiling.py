@@ -9,7 +9,7 @@ from suites.engine.hooks.base import Hook
 from suites.engine.profiling import StepProfile
 
 if TYPE_CHECKING:
-    from suites.engine.trainer import Trainer
+    from suites.engine.loop import TrainingLoop
 
 
 class Profiling(Hook):
@@ -21,18 +21,18 @@ class Profiling(Hook):
         self._profile = profile
         self._step = contextlib.ExitStack()
 
-    def before_step(self, trainer: Trainer) -> None:
+    def before_step(self, loop: TrainingLoop) -> None:
         """Record from here."""
         self._step.enter_context(self._profile.step())
 
-    def after_step(self, trainer: Trainer) -> None:
+    def after_step(self, loop: TrainingLoop) -> None:
         """Record to here."""
         self._step.close()
 
-    def after_train(self, trainer: Trainer) -> None:
+    def after_train(self, loop: TrainingLoop) -> None:
         """Report what there is, if the run was shorter than the profile."""
         self._profile.report()
 
-    def close(self, trainer: Trainer) -> None:
+    def close(self, loop: TrainingLoop) -> None:
         """Stop recording, also after an error inside the step."""
         self._step.close()

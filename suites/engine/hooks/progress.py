@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from suites.engine.hooks.base import Hook
 
 if TYPE_CHECKING:
-    from suites.engine.trainer import Trainer
+    from suites.engine.loop import TrainingLoop
 
 _LOUD_WAIT = 0.3  # share of data waiting from which a remedy is named
 _WINDOW = 50  # steps that times are averaged over
@@ -31,68 +31,68 @@ class ProgressBar(Hook):
         self._bar: Progress | None = None
         self._warned = False
 
-    def before_train(self, trainer: Trainer) -> None:
+    def before_train(self, loop: TrainingLoop) -> None:
         """Show the bar."""
-        if trainer.log.console.is_terminal:
+        if loop.log.console.is_terminal:
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[text]}"),
             )
-            self._bar = Progress(*columns, console=trainer.log.console, transient=True)
-            self._bar.add_task("train", total=trainer.total_steps, completed=trainer.step, text="")
+            self._bar = Progress(*columns, console=loop.log.console, transient=True)
+            self._bar.add_task("train", total=loop.total_steps, completed=loop.step, text="")
             self._bar.start()
 
-    def after_step(self, trainer: Trainer) -> None:
+    def after_step(self, loop: TrainingLoop) -> None:
         """Gather, and say something every few steps."""
-        if trainer.scaler is None or all(map(math.isfinite, trainer.losses.values())):  # not those of a skipped update
-            for name, value in trainer.losses.items():
+        if loop.scaler is None or all(map(math.isfinite, loop.losses.values())):  # not those of a skipped update
+            for name, value in loop.losses.items():
                 self._sums[name] = self._sums.get(name, 0.0) + value
             self._count += 1
-        self._times.append((trainer.step_seconds, trainer.wait_seconds))
+        self._times.append((loop.step_seconds, loop.wait_seconds))
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=trainer.step, text=self._numbers(trainer))
-        if trainer.step % self._every == 0 or trainer.step == trainer.total_steps:
-            line = f"step {trainer.step}/{trainer.total_steps} epoch {trainer.epoch} | {self._numbers(trainer)}"
-            (trainer.log.say if self._bar is None else trainer.log.keep)(line)
-            self._warn(trainer)
+            self._bar.update(self._bar.task_ids[0], completed=loop.step, text=self._numbers(loop))
+        if loop.step % self._every == 0 or loop.step == loop.total_steps:
+            line = f"step {loop.step}/{loop.total_steps} epoch {loop.epoch} | {self._numbers(loop)}"
+            (loop.log.say if self._bar is None else loop.log.keep)(line)
+            self._warn(loop)
             self._sums, self._count = {}, 0
 
-    def during_evaluation(self, trainer: Trainer, done: int, total: int) -> None:
+    def during_evaluation(self, loop: TrainingLoop, done: int, total: int) -> None:
         """Show how far it is."""
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], text=f"evaluating, batch {done} of {total}")
 
-    def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+    def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """Show the figures; those of single classes, such as `AP/dog`, are in metrics.json."""
         figures = " ".join(f"{name} {value:.4g}" for name, value in metrics.items() if "/" not in name)
-        trainer.log.say(f"evaluation at step {trainer.step}: {figures}")
+        loop.log.say(f"evaluation at step {loop.step}: {figures}")
 
-    def close(self, trainer: Trainer) -> None:
+    def close(self, loop: TrainingLoop) -> None:
         """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
-    def _numbers(self, trainer: Trainer) -> str:
-        terms = {name: value / self._count for name, value in self._sums.items()} or trainer.losses
+    def _numbers(self, loop: TrainingLoop) -> str:
+        terms = {name: value / self._count for name, value in self._sums.items()} or loop.losses
         detail = f" ({' '.join(f'{name} {value:.4g}' for name, value in terms.items())})" if len(terms) > 1 else ""
         seconds = sum(step for step, _ in self._times) / len(self._times)
-        scaler = trainer.scaler
+        scaler = loop.scaler
         scale = f" | scale {scaler.scale.item():g}, {scaler.skipped.item()} skipped" if scaler else ""
         return (
-            f"loss {sum(terms.values()):.4g}{detail} | lr {trainer.lr:.3g}{scale} | {seconds:.3g} s/step | "
-            f"data {self._wait_share():.0%} | {duration(seconds * (trainer.total_steps - trainer.step))} left"
+            f"loss {sum(terms.values()):.4g}{detail} | lr {loop.lr:.3g}{scale} | {seconds:.3g} s/step | "
+            f"data {self._wait_share():.0%} | {duration(seconds * (loop.total_steps - loop.step))} left"
         )
 
     def _wait_share(self) -> float:
         total = sum(step for step, _ in self._times)
         return sum(wait for _, wait in self._times) / total if total else 0.0
 
-    def _warn(self, trainer: Trainer) -> None:
+    def _warn(self, loop: TrainingLoop) -> None:
         if not self._warned and len(self._times) == _WINDOW and self._wait_share() > _LOUD_WAIT:
             self._warned = True
-            trainer.log.say(
+            loop.log.say(
                 f"note: {self._wait_share():.0%} of the time goes into waiting for data; more runtime.workers "
                 "(if there are idle cores), smaller images or fewer transforms would help"
             )

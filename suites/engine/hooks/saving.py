@@ -15,7 +15,7 @@ from suites.engine.hooks.base import Hook
 from suites.engine.settings import CheckpointSettings
 
 if TYPE_CHECKING:
-    from suites.engine.trainer import Trainer
+    from suites.engine.loop import TrainingLoop
 
 
 class Saving(Hook):
@@ -30,33 +30,33 @@ class Saving(Hook):
         self._saved_at = -1
         self._due = False
 
-    def before_train(self, trainer: Trainer) -> None:
+    def before_train(self, loop: TrainingLoop) -> None:
         """Know what is saved already."""
         self._saved_at = max(self._checkpoints.steps(), default=-1)
 
-    def after_evaluation(self, trainer: Trainer, metrics: Mapping[str, float]) -> None:
+    def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """Save at this step."""
         self._due = True
 
-    def after_step(self, trainer: Trainer) -> None:
+    def after_step(self, loop: TrainingLoop) -> None:
         """Save if it is time."""
-        if self._due or trainer.step % self._every == 0:
-            self._save(trainer)
+        if self._due or loop.step % self._every == 0:
+            self._save(loop)
 
-    def after_train(self, trainer: Trainer) -> None:
+    def after_train(self, loop: TrainingLoop) -> None:
         """Save the last step."""
-        if self._saved_at != trainer.step or self._due:
-            self._save(trainer)
+        if self._saved_at != loop.step or self._due:
+            self._save(loop)
 
-    def _save(self, trainer: Trainer) -> None:
-        weights = trainer.deploy_weights()
+    def _save(self, loop: TrainingLoop) -> None:
+        weights = loop.deploy_weights()
         for name, tensor in weights.items():
             if tensor.dtype.startswith("float") and not np.isfinite(tensor.numpy()).all():
                 raise NumericsError(
-                    f"train: weight '{name}' has values that are NaN or infinite at step {trainer.step}, so it is "
+                    f"train: weight '{name}' has values that are NaN or infinite at step {loop.step}, so it is "
                     "not saved; checkpoints before it are intact; lower schedule.base_lr or set runtime.clip_norm"
                 )
         # In this order: a run killed in between resumes at an earlier step and comes here again.
         save_tensors(self._folder / "last.safetensors", weights)
-        self._checkpoints.save(trainer.step, trainer.state_dict())
-        self._saved_at, self._due = trainer.step, False
+        self._checkpoints.save(loop.step, loop.state_dict())
+        self._saved_at, self._due = loop.step, False

@@ -8,7 +8,7 @@ from framework.data import DataLoader
 from suites.engine.hooks.base import Hook
 
 if TYPE_CHECKING:
-    from suites.engine.trainer import Trainer
+    from suites.engine.loop import TrainingLoop
 
 
 class SkippedSamples(Hook):
@@ -20,17 +20,17 @@ class SkippedSamples(Hook):
         self._loader = loader
         self._told = 0
 
-    def before_train(self, trainer: Trainer) -> None:
+    def before_train(self, loop: TrainingLoop) -> None:
         """What was skipped before the run was resumed is in its log already."""
         self._told = len(self._loader.skipped)
 
-    def after_step(self, trainer: Trainer) -> None:
+    def after_step(self, loop: TrainingLoop) -> None:
         """Keep a line in the log where there are more than before."""
         if len(self._loader.skipped) > self._told:
             self._told = len(self._loader.skipped)
-            trainer.log.keep(f"training: {self._loader.skipped.report()}")
+            loop.log.keep(f"training: {self._loader.skipped.report()}")
 
-    def after_train(self, trainer: Trainer) -> None:
+    def after_train(self, loop: TrainingLoop) -> None:
         """Say how many there were."""
         if self._told:
-            trainer.log.say(f"training: {self._loader.skipped.report()}")
+            loop.log.say(f"training: {self._loader.skipped.report()}")

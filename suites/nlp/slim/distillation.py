@@ -29,7 +29,7 @@ from suites.nlp.slim.states import Projections, layer_pairs
 from suites.nlp.slim.teacher import Teachers, open_online
 
 if TYPE_CHECKING:
-    from suites.engine.trainer import Trainer
+    from suites.engine.loop import TrainingLoop
     from suites.nlp.task import NlpTask
 
 _TRIAL = 256  # texts of each data set where only a batch will be looked at
@@ -42,7 +42,6 @@ class Distillation:
     Args:
         settings: the section `distil`.
         problem: what is asked of the texts.
-        source: of the config, for messages.
 
     Attributes:
         inputs: batch arrays that `losses` takes besides the task's; known after `begin`.
@@ -54,10 +53,10 @@ class Distillation:
     begun: bool = False
     projections: Projections | None = None
 
-    def __init__(self, settings: Distil, problem: Problem, source: str) -> None:
+    def __init__(self, settings: Distil, problem: Problem) -> None:
         if not isinstance(problem, Classification):
             raise ConfigError(
-                f"{source}: distil: takes the problem Classification, not {type(problem).__name__}; set distil: null"
+                f"distil: takes the problem Classification, not {type(problem).__name__}; set distil: null"
             )
         self._settings = settings
         self._problem = problem
@@ -228,9 +227,9 @@ class HardAtLast(Hook):
     def __init__(self, distillation: Distillation) -> None:
         self._distillation = distillation
 
-    def before_step(self, trainer: Trainer) -> None:
+    def before_step(self, loop: TrainingLoop) -> None:
         """Set the share of the teacher's terms: 1, or 0 in the last epoch."""
-        last = trainer.step >= trainer.total_steps - trainer.steps_per_epoch
+        last = loop.step >= loop.total_steps - loop.steps_per_epoch
         self._distillation.share.set(tensor(np.float32(0.0 if last else 1.0)))
 
 

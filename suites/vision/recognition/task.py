@@ -10,15 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework import ops
+from framework.nn import Layer
 from framework.tensor import Tensor
-from suites.engine.config import Config
 from suites.engine.losses import Loss
 from suites.engine.task import Batch, Metric, readable
 from suites.vision.pipeline import Augmented, Transform
 from suites.vision.recognition.datasets import Drawn, RecognitionDataset
+from suites.vision.recognition.losses import CrossEntropy
 from suites.vision.recognition.metrics import Accuracy
 from suites.vision.recognition.processor import RecognitionProcessor
 from suites.vision.recognition.sample import Labelled, collate
+from suites.vision.settings import EvalData, TrainData
 from suites.vision.task import VisionTask
 
 
@@ -29,15 +31,26 @@ class RecognitionTask(VisionTask):
     `train_inputs` and `eval_inputs` by that class's key.
 
     Args:
-        config: of the suite.
+        model: the classifier.
+        train: what is trained on; None for a task that only predicts.
+        eval: what is evaluated on.
+        loss: what is minimised; cross entropy by default.
+        num_classes: how many classes the data sets must have; None for as many as the model predicts.
     """
 
     processor_class: ClassVar[type[RecognitionProcessor]]
     main_metric = "top1"
 
-    def __init__(self, config: Config) -> None:
-        super().__init__(config)
-        self._loss = config.build("loss")
+    def __init__(
+        self,
+        model: Layer,
+        train: TrainData | None = None,
+        eval: EvalData | None = None,
+        loss: CrossEntropy | None = None,
+        num_classes: int | None = None,
+    ) -> None:
+        super().__init__(model, train, eval, num_classes)
+        self._loss = loss or CrossEntropy()
         self._key = self.processor_class.sample_class.key
 
     def collate(self, dataset: RecognitionDataset) -> Callable[[list[Labelled]], Batch]:

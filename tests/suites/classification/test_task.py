@@ -12,6 +12,7 @@ from suites.engine.config import load_config
 from suites.engine.inference import export_run, infer_files, open_model
 from suites.engine.training import evaluate_weights, train
 from suites.vision.images import write_image
+from suites.vision.transforms import Normalize, Resize
 
 CONFIG = """
 suite: classification
@@ -103,7 +104,7 @@ def test_a_wrong_number_of_classes_names_both(config_file):
 
 
 def test_predictions_are_the_best_classes():
-    processor = ClassificationProcessor([{"type": "Resize", "size": 8}, {"type": "Normalize"}], list("abcdefg"))
+    processor = ClassificationProcessor([Resize(8), Normalize()], list("abcdefg"))
     image = np.zeros((16, 20, 3), np.uint8)
     batch = processor.prepare([image])
     assert batch["images"].shape == (1, 8, 8, 3)
@@ -113,7 +114,7 @@ def test_predictions_are_the_best_classes():
     assert processor.draw(image, result).any()
     again = ClassificationProcessor.from_metadata(processor.metadata())
     assert again.metadata() == processor.metadata()
-    with pytest.raises(CheckpointError, match="metadata lack 'class_names'"):
+    with pytest.raises(CheckpointError, match="do not fit: 'class_names'"):
         ClassificationProcessor.from_metadata({"transforms": []})
 
 

@@ -10,6 +10,7 @@ from suites.engine.building import build_task
 from suites.engine.config import Config
 from suites.engine.inference import export_run, infer_files, open_model
 from suites.engine.training import evaluate_weights, train
+from suites.vision.transforms import Normalize, Resize
 
 CONFIG = """
 suite: detection
@@ -97,7 +98,7 @@ def test_voc_figures_have_their_own_main_figure(config_file):
 
 
 def test_detections_come_back_in_the_images_own_pixels():
-    processor = DetectionProcessor([{"type": "Resize", "size": [64, 32]}, {"type": "Normalize"}], ["cat", "dog"], 0.5)
+    processor = DetectionProcessor([Resize([64, 32]), Normalize()], ["cat", "dog"], 0.5)
     image = np.zeros((128, 128, 3), np.uint8)  # halved in height, quartered in width
     batch = processor.prepare([image])
     assert batch["images"].shape == (1, 64, 32, 3) and batch["images"].dtype == np.float32
@@ -115,7 +116,7 @@ def test_detections_come_back_in_the_images_own_pixels():
     assert processor.draw(image, result).max() > 0
     again = DetectionProcessor.from_metadata(processor.metadata())
     assert again.metadata() == processor.metadata()
-    with pytest.raises(CheckpointError, match="metadata lack 'class_names'"):
+    with pytest.raises(CheckpointError, match="the metadata of the model do not fit: 'class_names'"):
         DetectionProcessor.from_metadata({"transforms": []})
 
 

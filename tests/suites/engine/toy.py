@@ -16,7 +16,6 @@ import suites.engine.parts  # noqa: F401 (its roles)
 from framework import Tensor, nn, ops
 from framework.data import DataLoader
 from framework.errors import DataError
-from suites.engine.config import Config
 from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
 from suites.engine.settings import RunConfig
@@ -145,6 +144,9 @@ class ToyProcessor(Processor):
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, Any]]:
         return [{"brightness": float(value), "unit": self.unit} for value in outputs["brightness"]]
 
+    def picture(self, drawing: np.ndarray, ending: str) -> bytes:
+        return cv2.imencode(ending, drawing)[1].tobytes()
+
     def draw(self, item: np.ndarray, result: dict[str, Any]) -> np.ndarray:
         return np.full((32, 32, 3), int(255 * np.clip(result["brightness"], 0, 1)), np.uint8)
 
@@ -158,9 +160,9 @@ class ToyTask(Task):
     main_metric = "score"
     processor_class = ToyProcessor
 
-    def __init__(self, config: Config) -> None:
-        self.data: Data = config.build("data")
-        settings: ModelSettings = config.build("model")
+    def __init__(self, model: ModelSettings | None = None, data: Data | None = None) -> None:
+        self.data = data or Data()
+        settings = model or ModelSettings()
         self.model = Net(settings.width, settings.dropout)
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:

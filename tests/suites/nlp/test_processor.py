@@ -3,7 +3,9 @@
 import pytest
 
 from framework.errors import DataError
+from suites.engine.config import build_value
 from suites.nlp.encoding import Encoder
+from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
 from suites.nlp.tokenizers import BertTokenizer
 
@@ -12,8 +14,8 @@ LONG = "a b c d e f g h " * 3
 
 
 def processor(problem, **options):
-    written = {"problem": {"type": problem, **options}, "transforms": [], "max_length": 12, "truncation": "half"}
-    return TextProcessor(written, Encoder(TOKENIZER, (), 12, "half"), ["x", "y"])
+    made = build_value({"type": problem, **options}, Problem, suite="nlp")
+    return TextProcessor(made, Encoder(TOKENIZER, (), 12, "half"), ["x", "y"])
 
 
 @pytest.mark.parametrize(

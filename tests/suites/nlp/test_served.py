@@ -9,6 +9,7 @@ pytest.importorskip("fastapi", reason="serving needs: pip install 'paddock[serve
 
 from framework import no_grad, program
 from framework.nn import init
+from suites.engine.config import build_value
 from suites.engine.evaluation import predict_items
 from suites.engine.inference import Model
 from suites.engine.serving.batcher import Limits
@@ -17,6 +18,7 @@ from suites.engine.serving.service import Settings
 from suites.nlp.encoding import Encoder
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.heads import SequenceClassifier, SpanPredictor, TokenClassifier
+from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
 from suites.nlp.tokenizers import BertTokenizer
 from tests.suites.engine.serving.toy import running
@@ -32,9 +34,8 @@ def make(problem, head, classes):
     init.initialize(network, 1)
     with no_grad():
         network.fc.weight.set(network.fc.weight * 50.0)  # scores far apart: rounding changes no order
-    written = {"problem": problem, "transforms": [], "max_length": 24, "truncation": "longest_first"}
-    processor = TextProcessor(written, Encoder(BertTokenizer(VOCABULARY), (), 24), classes)
-    problem_ = processor._problem
+    problem_ = build_value(problem, Problem, suite="nlp")
+    processor = TextProcessor(problem_, Encoder(BertTokenizer(VOCABULARY), (), 24), classes)
     run = program(lambda x: problem_.predictions(network(x["ids"], x["offsets"], segment_ids=x["segment_ids"])))
     lock = threading.Lock()
 

@@ -8,10 +8,11 @@ import pytest
 
 from framework import from_numpy, no_grad
 from framework.errors import CheckpointError, ConfigError, DataError
-from suites.engine.building import build_optimizer, build_task, read_config
+from suites.engine.building import build_task, read_config
 from suites.engine.config import load_config
 from suites.engine.inference import evaluate_export, export_run, infer_files, open_model, open_run
 from suites.engine.quantizing import Quantization
+from suites.engine.trainer import optimizer_of
 from suites.engine.training import evaluate_weights, train
 from suites.nlp.processor import TextProcessor
 from suites.nlp.task import layer_factors
@@ -224,7 +225,7 @@ def test_layers_learn_slower_the_lower_they_are(folder):
     more = "layer_decay: 0.5\n"
     config = read_config(bert_file(folder, "SequenceClassifier", dataset, "{type: Regression}", 1, more))
     task = build_task(config)
-    optimizer = build_optimizer(config, task)
+    optimizer = optimizer_of(task, config.part("optimizer"))
     assert optimizer._factor["encoder.embeddings.word.weight"] == 0.125 and optimizer._factor["fc.weight"] == 1.0
     # Weight decay leaves out biases and norms.
     decayed = {name for name, share in optimizer._decay.items() if share}

@@ -15,6 +15,7 @@ from suites.segmentation.inference import Inference, starts
 from suites.segmentation.labels import decode_labels
 from suites.segmentation.processor import SegmentationProcessor
 from suites.vision.images import read_image
+from suites.vision.transforms import Letterbox, Normalize
 from tests.suites.segmentation.helpers import write_scenes
 
 CONFIG = """
@@ -136,9 +137,7 @@ def test_several_losses_and_outputs_are_terms_of_their_own(config_file):
 
 
 def test_predictions_come_back_in_the_images_own_pixels():
-    processor = SegmentationProcessor(
-        [{"type": "Letterbox", "size": 32}, {"type": "Normalize"}], ["a", "b"], [[0] * 3] * 2
-    )
+    processor = SegmentationProcessor([Letterbox(32), Normalize()], ["a", "b"], [[0] * 3] * 2)
     image = np.zeros((64, 32, 3), np.uint8)  # halved, with 8 columns beside
     batch = processor.prepare([image])
     assert batch["images"].shape == (1, 32, 32, 3)
@@ -150,7 +149,7 @@ def test_predictions_come_back_in_the_images_own_pixels():
     assert processor.summary(result) == {"a": 0.5, "b": 0.5}
     assert processor.draw(image, result).shape == (512, 256, 3)
     assert SegmentationProcessor.from_metadata(processor.metadata()).metadata() == processor.metadata()
-    with pytest.raises(CheckpointError, match="metadata lack 'class_names'"):
+    with pytest.raises(CheckpointError, match="do not fit: 'class_names'"):
         SegmentationProcessor.from_metadata({"transforms": []})
 
 

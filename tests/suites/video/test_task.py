@@ -12,6 +12,7 @@ from suites.engine.config import load_config
 from suites.engine.inference import export_run, infer_files, open_model
 from suites.engine.training import evaluate_weights, train
 from suites.video.processor import VideoProcessor
+from suites.vision.transforms import Normalize, Resize
 from tests.suites.video.helpers import video, write_frame_folders, write_video_files
 
 CONFIG = """
@@ -85,7 +86,7 @@ def test_wrong_configs_are_refused(config_file, override, match):
 
 
 def test_a_processor_reads_what_training_reads(tmp_path):
-    processor = VideoProcessor([{"type": "Resize", "size": 16}, {"type": "Normalize"}], ["a", "b"], (4, 1))
+    processor = VideoProcessor([Resize(16), Normalize()], ["a", "b"], (4, 1))
     root = write_frame_folders(tmp_path, per_class=1)
     clip = processor.read(root / "left" / "00")
     np.testing.assert_array_equal(clip, video("left", seed=0)[[1, 3, 5, 7]])
@@ -96,7 +97,7 @@ def test_a_processor_reads_what_training_reads(tmp_path):
     assert again.metadata() == processor.metadata()
     with pytest.raises(DataError, match=r"left: the folder holds no frames"):
         processor.read(root / "left")
-    with pytest.raises(CheckpointError, match="metadata lack 'segments'"):
+    with pytest.raises(CheckpointError, match=r"do not fit: .*'segments'"):
         VideoProcessor.from_metadata({"transforms": [], "class_names": ["a"]})
 
 

@@ -13,6 +13,7 @@ from suites.engine.evaluation import predict_items, predictor
 from suites.engine.inference import Model
 from suites.engine.registry import load_suites
 from suites.vision.images import encode_image
+from suites.vision.transforms import Resize
 
 CONFIG = "configs/classification/resnet18_digits.yml"
 IMAGE = np.random.default_rng(0).integers(0, 255, (20, 24, 3), np.uint8)
@@ -25,7 +26,7 @@ def as_json(image, suffix=".png"):
 @pytest.fixture
 def processor():
     load_suites(["classification"])
-    return ClassificationProcessor([{"type": "Resize", "size": 8}], ["a", "b"])
+    return ClassificationProcessor([Resize(8)], ["a", "b"])
 
 
 def test_an_image_comes_from_base64(processor):

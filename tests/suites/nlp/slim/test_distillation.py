@@ -39,7 +39,7 @@ def trained(folder, text, *overrides, steps=4, name="run"):
 
 def task_and_batch(folder, text, *overrides):
     task = build_task(read_config(toy.write_config(folder, text), overrides))
-    task.begin(folder / "made", lambda line: None)
+    task.begin(folder / "made", lambda line: None, 0)
     (folder / "made").mkdir(exist_ok=True)
     batch = next(iter(task.train_loader(seed=0, workers=0)))
     task.model.eval()

@@ -18,9 +18,9 @@ from suites.engine.checkpoint import Checkpoints
 from suites.engine.hooks import Assess, Events, Hook, NanGuard, ProgressBar, Saving
 from suites.engine.hooks.progress import duration
 from suites.engine.log import RunLog
+from suites.engine.loop import TrainingLoop
 from suites.engine.run import RunFolder
 from suites.engine.settings import CheckpointSettings, EarlyStopSettings, EvaluationSettings
-from suites.engine.trainer import Trainer
 
 
 class Points:
@@ -124,7 +124,7 @@ def make(tmp_path, *, steps=12, scores=(), bad=False, hooks=(), every=4, evaluat
     )
     saving = Saving(run.weights, CheckpointSettings(every=every, keep=2))
     usual = [NanGuard(), ProgressBar(every=2), Events(run.events, every=2), assess, saving]
-    return Trainer(
+    return TrainingLoop(
         task,
         NumpyStep(task.model),
         loader,

@@ -1,0 +1,61 @@
+"""Packages whose public names are imported when somebody asks for them, so that a command starts at once."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from suites.engine.names import did_you_mean
+
+
+def exports(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package.
+
+    >>> __getattr__, __dir__ = exports(__name__, {"Trainer": "trainer"})       # doctest: +SKIP
+
+    Args:
+        package: its name.
+        names: each public name with the module below the package that has it.
+    """
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{names[name]}"), name)
+
+    return get, lambda: sorted(names)
+
+
+def components(suite: str, data: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a suite's package: every class that its configs can name, and its task.
+
+    >>> __getattr__, __dir__ = components("detection", data="suites.vision.settings")       # doctest: +SKIP
+
+    Args:
+        suite: its name.
+        data: the module of its `TrainData` and `EvalData`.
+    """
+
+    others = ("EvalData", "TrainData")
+
+    def known() -> dict[str, Any]:
+        from suites.engine.registry import REGISTRY, load_suites
+
+        load_suites([suite])
+        seen = REGISTRY.seen_by(suite)
+        parts = [seen.get(role, name) for role in seen.roles() for name in seen.names(role)]
+        return {part.__name__: part for part in parts}
+
+    def get(name: str) -> Any:
+        if name in others:
+            return getattr(importlib.import_module(data), name)
+        if name.startswith("_") or importlib.util.find_spec(f"suites.{suite}.{name}") is not None:
+            raise AttributeError(f"module 'suites.{suite}' has no attribute {name!r}")  # a module: the import goes on
+        found = known()
+        if name not in found:
+            raise AttributeError(f"suite {suite!r} has no {name!r}{did_you_mean(name, found) or '.'}")
+        return found[name]
+
+    return get, lambda: sorted({*others, *known()})
