@@ -8,7 +8,7 @@ demo: .venv/paddock-setup
 	scripts/demo
 
 test: .venv/paddock-tests
-	.venv/bin/python -m pytest -m "not slow"
+	.venv/bin/python -m pytest -m "not slow" $(ARGUMENTS)
 
 test-slow: .venv/paddock-tests
 	.venv/bin/python -m pytest -m slow

@@ -41,7 +41,8 @@ def test_quotas_of_control_groups(tmp_path, groups, files, cores):
 
 def test_a_quota_bounds_the_threads_and_affinity_does_too(tmp_path):
     assert _core.available_cores(machine(tmp_path, "0::/\n", {"cpu.max": "100000 100000"})) == 1
-    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); import framework as f; print(f.num_threads())"
+    code = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
+    code += "; import framework; print(framework.num_threads())"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1\n"
 
 

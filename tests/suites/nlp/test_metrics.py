@@ -102,14 +102,15 @@ def drawn_tags(prefixes):
     ],
 )
 def test_chunk_figures_are_those_of_seqeval_1_2_2(prefixes, figures):
-    """They were computed once with seqeval, which is published as source only and so is not installed with the tests."""
+    """Computed once with seqeval, which is published as source only and so is not installed with the tests."""
     names = ["precision", "recall", "f1", "accuracy", "f1/LOC", "f1/ORG", "f1/PER"]
     assert chunk_figures(*drawn_tags(prefixes)) == pytest.approx(dict(zip(names, figures, strict=True)), abs=1e-9)
 
 
 def test_chunk_figures_of_seqevals_own_example():
-    truth = ["O O O B-MISC I-MISC I-MISC O".split(), "B-PER I-PER O".split()]
-    found = ["O O B-MISC I-MISC I-MISC I-MISC O".split(), "B-PER I-PER O".split()]
+    name = ["B-PER", "I-PER", "O"]
+    truth = [["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], name]
+    found = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], name]
     assert chunk_figures(truth, found) == pytest.approx(
         {"precision": 0.5, "recall": 0.5, "f1": 0.5, "accuracy": 0.8, "f1/MISC": 0.0, "f1/PER": 1.0}
     )
