@@ -8,12 +8,12 @@ import pytest
 
 from framework import extras
 
-METADATA = ["numpy>=1.24", "onnx>=1.17 ; extra == 'onnx'", 'fastapi>=0.115; extra == "serve"']
+METADATA = ["numpy>=1.24", "onnx>=1.23 ; extra == 'onnx'", 'fastapi>=0.115; extra == "serve"']
 
 
 def test_an_installation_names_the_requirements_of_its_extra(monkeypatch):
     monkeypatch.setattr(metadata, "requires", lambda name: METADATA)
-    assert extras.requirements("onnx") == ["onnx>=1.17"] and extras.requirements("serve") == ["fastapi>=0.115"]
+    assert extras.requirements("onnx") == ["onnx>=1.23"] and extras.requirements("serve") == ["fastapi>=0.115"]
     assert extras.requirements("nothing") == []
 
 
@@ -22,7 +22,7 @@ def test_a_clone_that_nobody_installed_reads_pyproject(monkeypatch):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", missing)
-    assert extras.requirements("onnx") == ["onnx>=1.17"] and extras.requirements("nothing") == []
+    assert extras.requirements("onnx") == ["onnx>=1.23"] and extras.requirements("nothing") == []
 
 
 @pytest.mark.parametrize(("extra", "package"), [("onnx", "onnx"), ("serve", "fastapi"), ("chinese", "jieba")])
