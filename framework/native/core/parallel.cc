@@ -101,7 +101,8 @@ class Pool {
     if (job) ticket_.fetch_add(1, std::memory_order_release);
   }
 
-  // A thread that the system refuses is done without, until the next resize: num_threads() then says how many there are.
+  // A thread that the system refuses is done without, until the next resize: num_threads() then says how many there
+  // are.
   void start_workers() {
     try {
       while (static_cast<int>(workers_.size()) < size() - 1)
