@@ -56,7 +56,6 @@ def test_the_native_build_uses_the_environments_cmake_and_ninja(tree):
     done = call(tree, "dev_build", PYTHON="env/bin/python", BUILD="build/mine")
     assert done.returncode == 0, done.stderr
     configure, build = (tree / "called").read_text().splitlines()
-    assert (
-        configure.startswith("cmake -S . -B build/mine") and f"-DPython_EXECUTABLE={tree}/env/bin/python" in configure
-    )
+    assert configure.startswith("cmake -S . -B build/mine")
+    assert f"-DPython_EXECUTABLE={tree}/env/bin/python" in configure
     assert build == "ninja -C build/mine"
