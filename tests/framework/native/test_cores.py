@@ -57,7 +57,6 @@ y = ops.copy(x)  # its memory is kept for the next
 del y
 framework.set_num_threads(64)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
 resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, resource.RLIM_INFINITY))  # room for two stacks of 8 MiB
 total = ops.copy(x).numpy().sum()
 print(total == 1_000_000, 1 <= framework.num_threads() < 64)
