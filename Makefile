@@ -2,37 +2,49 @@
 PYTHON ?= python3
 NATIVE := $(shell find framework/native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-slow lint types bench sanitize fuzz docs clean
+.PHONY: demo test test-slow test-lowest lint types package bench sanitize fuzz docs lock clean
 
 demo: .venv/paddock-setup
 	scripts/demo
 
-test: .venv/paddock-setup
-	.venv/bin/python -m pytest -m "not slow"
+test: .venv/paddock-tests
+	.venv/bin/python -m pytest -m "not slow" $(ARGUMENTS)
 
-test-slow: .venv/paddock-setup
+test-slow: .venv/paddock-tests
 	.venv/bin/python -m pytest -m slow
 
-lint: .venv/paddock-setup
+test-lowest: .venv/paddock-setup
+	scripts/test_lowest
+
+lint: .venv/paddock-tests
 	scripts/lint
 
-types: .venv/paddock-setup
+types: .venv/paddock-tests
 	.venv/bin/python -m mypy
+
+package: .venv/paddock-setup
+	scripts/package
 
 bench: .venv/paddock-setup
 	scripts/bench $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON))
 
-sanitize: .venv/paddock-setup
+sanitize: .venv/paddock-tests
 	scripts/sanitize
 
-fuzz: .venv/paddock-setup
+fuzz: .venv/paddock-tests
 	scripts/fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 docs: .venv/paddock-setup
 	.venv/bin/python tools/op_docs.py
 
-.venv/paddock-setup: $(NATIVE) scripts/setup
+lock:
+	scripts/lock
+
+.venv/paddock-setup: $(NATIVE) scripts/setup requirements/run.txt requirements/build.txt
 	PYTHON=$(PYTHON) scripts/setup
 
+.venv/paddock-tests: .venv/paddock-setup requirements/test.txt requirements/source.txt
+	scripts/setup tests
+
 clean:
-	rm -rf .venv build runs
+	rm -rf .venv build runs dist

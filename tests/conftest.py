@@ -8,6 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine makes no test fail.
+settings.register_profile("paddock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("paddock")
+
+pytest_plugins = ["tests.skips", "pytester"]
 
 
 def pytest_configure():
@@ -17,7 +24,7 @@ def pytest_configure():
 
 @pytest.fixture(scope="session")
 def shared_data() -> Callable[[str], Path]:
-    """`shared_data("detection/bccd/bccd.zip")` is that file's path, or skips the test.
+    """`shared_data("detection/bccd/bccd.zip")` is that file's path; skips the test where there are no data sets at all.
 
     Looks in $PADDOCK_DATA, else in `shared/data` beside the repository.
     """
@@ -25,10 +32,10 @@ def shared_data() -> Callable[[str], Path]:
     folder = Path(os.environ.get("PADDOCK_DATA", default))
 
     def find(name: str) -> Path:
-        path = folder / name
-        if not path.exists():
-            pytest.skip(f"no {path}: set PADDOCK_DATA to the folder of the real data sets")
-        return path
+        if not folder.is_dir():
+            pytest.skip(f"no {folder}: set PADDOCK_DATA to the folder of the real data sets")
+        assert (folder / name).exists(), f"{folder} lacks {name}"
+        return folder / name
 
     return find
 

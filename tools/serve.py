@@ -50,7 +50,9 @@ def main(words: list[str] | None = None) -> int:
             from suites.engine.serving.server import Place, Server, read_token
             from suites.engine.serving.service import Settings
         except ImportError as error:
-            print(f"error: {error}; install what serving needs with: pip install 'paddock[serve]'", file=sys.stderr)
+            from framework.extras import install_command
+
+            print(f"error: {error}; install what serving needs: {install_command('serve')}", file=sys.stderr)
             return 2
 
         model = open_model(a.model, a.weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from framework.errors import NotSupportedError
+from framework.extras import install_command
 
 
 def require_onnx() -> Any:
@@ -19,6 +20,6 @@ def require_onnx() -> Any:
     except ImportError:
         raise NotSupportedError(
             "onnx: ONNX files are read and written with the package 'onnx', which is not installed; "
-            "run pip install 'paddock[onnx]'"
+            f"run {install_command('onnx')}"
         ) from None
     return onnx

@@ -10,7 +10,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("paddock", "numpy", "opencv-python-headless", "pycocotools", "safetensors", "tensorboardX")
+from framework.extras import DISTRIBUTION
+
+_PACKAGES = (DISTRIBUTION, "numpy", "opencv-python-headless", "pycocotools", "safetensors", "tensorboardX")
 
 
 def report() -> dict[str, Any]:

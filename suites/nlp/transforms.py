@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from framework.errors import DataError
+from framework.extras import install_command
 from suites.engine.registry import register, register_role
 
 _TREEBANK_MARKS = {
@@ -82,7 +83,9 @@ def _simplified() -> dict[int, str]:
     try:
         from opencc import OpenCC
     except ImportError:
-        raise DataError("TraditionalToSimplified: needs the package opencc; install it") from None
+        raise DataError(
+            f"TraditionalToSimplified: needs the package opencc; run {install_command('chinese')}"
+        ) from None
     convert = OpenCC("t2s").convert
     pairs = ((place, convert(chr(place))) for place in _CHINESE)
     return {place: simple for place, simple in pairs if len(simple) == 1 and simple != chr(place)}

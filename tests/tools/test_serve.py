@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi", reason="serving needs: pip install 'paddock[serve]'")
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from suites.engine.serving.client import Client
 from tests.suites.engine.serving import toy

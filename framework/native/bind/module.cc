@@ -3,6 +3,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/convert.h"
+#include "core/cores.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "op/isa.h"
@@ -43,6 +44,8 @@ NB_MODULE(_core, m) {
   bind_python_op(m);
   bind_program(m);
   bind_record(m);
+  m.def("available_cores", &available_cores, nb::arg("root") = "");
+  m.def("quota_cores", &quota_cores);
   m.def("num_threads", &num_threads);
   m.def("set_num_threads", &set_num_threads);
   m.def("supported_isas", &supported_isas);

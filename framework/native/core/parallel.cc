@@ -2,7 +2,6 @@
 #include "core/parallel.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,9 +9,11 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "core/cores.h"
 #include "core/error.h"
 
 namespace paddock {
@@ -24,12 +25,6 @@ inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
-}
-
-int available_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
 thread_local bool inside_parallel = false;
@@ -106,9 +101,15 @@ class Pool {
     if (job) ticket_.fetch_add(1, std::memory_order_release);
   }
 
+  // A thread that the system refuses is done without, until the next resize: num_threads() then says how many there
+  // are.
   void start_workers() {
-    while (static_cast<int>(workers_.size()) < size() - 1)
-      workers_.emplace_back([this, seen = ticket_.load()] { loop(seen); });
+    try {
+      while (static_cast<int>(workers_.size()) < size() - 1)
+        workers_.emplace_back([this, seen = ticket_.load()] { loop(seen); });
+    } catch (const std::system_error&) {
+      size_ = static_cast<int>(workers_.size()) + 1;
+    }
   }
 
   void stop_workers() {

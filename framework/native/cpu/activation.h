@@ -20,7 +20,7 @@ inline T activate(T v, [[maybe_unused]] T slope) {
 template <Activation kActivation, class T>
 inline T activation_gradient(T dy, [[maybe_unused]] T v, [[maybe_unused]] T slope) {
   if constexpr (kActivation == Activation::kRelu) return v > T(0) ? dy : T(0);
-  if constexpr (kActivation == Activation::kRelu6) return (v > T(0)) & (v < T(6)) ? dy : T(0);
+  if constexpr (kActivation == Activation::kRelu6) return ((v > T(0)) & (v < T(6))) ? dy : T(0);
   if constexpr (kActivation == Activation::kLeakyRelu) return v > T(0) ? dy : slope * dy;
   return dy;
 }

@@ -7,7 +7,8 @@
 namespace paddock::cpu {
 
 template <class T>
-using Wrapping = std::conditional_t<std::is_floating_point_v<T>, std::type_identity<T>, std::make_unsigned<T>>::type;
+using Wrapping =
+    typename std::conditional_t<std::is_floating_point_v<T>, std::type_identity<T>, std::make_unsigned<T>>::type;
 
 template <class T>
 inline T wrap_add(T a, T b) {

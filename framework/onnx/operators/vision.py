@@ -191,7 +191,7 @@ def _sample_rows(start: float, extent: float, cells: int, ratio: int, n: int) ->
     at = start + (np.arange(cells)[:, None] + offsets) * extent / cells
     out = np.zeros((cells, samples, n))
     for i, j in np.ndindex(cells, samples):
-        v = at[i, j]
+        v = float(at[i, j])
         if not -1.0 <= v <= n:
             continue
         v = min(max(v, 0.0), n - 1.0)

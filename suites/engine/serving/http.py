@@ -62,7 +62,7 @@ class Bodies:
     async def _read_in_time(self, request: Request, parts: list[bytes]) -> None:
         try:
             await asyncio.wait_for(self._read(request, parts), _BODY_SECONDS)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise RequestError(f"the body did not come within {_BODY_SECONDS:.0f} s") from None
         except ClientDisconnect:
             raise Cancelled("the client left before its body had come") from None

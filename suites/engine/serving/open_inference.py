@@ -14,6 +14,7 @@ import numpy as np
 import pydantic_core
 from fastapi import FastAPI, Request, Response
 
+from framework.extras import DISTRIBUTION
 from suites.engine.environment import package_version
 from suites.engine.serving.errors import NotThere, RequestError
 from suites.engine.serving.http import PROBLEMS, Bodies, aside, body_of, json_response, while_connected
@@ -86,7 +87,7 @@ def _add_metadata(app: FastAPI, service: Service) -> None:
     async def server() -> Response:
         """What serves here."""
         return json_response(
-            {"name": "paddock", "version": package_version("paddock"), "extensions": ["binary_tensor_data"]}
+            {"name": "paddock", "version": package_version(DISTRIBUTION), "extensions": ["binary_tensor_data"]}
         )
 
     async def metadata(model: str, version: str = VERSION) -> Response:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
+from framework.extras import install_command
 from suites.engine.registry import register
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, clean, kept, read_vocabulary
 
@@ -149,6 +150,8 @@ def jieba_cutter(who: str) -> Callable[[str], list[Piece]]:
     try:
         import jieba
     except ImportError:
-        raise DataError(f"{who} is 'jieba', which needs the package of that name; install it") from None
+        raise DataError(
+            f"{who} is 'jieba', which needs the package of that name; run {install_command('chinese')}"
+        ) from None
     jieba.setLogLevel("WARNING")
     return lambda text: [(word, start, end) for word, start, end in jieba.tokenize(text) if not word.isspace()]

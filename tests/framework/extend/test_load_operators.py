@@ -1,10 +1,12 @@
 """Operators of C++ libraries: compiled as a user does, loaded, used in every way, and refused when they do not fit."""
 
 import contextlib
+import os
 import runpy
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -285,7 +287,7 @@ def test_an_unknown_name_is_named():
 
 
 def test_the_cmake_package_builds_a_library(tmp_path):
-    cmake = shutil.which("cmake")
+    cmake = shutil.which("cmake", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     if cmake is None:
         pytest.skip("no CMake on this machine")
     (tmp_path / "CMakeLists.txt").write_text(

@@ -34,12 +34,36 @@ LEFT_OUT = {
     "logsumexp-1": "the evaluator's reduction of a number",
     "softsign-2": "the evaluator's Softsign of a number",
 }
+# What ONNX has no operator for, and what export says then.
+_RESIDUAL, _FUSED = "its residual is not written", "its fused inputs are not written"
+_ACTIVATION, _DROPPED = "its activation '.*' is not written", "weights are dropped at random"
+_FEW_AXES = "group norm of [23] axes is not written; 4 are"
+_WEIGHTS = "its weights are computed; ONNX takes constants"  # with constant ones: test_sequences.py
+REFUSED = {
+    **dict.fromkeys(["batch_norm_inference-5", "batch_norm_inference-6"], _RESIDUAL),
+    **dict.fromkeys(["group_norm-1", "group_norm-3"], _FEW_AXES),
+    **dict.fromkeys([f"{name}-{i}" for name in ("gru", "lstm") for i in range(5)], _WEIGHTS),
+    **dict.fromkeys([f"matmul-{i}" for i in (10, 11, 12, 16, 20)], _FUSED),
+    **dict.fromkeys([f"matmul-{i}" for i in (14, 15, 17, 18, 19)], _ACTIVATION),
+    **dict.fromkeys(["quantized_matmul-5", "quantized_matmul-6"], _ACTIVATION),
+    **dict.fromkeys(["ragged_attention-3", "ragged_attention-4", "ragged_self_attention-2"], _DROPPED),
+}
+# Outputs that are written; those after them are for gradients.
+WRITTEN = {"group_norm": 1, "gru": 2, "lstm": 3}
 BY_THE_WRITER = ("Transpose", "Identity", "Reshape", "Cast", "Shape", "Gather")  # layouts, shapes, results
+
+
+def _can_be_compared(sample):
+    """Not by ONNX's evaluator: tensors without elements, and operators without inputs, which are constants."""
+    present = [x for x in sample.inputs if x is not None]
+    return bool(present) and all(x.size for x in present)
+
+
 CASES = [
     pytest.param(SPECS[name], i, id=f"{name}-{i}")
     for name in sorted(set(EXPORTERS) & set(SPECS))  # control flow stands in test_control.py
     for i in range(len(SPECS[name].samples))
-    if f"{name}-{i}" not in LEFT_OUT
+    if f"{name}-{i}" not in LEFT_OUT and _can_be_compared(SPECS[name].samples[i])
 ]
 
 
@@ -48,27 +72,30 @@ def program_of(function, *inputs, pass_names=EXPORT_PASSES):
         return framework.program(function, pass_names=pass_names).program_for(*inputs).program
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("spec", "i"), CASES)
-def test_an_exported_operator_gives_the_results_of_onnx_s_own_evaluator(spec, i):
+def exported_sample(spec, i):
+    """What runs a sample eagerly, its inputs that are there, and the ONNX model of it."""
     sample = spec.samples[i]
-    if any(x is not None and x.size == 0 for x in sample.inputs):
-        pytest.skip("the evaluator does not take tensors without elements everywhere")
     given = sample.tensors("float32")
     present = [t for t in given if t is not None]
-    if not present:
-        pytest.skip("an operator without inputs is a constant")
 
     def call(*tensors):
         found = iter(tensors)
         out = dispatch.call_by_name(spec.name, [None if t is None else next(found) for t in given], **sample.attrs)
-        return out if isinstance(out, tuple) else (out,)
+        return (out if isinstance(out, tuple) else (out,))[: WRITTEN.get(spec.name)]
 
-    try:
-        proto = to_model(program_of(call, *present))
-    except NotSupportedError as e:
-        assert "onnx: " in str(e)
-        pytest.skip(str(e))
+    return call, present, to_model(program_of(call, *present))
+
+
+@pytest.mark.parametrize(("spec", "i"), [case for case in CASES if case.id in REFUSED])
+def test_what_onnx_cannot_say_is_refused(spec, i):
+    with pytest.raises(NotSupportedError, match=f"onnx: {spec.name} .*{REFUSED[f'{spec.name}-{i}']}"):
+        exported_sample(spec, i)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("spec", "i"), [case for case in CASES if case.id not in REFUSED])
+def test_an_exported_operator_gives_the_results_of_onnx_s_own_evaluator(spec, i):
+    call, present, proto = exported_sample(spec, i)
     onnx.checker.check_model(proto, full_check=True)
     assert {node.op_type for node in proto.graph.node} <= {*written_as(spec.name), *BY_THE_WRITER}
     feeds = {p.name: t.numpy() for p, t in zip(proto.graph.input, present, strict=True)}

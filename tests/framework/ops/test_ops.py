@@ -15,7 +15,25 @@ from tests.framework.ops.harness import SPECS, Sample, Spec, composed, normal, o
 CASES = [pytest.param(s, i, id=f"{s.name}-{i}") for s in SPECS.values() for i in range(len(s.samples))]
 ERRORS = [pytest.param(s, bad, id=f"{s.name}-{i}") for s in SPECS.values() for i, bad in enumerate(s.errors)]
 FUSED = [p for p in CASES if dispatch.OPS[p.values[0].name].composition]
-DIFFERENTIABLE = [p for p in CASES if p.values[0].gradient]
+FORWARD = [
+    pytest.param(*p.values, dtype, id=f"{p.id}-{dtype}")
+    for p in CASES
+    for dtype in ("float32", "float64")
+    if dtype in p.values[0].dtypes
+]
+
+
+def _float_inputs(sample: Sample) -> list[int]:
+    return [k for k, x in enumerate(sample.inputs) if x is not None and x.dtype == np.float64]
+
+
+def _differentiated(sample: Sample) -> list[int]:
+    """The inputs to differentiate by; [] where one of them has no elements."""
+    chosen = [k for k in _float_inputs(sample) if sample.differentiable is None or k in sample.differentiable]
+    return [] if any(sample.inputs[k].size == 0 for k in chosen) else chosen
+
+
+DIFFERENTIABLE = [p for p in CASES if p.values[0].gradient and _differentiated(p.values[0].samples[p.values[1]])]
 
 
 def reference_outputs(spec: Spec, sample: Sample) -> list[np.ndarray]:
@@ -46,11 +64,8 @@ def check_forward(spec: Spec, sample: Sample, dtype: str) -> None:
             np.testing.assert_allclose(g, e, rtol=spec.roundings * eps, atol=spec.roundings * eps * magnitude)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("spec", "i"), CASES)
+@pytest.mark.parametrize(("spec", "i", "dtype"), FORWARD)
 def test_forward_equals_the_reference(spec, i, dtype):
-    if dtype not in spec.dtypes:
-        pytest.skip(f"{spec.name} is not compared with its reference in {dtype}")
     check_forward(spec, spec.samples[i], dtype)
 
 
@@ -78,17 +93,10 @@ def test_a_fused_operator_equals_what_it_stands_for(spec, i):
         np.testing.assert_allclose(g, e, rtol=0, atol=tolerance)
 
 
-def _float_inputs(sample: Sample) -> list[int]:
-    return [k for k, x in enumerate(sample.inputs) if x is not None and x.dtype == np.float64]
-
-
 @pytest.mark.parametrize(("spec", "i"), DIFFERENTIABLE)
 def test_gradient_equals_central_differences(spec, i):
     sample = spec.samples[i]
-    chosen = [k for k in _float_inputs(sample) if sample.differentiable is None or k in sample.differentiable]
-    if not chosen or any(sample.inputs[k].size == 0 for k in chosen):
-        pytest.skip("no float input with elements to differentiate by")
-    fixed = sample.tensors("float64")
+    chosen, fixed = _differentiated(sample), sample.tensors("float64")
 
     def function(*xs):
         inputs = list(fixed)

@@ -73,7 +73,7 @@ def test_results_are_vectors_by_the_models_pooling(checkpoint, tmp_path):
 
 
 def test_it_is_served(model):
-    pytest.importorskip("fastapi", reason="serving needs: pip install 'paddock[serve]'")
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
     from suites.engine.serving.client import Client, ServerError
     from suites.engine.serving.service import Settings
     from tests.suites.engine.serving.toy import running
@@ -218,7 +218,7 @@ def test_a_layer_below_the_last_can_be_taken(checkpoint, tmp_path):
 
 
 def test_a_run_s_vectors_and_scores_are_served_together(tmp_path):
-    pytest.importorskip("fastapi", reason="serving needs: pip install 'paddock[serve]'")
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
     from suites.engine.serving.client import Client
     from suites.engine.serving.service import Settings
     from tests.suites.engine.serving.toy import running

@@ -99,7 +99,7 @@ def test_words_that_disagree_with_the_text_are_refused(tmp_path, words, match):
 
 
 def test_jieba_cuts_words(tmp_path):
-    pytest.importorskip("jieba")
+    pytest.importorskip("jieba", reason="the package jieba is not installed")
     sentence = documents(tmp_path, text="中国人民 银行\n", cut="jieba").examples[0].sentences[0]
     assert sentence.words[0] == sentence.words[1] and sentence.words[4] == -1
 

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi", reason="serving needs: pip install 'paddock[serve]'")
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 from framework import no_grad, program
 from framework.nn import init

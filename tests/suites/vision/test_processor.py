@@ -51,7 +51,7 @@ def test_what_is_no_image_is_refused(processor, value, message):
 
 
 def test_a_classifier_is_served():
-    pytest.importorskip("fastapi", reason="serving needs: pip install 'paddock[serve]'")
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
     from suites.engine.serving.client import Client, ServerError
     from suites.engine.serving.service import Settings
     from tests.suites.engine.serving.toy import running

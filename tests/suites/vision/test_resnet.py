@@ -8,7 +8,7 @@ from framework.errors import AttributeValueError
 from framework.nn import init
 from suites.vision.backbones import ResNet
 from suites.vision.backbones.resnet import torchvision_name
-from tests.suites.peer import give_weights, layer_name, load_peer, to_peer
+from tests.suites.peer import Peer
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 64, 96, 3)).astype(np.float32)
 
@@ -108,27 +108,16 @@ def test_wrong_arguments_are_refused(arguments, match):
         ResNet(**arguments)
 
 
-@pytest.fixture
-def peer(shared_data):
-    return load_peer(shared_data)
-
-
 @pytest.mark.parametrize("training", [False, True])
-def test_the_numbers_are_the_peers(peer, training):
-    import torch
-
+def test_the_numbers_are_the_peers(training):
     from suites.classification.models.classifier import ImageClassifier
 
     net = ImageClassifier(ResNet(50, out_strides=(32,)), num_classes=10)
     init.initialize(net, 0)
-    theirs = peer.ResNet50(10)
-    give_weights(theirs, net, lambda name: layer_name(name.removeprefix("backbone.")))
     images = np.random.default_rng(0).standard_normal((4, 96, 96, 3)).astype(np.float32)
-    with no_grad(), torch.no_grad():
+    single, exact = (Peer(net, training, dtype).resnet50(images) for dtype in ("float32", "float64"))
+    with no_grad():
         ours = net.train(training)(tensor(images)).numpy()
-        x = torch.from_numpy(to_peer(images))
-        single = theirs.train(training)(x).numpy()
-        exact = theirs.double()(x.double()).numpy()
     # 53 layers of float32 roundings stay below 1e-5 of the largest number. In training, statistics over the 36 numbers
     # that this size leaves for a channel at the end multiply them, in the peer alike: its own error is the scale, times
     # ten because Winograd's roundings are up to ten times those of a direct convolution.

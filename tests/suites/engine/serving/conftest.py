@@ -5,7 +5,7 @@ import pytest
 from suites.engine.serving.batcher import Limits
 from suites.engine.serving.service import Settings
 
-pytest.importorskip("fastapi", reason="serving needs: pip install 'paddock[serve]'")
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
 
 @pytest.fixture(scope="session")

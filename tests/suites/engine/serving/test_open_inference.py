@@ -150,7 +150,7 @@ def test_every_datatype_has_its_array_type():
 
 
 def test_tritons_own_client_is_served(server):
-    triton = pytest.importorskip("tritonclient.http", reason="a test peer: pip install 'tritonclient[http]'")
+    triton = pytest.importorskip("tritonclient.http", reason="the package tritonclient is not installed")
     client = triton.InferenceServerClient(server.url.removeprefix("http://"))
     assert client.is_server_live() and client.is_server_ready() and client.is_model_ready("words")
     assert client.get_server_metadata()["name"] == "paddock"

@@ -338,7 +338,7 @@ TENSOR = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     path=st.sampled_from(["/v1/embeddings", "/v1/scores", "/v2/models/words/infer"]),
     body=st.dictionaries(KEYS, JSON, max_size=4)

@@ -55,7 +55,7 @@ CLASSICS = {
 @pytest.mark.parametrize("name", CLASSICS)
 def test_the_classics_are_exported_for_all_batches(name, runtime, tmp_path):
     if runtime == "onnxruntime":
-        onnxruntime = pytest.importorskip("onnxruntime")
+        onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
     model = CLASSICS[name]()
     nn.init.initialize(model, seed=0)
     model.eval()

@@ -8,7 +8,7 @@ from framework.errors import AttributeValueError
 from framework.nn import init
 from suites.segmentation.models.deeplab_v3plus import DeepLabV3Plus
 from suites.vision.backbones import MobileNetV1, MobileNetV2
-from tests.suites.peer import give_weights, layer_name, load_peer, to_peer
+from tests.suites.peer import Peer
 
 RNG = np.random.default_rng(0)
 
@@ -71,31 +71,13 @@ def test_misfits_are_refused(make, match):
         make()
 
 
-PARTS = {
-    "backbone.": "", "pyramid.branches.": "aspp.", "pyramid.pooled.": "pool.", "pyramid.merge.": "merge.",
-    "decoder.": "dec.", "low.": "low.",
-}  # fmt: skip
-
-
-def peer_name(name):
-    """`pyramid.branches.0.conv.weight` is `aspp.0.0.weight` there."""
-    part = next(part for part in PARTS if name.startswith(part))
-    return layer_name(PARTS[part] + name.removeprefix(part))
-
-
 @pytest.mark.parametrize("training", [False, True])
-def test_the_numbers_are_the_peers(shared_data, training):
-    peer = load_peer(shared_data)
-    import torch
-
-    net, theirs = full_size(), peer.DeepLabV3PlusMobileNetV2(19)
-    give_weights(theirs, net, peer_name)
+def test_the_numbers_are_the_peers(training):
+    net = full_size()
     images = RNG.standard_normal((4, 64, 96, 3)).astype(np.float32)
-    with no_grad(), torch.no_grad():
+    single, exact = (Peer(net, training, t).deeplab_v3plus_mobilenet_v2(images) for t in ("float32", "float64"))
+    with no_grad():
         ours = net.train(training)(tensor(images)).numpy().transpose(0, 3, 1, 2)
-        x = torch.from_numpy(to_peer(images))
-        single = theirs.train(training)(x).numpy()
-        exact = theirs.double()(x.double()).numpy()
     # In training, the pooled branch's statistics are over 4 numbers, which multiplies roundings, in the peer alike: its
     # own error is the scale, times ten because Winograd's roundings are up to ten times those of a direct convolution.
     allowed = max(1e-5 * np.abs(exact).max(), 10 * np.abs(single - exact).max())

@@ -1,0 +1,15 @@
+// How many cores this process may use: by its affinity and by the CPU quotas of its control groups.
+#pragma once
+#include <string>
+
+#include "core/api.h"
+
+namespace paddock {
+
+// At least 1. Part of a core counts as a whole one. `root` stands before /proc and /sys, for tests.
+PADDOCK_API int available_cores(const std::string& root = "");
+
+// What the quotas of the control groups (versions 1 and 2) allow, those of the groups above too; 0 for no limit.
+PADDOCK_API int quota_cores(const std::string& root);
+
+}  // namespace paddock
