@@ -5,6 +5,7 @@ Content and order of batches depend on (seed, epoch, index) alone, never on the 
 
 from framework.data.collate import collate
 from framework.data.dataset import Dataset, RandomDataset, describe
+from framework.data.limits import Limits, Skipped
 from framework.data.loader import DataLoader
 from framework.data.ragged import RaggedCollate, TokenBatches
 from framework.data.sampler import BatchSampler, FixedBatches, Sampler, SequentialSampler, ShuffledSampler
@@ -15,11 +16,13 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "FixedBatches",
+    "Limits",
     "RaggedCollate",
     "RandomDataset",
     "Sampler",
     "SequentialSampler",
     "ShuffledSampler",
+    "Skipped",
     "TokenBatches",
     "batch_rng",
     "collate",

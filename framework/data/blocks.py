@@ -1,23 +1,27 @@
 """Blocks: anonymous memory mapped by two processes, and objects packed into it without copies on reading.
 
 A block has no name, so nothing is left behind whichever process dies and however; its file descriptor
-travels through the socket that joins parent and worker. Unlike /dev/shm, which containers often limit
+travels through the socket that joins parent and worker, and both close it once they have mapped the memory. Unlike /dev/shm, which containers often limit
 to 64 MB, it counts as ordinary memory of the process.
 """
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import mmap
 import os
 import pickle
 import socket
 import tempfile
+import weakref
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
+_MAP_FAILED = ctypes.c_void_p(-1).value
 _ALIGN = 64  # bytes: a cache line, and the widest vector register
 
 
@@ -34,9 +38,9 @@ class Packed:
         """(offset, bytes) of each part."""
         return [(offset, part.nbytes) for offset, part in zip(self.offsets, self.parts, strict=True)]
 
-    def write(self, block: mmap.mmap) -> None:
-        """Copy all parts into `block`, which has at least `size` bytes."""
-        view = memoryview(block)
+    def write(self, block: np.ndarray) -> None:
+        """Copy all parts into `block` (uint8), which has at least `size` bytes."""
+        view = block.data
         for offset, part in zip(self.offsets, self.parts, strict=True):
             view[offset : offset + part.nbytes] = part
 
@@ -59,8 +63,8 @@ def unpack(memory: np.ndarray, extents: list[tuple[int, int]]) -> Any:
     return pickle.loads(head, buffers=buffers)
 
 
-def create(size: int) -> tuple[int, mmap.mmap]:
-    """Make a block of at least one page; return its file descriptor and this process's mapping.
+def create(size: int) -> tuple[int, np.ndarray]:
+    """Make a block of at least one page; return its file descriptor, to be closed, and this process's mapping.
 
     Raises OSError where memory runs out: pages are reserved now, so that writing later cannot fault.
     """
@@ -75,10 +79,36 @@ def create(size: int) -> tuple[int, mmap.mmap]:
             os.posix_fallocate(fd, 0, size)
         else:
             os.ftruncate(fd, size)
-        return fd, mmap.mmap(fd, size)
+        return fd, _mapped(fd, size)
     except BaseException:
         os.close(fd)
         raise
+
+
+def _mapped(fd: int, size: int) -> np.ndarray:
+    """The block's bytes, uint8 [size], unmapped once no view is left; `fd` may be closed.
+
+    Python's own `mmap` keeps a descriptor of each mapping open (before 3.13 it cannot do without), and batches that
+    somebody keeps would use up all that a process may have.
+    """
+    libc = _libc()
+    address = libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
+    if address == _MAP_FAILED:
+        error = ctypes.get_errno()
+        raise OSError(error, f"mmap of {size} bytes: {os.strerror(error)}")
+    memory = (ctypes.c_uint8 * size).from_address(address)
+    weakref.finalize(memory, libc.munmap, address, size).atexit = False
+    return np.frombuffer(memory, np.uint8)
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    pointer, number = ctypes.c_void_p, ctypes.c_int
+    libc.mmap.argtypes = (pointer, ctypes.c_size_t, number, number, number, ctypes.c_long)
+    libc.munmap.argtypes = (pointer, ctypes.c_size_t)
+    return libc
 
 
 def send_fd(connection: Connection, fd: int) -> None:
@@ -87,13 +117,13 @@ def send_fd(connection: Connection, fd: int) -> None:
         socket.send_fds(link, [b"f"], [fd])
 
 
-def receive_block(connection: Connection, size: int) -> mmap.mmap:
+def receive_block(connection: Connection, size: int) -> np.ndarray:
     """Map the block whose descriptor comes next on `connection`; raise EOFError if the other end is gone."""
     with socket.socket(fileno=os.dup(connection.fileno())) as link:
         message, fds, _, _ = socket.recv_fds(link, 1, 1)
     if not message or not fds:
         raise EOFError("the other process is gone")
     try:
-        return mmap.mmap(fds[0], size)
+        return _mapped(fds[0], size)
     finally:
         os.close(fds[0])

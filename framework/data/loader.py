@@ -15,10 +15,11 @@ from typing import Any
 
 from framework.data.collate import collate as stack
 from framework.data.dataset import Dataset, RandomDataset
-from framework.data.pool import WorkerPool
-from framework.data.recipe import BatchTransform, Recipe, SampleTransform, Task
+from framework.data.limits import Limits, Skipped
+from framework.data.pool import Hung, WorkerPool
+from framework.data.recipe import BatchTransform, Made, Recipe, SampleTransform, Task
 from framework.data.sampler import BatchSampler, FixedBatches, SequentialSampler, ShuffledSampler
-from framework.errors import AttributeValueError, CheckpointError, DataError
+from framework.errors import AttributeValueError, CheckpointError, DataError, WorkerError
 
 
 class DataLoader:
@@ -40,9 +41,13 @@ class DataLoader:
         batch_sampler: an order of one's own, in place of batch_size, shuffle and drop_last.
         worker_init: called with the worker's rank when it starts.
         start_method: how processes start, `forkserver` where possible by default (see `framework.data.pool`).
+        limits: what is put up with; by default the first unusable sample is an error. May be replaced before the first
+            batch.
 
     Iterating gives one whole epoch, numbered `epoch`. `stream()` continues from the current position for
     ever, which is what training needs. Only the newest iterator is valid.
+
+    Samples that cannot be used are in `skipped`.
 
     Arrays of a batch made by workers are views of shared memory. The memory is used again once no array of
     the batch is referenced any more, so a batch may be kept as long as one likes.
@@ -64,6 +69,7 @@ class DataLoader:
         batch_sampler: BatchSampler | None = None,
         worker_init: Callable[[int], None] | None = None,
         start_method: str | None = None,
+        limits: Limits = Limits(),  # noqa: B008  (frozen)
     ) -> None:
         if workers < 0 or prefetch < 1:
             raise AttributeValueError(
@@ -87,6 +93,8 @@ class DataLoader:
         self._worker_init = worker_init
         self._start_method = start_method
         self._pool: WorkerPool | None = None
+        self.limits = limits
+        self.skipped = Skipped(len(dataset))
         self._position = 0  # batches given out since epoch 0
         self._iteration = 0
         self.wait_seconds = 0.0
@@ -136,7 +144,7 @@ class DataLoader:
     def start(self) -> None:
         """Start the workers now, so that they load while the caller does something else."""
         if self._pool is None and self._workers:
-            self._pool = WorkerPool(self._recipe, self._workers, self._start_method, self._worker_init)
+            self._pool = WorkerPool(self._recipe, self._workers, self._start_method, self._worker_init, self.limits)
 
     def close(self) -> None:
         """Stop the workers; iterating again starts new ones."""
@@ -145,8 +153,9 @@ class DataLoader:
             self._pool = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position and what it depends on: plain numbers, fit for JSON."""
-        return {"epoch": self.epoch, "batch": self.batch, **self._identity}
+        """Return the position, what it depends on, and what was skipped so far; fit for JSON."""
+        skipped = {"skipped": self.skipped.state_dict()}
+        return {"epoch": self.epoch, "batch": self.batch, **self._identity, **skipped}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where `state` was taken; raise CheckpointError if this loader has other batches."""
@@ -156,6 +165,7 @@ class DataLoader:
                     f"DataLoader: the saved position has {key} {state.get(key)} but this loader has {mine}; "
                     "an exact continuation needs the same data, batch size and seed"
                 )
+        self.skipped.load_state_dict(state["skipped"])
         self.seek(state["epoch"], state["batch"])
 
     def _run(self, end: int | None) -> Iterator[Any]:
@@ -180,6 +190,8 @@ class DataLoader:
                 raise
             self.wait_seconds += time.perf_counter() - started
             self._position += 1
+            if batch is None:  # no sample of it can be used
+                continue
             yield batch
             del batch  # or its memory could not be used again before the next one is there
             if self._iteration != mine or self._position != number + 1:
@@ -187,13 +199,28 @@ class DataLoader:
 
     def _task(self, number: int) -> Task:
         epoch, batch = divmod(number, len(self))
-        return Task(number, epoch, batch, self._batches.batch(epoch, batch))
+        instead = self.limits.instead if self.limits.skipped else None
+        return Task(number, epoch, batch, self._batches.batch(epoch, batch), instead, self.skipped.hung)
 
     def _submit(self, number: int) -> None:
         if self._pool is not None:
             self._pool.submit(self._task(number))
 
     def _take(self, number: int) -> Any:
-        if self._pool is not None:
-            return self._pool.take(number)
-        return self._recipe.make(self._task(number))
+        made = self._recipe.make(self._task(number)) if self._pool is None else self._taken(self._pool, number)
+        self.skipped.add(made.skipped, self.limits)
+        return made.batch
+
+    def _taken(self, pool: WorkerPool, number: int) -> Made:
+        while True:
+            try:
+                return pool.take(number)
+            except Hung as hung:
+                if self.limits.hung == "end" or not self.limits.skipped or hung.sample < 0:
+                    raise WorkerError(
+                        f"DataLoader: {hung} for it, and was stopped; look at the file and the transforms, or allow more "
+                        "time"
+                    ) from None
+                self.skipped.add_hung(hung.sample)
+                self.skipped.add({hung.sample: str(hung)}, self.limits)
+                pool.restart(hung, self.skipped.hung)

@@ -18,7 +18,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -27,67 +27,83 @@ from typing import Any
 import numpy as np
 
 from framework.data.blocks import create, pack, receive_block, send_fd, unpack
-from framework.data.recipe import Recipe, Task
-from framework.data.worker import NOT_STARTED, Order, Result, Setup
+from framework.data.dataset import describe
+from framework.data.limits import Limits
+from framework.data.recipe import Made, Recipe, Task
+from framework.data.worker import NOT_STARTED, Order, Progress, Result, Setup
 from framework.data.worker import main as worker_main
 from framework.errors import AttributeValueError, DataError, WorkerError
 
 _GRACE = 2.0  # seconds a worker has to finish its batch before it is stopped
+_TICK = 0.01  # seconds added to the time to wait, so that a worker that is overdue is seen to be
 
 
 @dataclass
 class _Member:
-    """One worker: its process, its pipe, the blocks it made, and those its batches no longer use."""
+    """One worker: its process, its pipe, the blocks it made, those its batches no longer use, its tasks in order."""
 
+    rank: int
     process: BaseProcess
     connection: Connection
-    blocks: dict[int, mmap.mmap] = field(default_factory=dict)
+    progress: Progress
+    blocks: dict[int, np.ndarray] = field(default_factory=dict)
     reusable: deque[int] = field(default_factory=deque)
-    tasks: int = 0
+    tasks: deque[Task] = field(default_factory=deque)
 
 
 class WorkerPool:
-    """Worker processes that make batches; each batch is taken by its task number."""
+    """Worker processes that make batches; each batch is taken by its task number.
+
+    Args:
+        recipe: how batches are made.
+        workers: how many processes.
+        method: how they start.
+        worker_init: called with each worker's rank.
+        limits: how long a sample may take.
+    """
 
     def __init__(
-        self, recipe: Recipe, workers: int, method: str | None, worker_init: Callable[[int], None] | None
+        self,
+        recipe: Recipe,
+        workers: int,
+        method: str | None,
+        worker_init: Callable[[int], None] | None,
+        limits: Limits = Limits(),  # noqa: B008  (frozen)
     ) -> None:
         payload = _pack_recipe(recipe)
+        self._dataset = recipe.dataset
+        self._limits = limits
         self._members: list[_Member] = []
         self._done: dict[int, tuple[_Member, Result]] = {}
         self._wanted: set[int] = set()
-        self._close = weakref.finalize(self, _shut_down, self._members)
-        context: Any = multiprocessing.get_context(method or default_start_method())
-        if context.get_start_method() == "forkserver":
+        self._init = worker_init
+        self._context: Any = multiprocessing.get_context(method or default_start_method())
+        if self._context.get_start_method() == "forkserver":
             _start_fork_server(_modules(recipe))
-        fd, block = create(payload.size)
-        try:
-            payload.write(block)
-            for rank in range(workers):
-                self._members.append(_start(context, worker_init))
-                self._members[-1].connection.send(Setup(rank, len(block), payload.extents))
-                send_fd(self._members[-1].connection, fd)
-        except ConnectionError:
-            self._died(self._members[-1])
-        finally:
-            os.close(fd)
+        fd, block = create(payload.size)  # kept for workers that take another's place
+        self._setup = Setup(0, len(block), payload.extents)
+        self._recipe_fd = fd
+        self._close = weakref.finalize(self, _shut_down, self._members, fd)
+        payload.write(block)
+        for rank in range(workers):
+            self._add(rank)
 
     def submit(self, task: Task) -> None:
         """Hand `task` to the worker that has the fewest."""
-        member = min(self._members, key=lambda m: m.tasks)
+        member = min(self._members, key=lambda m: len(m.tasks))
         reusable = [member.reusable.popleft() for _ in range(len(member.reusable))]
+        member.tasks.append(task)
+        self._wanted.add(task.number)
         try:
             member.connection.send(Order(task, reusable))
         except ConnectionError:
             self._died(member)
-        member.tasks += 1
-        self._wanted.add(task.number)
 
-    def take(self, number: int) -> Any:
+    def take(self, number: int) -> Made:
         """Wait for task `number` and return its batch; the arrays are views of shared memory.
 
         The memory is used again once the last view of the batch is gone. Raises DataError for a sample that
-        failed, WorkerError for a worker that died.
+        failed, `Hung` for one that takes too long, WorkerError for a worker that died.
         """
         while number not in self._done:
             self._receive()
@@ -95,9 +111,9 @@ class WorkerPool:
         member, result = self._done.pop(number)
         if result.error is not None:
             raise DataError(result.error)
-        memory = np.frombuffer(member.blocks[result.block], np.uint8)
+        memory = member.blocks[result.block][:]
         weakref.finalize(memory, member.reusable.append, result.block).atexit = False
-        return unpack(memory, result.extents)
+        return Made(unpack(memory, result.extents), result.skipped)
 
     def discard(self) -> None:
         """Forget all tasks: their batches are dropped as they arrive."""
@@ -107,25 +123,73 @@ class WorkerPool:
                 member.reusable.append(result.block)
         self._done.clear()
 
+    def restart(self, hung: Hung, avoid: frozenset[int]) -> None:
+        """Put a new worker in the place of one that hangs; it gets the same tasks, without the samples `avoid`."""
+        member = self._members.pop(hung.rank)
+        member.process.kill()
+        member.process.join()
+        member.connection.close()
+        self._add(hung.rank)
+        for task in member.tasks:
+            if task.number in self._wanted and task.number not in self._done:
+                self.submit(replace(task, avoid=avoid))
+
     def close(self) -> None:
         """Stop the workers."""
         self._close()
 
+    def _add(self, rank: int) -> None:
+        fd, memory = create(mmap.PAGESIZE)
+        try:
+            member = _start(self._context, self._init, rank, Progress(memory))
+            self._members.insert(rank, member)
+            member.connection.send(replace(self._setup, rank=rank))
+            send_fd(member.connection, self._recipe_fd)
+            send_fd(member.connection, fd)
+        except ConnectionError:
+            self._died(member)
+        finally:
+            os.close(fd)
+
     def _receive(self) -> None:
         """Wait for at least one message and take in all that are there."""
         pipes = {member.connection: member for member in self._members}
-        for ready in wait(list(pipes)):
+        for ready in wait(list(pipes), self._patience()) or self._overdue():
             member = pipes[ready]  # type: ignore[index]
             try:
                 self._accept(member, member.connection.recv())
             except (EOFError, ConnectionError):
                 self._died(member)
 
+    def _patience(self) -> float | None:
+        """Seconds until a worker that works now will have taken too long; None if there is no bound."""
+        if not self._limits.seconds:
+            return None
+        began = [m.progress.since for m in self._members if m.tasks and m.progress.since]
+        return max(0.0, min(began, default=time.monotonic()) + self._limits.seconds - time.monotonic()) + _TICK
+
+    def _overdue(self) -> list[Any]:
+        """Raise `Hung` for the first worker that has taken too long for one sample."""
+        for member in self._members:
+            since = member.progress.since
+            if member.tasks and since and time.monotonic() - since > self._limits.seconds:
+                raise Hung(member.rank, member.progress.sample, self._at(member), self._limits.seconds)
+        return []
+
+    def _at(self, member: _Member) -> str:
+        """What a worker is at, for a message."""
+        sample = member.progress.sample
+        if sample == Progress.STARTING:
+            return "its start"
+        if not member.progress.since:
+            return "nothing"
+        return describe(self._dataset, sample) if sample >= 0 else "putting a batch together"
+
     def _accept(self, member: _Member, result: Result) -> None:
         if result.number == NOT_STARTED:
             self.close()
             raise WorkerError(f"DataLoader: a worker could not start:\n{result.error}")
-        member.tasks -= 1
+        member.tasks.popleft()
         for block in result.retired:
             del member.blocks[block]
         if result.fresh is not None:
@@ -143,7 +207,8 @@ class WorkerPool:
         cause = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with code {code}"
         hint = "; if it was the system's out-of-memory killer, use fewer workers or a smaller batch"
         raise WorkerError(
-            f"DataLoader: worker process {member.process.pid} {cause} while it made batches{hint if code == -9 else ''}"
+            f"DataLoader: worker process {member.process.pid} {cause} while it made batches (at {self._at(member)})"
+            f"{hint if code == -9 else ''}"
         )
 
     def _raise_last_words(self, member: _Member) -> None:
@@ -151,6 +216,15 @@ class WorkerPool:
         with contextlib.suppress(EOFError, OSError):
             while member.connection.poll():
                 self._accept(member, member.connection.recv())
+
+
+class Hung(Exception):
+    """A worker takes too long: which, for which sample (see `Progress`), and that in words."""
+
+    def __init__(self, rank: int, sample: int, what: str, seconds: float) -> None:
+        super().__init__(f"{what}: a worker took longer than {seconds:g} s")
+        self.rank = rank
+        self.sample = sample
 
 
 def default_start_method() -> str:
@@ -192,16 +266,18 @@ def _modules(recipe: Recipe) -> list[str]:
     return sorted(names - {"__main__"})
 
 
-def _start(context: Any, worker_init: Callable[[int], None] | None) -> _Member:
+def _start(context: Any, worker_init: Callable[[int], None] | None, rank: int, progress: Progress) -> _Member:
+    progress.begin(Progress.STARTING)
     ours, theirs = context.Pipe(duplex=True)
     process = context.Process(target=worker_main, args=(theirs, worker_init), daemon=True)
     process.start()
     theirs.close()
-    return _Member(process, ours)
+    return _Member(rank, process, ours, progress)
 
 
-def _shut_down(members: list[_Member]) -> None:
+def _shut_down(members: list[_Member], recipe_fd: int) -> None:
     """Ask, then force; closing the pipes is what an idle worker notices first."""
+    os.close(recipe_fd)
     for member in members:
         with contextlib.suppress(OSError):
             member.connection.send(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,14 +17,36 @@ SampleTransform = Callable[[Any, np.random.Generator], Any]
 BatchTransform = Callable[[list[Any], np.random.Generator], list[Any]]
 
 
+_TRIES = 64  # samples in a row that may be unusable before their batch is an error
+
+
 @dataclass(frozen=True)
 class Task:
-    """One batch to make: `number` is its place in the loader's stream, `indices` are int64 [N]."""
+    """One batch to make: `number` is its place in the loader's stream, `indices` are int64 [N].
+
+    Attributes:
+        instead: what takes the place of a sample that cannot be used, see `Limits`; None: such a sample is an error.
+        avoid: indices of samples that cannot be used, which is known already.
+    """
 
     number: int
     epoch: int
     batch: int
     indices: np.ndarray
+    instead: Literal["another", "nothing"] | None = None
+    avoid: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Made:
+    """A finished batch, None where no sample of it can be used; and why samples were skipped, by index."""
+
+    batch: Any
+    skipped: dict[int, str]
+
+
+class _Unusable(Exception):
+    """A sample cannot be used; the argument is the error to show."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +59,19 @@ class Recipe:
     collate: Callable[[list[Any]], Any]
     seed: int
 
-    def make(self, task: Task) -> Any:
-        """Return the batch of `task`; raise DataError that names the sample that failed."""
-        samples = [self._sample(task.epoch, int(index)) for index in task.indices]
+    def make(self, task: Task, begin: Callable[[int], None] = lambda index: None) -> Made:
+        """Return the batch of `task`; raise DataError that names the sample that failed.
+
+        `begin` is called with the index of each sample before it is read, and with -1 before they become a batch.
+        """
+        skipped: dict[int, str] = {}
+        samples = []
+        for index in task.indices:
+            samples.extend(self._sample_of(task, int(index), skipped, begin))
+        begin(-1)
+        return Made(self._batch(task, samples) if samples else None, skipped)
+
+    def _batch(self, task: Task, samples: list[Any]) -> Any:
         try:
             rng = batch_rng(self.seed, task.epoch, task.batch)
             for transform in self.batch_transforms:
@@ -51,21 +83,48 @@ class Recipe:
             where = f"batch {task.batch} of epoch {task.epoch}: {names}{more}"
             raise _located(where, error) from error
 
-    def _sample(self, epoch: int, index: int) -> Any:
-        rng = sample_rng(self.seed, epoch, index)
+    def _sample_of(self, task: Task, index: int, skipped: dict[int, str], begin: Callable[[int], None]) -> list[Any]:
+        """Sample `index`, or what takes its place: the next usable one of the data set, or nothing.
+
+        Which that is depends on the data alone, so that every number of workers and a resumed run choose the same.
+        """
+        tries = _TRIES if task.instead == "another" else 1
+        for place in range(min(tries, len(self.dataset))):
+            candidate = (index + place) % len(self.dataset)
+            if candidate in task.avoid:
+                continue
+            begin(candidate)
+            try:
+                return [self._sample(candidate, sample_rng(self.seed, task.epoch, index))]
+            except _Unusable as error:
+                skipped[candidate] = str(error)
+                if task.instead is None:
+                    raise DataError(f"DataLoader: {error}") from error.__cause__
+        if task.instead == "another":
+            reasons = "; ".join(dict.fromkeys(reason.split("\n", 1)[0] for reason in skipped.values()))
+            raise DataError(f"DataLoader: no sample can take the place of sample {index}: {reasons[:2000]}")
+        return []
+
+    def _sample(self, index: int, rng: np.random.Generator) -> Any:
         try:
             draw = getattr(self.dataset, "sample", None)
             sample = self.dataset[index] if draw is None else draw(index, rng)
             for transform in self.transforms:
                 sample = transform(sample, rng)
             return sample
+        except (DataError, OSError) as error:
+            raise _Unusable(_reason(describe(self.dataset, index), error)) from error
         except Exception as error:
             raise _located(describe(self.dataset, index), error) from error
 
 
 def _located(where: str, error: Exception) -> DataError:
+    return DataError(f"DataLoader: {_reason(where, error)}")
+
+
+def _reason(where: str, error: Exception) -> str:
     """Say where `error` happened; an error raised on purpose needs no traceback, a bug does."""
     if isinstance(error, PaddockError):
-        return DataError(f"DataLoader: {where}: {error}")
+        return f"{where}: {error}"
     text = "".join(traceback.format_exception(error)).rstrip()
-    return DataError(f"DataLoader: {where}: {type(error).__name__}: {error}\n{text}")
+    return f"{where}: {type(error).__name__}: {error}\n{text}"

@@ -10,10 +10,12 @@ import mmap
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,7 +29,7 @@ _MAX_ERROR = 20_000  # characters of an error that travel, so that a message nev
 
 @dataclass(frozen=True)
 class Setup:
-    """First message to a worker; the block with its recipe follows."""
+    """First message to a worker; the blocks with its recipe and for its progress follow."""
 
     rank: int
     size: int
@@ -46,7 +48,8 @@ class Order:
 class Result:
     """A finished task: its batch lies in a block, or `error` says why there is none.
 
-    `fresh` is the size of a new block, whose descriptor follows; `retired` are blocks no longer used.
+    `fresh` is the size of a new block, whose descriptor follows; `retired` are blocks no longer used; `skipped` says
+    why samples were left out, by index.
     """
 
     number: int
@@ -55,14 +58,47 @@ class Result:
     fresh: int | None = None
     extents: list[tuple[int, int]] = field(default_factory=list)
     retired: list[int] = field(default_factory=list)
+    skipped: dict[int, str] = field(default_factory=dict)
+
+
+class Progress:
+    """What a worker is at, in a block that its parent can read at any time, also when the worker hangs.
+
+    Attributes:
+        sample: index in the data set; -1 while a batch is put together; STARTING before the first task.
+        since: when that began, in seconds of `time.monotonic`, which all processes share; 0 while there is no task.
+    """
+
+    STARTING: ClassVar[int] = -2
+
+    def __init__(self, memory: np.ndarray) -> None:
+        self._numbers = memory[:16].view(np.int64)
+
+    @property
+    def sample(self) -> int:
+        return int(self._numbers[0])
+
+    @property
+    def since(self) -> float:
+        return float(self._numbers[1]) * 1e-9
+
+    def begin(self, sample: int) -> None:
+        """From now on, `sample`."""
+        self._numbers[:] = sample, time.monotonic_ns()
+
+    def rest(self) -> None:
+        """Nothing, until the next task."""
+        self._numbers[1] = 0
 
 
 def main(connection: Connection, worker_init: Callable[[int], None] | None) -> None:
     """Serve tasks until the parent says None or goes away."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal are the parent's to handle
+        signal.signal(number, signal.SIG_IGN)
     try:
         setup: Setup = connection.recv()
-        memory = np.frombuffer(receive_block(connection, setup.size), np.uint8)
+        memory = receive_block(connection, setup.size)
+        progress = Progress(receive_block(connection, mmap.PAGESIZE))
     except (EOFError, ConnectionError):
         return
     memory.flags.writeable = False  # shared by all workers
@@ -75,7 +111,8 @@ def main(connection: Connection, worker_init: Callable[[int], None] | None) -> N
         with contextlib.suppress(ConnectionError):  # another worker failed first, and the parent has gone
             connection.send(Result(NOT_STARTED, error=traceback.format_exc()[-_MAX_ERROR:]))
         return
-    _Server(connection, recipe).serve()
+    progress.rest()
+    _Server(connection, recipe, progress).serve()
 
 
 def _limit_library_threads() -> None:
@@ -88,10 +125,12 @@ def _limit_library_threads() -> None:
 class _Server:
     """Makes batches and owns this worker's blocks."""
 
-    def __init__(self, connection: Connection, recipe: Recipe) -> None:
+    def __init__(self, connection: Connection, recipe: Recipe, progress: Progress) -> None:
         self._connection = connection
         self._recipe = recipe
-        self._blocks: dict[int, tuple[int, mmap.mmap]] = {}
+        self._progress = progress
+        self._blocks: dict[int, np.ndarray] = {}
+        self._unsent = -1  # the descriptor of a block that the parent does not have yet
         self._free: set[int] = set()
         self._retired: list[int] = []
         self._created = 0
@@ -106,17 +145,19 @@ class _Server:
                 return
             self._free.update(order.reusable)
             result = self._work(order.task)
+            self._progress.rest()
             try:
                 self._connection.send(result)
                 if result.fresh is not None:
-                    send_fd(self._connection, self._blocks[result.block][0])
+                    send_fd(self._connection, self._unsent)
+                    os.close(self._unsent)
             except ConnectionError:
                 return
 
     def _work(self, task: Task) -> Result:
         try:
-            packed = pack(self._recipe.make(task))
-            return self._place(task.number, packed)
+            made = self._recipe.make(task, self._progress.begin)
+            return replace(self._place(task.number, pack(made.batch)), skipped=made.skipped)
         except DataError as error:
             return Result(task.number, error=str(error)[:_MAX_ERROR])
         except Exception as error:
@@ -124,17 +165,17 @@ class _Server:
             return Result(task.number, error=text[:_MAX_ERROR])
 
     def _place(self, number: int, packed: Packed) -> Result:
-        fitting = [i for i in self._free if len(self._blocks[i][1]) >= packed.size]
+        fitting = [i for i in self._free if len(self._blocks[i]) >= packed.size]
         if fitting:
-            block = min(fitting, key=lambda i: len(self._blocks[i][1]))
+            block = min(fitting, key=lambda i: len(self._blocks[i]))
             self._free.remove(block)
-            packed.write(self._blocks[block][1])
+            packed.write(self._blocks[block])
             return Result(number, block=block, extents=packed.extents)
         self._retire()
         # A quarter more than needed: batches differ a little in size, and a block is meant to be used again.
-        fd, memory = create(packed.size + packed.size // 4)
+        self._unsent, memory = create(packed.size + packed.size // 4)
         block, self._created = self._created, self._created + 1
-        self._blocks[block] = fd, memory
+        self._blocks[block] = memory
         packed.write(memory)
         retired, self._retired = self._retired, []
         return Result(number, block=block, fresh=len(memory), extents=packed.extents, retired=retired)
@@ -142,6 +183,6 @@ class _Server:
     def _retire(self) -> None:
         """Give up the free blocks: they are too small for what is made now."""
         for block in self._free:
-            os.close(self._blocks.pop(block)[0])
+            del self._blocks[block]
         self._retired.extend(self._free)
         self._free.clear()
