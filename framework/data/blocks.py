@@ -1,8 +1,8 @@
 """Blocks: anonymous memory mapped by two processes, and objects packed into it without copies on reading.
 
-A block has no name, so nothing is left behind whichever process dies and however; its file descriptor
-travels through the socket that joins parent and worker, and both close it once they have mapped the memory. Unlike /dev/shm, which containers often limit
-to 64 MB, it counts as ordinary memory of the process.
+A block has no name, so nothing is left behind whichever process dies and however. Its file descriptor travels
+through the socket that joins parent and worker, and both close it once they have mapped the memory. Unlike
+/dev/shm, which containers often limit to 64 MB, it counts as ordinary memory of the process.
 """
 
 from __future__ import annotations

@@ -77,6 +77,10 @@ class Skipped:
         """Remember a sample that made a worker hang."""
         self._hung.add(index)
 
+    def forget(self) -> None:
+        """Start anew, for another pass; samples that made a worker hang stay."""
+        self._reasons = {index: reason for index, reason in self._reasons.items() if index in self._hung}
+
     def report(self) -> str:
         """One line: how many, and the first with their reasons; empty where there are none."""
         if not self._reasons:
@@ -100,8 +104,8 @@ class Skipped:
         if len(self) == 1:
             return f"DataLoader: {next(iter(self._reasons.values()))}"
         return (
-            f"DataLoader: {self.report()}; at most {limits.skipped:.3g} of the samples may be skipped: repair the data, "
-            "or allow more"
+            f"DataLoader: {self.report()}; at most {limits.skipped:.3g} of the samples may be skipped: "
+            "repair the data, or allow more"
         )
 
 

@@ -218,8 +218,8 @@ class DataLoader:
             except Hung as hung:
                 if self.limits.hung == "end" or not self.limits.skipped or hung.sample < 0:
                     raise WorkerError(
-                        f"DataLoader: {hung} for it, and was stopped; look at the file and the transforms, or allow more "
-                        "time"
+                        f"DataLoader: {hung}, so it was stopped; look at the file and the transforms, "
+                        "or allow more time"
                     ) from None
                 self.skipped.add_hung(hung.sample)
                 self.skipped.add({hung.sample: str(hung)}, self.limits)

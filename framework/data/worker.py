@@ -62,12 +62,7 @@ class Result:
 
 
 class Progress:
-    """What a worker is at, in a block that its parent can read at any time, also when the worker hangs.
-
-    Attributes:
-        sample: index in the data set; -1 while a batch is put together; STARTING before the first task.
-        since: when that began, in seconds of `time.monotonic`, which all processes share; 0 while there is no task.
-    """
+    """What a worker is at, in a block that its parent can read at any time, also when the worker hangs."""
 
     STARTING: ClassVar[int] = -2
 
@@ -76,10 +71,12 @@ class Progress:
 
     @property
     def sample(self) -> int:
+        """Index in the data set; -1 while a batch is put together; STARTING before the first task."""
         return int(self._numbers[0])
 
     @property
     def since(self) -> float:
+        """When that began, in seconds of `time.monotonic`, which all processes share; 0 while there is no task."""
         return float(self._numbers[1]) * 1e-9
 
     def begin(self, sample: int) -> None:

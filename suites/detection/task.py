@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,26 @@ from suites.detection.processor import DetectionProcessor, original_detections
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
 from suites.engine.registry import register
-from suites.engine.task import Batch, Metric
+from suites.engine.task import Batch, Metric, readable
 from suites.vision.task import VisionTask
 
 
 class BoxMetric(Metric):
     """Feeds detections, mapped back to the original images, to an evaluator."""
 
-    def __init__(self, evaluator: BoxEvaluator) -> None:
+    def __init__(self, evaluator: BoxEvaluator, image_ids: np.ndarray) -> None:
         self._evaluator = evaluator
+        self._image_ids = image_ids  # [N] of the data set's images
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in the detections of one batch."""
         for image_id, found in zip(batch["image_ids"], original_detections(outputs, batch), strict=True):
             self._evaluator.add(int(image_id), *found)
+
+    def leave_out(self, indices: Sequence[int]) -> None:
+        """Images that could not be read count as images in which nothing was found."""
+        for index in indices:
+            self._evaluator.add(int(self._image_ids[index]), np.zeros((0, 4)), np.zeros(0), np.zeros(0, np.int64))
 
     def result(self) -> dict[str, float]:
         """The evaluator's figures."""
@@ -72,7 +78,8 @@ class DetectionTask(VisionTask):
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
-        return BoxMetric(self._config.build("metric", truth=self._eval_set.ground_truth()))
+        truth = self._eval_set.ground_truth()
+        return BoxMetric(self._config.build("metric", truth=truth), truth.image_ids)
 
     def processor(self) -> DetectionProcessor:
         """Preprocessing of evaluation, class names of the evaluation set."""
@@ -80,9 +87,9 @@ class DetectionTask(VisionTask):
         return DetectionProcessor(transforms, self._eval_set.class_names, self._config["min_score"])
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
-        """The first images of the evaluation set."""
+        """The first images of the evaluation set that can be read."""
         dataset = self._eval_set
-        return [(_short_name(dataset, i), dataset[i].image) for i in range(min(count, len(dataset)))]
+        return readable(range(len(dataset)), lambda i: (_short_name(dataset, i), dataset[i].image), count)
 
     def names(self, batch: Batch) -> list[str]:
         """What messages call the images of a batch."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from framework import random, set_num_threads
+from framework.data import DataLoader, Limits
 from framework.nn import init
 from framework.optim import Optimizer, Schedule
 from suites.engine.config import Config, load_config
 from suites.engine.registry import REGISTRY, load_suites
-from suites.engine.settings import Runtime
+from suites.engine.settings import DataSettings, Runtime
 
 if TYPE_CHECKING:
     from suites.engine.task import Task
@@ -50,6 +51,15 @@ def build_task(config: Config) -> Task:
         task = task_class(config["suite"])(config)
     init.initialize(task.model, runtime.seed)
     return task
+
+
+def limited(loader: DataLoader, settings: DataSettings, instead: Literal["another", "nothing"]) -> DataLoader:
+    """Return `loader`, which from now on skips samples and watches its workers as the settings say.
+
+    `instead` is what takes the place of a sample that cannot be used, see `framework.data.Limits`.
+    """
+    loader.limits = Limits(settings.max_skipped, instead, settings.timeout, settings.hung)
+    return loader
 
 
 def build_optimizer(config: Config, task: Task) -> Optimizer:

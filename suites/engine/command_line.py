@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 from framework.errors import PaddockError
+from suites.engine.log import heard
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells have it
 
@@ -25,9 +26,13 @@ def add_override_option(parser: argparse.ArgumentParser) -> None:
 
 
 def run(main: Callable[[], int]) -> int:
-    """Call a tool's main function; errors raised on purpose become text on stderr and exit status 2."""
+    """Call a tool's main function; errors raised on purpose become text on stderr and exit status 2.
+
+    What data sets and others report through `logging` goes to stderr, unless the tool hears it itself.
+    """
     try:
-        return main()
+        with heard(lambda text: print(text, file=sys.stderr)):
+            return main()
     except PaddockError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

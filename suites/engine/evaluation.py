@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from framework.data import DataLoader
 if TYPE_CHECKING:
     from suites.engine.task import Batch, Processor, Task
 
+_log = logging.getLogger(__name__)
 Predict = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
@@ -45,7 +47,7 @@ def _as_tensors(step: Callable[..., Any]) -> Callable[..., Any]:
 def evaluate(
     task: Task, predict: Predict, loader: DataLoader, *, after_batch: Callable[[int], None] = lambda done: None
 ) -> dict[str, float]:
-    """Return the metric's figures over one pass of `loader`.
+    """Return the metric's figures over one pass of `loader`, and `skipped` where samples could not be used.
 
     Args:
         task: gives the metric and names the inputs.
@@ -54,10 +56,15 @@ def evaluate(
         after_batch: called with the number of batches done; may raise `Interrupted`.
     """
     metric = task.metric()
+    loader.skipped.forget()
     for done, batch in enumerate(loader, start=1):
         metric.update(predict({name: batch[name] for name in task.eval_inputs}), batch)
         after_batch(done)
-    return {name: float(value) for name, value in metric.result().items()}
+    if loader.skipped:
+        _log.warning("evaluation: %s", loader.skipped.report())
+        metric.leave_out(loader.skipped.indices)
+    figures = {name: float(value) for name, value in metric.result().items()}
+    return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
 
 
 def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predict, items: list[Any]) -> list[Any]:

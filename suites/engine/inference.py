@@ -20,7 +20,7 @@ from framework.graph.passes.report import PassReport
 from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
-from suites.engine.building import build_runtime, build_task, read_config, task_class
+from suites.engine.building import build_runtime, build_task, limited, read_config, task_class
 from suites.engine.evaluation import Predict, evaluate, predict_items, predictor, write_picture, write_results
 from suites.engine.profiling import StepProfile
 from suites.engine.quantizing import Quantization, quantize_for
@@ -166,7 +166,8 @@ def evaluate_export(path: Path, exported: Path, overrides: Sequence[str] = ()) -
     config = read_config(path, overrides)
     task = build_task(config)
     task.adopt(RunFolder(path).read_processor(task.processor_class))
-    with task.eval_loader(workers=build_runtime(config).workers) as loader:
+    runtime = build_runtime(config)
+    with limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader:
         return evaluate(task, open_model(exported).predict, loader)
 
 

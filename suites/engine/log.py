@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rich.console import Console
+
+_OURS = ("framework", "suites", "paddock")  # loggers whose reports are shown too, not their warnings alone
 
 
 class RunLog:
@@ -16,9 +21,10 @@ class RunLog:
         self._file = None if path is None else path.open("a", encoding="utf-8", buffering=1)
 
     def say(self, text: str) -> None:
-        """Show a line and keep it."""
-        self.console.print(text, markup=False, highlight=False)
+        """Show a line and keep it; a console that is gone, such as a closed terminal, is no error."""
         self.keep(text)
+        with contextlib.suppress(OSError):
+            self.console.print(text, markup=False, highlight=False)
 
     def keep(self, text: str) -> None:
         """Write a line to the file only."""
@@ -30,3 +36,35 @@ class RunLog:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+class _Teller(logging.Handler):
+    """Hands each record on as a line."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        prefix = f"{record.levelname.lower()}: " if record.levelno >= logging.WARNING else ""
+        self._say(prefix + record.getMessage())
+
+
+@contextlib.contextmanager
+def heard(say: Callable[[str], None]) -> Iterator[None]:
+    """Inside, `say` gets what is reported through Python's `logging`, such as what a data set skipped and why.
+
+    That is everything from Paddock and the warnings of others. Where one stands inside another, the inner one hears.
+    """
+    root, teller = logging.getLogger(), _Teller(say)
+    outer = [handler for handler in root.handlers if isinstance(handler, _Teller)]
+    levels = {name: logging.getLogger(name).level for name in _OURS}
+    root.handlers[:] = [*(handler for handler in root.handlers if handler not in outer), teller]
+    for name in _OURS:
+        logging.getLogger(name).setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.handlers[:] = [*(handler for handler in root.handlers if handler is not teller), *outer]
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)

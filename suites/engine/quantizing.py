@@ -11,6 +11,8 @@ import numpy as np
 from framework.errors import AttributeValueError, ConfigError
 from framework.graph.ir import Program
 from framework.quantization import quantize
+from suites.engine.building import limited
+from suites.engine.settings import DataSettings
 from suites.engine.task import Task
 
 
@@ -58,7 +60,7 @@ def quantize_for(task: Task, program: Program, how: Quantization, seed: int = 0)
 
 
 def _training_batches(task: Task, count: int, seed: int) -> Iterator[list[np.ndarray]]:
-    with task.train_loader(seed=seed, workers=0) as loader:
+    with limited(task.train_loader(seed=seed, workers=0), DataSettings(), "another") as loader:
         for batch in itertools.islice(loader, count):
             missing = [name for name in task.eval_inputs if name not in batch]
             if missing:

@@ -2,6 +2,8 @@
 
 runs/<name>/config.yml        the resolved config; environment.json has its digest and the machine
             metrics.json      the last evaluation: flat names to numbers
+            metrics-<digest>.json      evaluations with other data, options or weights
+            .lock             who writes into the folder
             log.txt, events/  what was said, and TensorBoard's event files
             weights/          checkpoints, last.safetensors, best.safetensors
             pictures/         drawn predictions
@@ -9,9 +11,11 @@ runs/<name>/config.yml        the resolved config; environment.json has its dige
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +23,18 @@ from framework.atomic import write_text
 from framework.errors import CheckpointError, ConfigError
 from suites.engine import environment
 from suites.engine.config import Config, load_config
+from suites.engine.ownership import LOCK, Ownership
 
 if TYPE_CHECKING:
     from suites.engine.task import Processor
 
 
 class RunFolder:
-    """Paths and small files of one run."""
+    """Paths and small files of one run.
+
+    Made by `create` or `reopen` it is this process's own until `close`: no other process can write into it.
+    Made from a path alone it is for reading, which is allowed at any time.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,35 +46,33 @@ class RunFolder:
         self.events = path / "events"
         self.weights = path / "weights"
         self.pictures = path / "pictures"
+        self._ownership: Ownership | None = None
 
     @classmethod
     def create(cls, path: Path, config: Config, *, overwrite: bool = False) -> RunFolder:
-        """Make a new run folder and write what it starts from.
+        """Make a new run folder, own it, and write what it starts from.
 
-        A run that never saved anything, because it failed at the start, is replaced.
-        Raises ConfigError if the folder holds another run and `overwrite` is off.
+        Raises ConfigError if somebody owns the folder, if it holds a run and `overwrite` is off, or if it holds
+        anything else.
         """
         run = cls(path)
-        if path.exists() and any(path.iterdir()):
-            if not run.config.is_file():
-                raise ConfigError(f"{path} is not empty and is no run, so it is not replaced; choose another --name")
-            if not overwrite and not run.is_empty():
-                raise ConfigError(
-                    f"{path} holds a run already; continue it with --resume, choose another --name, "
-                    "or replace it with --overwrite"
-                )
-            shutil.rmtree(path)
-        for folder in (run.weights, run.pictures):
-            folder.mkdir(parents=True)
-        write_text(run.config, config.dump())
-        run.write_environment(config)
+        run._refuse_strangers()  # before a lock file appears in a folder that is no run
+        with run._owning():
+            run._refuse_strangers()
+            if not overwrite:
+                run._refuse_runs()
+            run._clear()
+            write_text(run.config, config.dump())
+            for folder in (run.weights, run.pictures):
+                folder.mkdir()
+            run.write_environment(config)
         return run
 
     @classmethod
     def reopen(cls, path: Path, config: Config) -> RunFolder:
-        """Return the run folder of a run to be continued with `config`, which must be the run's own.
+        """Return the run folder of a run to be continued with `config`, which must be the run's own; own it.
 
-        Raises CheckpointError if there is no run or it had another config.
+        Raises CheckpointError if there is no run or it had another config, ConfigError if somebody owns it.
         """
         run = cls(path)
         if not run.config.is_file():
@@ -78,11 +85,47 @@ class RunFolder:
                 f"resume with `tools/train.py {path} --resume`, or start anew under another --name, "
                 "with runtime.weights for its weights"
             )
+        with run._owning():
+            for folder in (run.weights, run.pictures):
+                folder.mkdir(exist_ok=True)
         return run
 
-    def is_empty(self) -> bool:
-        """Whether no weights were saved."""
-        return not self.weights.is_dir() or not any(self.weights.iterdir())
+    def close(self) -> None:
+        """Let others have the run."""
+        if self._ownership is not None:
+            self._ownership.release()
+
+    @contextlib.contextmanager
+    def _owning(self) -> Iterator[None]:
+        """Own the run from here on, unless what is inside fails."""
+        self._ownership = Ownership(self.path)
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def _contents(self) -> list[Path]:
+        """What is in the folder, besides who owns it; the config last."""
+        found = [path for path in self.path.iterdir() if path.name != LOCK] if self.path.is_dir() else []
+        return sorted(found, key=lambda path: path == self.config)
+
+    def _refuse_strangers(self) -> None:
+        if self._contents() and not self.config.is_file():
+            raise ConfigError(f"{self.path} is not empty and is no run, so it is not replaced; choose another --name")
+
+    def _refuse_runs(self) -> None:
+        if self._contents():
+            what = "a run already" if any(self.weights.glob("*")) else "a run already, which saved no weights"
+            raise ConfigError(
+                f"{self.path} holds {what}; continue it with --resume, choose another --name, "
+                "or replace it with --overwrite"
+            )
+
+    def _clear(self) -> None:
+        """Remove what is there. The config goes last, so that a folder half cleared is still known as a run."""
+        for path in self._contents():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def write_environment(self, config: Config) -> None:
         """Write the environment report with the config's digest."""
@@ -105,6 +148,19 @@ class RunFolder:
     def write_metrics(self, metrics: Mapping[str, float]) -> None:
         """Replace the figures of the last evaluation."""
         write_text(self.metrics, json.dumps(dict(metrics), indent=2) + "\n")
+
+    def write_other_metrics(
+        self, metrics: Mapping[str, float], config: Config, overrides: Sequence[str], weights: Path | None
+    ) -> Path:
+        """Keep figures of other data, options or weights beside the run's own; return the file.
+
+        The same question has the same file.
+        """
+        question = {"config_sha256": config.digest(), "overrides": list(overrides), "weights": weights and str(weights)}
+        digest = hashlib.sha256(json.dumps([config.digest(), question["weights"]]).encode()).hexdigest()
+        path = self.path / f"metrics-{digest[:8]}.json"
+        write_text(path, json.dumps({**question, "figures": dict(metrics)}, indent=2) + "\n")
+        return path
 
 
 def best_weights(run: RunFolder) -> Path:

@@ -43,12 +43,35 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True)
+class DataSettings:
+    """What is put up with in the data.
+
+    Args:
+        max_skipped: Share of a data set's samples that may be unusable (a file that is missing, cut off or no image).
+            In training the next sample takes the place of one; in evaluation it is left out, and `skipped` stands
+            beside the figures. They are named in the log. With more of them the run ends; 0 ends it with the first.
+        timeout: Seconds that a data worker may take for one sample; 0 for any time.
+        hung: What happens to a sample that takes longer. "skip": it counts as unusable, and another worker goes on;
+            "end": the run ends.
+    """
+
+    max_skipped: float = 0.01
+    timeout: float = 600.0
+    hung: Literal["skip", "end"] = "skip"
+
+    def __post_init__(self) -> None:
+        _at_least("runtime.data", max_skipped=(self.max_skipped, 0), timeout=(self.timeout, 0))
+        if self.max_skipped > 1:
+            raise AttributeValueError(f"runtime.data: max_skipped is {self.max_skipped}; it is a share, 1 at most")
+
+
+@dataclass(frozen=True)
 class EarlyStopSettings:
     """Stop once the main figure no longer grows.
 
     Args:
         patience: Evaluations in a row without a better figure after which the run ends.
-        min_delta: By how much a figure must be better to count.
+        min_delta: By how much a figure must be better to count here. The best weights are those of the highest figure.
     """
 
     patience: int = 10
@@ -132,6 +155,7 @@ class Runtime:
         precision: In which type layers keep what lies between them while training: "bfloat16" and "float16" take half
             the memory. Weights, losses, optimizer, evaluation and exported models stay float32.
         loss_scale: The factor on the loss, for float16.
+        data: What is put up with in the data.
     """
 
     epochs: int | None = None
@@ -151,6 +175,7 @@ class Runtime:
     ema: EmaSettings | None = None
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     loss_scale: LossScaleSettings = field(default_factory=LossScaleSettings)
+    data: DataSettings = field(default_factory=DataSettings)
 
     def __post_init__(self) -> None:
         self._check_precision()

@@ -7,6 +7,7 @@ predicts, which an exported model carries along.
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from framework.data import DataLoader
-from framework.errors import NotSupportedError
+from framework.errors import DataError, NotSupportedError
 from suites.engine.weights import load_weights
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ class Metric(ABC):
     @abstractmethod
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Take in the outputs of `eval_step` for one batch; the arrays must be copied to be kept."""
+
+    def leave_out(self, indices: Sequence[int]) -> None:  # noqa: B027  (an offer, not a duty)
+        """Take note, before `result`, of samples of the evaluation set that could not be read."""
 
     @abstractmethod
     def result(self) -> dict[str, float]:
@@ -126,6 +130,19 @@ class Processor(ABC):
         raise NotSupportedError(f"{type(self).__name__}: this model gives no vectors")
 
 
+def readable(
+    indices: Iterable[int], read: Callable[[int], tuple[str, Any]], count: int | None = None
+) -> list[tuple[str, Any]]:
+    """Return (name, item) pairs of samples, without those that cannot be read; `count` at most."""
+    found: list[tuple[str, Any]] = []
+    for index in indices:
+        if len(found) == count:
+            break
+        with contextlib.suppress(DataError, OSError):
+            found.append(read(index))
+    return found
+
+
 class Task(ABC):
     """Model, data and metric of one run.
 
@@ -182,7 +199,7 @@ class Task(ABC):
 
     @abstractmethod
     def examples(self, count: int) -> list[tuple[str, Any]]:
-        """Return up to `count` (name, item) pairs of the evaluation set, to draw predictions on."""
+        """Return up to `count` (name, item) pairs of the evaluation set, to draw predictions on; see `readable`."""
 
     def adopt(self, processor: Processor) -> None:  # noqa: B027  (an offer, not a duty)
         """Take the preprocessing that a run was trained with, in place of what data sets would give.

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from suites.engine.task import Batch, Task
     from suites.engine.train_step import TrainStep
 
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class Trainer:
     """Draws batches, runs the step, calls the hooks.
@@ -38,7 +40,7 @@ class Trainer:
         lr: learning rate of the last step.
         step_seconds: time of the last step, waiting for its batch included.
         wait_seconds: time the last step waited for its batch.
-        interrupted: Ctrl-C was pressed; the run ends after this step.
+        interrupted: Ctrl-C was pressed, or SIGTERM or SIGHUP came; the run ends after this step.
         log: where lines for people go.
     """
 
@@ -92,11 +94,11 @@ class Trainer:
         return self._step.scaler
 
     def train(self) -> None:
-        """Train to the end, until a hook calls `stop`, or until Ctrl-C; a second Ctrl-C stops at once."""
+        """Train to the end, or until a hook calls `stop` or Ctrl-C, SIGTERM or SIGHUP comes; a second stops at once."""
         with contextlib.ExitStack() as stack:
             stack.callback(self._loader.close)
             stack.callback(self.call, "close")
-            stack.enter_context(self._catch_ctrl_c())
+            stack.enter_context(self._catch_signals())
             self.call("before_train")
             if self.step:
                 self.call("after_resume")
@@ -156,19 +158,22 @@ class Trainer:
         self.batches = []
 
     @contextlib.contextmanager
-    def _catch_ctrl_c(self) -> Iterator[None]:
-        """Turn the first Ctrl-C (or SIGTERM) into a clean end; the second one acts as always."""
+    def _catch_signals(self) -> Iterator[None]:
+        """Turn the first Ctrl-C, SIGTERM or SIGHUP into a clean end; the second one acts as always."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.getsignal(number) for number in _ENDING}
+        # One that is ignored stays so: that is what `nohup` is for.
+        before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
 
         def on_signal(number: int, frame: FrameType | None) -> None:
             self.interrupted = True
             for each, handler in before.items():
                 signal.signal(each, handler)
-            # Straight to the terminal: the log may be in the middle of a line.
-            os.write(2, b"\ninterrupted: finishing this step and saving; Ctrl-C again stops at once\n")
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                # Straight to it: the log may be in the middle of a line.
+                os.write(2, b"\ninterrupted: finishing this step and saving; Ctrl-C again stops at once\n")
 
         for number in before:
             signal.signal(number, on_signal)

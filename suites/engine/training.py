@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +13,13 @@ from rich.progress import Progress
 
 from framework.errors import ConfigError
 from suites.engine.averaging import MovingAverage
-from suites.engine.building import build_optimizer, build_runtime, build_schedule, build_task, read_config
+from suites.engine.building import build_optimizer, build_runtime, build_schedule, build_task, limited, read_config
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import Config
 from suites.engine.evaluation import evaluate, predictor
-from suites.engine.hooks import Assess, Events, Hook, NanGuard, Profiling, ProgressBar, Saving
-from suites.engine.log import RunLog
+from suites.engine.hooks import Assess, Events, Hook, NanGuard, Profiling, ProgressBar, Saving, SkippedSamples
+from suites.engine.log import RunLog, heard
+from suites.engine.ownership import is_owned
 from suites.engine.profiling import StepProfile
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.settings import Runtime
@@ -26,6 +29,8 @@ from suites.engine.weights import load_weights
 
 if TYPE_CHECKING:
     from suites.engine.task import Task
+
+_log = logging.getLogger(__name__)
 
 
 def train(
@@ -57,20 +62,22 @@ def train(
     config = read_config(source, overrides)
     path = source if source.is_dir() and name is None else runs / (name or source.stem)
     run = RunFolder.reopen(path, config) if resume else RunFolder.create(path, config, overwrite=overwrite)
-    log = RunLog(run.log)
-    if profile:
-        hooks = [Profiling(StepProfile(run.path, say=log.say)), *hooks]
-    try:
-        trainer = _build(config, run, log, hooks, resume=resume)
-        if resume:
-            _continue(trainer, run)
-        trainer.train()
-        _conclude(trainer, run)
-    except Exception as error:
-        log.keep(f"failed: {type(error).__name__}: {error}")
-        raise
-    finally:
-        log.close()
+    with contextlib.ExitStack() as stack:
+        stack.callback(run.close)
+        log = RunLog(run.log)
+        stack.callback(log.close)
+        stack.enter_context(heard(log.say))
+        if profile:
+            hooks = [Profiling(StepProfile(run.path, say=log.say)), *hooks]
+        try:
+            trainer = _build(config, run, log, hooks, resume=resume)
+            if resume:
+                _continue(trainer, run)
+            trainer.train()
+            _conclude(trainer, run)
+        except Exception as error:
+            log.keep(f"failed: {type(error).__name__}: {error}")
+            raise
     return trainer
 
 
@@ -83,7 +90,8 @@ def evaluate_weights(
 ) -> dict[str, float]:
     """Return the figures of a run, or of a config with `weights`, over the evaluation set.
 
-    A run's figures go to its `metrics.json`. `profile` records some of the batches.
+    A run's figures go to its `metrics.json`; with overrides or other weights, or while the run is being trained, to a
+    file of their own beside it, which is logged. `profile` records some of the batches.
     Raises ConfigError if a config is given without weights.
     """
     config = read_config(source, overrides)
@@ -97,7 +105,7 @@ def evaluate_weights(
     runtime = build_runtime(config)
     console = Console(stderr=True)
     with (
-        task.eval_loader(workers=runtime.workers) as loader,
+        limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader,
         Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
         shown = bar.add_task("evaluating", total=len(loader))
@@ -108,8 +116,18 @@ def evaluate_weights(
     if profile is not None:
         profile.report()
     if run is not None:
-        run.write_metrics(metrics)
+        _keep_figures(run, metrics, config, overrides, weights)
     return metrics
+
+
+def _keep_figures(
+    run: RunFolder, metrics: dict[str, float], config: Config, overrides: Sequence[str], weights: Path | None
+) -> None:
+    if overrides or weights is not None or is_owned(run.path):
+        path = run.write_other_metrics(metrics, config, overrides, weights)
+        _log.info("the run's own metrics.json stays as it is; these figures are in %s", path)
+    else:
+        run.write_metrics(metrics)
 
 
 def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *, resume: bool) -> Trainer:
@@ -118,7 +136,7 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *
     if resume and run.processor.is_file():
         task.adopt(run.read_processor(task.processor_class))
     task.begin(run.path, log.say)
-    loader = task.train_loader(seed=runtime.seed, workers=runtime.workers)
+    loader = limited(task.train_loader(seed=runtime.seed, workers=runtime.workers), runtime.data, "another")
     loader.start()  # workers read while the rest is built
     if runtime.weights is not None:
         _start_from(task, Path(runtime.weights), log)
@@ -158,13 +176,13 @@ def _build(config: Config, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *
         total_steps=total_steps,
         learning_rate=schedule,
         log=log,
-        hooks=[*_usual_hooks(task, run, runtime), *task.hooks(), *hooks],
+        hooks=[*_usual_hooks(task, run, runtime), SkippedSamples(loader), *task.hooks(), *hooks],
         accumulate=runtime.accumulate,
     )
 
 
 def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
-    loader = task.eval_loader(workers=runtime.workers)
+    loader = limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing")
     predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
     return [
         NanGuard(),

@@ -11,7 +11,7 @@ import numpy as np
 from framework.tensor import Tensor
 from suites.engine.config import Config
 from suites.engine.registry import register
-from suites.engine.task import Batch, Metric
+from suites.engine.task import Batch, Metric, readable
 from suites.segmentation.datasets import SegmentationDataset
 from suites.segmentation.inference import Inference
 from suites.segmentation.losses import SegmentationLoss
@@ -88,9 +88,9 @@ class SegmentationTask(VisionTask):
         return SegmentationProcessor(transforms, self._eval_set.class_names, self._eval_set.palette)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
-        """The first images of the evaluation set."""
+        """The first images of the evaluation set that can be read."""
         dataset = self._eval_set
-        return [(Path(dataset.name_of(i)).name, dataset.image(i)) for i in range(min(count, len(dataset)))]
+        return readable(range(len(dataset)), lambda i: (Path(dataset.name_of(i)).name, dataset.image(i)), count)
 
     def names(self, batch: Batch) -> list[str]:
         """What messages call the images of a batch."""

@@ -6,11 +6,16 @@ on (seed, epoch, index) alone, with any number of workers. Each suite says what 
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+
+from framework.errors import DataError
+
+_DRAWS = 8  # tries to find a sample to mix with
 
 
 class Transform(ABC):
@@ -96,9 +101,16 @@ class Augmented:
             if isinstance(transform, MixingTransform):
 
                 def draw(before: int = place) -> Any:
-                    return self._through(int(rng.integers(len(self.dataset))), rng, before)
+                    return self._another(rng, before)
 
                 sample = transform.mix(sample, rng, draw)
             else:
                 sample = transform(sample, rng)
         return sample
+
+    def _another(self, rng: np.random.Generator, count: int) -> Any:
+        """A random sample through `count` transforms; one that cannot be used is drawn again."""
+        for _ in range(_DRAWS - 1):
+            with contextlib.suppress(DataError, OSError):
+                return self._through(int(rng.integers(len(self.dataset))), rng, count)
+        return self._through(int(rng.integers(len(self.dataset))), rng, count)

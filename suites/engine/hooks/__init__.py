@@ -7,5 +7,6 @@ from suites.engine.hooks.guard import NanGuard
 from suites.engine.hooks.profiling import Profiling
 from suites.engine.hooks.progress import ProgressBar
 from suites.engine.hooks.saving import Saving
+from suites.engine.hooks.skipped import SkippedSamples
 
-__all__ = ["Assess", "Events", "Hook", "NanGuard", "Profiling", "ProgressBar", "Saving"]
+__all__ = ["Assess", "Events", "Hook", "NanGuard", "Profiling", "ProgressBar", "Saving", "SkippedSamples"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -36,7 +37,8 @@ class Assess(Hook):
         self._settings = settings
         self._early_stop = early_stop
         self._done_at = 0
-        self._best: float | None = None
+        self._best: float | None = None  # None until a figure is a number
+        self._mark: float | None = None  # the last figure that early stopping counted as better
         self._without_better = 0
 
     def after_resume(self, trainer: Trainer) -> None:
@@ -55,12 +57,18 @@ class Assess(Hook):
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was best, and since when."""
-        return {"done_at": self._done_at, "best": self._best, "without_better": self._without_better}
+        return {
+            "done_at": self._done_at,
+            "best": self._best,
+            "mark": self._mark,
+            "without_better": self._without_better,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up what was best."""
         self._done_at = state["done_at"]
         self._best = state["best"]
+        self._mark = state["mark"]
         self._without_better = state["without_better"]
 
     def _due(self, trainer: Trainer) -> bool:
@@ -94,11 +102,23 @@ class Assess(Hook):
                 f"evaluation: the metric gives {', '.join(metrics)} but not '{name}', which decides the best"
             )
         value = metrics[name]
-        margin = self._early_stop.min_delta if self._early_stop else 0.0
-        if self._best is None or value > self._best + margin:
-            self._best, self._without_better = value, 0
+        if _above(value, self._best):
+            self._best = value
             save_tensors(self._run.weights / "best.safetensors", trainer.deploy_weights())
+        if self._early_stop is not None:
+            self._count(trainer, name, value, self._early_stop)
+
+    def _count(self, trainer: Trainer, name: str, value: float, settings: EarlyStopSettings) -> None:
+        """Stop after too many evaluations in a row that were not better by `min_delta`."""
+        if _above(value, None if self._mark is None else self._mark + settings.min_delta):
+            self._mark, self._without_better = value, 0
             return
         self._without_better += 1
-        if self._early_stop and self._without_better >= self._early_stop.patience:
-            trainer.stop(f"{name} was not above {self._best:.4g} in the last {self._without_better} evaluations")
+        if self._without_better >= settings.patience:
+            bound = "a number" if self._mark is None else f"above {self._mark + settings.min_delta:.4g}"
+            trainer.stop(f"{name} was not {bound} in the last {self._without_better} evaluations")
+
+
+def _above(value: float, bound: float | None) -> bool:
+    """Whether a figure is better; one that is no number never is."""
+    return not math.isnan(value) and (bound is None or value > bound)

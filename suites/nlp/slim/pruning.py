@@ -6,6 +6,7 @@ accuracy; training on, with the whole model as teacher, gets most of it back (Dy
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,11 @@ import numpy as np
 from framework import from_numpy
 from framework.errors import AttributeValueError, ConfigError
 from framework.io import save_tensors
-from suites.engine.building import read_config
+from suites.engine.building import limited, read_config
 from suites.engine.config import Config
 from suites.engine.inference import open_run
 from suites.engine.run import RunFolder
+from suites.engine.settings import DataSettings
 from suites.engine.slim.importance import importance, keep_best
 from suites.engine.task import Task
 from suites.nlp.models.bert import Bert
@@ -106,9 +108,9 @@ def prune_run(
     arrays = _without_layers(_narrower(arrays, chosen, encoder), layers)
     sizes = _sizes(encoder, chosen, layers)
     smaller = _config(config, run, output, sizes, {0: 0} | {i + 1: k + 1 for i, k in enumerate(layers)}, teach=teach)
-    folder = RunFolder.create(output, smaller, overwrite=overwrite)
-    folder.write_processor(task.processor())
-    save_tensors(output / "weights" / "best.safetensors", {name: from_numpy(array) for name, array in arrays.items()})
+    with contextlib.closing(RunFolder.create(output, smaller, overwrite=overwrite)) as folder:
+        folder.write_processor(task.processor())
+        save_tensors(folder.weights / "best.safetensors", {name: from_numpy(array) for name, array in arrays.items()})
     after = sum(p.size for p in open_run(output).model.parameters())
     return PruneReport(before, after, [k + 1 for k in layers], sizes["heads"], sizes["ffn_size"])
 
@@ -128,7 +130,7 @@ def _chosen(task: Task, encoder: Bert, cut: Cut, batches: int | None) -> dict[st
             found[f"{i}.neurons"] = down.sum(axis=0)
         return found
 
-    with task.eval_loader(workers=0) as loader:
+    with limited(task.eval_loader(workers=0), DataSettings(), "nothing") as loader:
         scores = importance(task, loader, gates, batches)
     return {name: keep_best(s, cut.heads if name.endswith("heads") else cut.neurons) for name, s in scores.items()}
 

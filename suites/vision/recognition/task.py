@@ -13,7 +13,7 @@ import numpy as np
 from framework import ops
 from framework.tensor import Tensor
 from suites.engine.config import Config
-from suites.engine.task import Batch, Metric
+from suites.engine.task import Batch, Metric, readable
 from suites.vision.pipeline import Augmented, Transform
 from suites.vision.recognition.datasets import Drawn, RecognitionDataset
 from suites.vision.recognition.metrics import Accuracy
@@ -64,7 +64,7 @@ class RecognitionTask(VisionTask):
         """Samples of the evaluation set, evenly spread over it."""
         dataset = self._eval_set
         picked = np.unique(np.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().astype(int)).tolist()
-        return [(_file_name(dataset, i), self.item_of(dataset.load(i).frames)) for i in picked]
+        return readable(picked, lambda i: (_file_name(dataset, i), self.item_of(dataset.load(i).frames)))
 
     @abstractmethod
     def item_of(self, frames: np.ndarray) -> Any:

@@ -1,4 +1,4 @@
-"""Unusable samples, workers that hang or die, and batches that are kept: what a loader puts up with, and how it ends."""
+"""Unusable samples, workers that hang or die, batches that are kept: what a loader puts up with, and how it ends."""
 
 import json
 import os

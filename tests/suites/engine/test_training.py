@@ -121,6 +121,7 @@ def test_training_learns_and_leaves_all_its_files(reference):
         "events",
         "weights",
         "pictures",
+        ".lock",
     }
     assert sorted(p.name for p in (reference / "pictures").iterdir()) == ["grey0.jpg", "grey1.jpg"]
     log = (reference / "log.txt").read_text()
