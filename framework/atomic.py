@@ -17,7 +17,7 @@ from pathlib import Path
 @contextlib.contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
     """Give a temporary path beside `path` to write to; on success it replaces `path`, else it is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     fd, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     os.close(fd)
     part = Path(name)
@@ -35,9 +35,9 @@ def atomic_file(path: Path) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Give a temporary folder beside `path` to fill; on success it becomes `path`, else it is removed.
 
-    An existing `path` is replaced; it is gone for the moment between two renames.
+    Raises OSError if there is a folder `path` that is not empty: two folders cannot change places in one step.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
     try:
         yield part
@@ -45,12 +45,18 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         for file in part.iterdir():
             flush(file)
         flush(part)
-        if path.exists():
-            remove_folder(path)
         part.replace(path)
         flush(path.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, on disk before anything is put into them."""
+    missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        flush(folder.parent)
 
 
 def write_text(path: Path, text: str) -> None:

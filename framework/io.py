@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,15 @@ from framework.errors import CheckpointError
 from framework.tensor import Tensor, from_numpy
 
 _BFLOAT16 = "paddock.bfloat16"  # metadata key: names stored as uint16 bits, as safetensors' NumPy door needs
+
+
+def sha256(path: Path | str) -> str:
+    """The SHA-256 of a file's content in hexadecimal, read piece by piece; OSError where it cannot be read."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def save_tensors(path: Path | str, tensors: Mapping[str, Tensor]) -> None:

@@ -1,5 +1,8 @@
 """Programs as files: `program.json` (operations) beside `weights.safetensors` (constants and states).
 
+`program.json` names the file of its weights. Replacing a Program writes the weights under the name that is free, then
+`program.json`, so at every moment the folder holds one whole pair.
+
 Nothing in them can run code. A file that is cut, edited or made by somebody hostile is refused with a clear error:
 every number is checked before the native side sees it.
 """
@@ -11,7 +14,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from framework.atomic import write_text
+from framework.atomic import make_folder, write_text
 from framework.errors import CheckpointError, NotSupportedError, PaddockError
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.native import control_info
@@ -20,6 +23,7 @@ from framework.ops import dispatch
 from framework.tensor import DTYPES, Tensor
 
 FORMAT = 1
+WEIGHTS = ("weights.safetensors", "weights.2.safetensors")  # the names that a Program's weights may have
 MAX_DEPTH = 32  # of blocks in blocks
 MAX_ELEMENTS = 1 << 40  # a shape with more is a damaged file, not a model
 # Elements of a result (1 GiB of float32) that a file may ask for whatever it brings; a larger result must not be more
@@ -30,9 +34,40 @@ MAX_MADE, MAX_GROWTH = 1 << 28, 64
 def save_program(program: Program, folder: Path | str, *, extra: dict[str, Any] | None = None) -> None:
     """Writes a Program to `folder` (made when missing); `extra` is kept as it is, for preprocessing and class names."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(folder / "weights.safetensors", tensors_of(program))
-    write_text(folder / "program.json", json.dumps(to_json(program) | {"extra": extra or {}}, indent=1))
+    make_folder(folder)
+    used = _named_weights(folder)
+    free = WEIGHTS[used == WEIGHTS[0]]
+    data = to_json(program) | {"weights": free, "extra": extra or {}}
+    save_tensors(folder / free, tensors_of(program))
+    write_text(folder / "program.json", json.dumps(data, indent=1))
+    for name in set(WEIGHTS) - {free}:
+        (folder / name).unlink(missing_ok=True)
+
+
+def weights_file(folder: Path | str) -> Path:
+    """The file with the weights of the Program in `folder`.
+
+    Raises:
+        CheckpointError: there is no program.json, or it names no file of weights.
+    """
+    name = _named_weights(Path(folder))
+    if name is None:
+        raise CheckpointError(f"{folder}/program.json: names no file of weights; export the model again")
+    return Path(folder) / name
+
+
+def _named_weights(folder: Path) -> str | None:
+    try:
+        return _weights_name(json.loads((folder / "program.json").read_text()))
+    except (OSError, ValueError, RecursionError, CheckpointError):
+        return None
+
+
+def _weights_name(data: Any) -> str:
+    name = data.get("weights", WEIGHTS[0]) if isinstance(data, dict) else WEIGHTS[0]
+    if name not in WEIGHTS:
+        raise CheckpointError(f"its weights are said to be in {name!r:.80}; known are {' and '.join(WEIGHTS)}")
+    return str(name)
 
 
 def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
@@ -50,8 +85,8 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
         raise CheckpointError(f"{path}: nested too deeply for a program; export the model again") from None
     except (UnicodeDecodeError, ValueError) as e:
         raise CheckpointError(f"{path}: not valid JSON ({e}); export the model again") from None
-    tensors = load_tensors(Path(folder) / "weights.safetensors")
     try:
+        tensors = load_tensors(Path(folder) / _weights_name(data))
         return from_json(data, tensors), data.get("extra", {})
     except PaddockError as e:
         raise CheckpointError(f"{path}: {e}") from None

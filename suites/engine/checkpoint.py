@@ -1,15 +1,17 @@
 """Checkpoints: all that a run needs to continue bit for bit, in folders that appear whole or not at all.
 
-    weights/step_00000400/    model.safetensors  optimizer.safetensors  ...  state.json
+    weights/step_00000400/    model.safetensors  optimizer.safetensors  ...  state.json  SHA256SUMS
     weights/last.safetensors  weights/best.safetensors      the plain weights, for evaluation and export
 
 A checkpoint is a nested dict. Its first level gives the files: tensors below `model` go to
-`model.safetensors`, everything else stays in `state.json`.
+`model.safetensors`, everything else stays in `state.json`. `SHA256SUMS` has the digests of all files, as `sha256sum -c`
+reads them. A folder is never replaced: the same step saved again is `step_00000400_2`, after which the first one goes.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,11 +22,14 @@ import numpy as np
 from framework import Tensor, from_numpy
 from framework.atomic import atomic_folder, remove_folder, remove_leftovers
 from framework.errors import CheckpointError
-from framework.io import load_tensors, save_tensors
+from framework.io import load_tensors, save_tensors, sha256
 
 _STATE = "state.json"
+_SUMS = "SHA256SUMS"
 _TENSOR = "$tensor"  # in the JSON: {"$tensor": name in the safetensors file}
-_STEP = re.compile(r"step_(\d+)")
+_STEP = re.compile(r"step_(\d+)(?:_(\d+))?")
+_DAMAGED = ".damaged"  # put to the name of a checkpoint that was passed over
+_log = logging.getLogger(__name__)
 
 
 def save(folder: Path, checkpoint: Mapping[str, Any]) -> None:
@@ -41,6 +46,8 @@ def save(folder: Path, checkpoint: Mapping[str, Any]) -> None:
                 if tensors:
                     save_tensors(part / f"{name}.safetensors", tensors)
             (part / _STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
+            sums = "".join(f"{sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
+            (part / _SUMS).write_text(sums, encoding="utf-8")
     except (OSError, CheckpointError) as error:
         reason = error.__cause__ or error
         raise CheckpointError(
@@ -51,6 +58,7 @@ def save(folder: Path, checkpoint: Mapping[str, Any]) -> None:
 
 def load(folder: Path) -> dict[str, Any]:
     """Return the checkpoint in `folder`; raise CheckpointError if a file of it is missing or damaged."""
+    _verify(folder)
     path = folder / _STATE
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
@@ -63,6 +71,24 @@ def load(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{folder}: tensor {error} is missing; one of its files was replaced") from error
 
 
+def _verify(folder: Path) -> None:
+    """Raise CheckpointError for a file that is not as it was written."""
+    try:
+        lines = (folder / _SUMS).read_text(encoding="utf-8").splitlines()
+        sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"{folder / _SUMS}: cannot be read ({error}), so nothing says that it is whole"
+        ) from error
+    for name in sorted({_STATE, *sums, *(file.name for file in folder.iterdir())} - {_SUMS}):
+        try:
+            found = sha256(folder / name)
+        except OSError as error:
+            raise CheckpointError(f"{folder / name}: cannot be read ({error.strerror})") from error
+        if found != sums.get(name):
+            raise CheckpointError(f"{folder / name}: damaged, its SHA-256 is not the one in {_SUMS}")
+
+
 class Checkpoints:
     """The checkpoints of one run; the newest `keep` stay."""
 
@@ -72,31 +98,50 @@ class Checkpoints:
 
     def save(self, step: int, checkpoint: Mapping[str, Any]) -> Path:
         """Write the checkpoint of `step`, then remove those older than the newest `keep`; return its folder."""
-        path = self._path(step)
+        before = self._folders()
+        path = self._folder / _name(step, max((copy for at, copy in before if at == step), default=0) + 1)
         save(path, checkpoint)
-        for old in self.steps()[: -self._keep]:
-            remove_folder(self._path(old))
+        kept = sorted({step, *(at for at, _ in before)})[-self._keep :]
+        for (at, _), old in before.items():
+            if at == step or at not in kept:
+                remove_folder(old)
         return path
 
     def steps(self) -> list[int]:
         """Return the steps that have a checkpoint, ascending."""
-        names = [_STEP.fullmatch(path.name) for path in self._folder.glob("step_*")]
-        return sorted(int(match[1]) for match in names if match)
+        return sorted({step for step, _ in self._folders()})
 
     def latest(self) -> dict[str, Any] | None:
-        """Return the newest checkpoint, or None where there is none; tidy up what a killed run left."""
-        remove_leftovers(self._folder)
-        steps = self.steps()
-        if not steps:
-            return None
-        try:
-            return load(self._path(steps[-1]))
-        except CheckpointError as error:
-            earlier = f"; remove {self._path(steps[-1])} to resume at step {steps[-2]}" if len(steps) > 1 else ""
-            raise CheckpointError(f"{error}{earlier}") from error
+        """Return the newest whole checkpoint, or None where there is none; tidy up what a killed run left.
 
-    def _path(self, step: int) -> Path:
-        return self._folder / f"step_{step:08d}"
+        A damaged one is passed over, which is logged, and gets a name that says so. Raises CheckpointError if there
+        are checkpoints and none is whole.
+        """
+        remove_leftovers(self._folder)
+        folders = [folder for _, folder in sorted(self._folders().items(), reverse=True)]
+        damaged: list[CheckpointError] = []
+        for folder in folders:
+            try:
+                found = load(folder)
+            except CheckpointError as error:
+                damaged.append(error)
+                continue
+            for passed, why in zip(folders, damaged, strict=False):
+                passed.rename(passed.with_name(passed.name + _DAMAGED))
+                _log.warning("%s; it is kept as %s, and %s is taken instead", why, passed.name + _DAMAGED, folder.name)
+            return found
+        if damaged:
+            raise damaged[0]
+        return None
+
+    def _folders(self) -> dict[tuple[int, int], Path]:
+        """The folders by step and by how often that step was saved."""
+        names = ((path, _STEP.fullmatch(path.name)) for path in self._folder.glob("step_*"))
+        return {(int(match[1]), int(match[2] or 1)): path for path, match in names if match}
+
+
+def _name(step: int, copy: int) -> str:
+    return f"step_{step:08d}" + (f"_{copy}" if copy > 1 else "")
 
 
 def _take_tensors(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:

@@ -12,6 +12,8 @@ import numpy as np
 
 from framework import num_threads, random, set_num_threads
 from framework.errors import CheckpointError, ConfigError
+from framework.graph.files import weights_file
+from framework.io import sha256
 from suites.engine.inference import Model, open_model, open_run
 from suites.engine.names import listing
 from suites.engine.run import RunFolder, best_weights
@@ -123,9 +125,7 @@ def _digest(paths: Sequence[str]) -> bytes:
     for path in map(Path, paths):
         exported = (path / "program.json").is_file()
         run = RunFolder(path)
-        files = (
-            [path / "program.json", path / "weights.safetensors"] if exported else [best_weights(run), run.processor]
-        )
+        files = [path / "program.json", weights_file(path)] if exported else [best_weights(run), run.processor]
         for file in files:
-            total.update(hashlib.sha256(file.read_bytes()).digest())
+            total.update(bytes.fromhex(sha256(file)))
     return total.digest()

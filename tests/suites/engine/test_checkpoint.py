@@ -57,7 +57,14 @@ def test_a_checkpoint_comes_back_exactly(tmp_path):
         "model.safetensors",
         "optimizer.safetensors",
         "state.json",
+        "SHA256SUMS",
     }
+
+
+def test_the_digests_are_those_that_sha256sum_checks(tmp_path):
+    save(tmp_path / "c", example())
+    done = subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path / "c", capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count(": OK") == 3
 
 
 def test_the_newest_k_stay(tmp_path):
@@ -75,9 +82,10 @@ def test_no_checkpoint_is_none(tmp_path):
 
 def test_saving_again_at_the_same_step_replaces(tmp_path):
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(3, example(1))
-    checkpoints.save(3, example(2))
-    assert checkpoints.latest()["trainer"]["step"] == 2
+    for step in (1, 2, 3):
+        checkpoints.save(3, example(step))
+        assert checkpoints.latest()["trainer"]["step"] == step
+        assert len(list(tmp_path.iterdir())) == 1 and checkpoints.steps() == [3]
 
 
 @pytest.mark.parametrize("fails", ["model.safetensors", "optimizer.safetensors", "state.json"])
@@ -156,19 +164,43 @@ def test_a_damaged_file_is_named(tmp_path, name, keep):
         load(tmp_path / "c")
 
 
-def test_a_damaged_newest_checkpoint_says_how_to_use_the_one_before(tmp_path):
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json", "SHA256SUMS"])
+def test_one_flipped_bit_anywhere_is_found(tmp_path, name):
+    save(tmp_path / "c", example())
+    data = bytearray((tmp_path / "c" / name).read_bytes())
+    data[len(data) // 2] ^= 4
+    (tmp_path / "c" / name).write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"damaged, its SHA-256 is not|cannot be read"):
+        load(tmp_path / "c")
+
+
+def test_a_damaged_newest_checkpoint_is_passed_over_and_kept_under_another_name(tmp_path, caplog):
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(1, example(1))
+    save(tmp_path / "step_00000002", example(2))
+    (tmp_path / "step_00000002/model.safetensors").write_bytes(b"")
+    assert checkpoints.latest()["trainer"]["step"] == 1
+    assert "step_00000002/model.safetensors: damaged" in caplog.text
+    assert "it is kept as step_00000002.damaged, and step_00000001 is taken instead" in caplog.text
+    checkpoints.save(2, example(3))
+    assert checkpoints.latest()["trainer"]["step"] == 3
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["step_00000002", "step_00000002.damaged"]
+
+
+def test_where_no_checkpoint_is_whole_the_newest_is_named_and_none_is_touched(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     for step in (1, 2):
         checkpoints.save(step, example(step))
-    (tmp_path / "step_00000002/state.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"remove .*step_00000002 to resume at step 1"):
+        (tmp_path / f"step_0000000{step}/state.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"step_00000002/state\.json: damaged"):
         checkpoints.latest()
+    assert checkpoints.steps() == [1, 2]
 
 
 def test_a_lost_file_is_said(tmp_path):
     save(tmp_path / "c", example())
     (tmp_path / "c" / "optimizer.safetensors").unlink()
-    with pytest.raises(CheckpointError, match="tensor 'slots/0/momentum' is missing"):
+    with pytest.raises(CheckpointError, match=r"optimizer\.safetensors: cannot be read \(No such file"):
         load(tmp_path / "c")
 
 

@@ -1,0 +1,126 @@
+"""Kills a training again and again with kill -9, at random moments, and resumes it: it must end with the same bits.
+
+`python -m tests.suites.engine.kill_training FOLDER --kills 200`
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from framework.io import load_tensors
+from suites.engine.checkpoint import Checkpoints
+
+ROOT = Path(__file__).parents[3]
+CONFIG = """
+suite: toy
+data: {samples: 200}
+optimizer: {type: Momentum, momentum: 0.9}
+schedule: {type: Cosine, base_lr: 0.2, reference_batch: 8, warmup_steps: 3}
+runtime: {epochs: 6, seed: 3, workers: 1, log_every: 50, checkpoint: {every: 7}, ema: {decay: 0.9},
+          evaluation: {every: 1, pictures: 2}}
+"""
+TRAIN = """
+import sys
+sys.path.insert(0, {root!r})
+import tests.suites.engine.toy
+from pathlib import Path
+from suites.engine.training import train
+if __name__ == "__main__":
+    train(Path({config!r}), runs=Path({runs!r}), name={name!r}, resume={resume!r})
+"""
+KEPT = ("last.safetensors", "best.safetensors")
+
+
+@dataclass
+class Report:
+    """What happened.
+
+    Attributes:
+        kills: processes that were killed.
+        finished: runs that reached their end, with the bits of a run that nobody killed.
+        resumed: starts that went on from a checkpoint.
+        seconds: what all of it took.
+    """
+
+    kills: int = 0
+    finished: int = 0
+    resumed: int = 0
+    seconds: float = 0.0
+
+
+def kill_and_resume(folder: Path, *, kills: int, seed: int) -> Report:
+    """Kill so many processes; raise AssertionError where something is lost, or other bits come out."""
+    rng = np.random.default_rng(seed)
+    report, began = Report(), time.monotonic()
+    (folder / "toy.yml").write_text(CONFIG)
+    started = time.monotonic()
+    assert _start(folder, "reference").wait() == 0, (folder / "reference.txt").read_text()
+    whole = time.monotonic() - started
+    saved = 0
+    while report.kills < kills or saved or not report.finished:
+        name = f"run{report.finished}"
+        process = _start(folder, name)
+        report.resumed += saved > 0
+        try:
+            if report.kills >= kills:
+                process.wait()
+            else:
+                process.wait(rng.uniform(0, whole))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            report.kills += 1
+            saved = _saved(folder / name, saved)
+            continue
+        assert process.returncode == 0, (folder / f"{name}.txt").read_text()
+        _assert_same(folder / "reference", folder / name)
+        report.finished, saved = report.finished + 1, 0
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _start(folder: Path, name: str) -> subprocess.Popen[bytes]:
+    resume = (folder / name / "config.yml").is_file()
+    values = {"root": str(ROOT), "config": str(folder / "toy.yml"), "runs": str(folder)}
+    script = folder / f"{name}.py"
+    script.write_text(TRAIN.format(**values, name=name, resume=resume))
+    with (folder / f"{name}.txt").open("w") as said:
+        return subprocess.Popen([sys.executable, script], stdout=said, stderr=said, stdin=subprocess.DEVNULL)
+
+
+def _saved(run: Path, before: int) -> int:
+    """The newest step of a killed run, which is whole and not older than the one before it was killed."""
+    if not (run / "weights").is_dir():
+        return before
+    found = Checkpoints(run / "weights").latest()
+    step = 0 if found is None else int(found["trainer"]["step"])
+    assert step >= before, f"step {before} was saved, now the newest is {step}"
+    for name in KEPT:
+        if (run / "weights" / name).is_file():
+            load_tensors(run / "weights" / name)
+    return step
+
+
+def _assert_same(reference: Path, run: Path) -> None:
+    for name in KEPT:
+        a, b = (load_tensors(folder / "weights" / name) for folder in (reference, run))
+        assert a.keys() == b.keys()
+        assert all(a[key].numpy().tobytes() == b[key].numpy().tobytes() for key in a), f"{run.name}: {name} differs"
+    a, b = (Checkpoints(folder / "weights").latest() for folder in (reference, run))
+    assert a is not None and b is not None and a["trainer"] == b["trainer"] and a["hooks"] == b["hooks"]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    a = parser.parse_args()
+    print(kill_and_resume(a.folder, kills=a.kills, seed=a.seed))

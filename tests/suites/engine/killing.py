@@ -1,0 +1,120 @@
+"""Kills a process at every call of one action that changes files: `python killing.py ACTION FOLDER`, library preloaded.
+
+The action runs in a forked child, once for each call and each half-done write, from the same state on disk; after each
+death the folder is checked. Prints how many deaths there were, or ends with the check's error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from framework import from_numpy, program
+from framework.graph import Program
+from framework.graph.files import load_program, save_program, tensors_of
+from framework.io import load_tensors, save_tensors
+from suites.engine.checkpoint import Checkpoints
+
+SIZE = 3000
+
+
+def _state(number: int) -> dict[str, object]:
+    weights = {"w": from_numpy(np.full(SIZE, number, np.float32)), "b": from_numpy(np.full(3, number, np.int64))}
+    return {"model": weights, "optimizer": dict(weights), "trainer": {"number": number}}
+
+
+def _check_latest(folder: Path, allowed: set[int]) -> None:
+    found = Checkpoints(folder).latest()
+    assert found is not None, "both copies are lost"
+    number = found["trainer"]["number"]
+    assert number in allowed, number
+    assert all((found[part]["w"].numpy() == number).all() for part in ("model", "optimizer"))
+    assert all(path.name.startswith("step_") for path in folder.iterdir()), "leftovers"
+
+
+def _save(folder: Path, step: int, number: int) -> None:
+    Checkpoints(folder, keep=1).save(step, _state(number))
+
+
+@cache
+def _program(number: int) -> Program:
+    weight = from_numpy(np.full(SIZE, number, np.float32))
+    return program(lambda x: x * weight).program_for(from_numpy(np.zeros(SIZE, np.float32))).program
+
+
+def _save_program(folder: Path, number: int) -> None:
+    _program(2)  # traced before this process forks
+    save_program(_program(number), folder, extra={"number": number})
+
+
+def _check_program(folder: Path) -> None:
+    found, extra = load_program(folder)
+    assert extra["number"] in (1, 2)
+    assert all((t.numpy() == extra["number"]).all() for t in tensors_of(found).values()), "a mixed pair"
+
+
+def _save_weights(folder: Path, number: int) -> None:
+    save_tensors(folder / "last.safetensors", {"w": from_numpy(np.full(SIZE, number, np.float32))})
+
+
+def _check_weights(folder: Path) -> None:
+    values = load_tensors(folder / "last.safetensors")["w"].numpy()
+    assert (values == values[0]).all() and values[0] in (1, 2)
+
+
+Action = tuple[Callable[[Path], None], Callable[[Path], None], Callable[[Path], None]]
+ACTIONS: dict[str, Action] = {  # what stands before, what is killed, what must hold after
+    "next": (lambda f: _save(f, 1, 1), lambda f: _save(f, 2, 2), lambda f: _check_latest(f, {1, 2})),
+    "again": (lambda f: _save(f, 1, 1), lambda f: _save(f, 1, 2), lambda f: _check_latest(f, {1, 2})),
+    "program": (lambda f: _save_program(f, 1), lambda f: _save_program(f, 2), _check_program),
+    "weights": (lambda f: _save_weights(f, 1), lambda f: _save_weights(f, 2), _check_weights),
+}
+
+
+def run(name: str, folder: Path) -> tuple[int, int]:
+    """Return how many deaths there were, and after how many of them the new state was there already."""
+    library = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    library.arm.argtypes = (ctypes.c_long, ctypes.c_int)
+    before, action, check = ACTIONS[name]
+    before(folder / "before")
+    deaths = 0
+    for middle in (0, 1):
+        call = 0
+        while True:
+            place = folder / f"{middle}_{call}"
+            shutil.copytree(folder / "before", place)
+            died = _killed(lambda: library.arm(call, middle), action, place)  # noqa: B023  (called at once)
+            check(place)
+            shutil.rmtree(place)
+            if not died:
+                break
+            call, deaths = call + 1, deaths + 1
+    return deaths, call
+
+
+def _killed(arm: Callable[[], None], action: Callable[[Path], None], place: Path) -> bool:
+    child = os.fork()
+    if not child:
+        arm()
+        action(place)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+        return True
+    assert status == 0, f"the action failed with status {status}"
+    return False
+
+
+if __name__ == "__main__":
+    total, calls = run(sys.argv[1], Path(sys.argv[2]))
+    print(total, calls)
