@@ -153,9 +153,10 @@ _ITEM_SIZE = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, 
 class TracedFunction:
     """A function that runs as a Program; see `program`."""
 
-    def __init__(self, function: Callable[..., Any], pass_names: Sequence[str]) -> None:
+    def __init__(self, function: Callable[..., Any], pass_names: Sequence[str], updates: bool) -> None:
         self._function = function
         self._pass_names = pass_names
+        self._updates = updates
         self._kept = _Kept(getattr(function, "__name__", "program"))
         self.traces_made = 0
         self.__doc__ = function.__doc__
@@ -213,6 +214,8 @@ class TracedFunction:
             trace.program.results = [trace.value_of(t) for t in out_leaves] + gradients
 
         trace.run(call, leaves)
+        if not self._updates:
+            trace.program.updates.clear()
         passes.run(trace.program, self._pass_names)
         return _Entry(CompiledProgram(trace.program), trace.modes, [t.shape for t in leaves], out_structure, border)
 
@@ -307,17 +310,23 @@ def _static_values(structure: Any) -> Iterator[Any]:
             yield from _static_values(item)
 
 
-def program(function: Callable[..., Any] | None = None, *, pass_names: Sequence[str] = passes.TRAINING_PASSES) -> Any:
+def program(
+    function: Callable[..., Any] | None = None,
+    *,
+    pass_names: Sequence[str] = passes.TRAINING_PASSES,
+    updates: bool = True,
+) -> Any:
     """Makes a function run as a Program: traced at the first call, planned again when input shapes change.
 
     Arguments and results may be Tensors or NumPy arrays in lists, tuples and dicts; other arguments are part of the
-    Program and a new value means a new trace. Use it as a decorator or as `program(f)`.
+    Program and a new value means a new trace. Use it as a decorator or as `program(f)`. Without `updates`, parameters
+    and buffers stay as they are, whatever the function sets, and what only a new value of them needs is not computed.
 
     >>> step = program(lambda x: ops.relu(x) * 2.0)
     """
     if function is None:
-        return lambda f: TracedFunction(f, pass_names)
-    return TracedFunction(function, pass_names)
+        return lambda f: TracedFunction(f, pass_names, updates)
+    return TracedFunction(function, pass_names, updates)
 
 
 def flatten(tree: Any, leaves: list[Tensor]) -> Any:

@@ -16,6 +16,7 @@ from suites.detection.models.yolov3 import Detector
 from suites.detection.processor import DetectionProcessor, original_detections
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
+from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, readable
 from suites.vision.task import VisionTask
@@ -66,10 +67,11 @@ class DetectionTask(VisionTask):
         """Returns what makes a batch."""
         return collate
 
-    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Loss terms by name."""
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
+        """Loss terms by name, each a mean over images."""
         targets = Targets(inputs["boxes"], inputs["labels"], inputs["scores"])
-        return self.model.losses(inputs["images"], targets)
+        images = count_of(inputs["labels"])
+        return {name: Loss(mean, images) for name, mean in self.model.losses(inputs["images"], targets).items()}
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """`detections` [N, D, 6] in pixels of the input, `counts` [N]."""

@@ -32,10 +32,11 @@ def _check_training(task: Task, batch: Batch) -> None:
     task.model.train()
     losses = task.train_step({name: from_numpy(array) for name, array in _arrays(batch, task.train_inputs).items()})
     for name, loss in losses.items():
-        if loss.ndim:
-            raise ConfigError(f"check: loss '{name}' has shape {list(loss.shape)}; a loss term must be a scalar")
-        if not math.isfinite(float(loss)):
-            raise NumericsError(f"check: loss '{name}' is {float(loss)} on the first batch, before any training")
+        if loss.mean.ndim or loss.weight.ndim:
+            shapes = f"{list(loss.mean.shape)} and {list(loss.weight.shape)}"
+            raise ConfigError(f"check: mean and weight of loss '{name}' have shapes {shapes}; both must be scalars")
+        if not math.isfinite(float(loss.mean)):
+            raise NumericsError(f"check: loss '{name}' is {float(loss.mean)} on the first batch, before any training")
 
 
 def _check_evaluation(task: Task, batch: Batch) -> None:

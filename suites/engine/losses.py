@@ -1,10 +1,40 @@
-"""SmoothedLabels: what the losses over classes of all suites take."""
+"""Loss: a term with what it is a mean over. SmoothedLabels: what the losses over classes of all suites take."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from framework import Tensor, no_grad, ops
 from framework.errors import AttributeValueError
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One term of what is minimised: a sum over samples, tokens or pixels, and how many those are.
+
+    The pair is kept as mean and weight, the sum is their product. So batches are joined by weights: the mean over
+    several batches, or devices, is the sum of all sums over the sum of all weights.
+
+    Attributes:
+        mean: a scalar; what is minimised where there is one batch.
+        weight: a scalar, 0 or more: how many samples, tokens or pixels `mean` is a mean over, or the sum of their
+            weights. It depends on the batch alone, never on what the model makes of it.
+    """
+
+    mean: Tensor
+    weight: Tensor
+
+    def __mul__(self, factor: float | Tensor) -> Loss:
+        """The term with a factor; what it is a mean over stays."""
+        return Loss(self.mean * factor, self.weight)
+
+
+def count_of(x: Tensor) -> Tensor:
+    """The number of rows of x [N, ...], a float32 scalar: the weight of a mean over samples."""
+    with no_grad():
+        rest = tuple(range(1, x.ndim))
+        rows = ops.slice(x, starts=(0,) * len(rest), ends=(1,) * len(rest), axes=rest) if rest else x
+        return ops.sum(ops.cast(ops.full_like(rows, value=1.0), "float32"))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from framework.nn import Layer
     from suites.engine.config import Config
     from suites.engine.hooks import Hook
+    from suites.engine.losses import Loss
 
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
 
@@ -178,8 +179,8 @@ class Task(ABC):
         """Return the loader of evaluation batches, in order and without random transforms."""
 
     @abstractmethod
-    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the loss terms by name, each a scalar; their sum is minimised.
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
+        """Return the loss terms by name, each a mean with its weight; the sum of the means is minimised.
 
         Runs the model in training mode. It is traced into a Program, so it uses operators only and never looks
         at numbers; `inputs` holds the arrays named by `train_inputs`.

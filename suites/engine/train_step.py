@@ -1,7 +1,7 @@
 """TrainStep: forward, backward, optimizer and moving average of one batch, as one traced Program.
 
-Where the gradients of several batches are averaged there are two Programs: one adds a batch's gradients to what was
-gathered, one makes the update.
+Where several batches count as one there are three Programs: one finds what each batch's losses weigh, one adds a
+batch's gradients to what was gathered, one makes the update.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 import framework
 from framework import Tensor, from_numpy, no_grad, ops, program, tensor
-from framework.errors import CheckpointError
+from framework.errors import CheckpointError, ConfigError
 from framework.optim import LossScaler, Optimizer, clip_by_global_norm
 from framework.random import default_generator
 from suites.engine.averaging import MovingAverage
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TrainStep:
-    """Updates the model with one batch, or with some whose gradients are averaged.
+    """Updates the model with one batch, or with some that count as one large batch.
 
     Args:
         task: gives model and losses.
@@ -64,22 +64,47 @@ class TrainStep:
         self._reached: set[str] = set()  # the parameters that the losses depend on, known after the first batch
         if accumulate > 1:
             self._gathered = {name: _state(f"gathered/{name}", p) for name, p in optimizer.params.items()}
+            self._weigh = program(self._weights, pass_names=("drop_dead_code",), updates=False)
             self._gather_one = self._gather if eager else program(self._gather)
             self._apply_all = self._apply if eager else program(self._apply)
 
     def __call__(self, batches: Sequence[Batch], lr: float) -> dict[str, float]:
-        """Make one update at learning rate `lr`; return the loss terms before it, means over the batches."""
+        """Make one update at learning rate `lr`; return the loss terms before it, means over all that they weigh."""
         self._task.model.train()
-        decay = self._average.decay_at(self._updates) if self._average else 0.0
-        rate, decay_, share = _number(lr), _number(decay), _number(1 / len(batches))
+        decay = _number(self._average.decay_at(self._updates) if self._average else 0.0)
         with framework.conv_algorithm(self._conv_algorithm):
             if self._gathered:
-                each = [self._numbers(self._gather_one(self._inputs(batch), share)) for batch in batches]
-                self._apply_all(rate, decay_)
+                losses = self._update_with_all(batches, _number(lr), decay)
             else:
-                each = [self._numbers(self._update(self._inputs(batches[0]), rate, decay_))]
+                losses = self._numbers(self._update(self._inputs(batches[0]), _number(lr), decay))
         self._updates += 1
-        return {name: sum(losses[name] for losses in each) / len(each) for name in each[0]}
+        return losses
+
+    def _update_with_all(self, batches: Sequence[Batch], lr: Tensor, decay: Tensor) -> dict[str, float]:
+        total: dict[str, float] = {}
+        for batch, shares in zip(batches, self._shares(batches), strict=True):
+            given = {name: _number(share) for name, share in shares.items()}
+            losses = self._numbers(self._gather_one(self._inputs(batch), given))
+            for name, value in losses.items():
+                total[name] = total.get(name, 0.0) + value * shares[name]
+        self._apply_all(lr, decay)
+        return total
+
+    def _shares(self, batches: Sequence[Batch]) -> list[dict[str, float]]:
+        """For each batch the share of each loss term: its weight over that of all batches."""
+        weights = [self._numbers(self._weights_of(self._inputs(batch))) for batch in batches]
+        totals = {name: sum(each[name] for each in weights) for name in weights[0]}
+        return [{name: weight / (totals[name] or 1.0) for name, weight in each.items()} for each in weights]
+
+    def _weights_of(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        if states := self._weigh.program_for(inputs).program.states:
+            names = ", ".join(sorted(t.name or "a tensor" for t in states.values())[:3])
+            raise ConfigError(
+                f"{type(self._task).__name__}: the weight of a loss depends on the model ({names} ...), so batches "
+                "cannot be joined; let it depend on the batch alone: count samples, tokens or pixels of the inputs"
+            )
+        weights: dict[str, Tensor] = self._weigh(inputs)
+        return weights
 
     def _inputs(self, batch: Batch) -> dict[str, Tensor]:
         return {name: from_numpy(batch[name]) for name in self._task.train_inputs}
@@ -128,19 +153,24 @@ class TrainStep:
         self._updates = state["step"]["updates"]
         default_generator.set_state(state["step"]["random"])
 
+    def _weights(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The weights of the loss terms; what is traced, and then rid of all that they do not depend on."""
+        with no_grad():
+            return {name: loss.weight for name, loss in self._task.train_step(inputs).items()}
+
     def _compute(self, inputs: dict[str, Tensor], lr: Tensor, decay: Tensor) -> dict[str, Tensor]:
         """A whole update with one batch; what is traced."""
-        losses = self._backward(inputs)
+        losses = self._backward(inputs, {})
         self._improve(lr, decay)
         return losses
 
-    def _gather(self, inputs: dict[str, Tensor], share: Tensor) -> dict[str, Tensor]:
-        """Add a batch's gradients, times `share`, to what was gathered; what is traced."""
-        losses = self._backward(inputs)
+    def _gather(self, inputs: dict[str, Tensor], shares: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Add a batch's gradients, each loss term times its share, to what was gathered; what is traced."""
+        losses = self._backward(inputs, shares)
         with no_grad():
             for name, p in self._optimizer.params.items():
                 if p.grad is not None:
-                    self._gathered[name].set(self._gathered[name] + p.grad * share)
+                    self._gathered[name].set(self._gathered[name] + p.grad)
         self._reached = {name for name, p in self._optimizer.params.items() if p.grad is not None}
         return losses
 
@@ -154,10 +184,10 @@ class TrainStep:
                 gathered.set(ops.full_like(gathered, value=0.0))
         return lr
 
-    def _backward(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _backward(self, inputs: dict[str, Tensor], shares: Mapping[str, Tensor]) -> dict[str, Tensor]:
         with framework.autocast(self._precision):
-            losses = self._task.train_step(inputs)
-        terms = iter(losses.values())
+            losses = {name: loss.mean for name, loss in self._task.train_step(inputs).items()}
+        terms = iter([mean * shares[name] if shares else mean for name, mean in losses.items()])
         total = next(terms)
         for term in terms:
             total = total + term

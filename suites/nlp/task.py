@@ -18,6 +18,7 @@ from framework.nn import init
 from framework.tensor import Tensor
 from suites.engine.config import Config
 from suites.engine.hooks import Hook
+from suites.engine.losses import Loss, count_of
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, Processor, Task
@@ -144,7 +145,7 @@ class NlpTask(Task):
         batch_size = self._config["data.eval.batch_size"]
         return DataLoader(samples, batch_size, workers=workers, collate=self._problem.collate(self._problem.token_keys))
 
-    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name."""
         if self._distillation is not None and self._distillation.begun:
             return self._distillation.losses(self, inputs)
@@ -152,11 +153,11 @@ class NlpTask(Task):
             return self._losses_of_two_passes(inputs, weight)
         return self._problem.losses(self.outputs(inputs), inputs)
 
-    def _losses_of_two_passes(self, inputs: dict[str, Tensor], weight: float) -> dict[str, Tensor]:
+    def _losses_of_two_passes(self, inputs: dict[str, Tensor], weight: float) -> dict[str, Loss]:
         first, second = self.outputs(inputs), self.outputs(inputs)
         losses, others = self._problem.losses(first, inputs), self._problem.losses(second, inputs)
-        terms = {name: (loss + others[name]) * 0.5 for name, loss in losses.items()}
-        return terms | {"r_drop": two_way_divergence(first, second) * weight}
+        terms = {name: Loss((loss.mean + others[name].mean) * 0.5, loss.weight) for name, loss in losses.items()}
+        return terms | {"r_drop": Loss(two_way_divergence(first, second) * weight, count_of(inputs["targets"]))}
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """What the problem predicts."""

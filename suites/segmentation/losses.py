@@ -15,6 +15,7 @@ from framework import ops, tensor
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
+from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register, register_role
 from suites.segmentation.sample import IGNORE
 
@@ -31,14 +32,14 @@ class SegmentationLoss(ABC):
             raise AttributeValueError(f"{type(self).__name__}: weight is {weight}; it must be positive")
         self.weight = weight
 
-    def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The weighted loss, a scalar, of logits [N, h, w, K] for labels int [N, H, W]."""
+    def __call__(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The weighted loss of logits [N, h, w, K] for labels int [N, H, W]."""
         loss = self.of_pixels(ops.resize_bilinear(logits, ops.expand_dims(labels, axis=-1)), labels)
         return loss if self.weight == 1.0 else loss * self.weight
 
     @abstractmethod
-    def of_pixels(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss, a scalar, of logits [N, H, W, K] for labels int [N, H, W]."""
+    def of_pixels(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The loss of logits [N, H, W, K] for labels int [N, H, W]."""
 
 
 register_role("loss", SegmentationLoss, doc="Logits and labels to a scalar.")
@@ -68,14 +69,15 @@ class CrossEntropy(SegmentationLoss):
             )
         self.label_smoothing, self.class_weights = label_smoothing, class_weights
 
-    def of_pixels(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss, a scalar."""
+    def of_pixels(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The loss."""
         loss = ops.cross_entropy(logits, labels, ignore_index=IGNORE, label_smoothing=self.label_smoothing)
         with no_grad():
             share = _labelled(labels) if self.class_weights is None else self._share(labels)
-            total = ops.maximum(ops.sum(share), 1e-6)
+            total = ops.sum(share)
         # Without class weights an ignored pixel's loss is 0 already.
-        return ops.sum(loss if self.class_weights is None else loss * share) / total
+        summed = ops.sum(loss if self.class_weights is None else loss * share)
+        return Loss(summed / ops.maximum(total, 1e-6), total)
 
     def _share(self, labels: Tensor) -> Tensor:
         """Each pixel's weight, 0 where it is ignored: float32 [N, H, W]."""
@@ -89,6 +91,8 @@ class OhemCrossEntropy(SegmentationLoss):
     """Cross entropy of the hard pixels alone: online hard example mining (Shrivastava et al. 2016, arXiv:1604.03540).
 
     A pixel is hard where its class gets less than `threshold`, or if it is among the `min_kept` with the largest loss.
+    Which pixels are hard is decided in each batch, so batches joined by `runtime.accumulate` are no large batch here:
+    each counts by its labelled pixels.
 
     Args:
         threshold: probability of the right class below which a pixel is hard.
@@ -105,8 +109,8 @@ class OhemCrossEntropy(SegmentationLoss):
             )
         self.threshold, self.min_kept = threshold, min_kept
 
-    def of_pixels(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss, a scalar."""
+    def of_pixels(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The loss."""
         loss = ops.reshape(ops.cross_entropy(logits, labels, ignore_index=IGNORE), shape=(-1,))
         with no_grad():
             least = ops.slice(
@@ -116,12 +120,15 @@ class OhemCrossEntropy(SegmentationLoss):
             labelled = ops.reshape(_labelled(labels), shape=(-1,))
             hard = ops.cast(loss.detach() >= bound, dtype="float32") * labelled
             total = ops.maximum(ops.sum(hard), 1.0)
-        return ops.sum(loss * hard) / total
+        return Loss(ops.sum(loss * hard) / total, ops.sum(labelled))
 
 
 @register("loss")
 class Dice(SegmentationLoss):
     """1 - the mean over classes of 2 |A and B| / (|A| + |B|), A the class's probabilities (Milletari et al. 2016).
+
+    It is a share of sums over a batch, so batches joined by `runtime.accumulate` are no large batch here: each counts
+    by its images.
 
     Args:
         smooth: pixels added above and below the line, so that a class that is nowhere counts as found.
@@ -134,8 +141,8 @@ class Dice(SegmentationLoss):
             raise AttributeValueError(f"Dice: smooth is {smooth}; it must be positive")
         self.smooth = smooth
 
-    def of_pixels(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The loss, a scalar."""
+    def of_pixels(self, logits: Tensor, labels: Tensor) -> Loss:
+        """The loss."""
         with no_grad():
             # The class numbers [1, 1, 1, K] from the logits themselves, so that the Program fits any size.
             ones = ops.full_like(ops.slice(logits, starts=(0, 0, 0), ends=(1, 1, 1), axes=(0, 1, 2)), value=1.0)
@@ -146,7 +153,7 @@ class Dice(SegmentationLoss):
         found = ops.softmax(logits, axis=-1) * labelled
         both = ops.sum(found * target, axes=(0, 1, 2))
         either = ops.sum(found, axes=(0, 1, 2)) + ops.sum(target, axes=(0, 1, 2))
-        return 1.0 - ops.mean((both * 2.0 + self.smooth) / (either + self.smooth))
+        return Loss(1.0 - ops.mean((both * 2.0 + self.smooth) / (either + self.smooth)), count_of(labels))
 
 
 def _labelled(labels: Tensor) -> Tensor:

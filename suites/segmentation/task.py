@@ -10,6 +10,7 @@ import numpy as np
 
 from framework.tensor import Tensor
 from suites.engine.config import Config
+from suites.engine.losses import Loss
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, readable
 from suites.segmentation.datasets import SegmentationDataset
@@ -63,9 +64,9 @@ class SegmentationTask(VisionTask):
         """Returns what makes a batch."""
         return collate
 
-    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name; those of further outputs end in their number."""
-        terms: dict[str, Tensor] = {}
+        terms: dict[str, Loss] = {}
         outputs = zip(self.model.outputs(inputs["images"]), self.model.loss_weights, strict=True)
         for number, (logits, weight) in enumerate(outputs):
             for place, loss in enumerate(self._losses):

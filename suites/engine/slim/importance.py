@@ -53,7 +53,7 @@ def _gradients(task: Task, inputs: dict[str, Tensor]) -> dict[str, np.ndarray]:
     parameters = dict(task.model.named_parameters())
     for p in parameters.values():
         p.grad = None
-    losses = list(task.train_step(inputs).values())
+    losses = [loss.mean for loss in task.train_step(inputs).values()]
     sum(losses[1:], losses[0]).backward()
     products = {name: p.numpy() * p.grad.numpy() for name, p in parameters.items() if p.grad is not None}
     for p in parameters.values():

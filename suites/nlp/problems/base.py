@@ -17,6 +17,7 @@ import numpy as np
 from framework.data import Dataset, RaggedCollate, RandomDataset
 from framework.errors import ConfigError, NotSupportedError
 from framework.tensor import Tensor
+from suites.engine.losses import Loss
 from suites.engine.registry import register_role
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import TextDataset
@@ -83,7 +84,7 @@ class Problem(ABC):
         """Keep of the tokenizer what `results` needs; by default nothing."""
 
     @abstractmethod
-    def losses(self, outputs: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, outputs: Any, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name, scalars, from what the model returned and the batch's arrays."""
 
     @abstractmethod

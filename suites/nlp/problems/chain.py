@@ -8,6 +8,7 @@ from typing import Any, Literal
 from framework import ops
 from framework.errors import ConfigError
 from framework.tensor import Tensor
+from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
 from suites.nlp.datasets import TextDataset
 from suites.nlp.encoding import Encoder
@@ -38,10 +39,12 @@ class ChainTagging(Tagging):
                 "words to pieces and adds its own tokens; use WordTokenizer, or the problem Tagging"
             )
 
-    def losses(self, outputs: ChainScores, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The negative log-likelihood of a sentence, a scalar."""
+    def losses(self, outputs: ChainScores, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
+        """The negative log-likelihood, the mean over sentences."""
         emissions, transitions, start, stop, offsets = outputs
-        return {"crf": ops.mean(ops.crf_loss(emissions, transitions, start, stop, inputs["targets"], offsets))}
+        each = ops.crf_loss(emissions, transitions, start, stop, inputs["targets"], offsets)
+        sentences = count_of(ops.slice(inputs["offsets"], starts=(1,), ends=(2**31,), axes=(0,)))
+        return {"crf": Loss(ops.mean(each), sentences)}
 
     def predictions(self, outputs: ChainScores) -> dict[str, Tensor]:
         """`tags` int64 [T], the best path."""

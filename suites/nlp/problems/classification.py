@@ -10,6 +10,7 @@ import numpy as np
 from framework import ops
 from framework.errors import DataError
 from framework.tensor import Tensor
+from suites.engine.losses import Loss
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric
@@ -138,7 +139,7 @@ class Classification(RowProblem):
             raise ValueError(f"label '{label[:_SHOWN]}' was not seen in training; known are {listing(classes)}")
         return np.int64(classes.index(label))
 
-    def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Cross entropy of logits [B, K]."""
         return self._loss(outputs, inputs["targets"])
 
@@ -201,7 +202,7 @@ class Regression(RowProblem):
             raise ValueError(f"label '{label[:_SHOWN]}' is no number; Regression needs one")
         return np.float32(number)
 
-    def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Squared error of logits [B, 1]."""
         return self._loss(outputs, inputs["targets"])
 

@@ -18,6 +18,7 @@ from framework.data import RandomDataset
 from framework.data.streams import sample_rng
 from framework.errors import DataError
 from framework.tensor import Tensor
+from suites.engine.losses import Loss
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Document, TextDataset
@@ -96,7 +97,7 @@ class Pretraining(Problem):
         """Batches with `masked` int64 [M], the hidden tokens among all T, and `targets` int64 [M], what stood there."""
         return _WithMasked(super().collate(present))
 
-    def losses(self, outputs: tuple[Tensor, Tensor], inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, outputs: tuple[Tensor, Tensor], inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Cross entropy of the hidden words; and of the pairs, where there are any."""
         words = {"words": self._loss(outputs[0], inputs["targets"])["cross_entropy"]}
         if self._relation == "none":

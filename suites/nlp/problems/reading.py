@@ -15,6 +15,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
+from suites.engine.losses import Loss
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Question, SquadJson, TextDataset
@@ -117,7 +118,7 @@ class Reading(Problem):
                 names.append(name_of(i))
         return Encoded(samples, self.token_keys, names.__getitem__)
 
-    def losses(self, outputs: tuple[Tensor, Tensor], inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, outputs: tuple[Tensor, Tensor], inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Cross entropy of the first and the last token."""
         return self._loss(*outputs, inputs["offsets"], inputs["targets"])
 

@@ -10,6 +10,7 @@ import numpy as np
 from framework import ops
 from framework.errors import DataError
 from framework.tensor import Tensor
+from suites.engine.losses import Loss
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric
@@ -68,7 +69,7 @@ class Tagging(Problem):
                 names.append(name_of(i))
         return Encoded(samples, self.token_keys, names.__getitem__)
 
-    def losses(self, outputs: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, outputs: Any, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Cross entropy of logits [T, K] over the first tokens of words."""
         return self._loss(outputs, inputs["targets"])
 

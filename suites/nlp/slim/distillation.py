@@ -15,6 +15,7 @@ from framework import no_grad, ops, tensor
 from framework.errors import ConfigError
 from framework.tensor import Tensor
 from suites.engine.hooks import Hook
+from suites.engine.losses import Loss, count_of
 from suites.nlp.datasets import Labelled, TextDataset
 from suites.nlp.encoding import Encoder
 from suites.nlp.losses import IGNORED
@@ -142,7 +143,7 @@ class Distillation:
         keys = self._problem.token_keys
         return TwoEncodings(keys, two=self._teacher_encoder is not None)
 
-    def losses(self, task: NlpTask, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def losses(self, task: NlpTask, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name: the problem's own, `distillation`, and `layers`."""
         s = self._settings
         logits, states = task.outputs(inputs, states=True) if self._pairs else (task.outputs(inputs), [])
@@ -150,9 +151,11 @@ class Distillation:
         with no_grad():
             teacher, taught = self._taught(inputs)
         if s.soft:
-            terms["distillation"] = self._divergence(logits, teacher) * (s.soft * self.share)
+            sequences = count_of(inputs["targets"])
+            terms["distillation"] = Loss(self._divergence(logits, teacher), sequences) * (s.soft * self.share)
         if s.layers is not None:
-            terms["layers"] = self._apart(states, taught) * (s.layers.weight * self.share)
+            tokens = count_of(inputs["ids"])
+            terms["layers"] = Loss(self._apart(states, taught), tokens) * (s.layers.weight * self.share)
         return terms
 
     def hooks(self) -> list[Hook]:

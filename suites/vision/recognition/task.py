@@ -13,6 +13,7 @@ import numpy as np
 from framework import ops
 from framework.tensor import Tensor
 from suites.engine.config import Config
+from suites.engine.losses import Loss
 from suites.engine.task import Batch, Metric, readable
 from suites.vision.pipeline import Augmented, Transform
 from suites.vision.recognition.datasets import Drawn, RecognitionDataset
@@ -48,7 +49,7 @@ class RecognitionTask(VisionTask):
         """Returns the data set with its transforms; in training it chooses frames at random."""
         return (Drawn if training else Augmented)(dataset, transforms)
 
-    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name."""
         return self._loss(self.model(inputs[self._key]), inputs["targets"])
 

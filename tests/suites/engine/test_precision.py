@@ -11,6 +11,7 @@ from framework.optim import AdamW, LossScaler
 from suites.engine.averaging import MovingAverage
 from suites.engine.config import load_config
 from suites.engine.hooks import Hook
+from suites.engine.losses import Loss, count_of
 from suites.engine.train_step import TrainStep
 from suites.engine.training import train
 from tests.suites.engine import toy  # noqa: F401  (registers the suite)
@@ -132,7 +133,8 @@ class Line:
         nn.init.initialize(self.model, 0)
 
     def train_step(self, inputs):
-        return {"square": ops.mean(ops.square(ops.squeeze(self.model(inputs["x"]), axis=1) - inputs["y"]))}
+        error = ops.squeeze(self.model(inputs["x"]), axis=1) - inputs["y"]
+        return {"square": Loss(ops.mean(ops.square(error)), count_of(inputs["y"]))}
 
 
 @pytest.mark.parametrize("eager", [False, True])

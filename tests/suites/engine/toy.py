@@ -17,6 +17,7 @@ from framework import Tensor, nn, ops
 from framework.data import DataLoader
 from framework.errors import DataError
 from suites.engine.config import Config
+from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
 from suites.engine.settings import RunConfig
 from suites.engine.task import Batch, Metric, Processor, Task
@@ -170,9 +171,10 @@ class ToyTask(Task):
     def eval_loader(self, *, workers: int) -> DataLoader:
         return DataLoader(Images(Data(self.data.samples)), self.data.batch_size, workers=workers)
 
-    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         error = self.model(inputs["image"]) - inputs["label"]
-        return {"square": ops.mean(ops.square(error)), "size": ops.mean(ops.abs(error)) * 0.1}
+        terms = {"square": ops.mean(ops.square(error)), "size": ops.mean(ops.abs(error)) * 0.1}
+        return {name: Loss(mean, count_of(inputs["label"])) for name, mean in terms.items()}
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"brightness": self.model(inputs["image"])}

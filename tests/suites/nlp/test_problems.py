@@ -241,11 +241,12 @@ def test_losses_by_hand():
     targets = np.array([0, IGNORED, 2, 1])
     expected = np.mean([-np.log(softmax(logits[i])[t]) for i, t in enumerate(targets) if t >= 0])
     loss = CrossEntropy()(from_numpy(logits), from_numpy(targets))["cross_entropy"]
-    assert float(loss) == pytest.approx(expected, rel=1e-6)
-    assert float(CrossEntropy()(from_numpy(logits), from_numpy(np.full(4, IGNORED)))["cross_entropy"]) == 0.0
+    assert float(loss.mean) == pytest.approx(expected, rel=1e-6) and float(loss.weight) == 3
+    nothing = CrossEntropy()(from_numpy(logits), from_numpy(np.full(4, IGNORED)))["cross_entropy"]
+    assert float(nothing.mean) == float(nothing.weight) == 0.0
     numbers = from_numpy(np.array([1.0, 2.0], np.float32))
     guesses = from_numpy(np.array([[1.5], [1.0]], np.float32))
-    assert float(SquaredError()(guesses, numbers)["squared_error"]) == pytest.approx(0.625)
+    assert float(SquaredError()(guesses, numbers)["squared_error"].mean) == pytest.approx(0.625)
     starts, ends = (rng.normal(size=7).astype(np.float32) * 30 for _ in range(2))
     places, offsets = np.array([[1, 2], [0, 3]]), np.array([0, 3, 7])
     losses = SpanCrossEntropy()(*map(from_numpy, (starts, ends, offsets, places)))
@@ -254,7 +255,7 @@ def test_losses_by_hand():
             -np.log(softmax(scores[a:b].astype(np.float64))[p])
             for a, b, p in ((0, 3, places[0, column]), (3, 7, places[1, column]))
         ]
-        assert float(losses[name]) == pytest.approx(np.mean(parts), rel=1e-5, abs=1e-6)
+        assert float(losses[name].mean) == pytest.approx(np.mean(parts), rel=1e-5, abs=1e-6)
     with pytest.raises(AttributeValueError, match="label_smoothing is 1"):
         CrossEntropy(1.0)
 

@@ -21,7 +21,7 @@ OF_LABEL = np.take_along_axis(PROBABILITY, np.where(KNOWN, LABELS, 0)[..., None]
 
 
 def value(loss, logits=LOGITS, labels=LABELS):
-    return float(loss(from_numpy(logits), from_numpy(labels)))
+    return float(loss(from_numpy(logits), from_numpy(labels)).mean)
 
 
 def test_cross_entropy_is_the_mean_over_labelled_pixels():
@@ -56,7 +56,7 @@ LOSSES = [CrossEntropy(), CrossEntropy(class_weights=[1.0] * K), OhemCrossEntrop
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_ignored_pixels_have_no_gradient_and_others_have(loss):
     logits = parameter(LOGITS)
-    loss(logits, from_numpy(LABELS)).backward()
+    loss(logits, from_numpy(LABELS)).mean.backward()
     gradient = np.abs(logits.grad.numpy()).max(-1)
     assert (gradient[~KNOWN] == 0).all() and (gradient[KNOWN] > 0).mean() > 0.3
 
@@ -69,7 +69,7 @@ def test_nothing_to_learn_is_no_loss_and_no_nan(loss):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 def test_one_program_takes_any_size_and_interpolates_to_the_labels(loss):
-    traced = program(lambda x, y: loss(x, y))
+    traced = program(lambda x, y: loss(x, y).mean)
     for size in ((4, 4), (9, 13)):
         labels = RNG.integers(0, K, (2, *size)).astype(np.int32)
         logits = LOGITS[:, :4, :3]

@@ -132,7 +132,7 @@ def test_several_losses_and_outputs_are_terms_of_their_own(config_file):
         task.model.outputs = lambda images: outputs(task.model, images) * 2
         task.model.loss_weights = (1.0, 0.4)
         double = task.train_step(inputs)
-    assert float(double["loss_Dice_output1"]) == pytest.approx(0.4 * float(single["loss_Dice"]), rel=1e-4)
+    assert float(double["loss_Dice_output1"].mean) == pytest.approx(0.4 * float(single["loss_Dice"].mean), rel=1e-4)
 
 
 def test_predictions_come_back_in_the_images_own_pixels():

@@ -5,6 +5,7 @@ import pytest
 
 from framework import nn, ops, tensor
 from framework.errors import DataError
+from suites.engine.losses import Loss, count_of
 from suites.engine.slim.importance import importance, keep_best
 
 
@@ -18,7 +19,8 @@ class Line:
         self.model.weight.set(tensor(np.array([weights], np.float32)))
 
     def train_step(self, inputs):
-        return {"square": ops.mean(ops.square(ops.squeeze(self.model(inputs["x"]), axis=1) - inputs["y"]))}
+        error = ops.squeeze(self.model(inputs["x"]), axis=1) - inputs["y"]
+        return {"square": Loss(ops.mean(ops.square(error)), count_of(inputs["y"]))}
 
 
 def test_importance_is_the_gates_gradient():

@@ -71,7 +71,7 @@ def test_the_divergence_is_the_formulas(folder, reduction, square):
     options = [f"distil.{k}={v}" for k, v in {"temperature": 3, "soft": 0.5, "reduction": reduction}.items()]
     options.append(f"distil.times_square={str(square).lower()}")
     task, inputs, batch = task_and_batch(folder, toy.BOW, *options)
-    found = {name: float(term) for name, term in task.train_step(inputs).items()}
+    found = {name: float(term.mean) for name, term in task.train_step(inputs).items()}
     logits = task.outputs(inputs).numpy().astype(np.float64)
     p, q = softmax(np.log(batch["teacher"].astype(np.float64)) / 3), softmax(logits / 3)
     each = p * (np.log(p) - np.log(q))
@@ -87,7 +87,7 @@ def test_a_teacher_in_the_step_says_what_its_file_says(folder):
     assert ragged["teacher_offsets"][-1] == len(ragged["teacher_ids"]) == len(ragged["ids"]) + 2 * len(batch["targets"])
     a, b = before.train_step(before_inputs), within.train_step(within_inputs)
     for name in ("cross_entropy", "distillation"):
-        assert float(a[name]) == pytest.approx(float(b[name]), rel=1e-4)
+        assert float(a[name].mean) == pytest.approx(float(b[name].mean), rel=1e-4)
 
 
 def test_several_teachers_answer_with_their_mean_whatever_the_order_of_their_classes(folder):
@@ -122,7 +122,7 @@ def test_equal_layers_are_no_distance_apart(folder):
     assert task.train_inputs == ("ids", "offsets", "segment_ids", "targets") and task.helpers is None
     task.start_from(folder / "teacher" / "weights" / "best.safetensors")
     terms = task.train_step(inputs)
-    assert float(terms["layers"]) < 1e-10 and abs(float(terms["distillation"])) < 1e-6
+    assert float(terms["layers"].mean) < 1e-10 and abs(float(terms["distillation"].mean)) < 1e-6
 
 
 def test_a_resumed_run_has_the_same_bits(folder):
@@ -212,5 +212,5 @@ def test_an_exported_teacher_cannot_run_in_the_step(folder):
 def test_the_share_of_the_teachers_terms_is_a_state(folder):
     task, inputs, _ = task_and_batch(folder, toy.BOW)
     task._distillation.share.set(tensor(np.float32(0)))
-    assert float(task.train_step(inputs)["distillation"]) == 0
+    assert float(task.train_step(inputs)["distillation"].mean) == 0
     assert Distil(teachers=["x"]).temperature == 1

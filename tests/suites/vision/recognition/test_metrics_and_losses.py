@@ -44,7 +44,7 @@ def test_the_loss_is_that_of_smoothed_targets(smoothing):
     (loss,) = CrossEntropy(smoothing)(from_numpy(logits), from_numpy(targets)).values()
     log_p = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     wanted = -((targets * (1 - smoothing) + smoothing / 5) * log_p).sum(1).mean()
-    assert float(loss) == pytest.approx(wanted, rel=1e-5)
+    assert float(loss.mean) == pytest.approx(wanted, rel=1e-5) and float(loss.weight) == 4
 
 
 def test_smoothing_is_a_share():
