@@ -20,7 +20,8 @@ _log = logging.getLogger(__name__)
 _SHOWN = 12  # labels in a message
 _NAMED = 8  # wrong rows in a message
 MAX_SKIPPED = 0.01  # share of a file's rows that may be wrong
-Row, Made = TypeVar("Row"), TypeVar("Made")
+Row = TypeVar("Row")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
