@@ -82,8 +82,8 @@ def test_impossible_bounds_are_refused(config):
 
 
 def test_reports_of_data_sets_are_in_the_log_and_on_the_screen(tmp_path, config, capsys):
-    train(config, ["runtime.epochs=1"], runs=tmp_path)
-    line = "toy: 200 images, 0 of them damaged"
+    train(config, ["runtime.epochs=1", DAMAGED], runs=tmp_path)
+    line = "toy: 200 images, 2 of them damaged"
     assert line in (tmp_path / "toy/log.txt").read_text() and line in capsys.readouterr().out
 
 

@@ -73,7 +73,8 @@ class Images:
 
     def __init__(self, data: Data) -> None:
         self.data = data
-        _log.info("toy: %d images, %d of them damaged", data.samples, len(data.damaged))
+        if data.damaged:
+            _log.info("toy: %d images, %d of them damaged", data.samples, len(data.damaged))
 
     def __len__(self) -> int:
         return self.data.samples
