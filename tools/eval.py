@@ -20,7 +20,8 @@ def main(words: list[str] | None = None) -> int:
         "config",
         type=Path,
         nargs="+",
-        help="the folder of a run (its metrics.json is renewed), or a config; of several runs mean and best are given",
+        help="the folder of a run, or a config; of several runs mean and best are given. A run's metrics.json is "
+        "renewed; with -o or --weights the figures go to a file of their own beside it",
     )
     add_override_option(parser)
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")

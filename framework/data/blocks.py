@@ -98,7 +98,7 @@ def _mapped(fd: int, size: int) -> np.ndarray:
         raise OSError(error, f"mmap of {size} bytes: {os.strerror(error)}")
     memory = (ctypes.c_uint8 * size).from_address(address)
     weakref.finalize(memory, libc.munmap, address, size).atexit = False
-    return np.frombuffer(memory, np.uint8)
+    return np.frombuffer(memoryview(memory), np.uint8)
 
 
 @functools.cache

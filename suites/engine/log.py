@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -17,14 +20,13 @@ class RunLog:
     """Lines for people. `console` is shared with the progress bar, so that lines appear above it."""
 
     def __init__(self, path: Path | None = None, console: Console | None = None) -> None:
-        self.console = console or Console(soft_wrap=True, emoji=False)
+        self.console = console or Console(file=_Screen(), soft_wrap=True, emoji=False)  # type: ignore[arg-type]
         self._file = None if path is None else path.open("a", encoding="utf-8", buffering=1)
 
     def say(self, text: str) -> None:
-        """Show a line and keep it; a console that is gone, such as a closed terminal, is no error."""
+        """Show a line and keep it."""
         self.keep(text)
-        with contextlib.suppress(OSError):
-            self.console.print(text, markup=False, highlight=False)
+        self.console.print(text, markup=False, highlight=False)
 
     def keep(self, text: str) -> None:
         """Write a line to the file only."""
@@ -36,6 +38,31 @@ class RunLog:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+class _Screen:
+    """Standard output, where a terminal that was closed is no error: a run must be saved all the same."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stdout, name)
+
+    def write(self, text: str) -> int:
+        with _no_terminal():
+            sys.stdout.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with _no_terminal():
+            sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _no_terminal() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
 
 
 class _Teller(logging.Handler):

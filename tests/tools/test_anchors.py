@@ -34,7 +34,8 @@ def test_a_coco_file_needs_no_images(tmp_path, capsys):
 
 def test_what_is_wrong_is_one_line(voc, capsys):
     assert main(["--voc", str(voc), "-k", "9"]) == 2
-    assert re.fullmatch(r"error: anchors: 9 anchors were asked for; .*\n", capsys.readouterr().err)
+    report, error = capsys.readouterr().err.splitlines()
+    assert report.startswith("VocDetection ") and re.fullmatch(r"error: anchors: 9 anchors were asked for; .*", error)
     with pytest.raises(SystemExit):
         main([])
     assert "give one of: a config, --voc ROOT, --coco FILE" in capsys.readouterr().err

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -16,6 +18,10 @@ from suites.engine.sources import read_file
 
 _log = logging.getLogger(__name__)
 _SHOWN = 12  # labels in a message
+_NAMED = 8  # wrong rows in a message
+MAX_SKIPPED = 0.01  # share of a file's rows that may be wrong
+Row = TypeVar("Row")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,27 @@ class TextDataset(Generic[Example]):
 register_role("dataset", TextDataset, doc="Labelled texts, tagged sentences, questions or documents.")
 
 
+def usable(what: str, rows: Sequence[Row], make: Callable[[Row], Made], share: float) -> list[tuple[Row, Made]]:
+    """The rows that `make` takes, each with what it makes of it; it raises DataError for a row that is wrong.
+
+    Wrong rows are logged; where there are more than this share of them, the first one's error is raised.
+    """
+    found: list[tuple[Row, Made]] = []
+    wrong: list[DataError] = []
+    for row in rows:
+        try:
+            found.append((row, make(row)))
+        except DataError as error:
+            wrong.append(error)
+    if len(wrong) > share * len(rows):
+        more = f"; so are {len(wrong) - 1} others of {len(rows)}, max_skipped allows {share:.3g} of them"
+        raise DataError(f"{wrong[0]}{more if len(wrong) > 1 else ''}")
+    if wrong:
+        named = "; ".join(map(str, wrong[:_NAMED])) + (" ..." if len(wrong) > _NAMED else "")
+        _log.warning("%s: %d of %d rows are wrong and were skipped: %s", what, len(wrong), len(rows), named)
+    return found
+
+
 def read_text(path: str) -> str:
     """A UTF-8 file, also inside a zip, without byte-order mark; DataError names file and line of what is not UTF-8."""
     data = read_file(path)
@@ -141,12 +168,25 @@ def read_text(path: str) -> str:
         raise DataError(f"{path}:{line}: is no UTF-8 text (byte {data[error.start]:#04x}); convert the file") from None
 
 
-def read_lines(path: str) -> list[tuple[int, str]]:
-    """(number from 1, line without its end) of a text file; only "\\n" and "\\r\\n" end a line."""
-    lines = read_text(path).split("\n")
+def read_lines(path: str, share: float = 0.0) -> list[tuple[int, str]]:
+    """(number from 1, line without its end) of a text file; only "\\n" and "\\r\\n" end a line.
+
+    Up to `share` of the lines may be no UTF-8; they are left out and logged.
+    """
+    lines = read_file(path).removeprefix(codecs.BOM_UTF8).split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
-    return [(number, line.removesuffix("\r")) for number, line in enumerate(lines, start=1)]
+    numbered = list(enumerate(lines, start=1))
+    return [(number, text) for (number, _), text in usable(path, numbered, partial(_decoded, path), share)]
+
+
+def _decoded(path: str, line: tuple[int, bytes]) -> str:
+    number, data = line
+    try:
+        return data.decode("utf-8").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        wrong = data[error.start]
+        raise DataError(f"{path}:{number}: is no UTF-8 text (byte {wrong:#04x}); convert the file") from None
 
 
 def parse_json(where: str, text: str) -> Any:

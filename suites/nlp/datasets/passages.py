@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register
-from suites.nlp.datasets.base import Question, TextDataset, parse_json, read_text
+from suites.nlp.datasets.base import MAX_SKIPPED, Question, TextDataset, parse_json, read_text, usable
 
 _log = logging.getLogger(__name__)
 _NEAR = 20  # characters by which an answer's stated place may be off
@@ -25,6 +25,8 @@ class SquadJson(TextDataset[Question]):
         holdout: with 10, every tenth paragraph is for evaluation; null where there are two files.
         split: with `holdout`, which part: "train" or "val".
         missing: what to do where an answer is not in its passage: "error" names the question, "skip" leaves it out.
+        max_skipped: share of the questions that may be wrong; they are left out and logged. 0: the first one is an
+            error.
     """
 
     example_type: ClassVar[type] = Question
@@ -35,6 +37,7 @@ class SquadJson(TextDataset[Question]):
         holdout: int | None = None,
         split: Literal["train", "val"] = "train",
         missing: Literal["error", "skip"] = "error",
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         if holdout is not None and holdout < 2:
             raise AttributeValueError(f"SquadJson: holdout is {holdout}; it must be 2 or more, or null")
@@ -43,7 +46,10 @@ class SquadJson(TextDataset[Question]):
         if holdout is not None:
             paragraphs = [p for i, p in enumerate(paragraphs) if (i % holdout == holdout - 1) == (split == "val")]
         self._moved = self._skipped = 0
-        questions = [q for paragraph in paragraphs for q in self._questions(path, paragraph, missing)]
+        passages = usable(f"SquadJson {path}", paragraphs, lambda p: _passage(path, p), max_skipped)
+        entries = [(passage, entry) for _, (passage, qas) in passages for entry in qas]
+        made = usable(f"SquadJson {path}", entries, lambda e: self._question(path, *e, missing), max_skipped)
+        questions = [question for _, question in made if question is not None]
         if self._moved or self._skipped:
             _log.warning(
                 "SquadJson %s: %d answers stood at another place than the file says; %d questions were left out, "
@@ -60,29 +66,26 @@ class SquadJson(TextDataset[Question]):
             yield example.question
             yield example.passage
 
-    def _questions(self, path: str, paragraph: Any, missing: str) -> Iterator[Question]:
-        passage = _text(path, paragraph, "context")
-        for entry in _list(path, paragraph, "qas"):
-            key = str(_get(path, entry, "id"))
-            where = f"{path}:question {key}"
-            found = [self._located(where, passage, answer) for answer in _list(where, entry, "answers")]
-            answers = [answer for answer in found if answer is not None]
-            if found and not answers:
-                if missing == "error":
-                    text = _text(where, entry["answers"][0], "text")
-                    raise DataError(
-                        f"{where}: the answer '{text[:40]}' is not in its passage; correct the file, "
-                        "or leave such questions out with missing: skip"
-                    )
-                self._skipped += 1
-                continue
-            texts, starts = tuple(text for text, _ in answers), tuple(start for _, start in answers)
-            impossible = _flag(where, entry, "is_impossible")
-            if impossible and texts:
+    def _question(self, path: str, passage: str, entry: Any, missing: str) -> Question | None:
+        """A question; None for one that is left out."""
+        key = str(_get(path, entry, "id"))
+        where = f"{path}:question {key}"
+        found = [self._located(where, passage, answer) for answer in _list(where, entry, "answers")]
+        answers = [answer for answer in found if answer is not None]
+        if found and not answers:
+            if missing == "error":
+                text = _text(where, entry["answers"][0], "text")
                 raise DataError(
-                    f"{where}: is_impossible is true but it has the answer '{texts[0][:40]}'; correct the file"
+                    f"{where}: the answer '{text[:40]}' is not in its passage; correct the file, "
+                    "or leave such questions out with missing: skip"
                 )
-            yield Question(key, _text(where, entry, "question"), passage, texts, starts, impossible)
+            self._skipped += 1
+            return None
+        texts, starts = tuple(text for text, _ in answers), tuple(start for _, start in answers)
+        impossible = _flag(where, entry, "is_impossible")
+        if impossible and texts:
+            raise DataError(f"{where}: is_impossible is true but it has the answer '{texts[0][:40]}'; correct the file")
+        return Question(key, _text(where, entry, "question"), passage, texts, starts, impossible)
 
     def _located(self, where: str, passage: str, answer: Any) -> tuple[str, int] | None:
         """Text and first character of an answer; None where the passage does not hold it."""
@@ -98,6 +101,11 @@ class SquadJson(TextDataset[Question]):
             return None
         self._moved += 1
         return text, near
+
+
+def _passage(path: str, paragraph: Any) -> tuple[str, list[Any]]:
+    """The text of a paragraph, and its questions as they stand there."""
+    return _text(path, paragraph, "context"), _list(path, paragraph, "qas")
 
 
 def _get(where: str, entry: Any, key: str) -> Any:

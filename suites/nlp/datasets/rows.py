@@ -8,7 +8,7 @@ from typing import ClassVar
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import register
-from suites.nlp.datasets.base import Labelled, TextDataset, parse_json, read_lines
+from suites.nlp.datasets.base import MAX_SKIPPED, Labelled, TextDataset, parse_json, read_lines, usable
 
 
 class RowDataset(TextDataset[Labelled]):
@@ -36,6 +36,7 @@ class Tsv(RowDataset):
         group: column of what rows are ranked within; null for none.
         columns: names of the columns, for a file without a header line; null where the first line names them.
         separator: what stands between columns.
+        max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
     """
 
     def __init__(
@@ -47,10 +48,11 @@ class Tsv(RowDataset):
         group: str | None = None,
         columns: list[str] | None = None,
         separator: str = "\t",
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         if not separator:
             raise AttributeValueError("Tsv: separator is empty; it must be a character or more")
-        lines = [(number, line) for number, line in read_lines(path) if line]
+        lines = [(number, line) for number, line in read_lines(path, max_skipped) if line]
         if columns is None:
             if not lines:
                 raise DataError(f"Tsv {path}: the file is empty; expected a line with the names of the columns")
@@ -61,9 +63,13 @@ class Tsv(RowDataset):
             for role, name in (("text", text), ("pair", pair), ("label", label), ("group", group))
             if name is not None
         }
-        rows = [_cells(path, number, line.split(separator), columns) for number, line in lines]
-        examples = [Labelled(**{role: row[place] for role, place in places.items()}) for row in rows]
-        numbers = [str(number) for number, _ in lines]
+
+        def example(line: tuple[int, str]) -> Labelled:
+            row = _cells(path, line[0], line[1].split(separator), columns)
+            return Labelled(**{role: row[place] for role, place in places.items()})
+
+        found = usable(f"Tsv {path}", lines, example, max_skipped)
+        examples, numbers = [made for _, made in found], [str(number) for (number, _), _ in found]
         self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
 
 
@@ -78,6 +84,7 @@ class JsonLines(RowDataset):
         label: key of the label, text or a number; null where there is none.
         group: key of what rows are ranked within; null for none.
         drop: labels whose rows are left out, such as "-" where the annotators did not agree.
+        max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
     """
 
     def __init__(
@@ -88,15 +95,14 @@ class JsonLines(RowDataset):
         label: str | None = "label",
         group: str | None = None,
         drop: list[str] | None = None,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         keys = {"text": text, "pair": pair, "label": label, "group": group}
-        examples, numbers = [], []
-        for number, line in read_lines(path):
-            if line.strip():
-                example = _labelled(f"{path}:{number}", line, {r: k for r, k in keys.items() if k is not None})
-                if example.label not in (drop or ()):
-                    examples.append(example)
-                    numbers.append(str(number))
+        named = {role: key for role, key in keys.items() if key is not None}
+        lines = [(number, line) for number, line in read_lines(path, max_skipped) if line.strip()]
+        made = usable(f"JsonLines {path}", lines, lambda row: _labelled(f"{path}:{row[0]}", row[1], named), max_skipped)
+        kept = [(str(number), example) for (number, _), example in made if example.label not in (drop or ())]
+        examples, numbers = [example for _, example in kept], [number for number, _ in kept]
         self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
 
 
@@ -107,14 +113,19 @@ class TextLines(RowDataset):
     Args:
         path: the file, also inside a zip.
         pair: each line holds two texts with a tab between them.
+        max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
     """
 
-    def __init__(self, path: str, pair: bool = False) -> None:
-        rows = [(number, line.split("\t") if pair else [line]) for number, line in read_lines(path) if line.strip()]
-        for number, texts in rows:
+    def __init__(self, path: str, pair: bool = False, max_skipped: float = MAX_SKIPPED) -> None:
+        def example(row: tuple[int, str]) -> Labelled:
+            texts = row[1].split("\t") if pair else [row[1]]
             if len(texts) != 1 + pair:
-                raise DataError(f"{path}:{number}: has {len(texts)} texts; expects two with a tab between them")
-        self._hold(path, [Labelled(*texts) for _, texts in rows], [str(number) for number, _ in rows], [])
+                raise DataError(f"{path}:{row[0]}: has {len(texts)} texts; expects two with a tab between them")
+            return Labelled(*texts)
+
+        lines = [(number, line) for number, line in read_lines(path, max_skipped) if line.strip()]
+        found = usable(f"TextLines {path}", lines, example, max_skipped)
+        self._hold(path, [made for _, made in found], [str(number) for (number, _), _ in found], [])
 
 
 def _column(path: str, columns: Sequence[str], name: str) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import groupby
 from typing import ClassVar
 
 from framework.errors import DataError
 from suites.engine.registry import register
-from suites.nlp.datasets.base import Tagged, TextDataset, read_lines
+from suites.nlp.datasets.base import MAX_SKIPPED, Tagged, TextDataset, read_lines, usable
 
 _INNER = "\x02"  # between the words of a cell in ERNIE's format
 
@@ -34,25 +36,24 @@ class CharTags(TagDataset):
     Args:
         path: the file, also inside a zip.
         separator: what stands between word and tag; null for any space or tab.
+        max_skipped: share of the sentences that may be wrong; they are left out and logged. 0: the first is an error.
     """
 
-    def __init__(self, path: str, separator: str | None = None) -> None:
-        sentences: list[tuple[int, Tagged]] = []
-        words: list[str] = []
-        tags: list[str] = []
-        first = 1
-        for number, line in [*read_lines(path), (0, "")]:
-            if line.strip(" \t"):
-                first = first if words else number
-                cells = line.rsplit(separator, 1) if separator else line.rsplit(maxsplit=1)
-                if len(cells) != 2 or not cells[0] or not cells[1]:
-                    raise DataError(f"{path}:{number}: expects 'word tag', found '{line[:40]}'")
-                words.append(cells[0])
-                tags.append(_checked(path, number, cells[1]))
-            elif words:
-                sentences.append((first, Tagged(tuple(words), tuple(tags))))
-                words, tags = [], []
-        self._hold_sentences(path, sentences)
+    def __init__(self, path: str, separator: str | None = None, max_skipped: float = MAX_SKIPPED) -> None:
+        def word(number: int, line: str) -> tuple[str, str]:
+            cells = line.rsplit(separator, 1) if separator else line.rsplit(maxsplit=1)
+            if len(cells) != 2 or not cells[0] or not cells[1]:
+                raise DataError(f"{path}:{number}: expects 'word tag', found '{line[:40]}'")
+            return cells[0], _checked(path, number, cells[1])
+
+        def sentence(lines: list[tuple[int, str]]) -> Tagged:
+            words, tags = zip(*(word(number, line) for number, line in lines), strict=True)
+            return Tagged(words, tags)
+
+        groups = groupby(read_lines(path), lambda line: bool(line[1].strip(" \t")))
+        sentences = [list(lines) for filled, lines in groups if filled]
+        found = usable(f"CharTags {path}", sentences, sentence, max_skipped)
+        self._hold_sentences(path, [(lines[0][0], made) for lines, made in found])
 
 
 @register("dataset")
@@ -64,10 +65,18 @@ class TaggedTsv(TagDataset):
         text: column of the words.
         label: column of the tags.
         columns: names of the columns, for a file without a header line; null where the first line names them.
+        max_skipped: share of the sentences that may be wrong; they are left out and logged. 0: the first is an error.
     """
 
-    def __init__(self, path: str, text: str = "text_a", label: str = "label", columns: list[str] | None = None) -> None:
-        lines = [(number, line) for number, line in read_lines(path) if line]
+    def __init__(
+        self,
+        path: str,
+        text: str = "text_a",
+        label: str = "label",
+        columns: list[str] | None = None,
+        max_skipped: float = MAX_SKIPPED,
+    ) -> None:
+        lines = [(number, line) for number, line in read_lines(path, max_skipped) if line]
         if columns is None:
             columns = lines.pop(0)[1].split("\t") if lines else []
         if text not in columns or label not in columns:
@@ -75,20 +84,25 @@ class TaggedTsv(TagDataset):
                 f"TaggedTsv {path}: columns are {', '.join(columns)[:80]}; expects '{text}' and '{label}' among them, "
                 "in the first line or by the argument columns"
             )
-        sentences = []
-        for number, line in lines:
-            cells = line.split("\t")
-            if len(cells) != len(columns):
-                raise DataError(f"{path}:{number}: has {len(cells)} columns but the header {len(columns)}")
-            words = cells[columns.index(text)].split(_INNER)
-            tags = [_checked(path, number, tag) for tag in cells[columns.index(label)].split(_INNER)]
-            if len(words) != len(tags):
-                raise DataError(
-                    f"{path}:{number}: has {len(words)} words but {len(tags)} tags; each word needs one, "
-                    "words and tags are joined by U+0002"
-                )
-            sentences.append((number, Tagged(tuple(words), tuple(tags))))
-        self._hold_sentences(path, sentences)
+        places = columns.index(text), columns.index(label), len(columns)
+        found = usable(f"TaggedTsv {path}", lines, partial(_tagged, path, places), max_skipped)
+        self._hold_sentences(path, [(number, made) for (number, _), made in found])
+
+
+def _tagged(path: str, places: tuple[int, int, int], row: tuple[int, str]) -> Tagged:
+    """The sentence of a line, given the places of its words and tags and the number of columns."""
+    (number, line), (text, label, count) = row, places
+    cells = line.split("\t")
+    if len(cells) != count:
+        raise DataError(f"{path}:{number}: has {len(cells)} columns but the header {count}")
+    words = cells[text].split(_INNER)
+    tags = [_checked(path, number, tag) for tag in cells[label].split(_INNER)]
+    if len(words) != len(tags):
+        raise DataError(
+            f"{path}:{number}: has {len(words)} words but {len(tags)} tags; each word needs one, "
+            "words and tags are joined by U+0002"
+        )
+    return Tagged(tuple(words), tuple(tags))
 
 
 def _checked(path: str, number: int, tag: str) -> str:

@@ -9,7 +9,7 @@ import framework
 from framework import ops
 from framework.errors import CheckpointError, ShapeError, TraceError
 from framework.graph.compiled import CompiledProgram
-from framework.graph.files import from_json, load_program, save_program, to_json
+from framework.graph.files import from_json, load_program, save_program, to_json, weights_file
 from framework.predictor import Predictor
 
 
@@ -182,6 +182,29 @@ def test_the_predictor_runs_an_exported_model_for_any_batch(exported):
         predictor.run([images(2).astype(np.float64)])
 
 
+def test_a_program_that_is_replaced_names_its_new_weights_and_the_old_ones_go(exported):
+    program, _ = load_program(exported)
+    names = []
+    for number in range(3):
+        save_program(program, exported, extra={"number": number})
+        assert load_program(exported)[1] == {"number": number}
+        assert sorted(exported.iterdir()) == [exported / "program.json", weights_file(exported)]
+        names.append(weights_file(exported).name)
+    assert names == ["weights.2.safetensors", "weights.safetensors", "weights.2.safetensors"]
+
+
+def test_weights_that_cannot_be_written_leave_the_old_pair(exported, monkeypatch):
+    program, extra = load_program(exported)
+
+    def full(path, text):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("framework.graph.files.write_text", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_program(program, exported, extra={"new": True})
+    assert load_program(exported)[1] == extra
+
+
 @pytest.mark.parametrize("name", ["program.json", "weights.safetensors"])
 @pytest.mark.parametrize("keep", [0.0, 0.5, 0.95])
 def test_a_cut_file_is_refused(exported, name, keep):
@@ -206,6 +229,7 @@ def test_a_cut_file_is_refused(exported, name, keep):
         (lambda d: d.update(format=7), "format 7 is not 1"),
         (lambda d: d.pop("operations"), "malformed"),
         (lambda d: d["states"][0].update(tensor="nowhere"), "the weights lack 'nowhere'"),
+        (lambda d: d.update(weights="../secret"), "its weights are said to be in '../secret'; known are weights.saf"),
     ],
 )
 def test_an_edited_program_is_refused_with_a_clear_message(exported, change, message):

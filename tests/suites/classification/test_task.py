@@ -121,3 +121,14 @@ def test_predictions_are_the_best_classes():
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
 def test_configs_are_right(path):
     load_config(path).build("model")
+
+
+def test_damaged_images_are_passed_over_also_where_others_are_mixed_with_them(config_file, tmp_path, capsys):
+    for name in ("a/a00.png", "b/b03.png"):
+        (tmp_path / "wedges" / name).write_bytes(b"GIF")
+    overrides = ["runtime.steps=6", "runtime.data.max_skipped=0.2"]
+    train(config_file, overrides, runs=tmp_path, name="run")
+    said = capsys.readouterr().out
+    assert "training: 1 of 27 samples could not be used: sample 0 (" in said
+    assert "evaluation: 1 of 9 samples could not be used: sample 3 (" in said
+    assert evaluate_weights(tmp_path / "run")["skipped"] == 1

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from framework.errors import CheckpointError, ConfigError
+from framework.errors import CheckpointError, ConfigError, DataError
 from framework.io import load_tensors
+from suites.detection.datasets import DigitScenes
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.engine.building import build_task
 from suites.engine.config import Config
@@ -127,3 +128,23 @@ def test_config_from_code_builds_the_default_neck():
 
 
 HEAD = {"type": "YOLOv3Head", "num_classes": 2}
+
+
+def test_images_that_cannot_be_read_are_passed_over_and_count_as_images_without_detections(
+    config_file, tmp_path, monkeypatch
+):
+    read = DigitScenes.__getitem__
+
+    def damaged(self, index):
+        if index == 1:
+            raise DataError(f"image {index}: cut off")
+        return read(self, index)
+
+    monkeypatch.setattr(DigitScenes, "__getitem__", damaged)
+    overrides = ["runtime.data.max_skipped=0.5", "runtime.evaluation.pictures=3"]
+    train(config_file, overrides, runs=tmp_path, name="run")
+    figures = evaluate_weights(tmp_path / "run")
+    assert figures["skipped"] == 1 and 0 <= figures["AP"] <= 1
+    assert len(list((tmp_path / "run/pictures").glob("*.jpg"))) == 2
+    log = (tmp_path / "run/log.txt").read_text()
+    assert "training: 1 of 8 samples" in log and "evaluation: 1 of 3 samples" in log

@@ -19,7 +19,7 @@ from suites.engine.hooks import Assess, Events, Hook, NanGuard, ProgressBar, Sav
 from suites.engine.hooks.progress import duration
 from suites.engine.log import RunLog
 from suites.engine.loop import TrainingLoop
-from suites.engine.run import RunFolder
+from suites.engine.run import RunFolder, best_weights
 from suites.engine.settings import CheckpointSettings, EarlyStopSettings, EvaluationSettings
 
 
@@ -110,7 +110,19 @@ class Scores:
         return batch["name"]
 
 
-def make(tmp_path, *, steps=12, scores=(), bad=False, hooks=(), every=4, evaluate_every=1, patience=None, console=None):
+def make(
+    tmp_path,
+    *,
+    steps=12,
+    scores=(),
+    bad=False,
+    hooks=(),
+    every=4,
+    evaluate_every=1,
+    patience=None,
+    min_delta=0.0,
+    console=None,
+):
     run = RunFolder(tmp_path)
     run.weights.mkdir(parents=True, exist_ok=True)
     task = Scores(scores)
@@ -120,7 +132,7 @@ def make(tmp_path, *, steps=12, scores=(), bad=False, hooks=(), every=4, evaluat
         DataLoader(Points(), 5),
         lambda arrays: arrays,
         EvaluationSettings(every=evaluate_every, pictures=0),
-        EarlyStopSettings(patience) if patience else None,
+        EarlyStopSettings(patience, min_delta) if patience else None,
     )
     saving = Saving(run.weights, CheckpointSettings(every=every, keep=2))
     usual = [NanGuard(), ProgressBar(every=2), Events(run.events, every=2), assess, saving]
@@ -250,6 +262,62 @@ def test_early_stopping_waits_for_its_patience(tmp_path):
     assert (
         "stopped early at step 16: AP was not above 0.3 in the last 2 evaluations" in (tmp_path / "log.txt").read_text()
     )
+
+
+def test_the_margin_of_early_stopping_does_not_decide_which_weights_are_best(tmp_path):
+    kept = {}
+    trainer = make(
+        tmp_path,
+        steps=100,
+        scores=[0.1, 0.5, 0.55, 0.58, 0.4],
+        patience=3,
+        min_delta=0.1,
+        hooks=[Do(16, lambda: kept.update(w=trainer.task.model.w.copy()))],
+    )
+    trainer.train()
+    assert trainer.step == 20
+    assert "AP was not above 0.6 in the last 3 evaluations" in (tmp_path / "log.txt").read_text()
+    np.testing.assert_array_equal(load_tensors(tmp_path / "weights/best.safetensors")["w"].numpy(), kept["w"])
+
+
+def test_steps_that_are_small_each_but_not_together_go_on(tmp_path):
+    trainer = make(tmp_path, steps=24, scores=[0.1, 0.16, 0.22, 0.28, 0.34, 0.4], patience=2, min_delta=0.1)
+    trainer.train()
+    assert trainer.step == 24 and "stopped early" not in (tmp_path / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("scores, best", [([np.nan, 0.1, 0.3, 0.2], 12), ([0.3, np.nan, 0.1], 4)])
+def test_a_figure_that_is_no_number_is_never_the_best(tmp_path, scores, best):
+    kept = {}
+    trainer = make(tmp_path, scores=scores, steps=4 * len(scores), hooks=[])
+    trainer._hooks.insert(0, Do(best, lambda: kept.update(w=trainer.task.model.w.copy())))
+    trainer.train()
+    np.testing.assert_array_equal(load_tensors(tmp_path / "weights/best.safetensors")["w"].numpy(), kept["w"])
+
+
+def test_figures_that_are_no_numbers_stop_early_and_leave_the_last_weights(tmp_path):
+    trainer = make(tmp_path, steps=100, scores=[np.nan] * 9, patience=3)
+    trainer.train()
+    assert trainer.step == 12 and not (tmp_path / "weights/best.safetensors").exists()
+    assert best_weights(RunFolder(tmp_path)).name == "last.safetensors"
+    assert "AP was not a number in the last 3 evaluations" in (tmp_path / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_ends_save_too(tmp_path, number):
+    trainer = make(tmp_path, hooks=[Do(6, lambda: os.kill(os.getpid(), number))], every=100)
+    trainer.train()
+    assert trainer.interrupted and Checkpoints(tmp_path / "weights").steps()[-1] == 6
+
+
+def test_a_signal_that_is_ignored_as_nohup_does_stays_ignored(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        trainer = make(tmp_path, hooks=[Do(6, lambda: os.kill(os.getpid(), signal.SIGHUP))])
+        trainer.train()
+        assert trainer.step == 12 and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_there_is_always_an_evaluation_at_the_end(tmp_path):

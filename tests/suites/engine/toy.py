@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from suites.engine.settings import RunConfig
 from suites.engine.task import Batch, Metric, Processor, Task
 
 SIZE = 4  # pixels a side
+_log = logging.getLogger("suites.toy")
 
 
 @dataclass
@@ -33,12 +35,14 @@ class Data:
         batch_size: Images a step.
         bad: Index of an image whose label is no number; -1 for none.
         kill: Index of an image whose reading kills the worker; -1 for none.
+        damaged: Indices of images that cannot be read, also in evaluation.
     """
 
     samples: int = 20
     batch_size: int = 4
     bad: int = -1
     kill: int = -1
+    damaged: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -68,15 +72,22 @@ class Images:
 
     def __init__(self, data: Data) -> None:
         self.data = data
+        if data.damaged:
+            _log.info("toy: %d images, %d of them damaged", data.samples, len(data.damaged))
 
     def __len__(self) -> int:
         return self.data.samples
 
     def __getitem__(self, index: int) -> dict[str, Any]:
+        if index in self.data.damaged:
+            raise DataError(f"{self.name_of(index)}: cut off")
         if index == self.data.kill:
             os.kill(os.getpid(), signal.SIGKILL)
         brightness = np.nan if index == self.data.bad else index / len(self)
-        return {**prepare(image(index, len(self))), "label": np.float32(brightness), "name": f"grey{index}.png"}
+        return {**prepare(image(index, len(self))), "label": np.float32(brightness), "name": self.name_of(index)}
+
+    def name_of(self, index: int) -> str:
+        return f"grey{index}.png"
 
 
 def image(index: int, count: int) -> np.ndarray:
@@ -171,7 +182,9 @@ class ToyTask(Task):
         )
 
     def eval_loader(self, *, workers: int) -> DataLoader:
-        return DataLoader(Images(Data(self.data.samples)), self.data.batch_size, workers=workers)
+        return DataLoader(
+            Images(Data(self.data.samples, damaged=self.data.damaged)), self.data.batch_size, workers=workers
+        )
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         error = self.model(inputs["image"]) - inputs["label"]

@@ -163,3 +163,45 @@ def test_the_shared_sets_are_whole(shared_data):
     assert len(CharTags(path("resume_ner/test.char.bmes"))) == 477
     assert len(TaggedTsv(path("msra_ner_sample/dev.tsv"), columns=["n", "text_a", "label"])) == 500
     assert len(SquadJson(path("drcd/DRCD_dev.json"))) == 3524
+
+
+def one_wrong_of_many(kind):
+    """A file of 200 rows or sentences with one that is wrong, and the place that is named."""
+    rows = {
+        Tsv: ("text_a\tlabel\n", "good text\t1\n", "cut of\n", 102),
+        JsonLines: ("", '{"text": "a", "label": 1}\n', '{"text": "a", "lab\n', 101),
+        TaggedTsv: ("text_a\tlabel\n", "a\x02b\tO\x02O\n", "a\x02b\tO\n", 102),
+        CharTags: ("", "a O\nb O\n\n", "a O\nb\n\n", 302),
+    }
+    head, good, bad, number = rows[kind]
+    return head + good * 100 + bad + good * 99, number
+
+
+@pytest.mark.parametrize("kind", [Tsv, JsonLines, TaggedTsv, CharTags])
+def test_one_wrong_row_of_many_is_left_out_and_named(tmp_path, caplog, kind):
+    text, number = one_wrong_of_many(kind)
+    path = write(tmp_path / "a.txt", text)
+    data = kind(path)
+    assert len(data) == 199 and f"{kind.__name__} {path}: 1 of 200 rows are wrong and were skipped" in caplog.text
+    assert f"{path}:{number}: " in caplog.text
+    assert data.name_of(198).rsplit(":", 1)[1].isdigit() and data.name_of(100) != data.name_of(99)
+    with pytest.raises(DataError, match=f"a.txt:{number}: "):
+        kind(path, max_skipped=0)
+
+
+def test_more_wrong_rows_than_allowed_are_counted(tmp_path):
+    path = write(tmp_path / "a.tsv", "text_a\tlabel\n" + "a\t1\n" * 7 + "b\n" * 3)
+    with pytest.raises(DataError, match=r"a.tsv:9: has 1 columns .*; so are 2 others of 10, max_skipped allows 0.01"):
+        Tsv(path)
+
+
+def test_one_line_that_is_no_utf8_is_left_out(tmp_path, caplog):
+    (tmp_path / "a.tsv").write_bytes(b"text_a\tlabel\n" + b"a\t1\n" * 100 + b"\xff\t1\n" + b"a\t1\n" * 99)
+    assert len(Tsv(str(tmp_path / "a.tsv"))) == 199
+    assert "a.tsv:102: is no UTF-8 text (byte 0xff)" in caplog.text
+
+
+def test_one_wrong_question_of_many_is_left_out(tmp_path, caplog):
+    file = {"data": [squad(id=f"q{i}", **({"question": None} if i == 5 else {}))["data"][0] for i in range(150)]}
+    data = SquadJson(write(tmp_path / "a.json", json.dumps(file)))
+    assert len(data) == 149 and "question q5: 'question' is None; expects text" in caplog.text

@@ -185,3 +185,17 @@ def test_a_sliding_config_is_trained_and_evaluated(config_file, tmp_path):
     train(config_file, settings, runs=tmp_path, name="slid")
     assert 0 <= json.loads((tmp_path / "slid/metrics.json").read_text())["mIoU"] <= 1
     assert read_image(tmp_path / "slid/pictures/000.jpg").shape[2] == 3
+
+
+def test_a_damaged_image_and_a_damaged_label_map_are_passed_over(tmp_path, capsys):
+    write_scenes(tmp_path, "train", 9, seed=1)
+    write_scenes(tmp_path, "val", 4, seed=2)
+    (tmp_path / "train/images/003.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (tmp_path / "val/labels/000.png").write_bytes(b"")
+    (tmp_path / "c.yml").write_text(CONFIG.replace("ROOT", str(tmp_path)))
+    train(tmp_path / "c.yml", ["runtime.steps=2", "runtime.data.max_skipped=0.3"], runs=tmp_path, name="run")
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["skipped"] == 1 and 0 <= metrics["mIoU"] <= 1
+    said = capsys.readouterr().out
+    assert "training: 1 of 9 samples could not be used: sample 3 (" in said and "003.png: cut off after 8 bytes" in said
+    assert "evaluation: 1 of 4 samples could not be used: sample 0 (" in said

@@ -104,3 +104,14 @@ def test_a_processor_reads_what_training_reads(tmp_path):
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
 def test_configs_are_right(path):
     load_config(path).build("model")
+
+
+def test_damaged_clips_are_passed_over(config_file, tmp_path, capsys):
+    for clip in ("left/00", "down/02"):
+        for frame in (tmp_path / "set" / clip).iterdir():
+            frame.write_bytes(b"nothing")
+    train(config_file, ["runtime.steps=4", "runtime.data.max_skipped=0.2"], runs=tmp_path, name="run")
+    said = capsys.readouterr().out
+    assert "training: 1 of 12 samples could not be used: sample 0 (" in said and "set/left/00/" in said
+    assert "evaluation: 1 of 6 samples could not be used: sample 4 (" in said
+    assert json.loads((tmp_path / "run/metrics.json").read_text())["skipped"] == 1
