@@ -4,6 +4,7 @@ from framework import custom as custom
 from framework import errors as errors
 from framework import ops as ops
 from framework._core import num_threads as num_threads
+from framework._core import set_cached_memory_limit as set_cached_memory_limit
 from framework._core import set_num_threads as set_num_threads
 from framework.autograd import rules as _rules
 from framework.autograd.tape import gradients as gradients

@@ -2,7 +2,7 @@
 
 A message reads ``who: what was found, what is allowed, what to do``, for example
 ``conv2d: x has 48 channels (axis -1 of [8, 56, 56, 48]) but weight [64, 3, 3, 32] expects 32``.
-The C++ core raises the first four by name; Python code raises all of them.
+The C++ core raises the first five by name; Python code raises all of them.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ class AttributeValueError(PaddockError, ValueError):
 
 class NotSupportedError(PaddockError, NotImplementedError):
     """A combination is valid but has no kernel, gradient or implementation here."""
+
+
+class StateError(PaddockError, RuntimeError):
+    """A state was half written by a run that failed; set it again before it is read."""
 
 
 class GradientError(PaddockError, RuntimeError):

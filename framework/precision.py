@@ -112,7 +112,7 @@ def _casting(cast: Cast | None) -> Iterator[None]:
 
 def like(x: Tensor, other: Tensor) -> Tensor:
     """`x` in the type of `other`."""
-    return x if x.dtype == other.dtype else dispatch.call_by_name("cast", [x], dtype=other.dtype)
+    return x if x.dtype == other.dtype else _to(x, other.dtype)
 
 
 def _autocast(info: OpInfo, inputs: Sequence[Any]) -> Sequence[Any]:
@@ -165,4 +165,5 @@ def _widen(info: OpInfo, inputs: Sequence[Any]) -> list[Any]:
 
 
 def _to(x: Tensor, dtype: str) -> Tensor:
-    return dispatch.call_by_name("cast", [x], dtype=dtype)
+    """A cast that a pass may leave out, unlike one that somebody wrote."""
+    return dispatch.call_by_name("cast", [x], dtype=dtype, elidable=True)

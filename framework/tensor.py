@@ -187,7 +187,8 @@ class Tensor:
     def detach(self) -> Tensor:
         """The same data without its history."""
         t = Tensor(self._data)
-        t._value = self._value
+        trace = dispatch.state.trace
+        t._value = trace.value_of(self) if trace is not None and self.persistable else self._value
         return t
 
     def set(self, value: Tensor) -> None:

@@ -91,7 +91,7 @@ class Node:
         with precision.promoting():
             grads = RULES.run(self, dys)
         return [
-            g if g is None or t is None or g.dtype == t else ops.cast(g, dtype=t)
+            g if g is None or t is None or g.dtype == t else ops.cast(g, dtype=t, elidable=True)
             for g, t in zip(grads, self.types, strict=True)
         ]
 
@@ -137,7 +137,7 @@ def _retention_of(info: OpInfo) -> Retention:
 
 def keep(x: Any) -> Any:
     """A tensor with the data or traced value that it has now: `Tensor.set` gives it others. None stays None."""
-    return None if x is None else (x, x._data, x._value)
+    return None if x is None else (x, x._data, _value_now(x))
 
 
 def kept(saved: Any) -> Any:
@@ -145,12 +145,18 @@ def kept(saved: Any) -> Any:
     if saved is None:
         return None
     x, data, value = saved
-    if x._data is data and (value is None or x._value is value):
+    if x._data is data and (value is None or _value_now(x) is value):
         return x
     earlier = Tensor(data, requires_grad=x.requires_grad)
     earlier._value = value
     earlier.node = edge_of(x)
     return earlier
+
+
+def _value_now(x: Tensor) -> Any:
+    """What it stands for in the Program that is traced; only the trace knows that of a state."""
+    trace = dispatch.state.trace
+    return x._value if trace is None else trace.now(x)
 
 
 def edge_of(x: Any) -> Any:

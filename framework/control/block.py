@@ -72,6 +72,10 @@ class BlockTrace(Trace):
             self.captured[key] = (t, outer, _input_like(self.program, outer))
         return self.captured[key][2]
 
+    def now(self, t: Tensor) -> Value | None:
+        """As the traces around it know it."""
+        return t._value if t._value is not None else self._parent.now(t)
+
     def update(self, t: Tensor, new: Tensor) -> None:
         """Refuses `set`: what a block changes leaves it as a result."""
         raise TraceError(

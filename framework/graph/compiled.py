@@ -18,7 +18,7 @@ from framework.graph.grads import Border
 from framework.graph.ir import Program, Value
 from framework.graph.native import Native
 from framework.graph.passes.report import Explanation
-from framework.graph.trace import Trace
+from framework.graph.trace import Trace, expect_no_trace
 from framework.ops import algorithm, dispatch
 from framework.tensor import Tensor, from_numpy
 
@@ -43,27 +43,60 @@ class CompiledProgram:
         self._native = Native(program)
         self._numbers, self._executable = self._native.numbers, self._native.executable
         self._states = list(program.states.values())
+        self._updated = {id(program.states[v]) for v in program.updates}
+        self._lock = threading.RLock()  # from reading where states lie until what has moved is noted
         python = dict.fromkeys(op.name for op in program.operations() if op.info.family == "python")
         if python:
             _log.warning("%s: Python code in a Program holds the interpreter's lock and is slow", ", ".join(python))
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Runs once and returns the results; states are updated in place.
+        """Runs once and returns the results; states are updated, in place where nobody else sees their memory.
 
         Raises:
             ShapeError, DTypeError: the inputs do not fit; the message names the operator and the user's line.
+            StateError: an earlier run failed when it had written a part of a state, which was not set again since.
+            TraceError: an argument is a state that the Program updates.
         """
+        if self._updated:
+            self._refuse_states(inputs)
         if watcher.programs is not None:
             watcher.programs[self._executable.id] = self
             _watch_blocks(self._native)
         try:
-            out = self._executable.run([t._data for t in inputs], [t._data for t in self._states])
+            return [Tensor(a) for a in self._run([t._data for t in inputs])]
         except PaddockError as e:
             with_line = self._with_line(e)
             if with_line is e:
                 raise
             raise with_line from None
-        return [Tensor(a) for a in out]
+
+    def _run(self, inputs: list[Any]) -> list[Any]:
+        with self._lock:
+            try:
+                results, moved = self._executable.run(inputs, [t._data for t in self._states])
+            except BaseException as e:
+                self._tear(e)
+                raise
+            for i, array in moved.items():
+                self._states[i]._data = array
+        return results
+
+    def _tear(self, cause: BaseException) -> None:
+        """States that a failed run may have written in part are errors to read from here on."""
+        for i in self._executable.torn:
+            t = self._states[i]
+            t._data.tear(
+                f"{t.name or f'state {i}'}: a run of a Program failed when it had begun to update it "
+                f"({type(cause).__name__}: {cause}); give it a value again, by set() or from a checkpoint"
+            )
+
+    def _refuse_states(self, inputs: Sequence[Tensor]) -> None:
+        for i, t in enumerate(inputs):
+            if t.persistable and id(t) in self._updated:
+                raise TraceError(
+                    f"program: argument {i} is {t.name or 'a state'}, which the function updates too; leave it out, "
+                    "or pass its detach() to give the value it has now"
+                )
 
     def plan(self, inputs: Sequence[Tensor]) -> None:
         """Infers shapes and plans memory for these inputs without running; does nothing when that plan is kept."""
@@ -158,6 +191,7 @@ class TracedFunction:
         self._pass_names = pass_names
         self._updates = updates
         self._kept = _Kept(getattr(function, "__name__", "program"))
+        self._lock = threading.RLock()  # one thread traces, others wait for what it makes
         self.traces_made = 0
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", "program")
@@ -165,15 +199,13 @@ class TracedFunction:
     def __call__(self, *args: Any) -> Any:
         """Runs the Program that fits the arguments, tracing it first when there is none."""
         entry, leaves = self._entry(args)
-        try:
-            results = entry.run(leaves)
-        except ShapeError:
-            if not entry.compiled.program.all_assumptions():
-                raise
-            entry.refused.append([t.shape for t in leaves])  # a pass took shapes for equal that are not: trace again
-            entry, leaves = self._entry(args)
-            results = entry.run(leaves)
-        return unflatten(entry.out_structure, iter(results))
+        while True:
+            try:
+                return unflatten(entry.out_structure, iter(entry.run(leaves)))
+            except ShapeError:
+                if not entry.was_refuted(leaves):
+                    raise
+                entry, leaves = self._entry(args, entry)  # which assumes less: this ends
 
     def program_for(self, *args: Any) -> CompiledProgram:
         """The compiled Program for these arguments, for printing, reports and export; does not run it."""
@@ -183,7 +215,8 @@ class TracedFunction:
         """What each pass matched and nearly matched in the Program for these arguments; does not run it."""
         return self.program_for(*args).explain()
 
-    def _entry(self, args: Sequence[Any]) -> tuple[_Entry, list[Tensor]]:
+    def _entry(self, args: Sequence[Any], refuted: _Entry | None = None) -> tuple[_Entry, list[Tensor]]:
+        """The entry that fits, traced when there is none; not `refuted`, whose place another one takes."""
         leaves: list[Tensor] = []
         structure = flatten(list(args), leaves)
         key = (
@@ -194,13 +227,17 @@ class TracedFunction:
             dispatch.state.precision,
         )
         shapes = [t.shape for t in leaves]
-        entry = self._kept.find(key, shapes, leaves)
+        entry = self._kept.find(key, shapes, leaves, refuted)
         if entry is None:
-            entry = self._trace(structure, leaves)
-            self._kept.add(key, entry)
+            expect_no_trace()
+            with self._lock:
+                entry = self._kept.find(key, shapes, leaves, refuted)
+                if entry is None:
+                    entry = self._trace(structure, leaves, refuted)
+                    self._kept.add(key, entry, refuted)
         return entry, leaves
 
-    def _trace(self, structure: Any, leaves: list[Tensor]) -> _Entry:
+    def _trace(self, structure: Any, leaves: list[Tensor], refuted: _Entry | None) -> _Entry:
         self.traces_made += 1
         trace = Trace()
         out_leaves: list[Tensor] = []
@@ -216,6 +253,10 @@ class TracedFunction:
         trace.run(call, leaves)
         if not self._updates:
             trace.program.updates.clear()
+        if refuted is None:
+            trace.program.share_unequal(set())
+        else:
+            trace.program.learn_from(refuted.compiled.program)
         passes.run(trace.program, self._pass_names)
         return _Entry(CompiledProgram(trace.program), trace.modes, [t.shape for t in leaves], out_structure, border)
 
@@ -235,11 +276,20 @@ class _Entry:
         self.modes = list(modes.items())
         self.shapes = shapes if compiled.program.shape_reads else None
         self.out_structure = out
-        self.refused: list[list[tuple[int, ...]]] = []  # shapes that disprove what a pass assumed
         self._border = border
 
+    def was_refuted(self, leaves: list[Tensor]) -> bool:
+        """Whether these inputs were refused before anything ran, maybe since a pass took shapes for equal."""
+        if not self.compiled.program.all_assumptions():
+            return False
+        try:
+            self.compiled.plan(leaves + self._border.inputs(leaves))
+        except ShapeError:
+            return True
+        return False
+
     def fits(self, shapes: list[tuple[int, ...]], leaves: Sequence[Tensor]) -> bool:
-        if (self.shapes is not None and self.shapes != shapes) or shapes in self.refused:
+        if self.shapes is not None and self.shapes != shapes:
             return False
         return all(layer.mode_now() == training for layer, training in self.modes) and self._border.fits(leaves)
 
@@ -261,24 +311,30 @@ class _Kept:
     def __init__(self, name: str) -> None:
         self._name = name
         self._entries: OrderedDict[Any, list[_Entry]] = OrderedDict()
+        self._lock = threading.Lock()  # of the entries: held for a look, not while something is traced
 
-    def find(self, key: Any, shapes: list[tuple[int, ...]], leaves: Sequence[Tensor]) -> _Entry | None:
-        for entry in self._entries.get(key, ()):
-            if entry.fits(shapes, leaves):
-                self._entries.move_to_end(key)
-                return entry
+    def find(
+        self, key: Any, shapes: list[tuple[int, ...]], leaves: Sequence[Tensor], refuted: _Entry | None
+    ) -> _Entry | None:
+        with self._lock:
+            for entry in self._entries.get(key, ()):
+                if entry is not refuted and entry.fits(shapes, leaves):
+                    self._entries.move_to_end(key)
+                    return entry
         return None
 
-    def add(self, key: Any, entry: _Entry) -> None:
-        self._entries.setdefault(key, []).append(entry)
-        self._entries.move_to_end(key)
-        if len(self._entries) == self.MANY:
-            self._warn()
-        while sum(map(len, self._entries.values())) > self.MOST:
-            oldest = next(iter(self._entries.values()))
-            oldest.pop(0)
-            if not oldest:
-                self._entries.popitem(last=False)
+    def add(self, key: Any, entry: _Entry, refuted: _Entry | None) -> None:
+        """Puts an entry there, in the place of one that other inputs have refuted."""
+        with self._lock:
+            self._entries[key] = [e for e in self._entries.get(key, ()) if e is not refuted] + [entry]
+            self._entries.move_to_end(key)
+            if len(self._entries) == self.MANY:
+                self._warn()
+            while sum(map(len, self._entries.values())) > self.MOST:
+                oldest = next(iter(self._entries.values()))
+                oldest.pop(0)
+                if not oldest:
+                    self._entries.popitem(last=False)
 
     def _warn(self) -> None:
         """Names the numbers that differ from call to call."""

@@ -9,6 +9,7 @@ every number is checked before the native side sees it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -97,44 +98,66 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, MemoryError)
 
 
-def _tensor_name(v: Value, prefix: str = "") -> str:
-    return prefix + (v.name or f"value.{v.id}")
-
-
 def _block_prefix(prefix: str, operation: int, block: int) -> str:
     """What the names of a block's constants begin with."""
     return f"{prefix}block.{operation}.{block}."
 
 
-def _constants(program: Program, prefix: str) -> dict[str, Tensor]:
-    """The constants of a Program and of its blocks by name."""
-    tensors = {_tensor_name(v, prefix): Tensor(a) for v, a in program.constants.items()}
-    for i, op in enumerate(program.block):
-        for k, block in enumerate(op.blocks):
-            tensors |= _constants(block, _block_prefix(prefix, i, k))
-    return tensors
+class _Names:
+    """What states and constants are called in a file: their own names, numbered where another tensor has that name.
+
+    Attributes:
+        of: the name of each state and constant, in blocks too.
+        tensors: what stands in the file, by name.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.of: dict[Value, str] = {}
+        self.tensors: dict[str, Tensor] = {}
+        self._data: dict[str, Any] = {}  # by name: what must be the same object to share it
+        for v, t in program.states.items():
+            self._add(v, t, t, "")
+        self._add_constants(program, "")
+
+    def _add_constants(self, program: Program, prefix: str) -> None:
+        for v, array in program.constants.items():
+            self._add(v, array, Tensor(array), prefix)
+        for i, op in enumerate(program.block):
+            for k, block in enumerate(op.blocks):
+                self._add_constants(block, _block_prefix(prefix, i, k))
+
+    def _add(self, v: Value, data: Any, tensor: Tensor, prefix: str) -> None:
+        wanted = prefix + (v.name or f"value.{v.id}")
+        numbered = (f"{wanted}.{n}" for n in itertools.count(2))
+        name = next(n for n in itertools.chain([wanted], numbered) if self._data.get(n, data) is data)
+        self.of[v], self._data[name] = name, data
+        self.tensors.setdefault(name, tensor)
 
 
 def tensors_of(program: Program) -> dict[str, Tensor]:
     """The states and constants that `to_json` only names."""
-    return {_tensor_name(v): t for v, t in program.states.items()} | _constants(program, "")
+    return _Names(program).tensors
 
 
-def to_json(program: Program, prefix: str = "") -> dict[str, Any]:
-    """The Program as plain data; values are numbered in order of definition, tensors' names begin with `prefix`.
+def to_json(program: Program) -> dict[str, Any]:
+    """The Program as plain data; values are numbered in order of definition, tensors named as in `tensors_of`.
 
     Raises:
         NotSupportedError: it calls Python functions.
     """
+    return _to_json(program, _Names(program).of)
+
+
+def _to_json(program: Program, names: dict[Value, str]) -> dict[str, Any]:
     numbers: dict[Value, int] = {}
 
     def declare(v: Value) -> dict[str, Any]:
         numbers[v] = len(numbers)
         return {"id": numbers[v], "shape": list(v.shape), "dtype": v.dtype, "name": v.name}
 
-    def describe(i: int, op: Operation) -> dict[str, Any]:
+    def describe(op: Operation) -> dict[str, Any]:
         library = {"library": Path(op.info.library).name} if op.info.library else {}
-        blocks = [to_json(b, _block_prefix(prefix, i, k)) for k, b in enumerate(op.blocks)]
+        blocks = [_to_json(b, names) for b in op.blocks]
         return (
             library
             | ({"blocks": blocks} if blocks else {})
@@ -151,9 +174,9 @@ def to_json(program: Program, prefix: str = "") -> dict[str, Any]:
     return {
         "format": FORMAT,
         "inputs": [declare(v) for v in program.inputs],
-        "states": [declare(v) | {"tensor": _tensor_name(v)} for v in program.states],
-        "constants": [declare(v) | {"tensor": _tensor_name(v, prefix)} for v in program.constants],
-        "operations": [describe(i, op) for i, op in enumerate(program.block)],
+        "states": [declare(v) | {"tensor": names[v]} for v in program.states],
+        "constants": [declare(v) | {"tensor": names[v]} for v in program.constants],
+        "operations": [describe(op) for op in program.block],
         "results": [numbers[v] for v in program.results],
         "updates": [[numbers[s], numbers[v]] for s, v in program.updates.items()],
         "shape_reads": program.shape_reads,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from framework.tensor import Tensor
 
 Kind = Literal["input", "state", "constant", "temporary"]
+Pair = tuple[tuple[int, ...], int, int]  # which block, and two values' numbers
 
 
 class Value:
@@ -129,6 +130,8 @@ class Program:
         updates: new value of a state after a run, by the state's value.
         assumptions: pairs of values that a pass found to have one shape and takes to always have; an operator refuses
             shapes that disprove it, and the function is traced again for them.
+        unequal: pairs, as `pair_of` gives them, that passes must not take for equal, whatever the shapes of the trace.
+            All traces of one function share it, and each adds the pairs that it finds unequal.
         shape_reads: where Python read an input-dependent shape while tracing; when not empty, the Program is only
             right for the input shapes it was traced with.
         reports: what each pass that ran on it found.
@@ -143,6 +146,8 @@ class Program:
         self.results: list[Value] = []
         self.updates: dict[Value, Value] = {}
         self.assumptions: list[tuple[Value, Value]] = []
+        self.unequal: set[Pair] = set()
+        self._path: tuple[int, ...] = ()  # which block of the Program it is
         self.shape_reads: list[str] = []
         self.reports: list[PassReport] = []
         self.trace: Trace | None = None
@@ -206,10 +211,44 @@ class Program:
             for block in op.blocks:
                 yield from block.operations()
 
-    def all_assumptions(self) -> list[tuple[Value, Value]]:
-        """Its own assumptions and those of its blocks."""
-        inner = [pair for op in self.block for block in op.blocks for pair in block.all_assumptions()]
-        return self.assumptions + inner
+    def all_assumptions(self) -> set[Pair]:
+        """Its own assumptions and those of its blocks, as pairs that mean the same in another trace."""
+        return {program.pair_of(a, b) for program in self.programs() for a, b in program.assumptions}
+
+    def programs(self) -> Iterator[Program]:
+        """Itself and all blocks."""
+        yield self
+        for op in self.block:
+            for block in op.blocks:
+                yield from block.programs()
+
+    def share_unequal(self, unequal: set[Pair], path: tuple[int, ...] = ()) -> None:
+        """Makes it and its blocks, before passes run, know and note pairs of unequal values in `unequal`."""
+        self.unequal, self._path = unequal, path
+        for i, op in enumerate(self.block):
+            for k, block in enumerate(op.blocks):
+                block.share_unequal(unequal, (*path, i, k))
+
+    def learn_from(self, refuted: Program) -> None:
+        """Before passes run on it: takes none of the shapes for equal that an earlier trace wrongly did.
+
+        It was traced with the inputs that refuted the earlier one. Each time at least one pair more is unequal, so that
+        tracing again comes to an end.
+        """
+        self.share_unequal(refuted.unequal)
+        shapes = {(p._path, v.id): v.shape for p in self.programs() for v in p.values()}
+        pairs = refuted.all_assumptions()
+        self.unequal |= {p for p in pairs if shapes.get(p[:2]) != shapes.get((p[0], p[2]))} or pairs
+
+    def values(self) -> Iterator[Value]:
+        """All values but those of blocks."""
+        yield from (*self.inputs, *self.states, *self.constants)
+        for op in self.block:
+            yield from op.outputs
+
+    def pair_of(self, a: Value, b: Value) -> Pair:
+        """Two values by numbers that a trace of the same function with other shapes gives them too."""
+        return (self._path, min(a.id, b.id), max(a.id, b.id))
 
     def clone(self) -> Program:
         """The same operations over new values; states and constants share their data."""
@@ -232,6 +271,7 @@ class Program:
         new.updates = {values[s]: values[v] for s, v in self.updates.items()}
         new.assumptions = [(values[a], values[b]) for a, b in self.assumptions if a in values and b in values]
         new.shape_reads = list(self.shape_reads)
+        new.unequal, new._path = self.unequal, self._path
         return new
 
     def users(self) -> dict[Value, list[Operation]]:
@@ -266,8 +306,16 @@ class Program:
         algorithms = convolution_report(self)
         return Explanation([*self.reports, algorithms] if algorithms else self.reports)
 
+    def equal_shapes(self, a: Value | None, b: Value | None) -> bool:
+        """Whether a pass may take two values to have one shape: it must then call `assume_equal_shapes`."""
+        if a is None or b is None:
+            return False
+        if a.shape != b.shape:
+            self.unequal.add(self.pair_of(a, b))
+        return self.pair_of(a, b) not in self.unequal
+
     def assume_equal_shapes(self, a: Value, b: Value) -> None:
-        """Notes that an operator which a pass emits is only right while `a` and `b` have one shape, and checks it."""
+        """Notes that an operator which a pass emits is only right while `a` and `b` have one shape."""
         self.assumptions.append((a, b))
 
     def __str__(self) -> str:

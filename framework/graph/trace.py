@@ -31,15 +31,14 @@ class Trace:
         self.program = Program()
         self.program.trace = self
         self._captured: dict[int, tuple[Tensor, Value]] = {}  # tensors from outside the function, kept alive
-        self._states: list[Tensor] = []
+        self._now: dict[int, Value] = {}  # of the states that were set: what they stand for from there on
         self._arrays: dict[int, Value] = {}  # constants by the id of their data, which the Program keeps alive
         self.grads = Gradients(self._add_input)
         self.modes: dict[Any, bool] = {}  # layers whose train/eval mode was read, with what was found
 
     def run(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> Any:
         """Calls `function` on traced stand-ins of `inputs` and returns its (traced) result."""
-        if dispatch.state.trace is not None:
-            raise TraceError("program: a traced function was called while another Program is traced; call it outside")
+        expect_no_trace()
         stand_ins = [self._add_input(t) for t in inputs]
         self.grads.begin(inputs, stand_ins)
         dispatch.state.trace = self
@@ -49,15 +48,9 @@ class Trace:
         finally:
             dispatch.state.trace = None
             self.program.trace = None
-            self._restore()
 
     def _add_input(self, t: Tensor) -> Tensor:
         return traced(self.program.add_input(t.array().shape, t.dtype, t.name), requires_grad=t.requires_grad)
-
-    def _restore(self) -> None:
-        """Tensors from outside forget what they stood for in the Program."""
-        for t in self._states:
-            t._value = None
 
     # -- called while the function runs
     def record(self, info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
@@ -72,7 +65,10 @@ class Trace:
         return outs if info.many_outputs else outs[0]
 
     def value_of(self, t: Tensor) -> Value:
-        """The value that a tensor stands for; tensors from outside become states or constants."""
+        """The value that a tensor stands for; tensors from outside become states or constants.
+
+        What a state stands for is known here only: other threads go on to read its data.
+        """
         if t._value is not None:
             if t._value.program is not self.program:
                 raise TraceError(f"a value of another, finished trace is used at {user_line()}; return it instead")
@@ -80,10 +76,13 @@ class Trace:
         if id(t) not in self._captured:
             value = self.program.add_state(t) if t.persistable else self._constant(t.array())
             self._captured[id(t)] = (t, value)
-            if t.persistable:
-                t._value = value
-                self._states.append(t)
-        return self._captured[id(t)][1]
+        return self._now.get(id(t)) or self._captured[id(t)][1]
+
+    def now(self, t: Tensor) -> Value | None:
+        """The value that a tensor stands for, None where the Program has not read it."""
+        if t._value is not None or id(t) not in self._captured:
+            return t._value
+        return self._now.get(id(t)) or self._captured[id(t)][1]
 
     def _constant(self, array: Any) -> Value:
         """A constant for data from outside; one for all uses of a Python number, whose data is kept and shared."""
@@ -101,11 +100,17 @@ class Trace:
         value = self.value_of(new)
         value.static = True  # a state keeps its shape
         self.program.updates[state] = value
-        t._value = value
+        self._now[id(t)] = value
 
     def note_shape_read(self, value: Value) -> None:
         """Python looked at an input-dependent shape: the Program is right for these input shapes only."""
         self.program.shape_reads.append(f"{user_line()} read the shape {list(value.shape)} of {value}")
+
+
+def expect_no_trace() -> None:
+    """Refuses to trace while this thread traces something else."""
+    if dispatch.state.trace is not None:
+        raise TraceError("program: a traced function was called while another Program is traced; call it outside")
 
 
 def traced(value: Value, *, requires_grad: bool = False) -> Tensor:

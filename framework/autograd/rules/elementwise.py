@@ -88,7 +88,7 @@ rule(
     b=lambda dy, b, weight: sum_to(dy * weight, b),
     weight=lambda dy, a, b, weight: sum_to(dy * (b - a), weight),
 )
-rule("cast", x=lambda dy, x: cast(dy, dtype=x.dtype))
+rule("cast", x=lambda dy, x, elidable: cast(dy, dtype=x.dtype, elidable=elidable))
 rule("broadcast_to", x=lambda dy, x: sum_to(dy, x))
 rule("broadcast_like", x=lambda dy, x: sum_to(dy, x))
 rule("sum_to", x=lambda dy, x: broadcast_like(dy, x))

@@ -19,17 +19,18 @@ rule("softmax", x=lambda dy, y, axis: y * (dy - ops.sum(dy * y, axes=(axis,), ke
 rule("log_softmax", x=lambda dy, y, axis: dy - ops.exp(y) * ops.sum(dy, axes=(axis,), keepdims=True))
 rule(
     "cross_entropy",
-    logits=lambda dloss, logits, labels, ignore_index, label_smoothing: ops.cross_entropy_grad(
-        dloss, logits, labels, ignore_index, label_smoothing
+    logits=lambda dloss, logits, labels, ignore_index, label_smoothing, from_end: ops.cross_entropy_grad(
+        dloss, logits, labels, ignore_index, label_smoothing, from_end
     ),
 )
 
 
 def _cross_entropy_grad(
-    ddlogits: T, dloss: T, logits: T, labels: T, ignore_index: int, label_smoothing: float
+    ddlogits: T, dloss: T, logits: T, labels: T, ignore_index: int, label_smoothing: float, from_end: bool
 ) -> tuple[T, T]:
     """Gradients of dloss * (softmax(logits) - target) by dloss and logits; ignored rows have none."""
-    unit = ops.cross_entropy_grad(ops.full_like(dloss, value=1.0), logits, labels, ignore_index, label_smoothing)
+    one = ops.full_like(dloss, value=1.0)
+    unit = ops.cross_entropy_grad(one, logits, labels, ignore_index, label_smoothing, from_end)
     p = ops.softmax(logits)
     weight = dloss * ops.cast(ops.not_equal(labels, ignore_index), dtype=logits.dtype)
     to_logits = p * (ddlogits - ops.sum(ddlogits * p, axes=(-1,), keepdims=True)) * _row(weight)

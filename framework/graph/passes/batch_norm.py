@@ -103,7 +103,8 @@ class _Backward:
                 return readers.why_not_only(op.outputs[0], reader)
         if self.add is not None and any(self.norm_grad.inputs[5:]):
             return "the statistics have a gradient of their own"
-        if self.add is not None and self.path[0].outputs[0].shape != self.norm.outputs[0].shape:
+        y, dy = self.norm.outputs[0], self.path[0].outputs[0]
+        if self.add is not None and not y.program.equal_shapes(y, dy):
             return "the residual broadcasts"
         if len(self.path) == 2 and readers.only(self.path[1].outputs[0]) is not self.norm_grad:
             return readers.why_not_only(self.path[1].outputs[0], self.norm_grad)
@@ -203,7 +204,7 @@ class _Forward:
         if follower.name != "add":
             return ""
         residual = self._other(follower, y)
-        if residual.shape != y.shape:
+        if not y.program.equal_shapes(y, residual):
             return "the residual broadcasts"
         return "the residual depends on the statistics" if self.readers.depends(residual, self.norm) else ""
 

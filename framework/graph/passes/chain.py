@@ -168,7 +168,10 @@ def _emit(program: Program, members: list[Operation]) -> Operation:
 
 
 class _Tape:
-    """Writes the statements of a chain. What is half is float32 from its first use to the result: rounded once."""
+    """Writes the statements of a chain. What is half is float32 from its first use to the result: rounded once.
+
+    A cast that somebody wrote rounds all the same; those of the precision policy are left out.
+    """
 
     def __init__(self, inputs: list[Value]) -> None:
         self.statements: list[Statement] = []
@@ -182,17 +185,25 @@ class _Tape:
             self._names[y] = self._state(op.name, (*(self._names[v] for v in inputs), "like"), _attrs(op))
             if y.dtype in HALF_TYPES:
                 self._half.add(y)
-        elif op.name == "cast" and y.dtype in (*HALF_TYPES, "float32") and inputs[0].dtype in (*HALF_TYPES, "float32"):
-            self._names[y] = self._wide(inputs[0])
+        elif op.name == "cast":
+            self._cast(op, inputs[0], y)
         else:
-            arguments = tuple(self._wide(v) for v in inputs)
-            half = op.name == "cast" and y.dtype in HALF_TYPES
-            self._names[y] = self._state(op.name, arguments, {"dtype": "float32"} if half else _attrs(op))
+            self._names[y] = self._state(op.name, tuple(self._wide(v) for v in inputs), _attrs(op))
+
+    def _cast(self, op: Operation, x: Value, y: Value) -> None:
+        name, floats = self._wide(x), (*HALF_TYPES, "float32")
+        if y.dtype in floats and x.dtype in floats and (op.attr("elidable") or y.dtype == "float32"):
+            self._names[y] = name
+            return
+        self._names[y] = self._state("cast", (name,), {"dtype": y.dtype})
+        if y.dtype in HALF_TYPES:
+            self._half.add(y)
 
     def finish(self, y: Value) -> None:
-        """Rounds the result where it is half; the last statement makes it."""
+        """Rounds the result where it is half and not rounded yet; the last statement makes it."""
         name = self._names[y]
-        if y.dtype in HALF_TYPES or not self.statements or name != f"t{len(self.statements) - 1}":
+        rounded = y.dtype not in HALF_TYPES or y in self._half
+        if not (rounded and self.statements and name == f"t{len(self.statements) - 1}"):
             self._state("cast", (name,), {"dtype": y.dtype})
 
     def _wide(self, v: Value) -> str:

@@ -220,6 +220,9 @@ def _as_bias(op: Operation, follower: Operation) -> Operation | str:
         return "it has a bias already"
     y = op.outputs[0]
     vector = follower.inputs[1] if follower.inputs[0] is y else follower.inputs[0]
+    weight = op.inputs[1]
+    if weight is None or not weight.static:
+        return f"the channels of {y} may vary"
     if vector is None or not vector.static or vector.shape != y.shape[-1:] or len(y.shape) < 2:
         # Anything but a static vector of the channels' length may broadcast differently.
         return f"{vector} is no parameter of shape [{y.shape[-1]}]"
@@ -241,8 +244,9 @@ def _with_residual(op: Operation, follower: Operation, attrs: tuple[Any, ...]) -
         return "it has a residual already"
     y = op.outputs[0]
     other = follower.inputs[1] if follower.inputs[0] is y else follower.inputs[0]
-    if other is None or (other.shape, other.dtype, other.static) != (y.shape, y.dtype, y.static):
+    if other is None or not y.program.equal_shapes(y, other) or (other.dtype, other.static) != (y.dtype, y.static):
         return f"{other} is not of {y.type_text} at all times"
+    y.program.assume_equal_shapes(y, other)
     return Operation(op.info, [*op.inputs[:2], op.input("bias"), other], follower.outputs, attrs, op.where)
 
 

@@ -81,8 +81,11 @@ class _Forward:
             return None
         a, b = add.inputs
         assert a is not None and b is not None
-        if a.shape != b.shape:
+        if not a.program.equal_shapes(a, b):
             report.miss(chain_of(add, norm), "the residual broadcasts")
+            return None
+        if any(v is not None and readers.depends(v, add) for v in norm.inputs[1:]):
+            report.miss(chain_of(add, norm), "its scale or bias is made from the sum")
             return None
         for x, residual in ((a, b), (b, a)):
             dropout = producers.get(x)
@@ -106,7 +109,9 @@ class _Forward:
 
     def fused(self) -> Operation:
         """The operation that gives all results of the path but the dropout's."""
-        self.x.program.assume_equal_shapes(self.x, self.residual)
+        a, b = self.add.inputs
+        assert a is not None and b is not None
+        self.x.program.assume_equal_shapes(a, b)
         info, norm = dispatch.OPS["residual_layer_norm"], self.norm
         key = self.dropout.input("key") if self.dropout else None
         p = self.dropout.attr("p") if self.dropout else 0.0
@@ -136,10 +141,10 @@ class _Backward:
             add = follower
             dsum = add.inputs[1] if add.inputs[0] is total else add.inputs[0]
             total = add.outputs[0]
-            if dsum is None or dsum.shape != total.shape:
+            if dsum is None or readers.depends(dsum, grad) or not total.program.equal_shapes(dsum, total):
                 return None
         for reader in readers.of(total):
-            cut = reader if reader.name == "sum_to" and reader.outputs[0].shape == total.shape else None
+            cut = reader if reader.name == "sum_to" and total.program.equal_shapes(reader.outputs[0], total) else None
             dropout = readers.only(cut.outputs[0]) if cut is not None else reader
             if dropout is not None and _same_dropout(dropout, forward):
                 return cls(grad, add, cut, dropout, dsum, total)
@@ -157,6 +162,9 @@ class _Backward:
 
     def fused(self) -> Operation:
         """The operation that gives the gradients of the dropout's input, the residual, scale and bias."""
+        for same in (self.dsum, self.cut.outputs[0] if self.cut is not None else None):
+            if same is not None:
+                self.total.program.assume_equal_shapes(same, self.total)
         info, grad = dispatch.OPS["residual_layer_norm_grad"], self.grad
         dy, total, mean, rstd = grad.inputs[:4]
         inputs = [dy, total, mean, rstd, self.dropout.input("key"), grad.input("scale"), self.dsum]

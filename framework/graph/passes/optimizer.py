@@ -22,7 +22,10 @@ MOST = 128  # parameters in a group that are updated in their own memory
 
 @graph_pass(before=("update_early", "group_optimizer_steps", "fuse_chains"))
 def fold_gradient_scale(program: Program, report: PassReport) -> None:
-    """mul of a gradient by one number -> optimizer step becomes the step's `grad_scale`: clipping writes nothing."""
+    """mul of a gradient by one number -> optimizer step becomes the step's `grad_scale`: clipping writes nothing.
+
+    The step then skips nothing: a factor that is NaN makes the weights NaN, as the product would.
+    """
     readers, producers = Readers(program), program.producers()
     gone: set[Operation] = set()
     for op in program.block:
@@ -38,8 +41,9 @@ def fold_gradient_scale(program: Program, report: PassReport) -> None:
             report.miss(chain_of(product, op), readers.why_not_only(product.outputs[0], op))
         else:
             names = [a["name"] for a in op.info.inputs]
-            inputs = dict(zip(names, op.inputs, strict=False))
-            inputs |= {"grad": product.inputs[0], "grad_scale": op.input("grad_scale") or product.inputs[1]}
+            inputs = dict(zip(names, op.inputs, strict=False)) | {"grad": product.inputs[0]}
+            if op.input("grad_scale") is None:
+                inputs["grad_scale"], op.attrs = product.inputs[1], op.with_attrs(skip=False)
             op.inputs = [inputs[name] for name in names]
             gone.add(product)
             report.match(f"{product} folded into {name_of(op)}")

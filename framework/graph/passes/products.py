@@ -36,7 +36,7 @@ def accumulate_products(program: Program, report: PassReport) -> None:
             continue
         found = [(producers[v], w) for v, w in _both_ways(add) if v in producers and producers[v].name == "matmul"]
         for product, other in sorted(found, key=lambda pair: position[pair[0]], reverse=True):
-            why = _why_not_added(product, add, other, readers, gone)
+            why = _why_not_added(program, product, add, other, readers, gone)
             if why:
                 report.miss(chain_of(product, add), why)
                 continue
@@ -56,7 +56,9 @@ def _both_ways(add: Operation) -> list[tuple[Any, Any]]:
     return [(a, b), (b, a)]
 
 
-def _why_not_added(product: Operation, add: Operation, other: Value, readers: Readers, gone: set[Operation]) -> str:
+def _why_not_added(
+    program: Program, product: Operation, add: Operation, other: Value, readers: Readers, gone: set[Operation]
+) -> str:
     y = product.outputs[0]
     if product in gone:
         return "the product has become part of another one"
@@ -64,8 +66,10 @@ def _why_not_added(product: Operation, add: Operation, other: Value, readers: Re
         return f"it ends in {product.attr('activation')}"
     if product.input("residual") is not None:
         return "it has a residual already"
-    if (other.shape, other.dtype) != (y.shape, y.dtype):
-        return f"{other} is {other.type_text}, not {y.type_text}"
+    if not program.equal_shapes(y, other) or other.dtype != y.dtype:
+        return f"{other} is {other.type_text}, not always {y.type_text}"
+    if readers.depends(other, product):
+        return f"{other} is made from it"
     return "" if readers.only(y) is add else readers.why_not_only(y, add)
 
 

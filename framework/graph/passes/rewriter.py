@@ -39,6 +39,8 @@ class Readers:
 
     def depends(self, value: Value, op: Operation) -> bool:
         """Whether the results of `op` take part in computing `value`."""
+        if value.kind != "temporary":
+            return False
         known = set(op.outputs)
         for later in self._program.block.ops[self._program.block.ops.index(op) + 1 :]:
             if not known.isdisjoint(later.inputs):

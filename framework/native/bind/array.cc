@@ -67,6 +67,7 @@ Tensor copy_of(ForeignArray array, const std::string& bits_of) {
 
 template <class Framework>
 nb::ndarray<Framework> share(const Tensor& t, bool numpy) {
+  t.expect_whole();
   size_t dims[kMaxRank];
   for (int i = 0; i < t.shape().rank(); ++i) dims[i] = static_cast<size_t>(t.shape()[i]);
   auto* held = new std::shared_ptr<Storage>(t.storage());
@@ -75,6 +76,7 @@ nb::ndarray<Framework> share(const Tensor& t, bool numpy) {
 }
 
 nb::object item(const Tensor& t) {
+  t.expect_whole();
   if (t.numel() != 1)
     fail(ErrorKind::kShape, "item: the tensor has shape ", t.shape(), "; only one element can be read");
   return dispatch_all(t.dtype(), [&](auto tag) -> nb::object {
@@ -107,10 +109,14 @@ void bind_array(nb::module_& m) {
           "dlpack", [](const Tensor& t) { return share<nb::array_api>(t, false); },
           "An object with __dlpack__ on the same memory.")
       .def("item", &item)
+      .def(
+          "tear", [](const Tensor& t, const std::string& why) { t.storage()->tear(why); },
+          "From here on, reading it fails with this message.")
       .def("copy_from", [](Tensor& t, const Tensor& from) {
         if (!(t.type() == from.type()))
           fail(ErrorKind::kShape, "copy_from: cannot copy ", from.dtype(), " ", from.shape(), " to ", t.dtype(), " ",
                t.shape());
+        from.expect_whole();
         std::memmove(t.raw(), from.raw(), t.bytes());
       });
   m.def("wrap", &wrap, nb::arg("array").noconvert(), nb::arg("bits_of") = "",

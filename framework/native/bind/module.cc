@@ -13,8 +13,8 @@ namespace {
 
 // Raises the class of framework.errors that stands for the error's kind.
 void translate(const std::exception_ptr& p, void*) {
-  constexpr const char* classes[] = {"ShapeError", "DTypeError", "AttributeValueError", "NotSupportedError",
-                                     "PaddockError"};
+  constexpr const char* classes[] = {"ShapeError",        "DTypeError", "AttributeValueError",
+                                     "NotSupportedError", "StateError", "PaddockError"};
   try {
     std::rethrow_exception(p);
   } catch (const Error& e) {
@@ -54,6 +54,9 @@ NB_MODULE(_core, m) {
   m.def("memory_stats", &memory);
   m.def("reset_peak_memory", &reset_peak_memory);
   m.def("release_cached_memory", &release_cached_memory);
+  m.def("set_cached_memory_limit", &set_cached_memory_limit, nb::arg("bytes"),
+        "Bounds the bytes of freed memory that wait for reuse. By default, what is live and what waits are together at "
+        "most 64 MiB more than twice the most bytes that were ever live at once.");
   m.def(
       "philox4x32",
       [](std::vector<uint32_t> key, std::vector<uint32_t> counter) {

@@ -20,6 +20,7 @@ nb::object call(const OpDef& op, nb::tuple inputs, nb::tuple attr_values) {
     nb::handle h = inputs[i];
     if (h.is_none()) continue;
     in[i] = nb::cast<const Tensor&>(h);
+    in[i].expect_whole();
     bytes += in[i].bytes();
   }
   auto attrs = attrs_from_python(op, attr_values);

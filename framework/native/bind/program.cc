@@ -2,6 +2,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
+
 #include "bind/convert.h"
 #include "plan/control.h"
 
@@ -33,6 +35,54 @@ ProgramDesc make_program(int inputs, int states, int values, const std::vector<T
   return p;
 }
 
+// What `states` and the Python tensor hold of an Array, and what the Array holds of its storage, when nobody else has
+// it.
+constexpr Py_ssize_t kOwnReferences = 2;
+constexpr long kOwnStorages = 1;
+
+// Whether somebody else sees the memory of an Array that stands in a list: a snapshot, a view, NumPy, an input.
+bool is_shared(nb::handle array, const Tensor& t) {
+  const auto& storage = t.storage();
+  return Py_REFCNT(array.ptr()) > kOwnReferences || storage.use_count() > kOwnStorages || storage->is_foreign();
+}
+
+Tensor copy_of(const Tensor& t) {
+  Tensor own(t.type());
+  std::memcpy(own.raw(), t.raw(), t.bytes());
+  return own;
+}
+
+nb::tuple run(Executable& e, const std::vector<Tensor>& inputs, nb::list state_list) {
+  std::vector<Tensor> states;
+  std::vector<bool> seen_by_others;
+  for (Py_ssize_t i = 0; i < static_cast<Py_ssize_t>(state_list.size()); ++i) {
+    const nb::handle h = PyList_GetItem(state_list.ptr(), i);  // takes no reference
+    const auto& t = nb::cast<const Tensor&>(h);
+    seen_by_others.push_back(is_shared(h, t));
+    states.push_back(t);
+  }
+  std::vector<int> shared;
+  for (const auto& u : e.updates())
+    if (u.state < static_cast<int>(states.size()) && seen_by_others[u.state]) shared.push_back(u.state);
+  std::vector<Tensor> results;
+  {
+    nb::gil_scoped_release release;
+    for (int i : shared) {
+      states[i].expect_whole();
+      states[i] = copy_of(states[i]);
+    }
+    try {
+      results = e.run(inputs, states);
+    } catch (...) {
+      for (int i : shared) e.spare(i);  // what was written was not theirs
+      throw;
+    }
+  }
+  nb::dict moved;
+  for (int i : shared) moved[nb::int_(i)] = nb::cast(states[i]);
+  return nb::make_tuple(results, moved);
+}
+
 constexpr const char* kPlaceNames[] = {"none", "input", "state", "constant", "arena", "result"};
 
 nb::dict describe(const Plan& plan) {
@@ -60,11 +110,13 @@ void bind_program(nb::module_& m) {
               nb::list instructions, const std::vector<int>& results, nb::list updates) {
              new (self) Executable(make_program(inputs, states, values, constants, instructions, results, updates));
            })
-      .def("run",
-           [](Executable& e, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
-             nb::gil_scoped_release release;
-             return e.run(inputs, states);
-           })
+      .def(
+          "run",
+          [](Executable& e, const std::vector<Tensor>& inputs, nb::list states) { return run(e, inputs, states); },
+          "(results, {number of a state: its new Array}): a state whose memory somebody else can read gets memory of "
+          "its own; the others are updated in theirs.")
+      .def_prop_ro("torn", &Executable::torn,
+                   "The states that the last run, which failed, may have written in part, by number.")
       .def(
           "last_plan",
           [](Executable& e) -> nb::object {

@@ -1,11 +1,14 @@
 // The caching allocator: freed blocks wait in size classes, so a training loop asks the system for memory
-// once.
+// once. What waits is bounded: in all, at most twice the most bytes ever live at once are held, and kAlwaysKept more.
 #include "core/storage.h"
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
@@ -26,6 +29,7 @@ namespace paddock {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kAlwaysKept = size_t{64} << 20;
 
 // Classes are spaced by at most an eighth, so at most 12.5 % of a block is wasted.
 size_t size_class(size_t bytes) {
@@ -50,9 +54,10 @@ class Cache {
       std::lock_guard lock(mutex_);
       live_ += size;
       if (live_ > peak_) peak_ = live_;
+      if (live_ > most_) most_ = live_;
       auto it = free_.find(size);
       if (it != free_.end() && !it->second.empty()) {
-        void* p = it->second.back();
+        void* p = it->second.back().block;
         it->second.pop_back();
         cached_ -= size;
         return p;
@@ -66,13 +71,20 @@ class Cache {
     std::lock_guard lock(mutex_);
     live_ -= size;
     cached_ += size;
-    free_[size].push_back(p);
+    free_[size].push_back({p, ++given_});
+    if (cached_ > most_cached()) shrink_to(most_cached() / 8 * 7);  // by an eighth, so that this is rare
+  }
+
+  void set_limit(size_t bytes) {
+    std::lock_guard lock(mutex_);
+    limit_ = bytes;
+    shrink_to(most_cached());
   }
 
   void trim() {
     std::lock_guard lock(mutex_);
     for (auto& [size, blocks] : free_)
-      for (void* p : blocks) std::free(p);
+      for (const Waiting& w : blocks) std::free(w.block);
     free_.clear();
     cached_ = 0;
   }
@@ -105,9 +117,33 @@ class Cache {
     return p;
   }
 
+  size_t most_cached() const { return std::min(limit_, 2 * most_ - live_ + kAlwaysKept); }
+
+  // Gives back what has waited longest. The blocks of a class wait in the order in which they were given.
+  void shrink_to(size_t bytes) {
+    while (cached_ > bytes) {
+      auto oldest = free_.end();
+      for (auto it = free_.begin(); it != free_.end(); ++it)
+        if (!it->second.empty() && (oldest == free_.end() || it->second.front().since < oldest->second.front().since))
+          oldest = it;
+      if (oldest == free_.end()) return;
+      std::free(oldest->second.front().block);
+      oldest->second.erase(oldest->second.begin());
+      cached_ -= oldest->first;
+    }
+  }
+
+  struct Waiting {
+    void* block;
+    uint64_t since;  // how many blocks had been given by then
+  };
+
   std::mutex mutex_;
-  std::map<size_t, std::vector<void*>> free_;
+  std::map<size_t, std::vector<Waiting>> free_;
   size_t live_ = 0, peak_ = 0, cached_ = 0;
+  size_t most_ = 0;  // live bytes ever; the peak can be set back
+  size_t limit_ = std::numeric_limits<size_t>::max();
+  uint64_t given_ = 0;
 };
 
 // Never destroyed: tensors held by Python may outlive static destruction.
@@ -138,6 +174,7 @@ Storage::~Storage() {
 
 MemoryStats memory_stats() { return cache().stats(); }
 void reset_peak_memory() { cache().reset_peak(); }
+void set_cached_memory_limit(size_t bytes) { cache().set_limit(bytes); }
 void release_cached_memory() {
   cache().trim();
 #ifdef __GLIBC__

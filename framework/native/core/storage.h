@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "core/api.h"
 
@@ -22,11 +23,17 @@ class PADDOCK_API Storage {
 
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
+  bool is_foreign() const { return static_cast<bool>(release_); }
+
+  // Why its bytes are not to be read: a run of a program failed while it wrote them. Null while all is well.
+  const std::string* torn() const { return torn_.get(); }
+  void tear(std::string why) { torn_ = std::make_unique<const std::string>(std::move(why)); }
 
  private:
   void* data_;
   size_t bytes_;
   std::function<void()> release_;
+  std::unique_ptr<const std::string> torn_;
 };
 
 // Bytes that our own storages hold now, at most so far, and that the allocator keeps for reuse.
@@ -36,6 +43,8 @@ struct MemoryStats {
 PADDOCK_API MemoryStats memory_stats();
 PADDOCK_API void reset_peak_memory();
 PADDOCK_API void release_cached_memory();
+// The most bytes that wait for reuse, whatever the peak was. What has waited longest is given back first.
+PADDOCK_API void set_cached_memory_limit(size_t bytes);
 
 // Uninitialised scratch memory that goes back to the cache at the end of its scope.
 class Scratch {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "core/dtype.h"
+#include "core/error.h"
 #include "core/shape.h"
 #include "core/storage.h"
 
@@ -42,6 +43,11 @@ class Tensor {
     Tensor t = *this;
     t.type_ = type;
     return t;
+  }
+
+  // Refuses memory that a failed run has left half written.
+  void expect_whole() const {
+    if (storage_ && storage_->torn()) fail(ErrorKind::kState, *storage_->torn());
   }
 
  private:

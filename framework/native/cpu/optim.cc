@@ -154,7 +154,7 @@ void for_each_part(const std::vector<int64_t>& starts, int64_t begin, int64_t en
   }
 }
 
-bool is_skipped(const KernelContext& c) { return !std::isfinite(gradient_scale(c)); }
+bool is_skipped(const KernelContext& c) { return !std::isfinite(gradient_scale(c)) && c.attr<bool>("skip"); }
 
 void keep(const Tensor& old, const Tensor& result) {
   if (result.raw() != old.raw()) std::memcpy(result.raw(), old.raw(), old.bytes());
@@ -239,13 +239,14 @@ PADDOCK_CPU_KERNEL(adam_rows_step) {
     const int64_t rows = c.in("param").shape()[0], width = c.in("param").shape()[1];
     const auto entries = entries_of(c, rows);
     const std::vector<T> none(static_cast<size_t>(width), T{0});
+    const bool zero_stays = std::isfinite(rule.scale);  // NaN or infinity times 0 is NaN
     const T *param = c.in("param").data<T>(), *values = c.in("values").data<T>(), *m = c.in("m").data<T>(),
             *v = c.in("v").data<T>();
     T *param_out = c.out("param_out").data<T>(), *m_out = c.out("m_out").data<T>(), *v_out = c.out("v_out").data<T>();
     parallel_for(rows, row_grain(width), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t at = r * width, entry = entries[static_cast<size_t>(r)];
-        if (entry < 0 && rule.l2 == T{0} && m_out == m && v_out == v && all_zero(v + at, width) &&
+        if (entry < 0 && rule.l2 == T{0} && zero_stays && m_out == m && v_out == v && all_zero(v + at, width) &&
             all_zero(m + at, width)) {
           for (int64_t j = 0; j < width; ++j)
             param_out[at + j] = rule.keep * param[at + j];  // what is left of the rule

@@ -1,5 +1,6 @@
 // Kernels of softmax and its losses. Every row is shifted by its maximum before exponentials are taken.
 #include <cmath>
+#include <limits>
 
 #include "cpu/micro_op.h"
 #include "cpu/row_block.h"
@@ -105,18 +106,24 @@ void for_labelled_rows(const KernelContext& c, Block&& block, Row&& row) {
   constexpr int64_t rows = RowBlock<T>::kRows;
   const Tensor& labels = c.in("labels");
   const int64_t classes = c.in("logits").shape().back(), ignore = c.attr<int64_t>("ignore_index");
+  const int64_t lowest = c.attr<bool>("from_end") ? -classes : 0;
+  const bool ignores = ignore != std::numeric_limits<int64_t>::min();
   dispatch_index(labels.dtype(), [&](auto tag) {
     const auto* label = labels.data<typename decltype(tag)::type>();
-    auto strange = [=](int64_t r) { return (label[r] != ignore) & ((label[r] < 0) | (label[r] >= classes)); };
+    auto ignored = [=](int64_t r) { return ignores & (label[r] == ignore); };
+    auto strange = [=](int64_t r) { return ((label[r] < lowest) | (label[r] >= classes)) & (ignored(r) == false); };
     int64_t wrong = 0;
     for (int64_t r = 0; r < labels.numel(); ++r) wrong += strange(r);
     for (int64_t r = 0; wrong && r < labels.numel(); ++r)
       if (strange(r))
         fail(ErrorKind::kAttribute, c.op().name, ": labels holds ", label[r], " in row ", r, " but logits has ",
-             classes, " classes; a label lies in [0, ", classes - 1, "] or is ignore_index ", ignore);
+             classes, " classes; a label lies in [", lowest, ", ", classes - 1, "]",
+             ignores ? cat(" or is ignore_index ", ignore) : "");
     const bool blocks = classes > 0 && classes <= RowBlock<T>::kLongest;
     parallel_for(labels.numel(), row_grain(4 * classes), [&](int64_t begin, int64_t end) {
-      auto known = [&](int64_t r) { return label[r] == ignore ? int64_t{-1} : int64_t{label[r]}; };
+      auto known = [&](int64_t r) {
+        return ignored(r) ? int64_t{-1} : label[r] < 0 ? label[r] + classes : int64_t{label[r]};
+      };
       int64_t r = begin;
       for (; blocks && r + rows <= end; r += rows) {
         int64_t chosen[rows];

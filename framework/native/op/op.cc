@@ -104,6 +104,10 @@ OpDef& OpDef::shape_only(std::string_view input) {
   inputs[input_index(input)].shape_only = true;
   return *this;
 }
+OpDef& OpDef::checks(DataCheck::Kind kind, std::string_view input, int64_t (*limit)(const InferContext&)) {
+  data_checks.push_back({kind, input_index(input), limit});
+  return *this;
+}
 OpDef& OpDef::half(std::string_view wide) {
   takes_half = true;
   for (const ArgSpec& named : parse_args(wide)) {

@@ -37,6 +37,20 @@ struct InPlace {
 
 class InferContext;
 class KernelContext;
+
+// Data that a kernel may refuse. It does so before it writes anything, so that a plan can tell what a failed run
+// leaves.
+struct DataCheck {
+  enum Kind : uint8_t {
+    kIndices,  // in [0, limit)
+    kWrapped,  // in [-limit, limit)
+    kLabels,   // in [0, limit), or as the attributes ignore_index and from_end allow
+    kOffsets,  // rise from 0 to the limit
+    kFilled,   // the same, each above the one before
+  } kind;
+  int input;
+  int64_t (*limit)(const InferContext&);
+};
 using InferFn = void (*)(InferContext&);
 using KernelFn = void (*)(const KernelContext&);
 
@@ -48,6 +62,7 @@ struct PADDOCK_API OpDef {
   std::vector<ArgSpec> inputs, outputs;
   std::vector<AttrSpec> attrs;
   std::vector<InPlace> in_place;
+  std::vector<DataCheck> data_checks;
   bool is_view = false;             // the first output is the first input's bytes under another shape: no kernel runs
   bool is_view_when_equal = false;  // the same, in calls where the first input and the output have one type
   bool runs_blocks = false;         // its kernel runs other instructions, which a profile records in its place
@@ -73,6 +88,8 @@ struct PADDOCK_API OpDef {
   OpDef& view();
   OpDef& view_when_equal();
   OpDef& shape_only(std::string_view input);
+  // Its kernel refuses data of this input outside of `limit`, which is worked out from the inputs' types.
+  OpDef& checks(DataCheck::Kind kind, std::string_view input, int64_t (*limit)(const InferContext&));
   // It computes half types too (see op/half.h). Inputs called as in `wide`, "scale, bias", may be float32 beside half
   // ones, and outputs called so stay float32.
   OpDef& half(std::string_view wide = "");

@@ -72,6 +72,10 @@ void expect_outputs(const InferContext& c, int64_t rows, int64_t columns, DType 
   if (c.has("dlse")) c.expect_shape("dlse", c.shape("lse"));
 }
 
+int64_t queries(const InferContext& c) { return c.shape("q")[0]; }
+int64_t keys(const InferContext& c) { return c.shape("k")[0]; }
+int64_t packed_rows(const InferContext& c) { return c.shape("qkv")[0]; }
+
 constexpr const char* kWhat =
     "y = softmax(scale q k^T) v of every sequence and head by itself (Vaswani et al. 2017), in blocks that never hold "
     "all weights of a sequence (Dao et al. 2022). lse: log of the sum of exponentials of each row of scores.";
@@ -84,6 +88,8 @@ constexpr const char* kWhat =
                  "heads]; key: int64[2], of the dropout of weights."))
         .fused_from("ragged_attention")
         .half("lse")
+        .checks(DataCheck::kOffsets, "offsets", queries)
+        .checks(DataCheck::kOffsets, "k_offsets", keys)
         .infer([](InferContext& c) {
           const int64_t heads = expect_separate(c);
           c.out("y", c.shape("q"), c.in("q").dtype);
@@ -96,6 +102,8 @@ constexpr const char* kWhat =
              "heads]; k, v, dk, dv: [S, D]; the others as there.")
         .fused_from("ragged_attention_grad")
         .half("lse, dlse")
+        .checks(DataCheck::kOffsets, "offsets", queries)
+        .checks(DataCheck::kOffsets, "k_offsets", keys)
         .infer([](InferContext& c) {
           expect_separate(c);
           expect_outputs(c, c.shape("q")[0], c.shape("q")[1], c.in("q").dtype);
@@ -109,6 +117,7 @@ constexpr const char* kWhat =
                  "head; lse: [T, heads]; key: int64[2], of the dropout of weights."))
         .fused_from("ragged_self_attention")
         .half("lse")
+        .checks(DataCheck::kOffsets, "offsets", packed_rows)
         .infer([](InferContext& c) {
           const int64_t columns = expect_packed(c), rows = c.shape("qkv")[0];
           c.out("y", {rows, columns}, c.in("qkv").dtype);
@@ -121,6 +130,7 @@ constexpr const char* kWhat =
              "heads]; qkv, dqkv: [T, 3 D]; the others as there.")
         .fused_from("ragged_self_attention_grad")
         .half("lse, dlse")
+        .checks(DataCheck::kOffsets, "offsets", packed_rows)
         .infer([](InferContext& c) {
           const int64_t columns = expect_packed(c);
           expect_outputs(c, c.shape("qkv")[0], columns, c.in("qkv").dtype);

@@ -28,6 +28,9 @@ Extents expect_tagged(const InferContext& c) {
   return e;
 }
 
+int64_t emitted_rows(const InferContext& c) { return c.shape("emissions")[0]; }
+int64_t tag_count(const InferContext& c) { return c.shape("emissions")[1]; }
+
 constexpr const char* kShapes =
     "emissions: [T, K], the score of every tag of every row; transitions: [K, K], of tag i followed by tag j; start, "
     "stop: [K], of the first and the last tag; offsets: int32 or int64 [B + 1], rising from 0 to T";
@@ -37,6 +40,8 @@ PADDOCK_OP(crf_loss, "emissions, transitions, start, stop, tags, offsets -> loss
              "+ stop along it, loss = log(sum over all paths of exp(score)) - score(tags), by the forward algorithm in "
              "log space. An empty sequence has loss 0.\n\n",
              kShapes, "; tags: int32 or int64 [T]; loss: [B]."))
+    .checks(DataCheck::kOffsets, "offsets", emitted_rows)
+    .checks(DataCheck::kIndices, "tags", tag_count)
     .infer([](InferContext& c) { c.out(0, {expect_tagged(c).sequences}, c.in("emissions").dtype); });
 
 PADDOCK_OP(crf_loss_grad,
@@ -47,6 +52,8 @@ PADDOCK_OP(crf_loss_grad,
             kShapes,
             "; tags: int32 or int64 [T]; dloss: [B]; demissions: [T, K]; dtransitions: [K, K]; dstart, "
             "dstop: [K]."))
+    .checks(DataCheck::kOffsets, "offsets", emitted_rows)
+    .checks(DataCheck::kIndices, "tags", tag_count)
     .infer([](InferContext& c) {
       const Extents e = expect_tagged(c);
       c.expect_dtype("dloss", c.in("emissions").dtype);
@@ -59,6 +66,7 @@ PADDOCK_OP(crf_decode, "emissions, transitions, start, stop, offsets -> tags, sc
     .doc(cat("The path of the largest score of each sequence (Viterbi 1967); of equal ones that with the smallest last "
              "tag, then the one before, and so on. Forbidden transitions may be -infinity.\n\n",
              kShapes, "; tags: int64 [T]; score: [B], 0 for an empty sequence."))
+    .checks(DataCheck::kOffsets, "offsets", emitted_rows)
     .infer([](InferContext& c) {
       const Extents e = expect_chain(c);
       c.out("tags", {e.rows}, DType::kI64);

@@ -167,6 +167,8 @@ PADDOCK_OP(cast, "x -> y")
         "x in another type. Float to whole number drops the fraction, limits to the type's range and turns NaN into 0; "
         "whole numbers wrap around; anything but 0 is true.  x, y: any shape, the same.")
     .attr("dtype", AttrType::kString, "Type of y.")
+    .attr("elidable", AttrType::kBool, false,
+          "A precision policy put it in: a pass may leave out its rounding. One that somebody wrote always rounds.")
     .infer([](InferContext& c) { c.out(0, c.shape(0), c.attr<DType>("dtype")); });
 
 PADDOCK_OP(broadcast_to, "x -> y")

@@ -17,6 +17,10 @@ void expect_same_as_x(const InferContext& c, std::string_view name) {
     c.dtype_error(name, " is ", c.in(name).dtype, " but x is ", c.in("x").dtype, "; cast one to the other's type");
 }
 
+int64_t axis_extent(const InferContext& c) { return c.shape("x")[c.axis("axis", c.shape("x").rank())]; }
+int64_t table_rows(const InferContext& c) { return c.shape("weight")[0]; }
+int64_t gradient_rows(const InferContext& c) { return c.shape("like")[0]; }
+
 // x with `axis` replaced by the axes of the indices.
 Shape gathered_shape(const Shape& x, int axis, const Shape& indices) {
   Shape y;
@@ -31,6 +35,7 @@ PADDOCK_OP(gather, "x, indices -> y")
         "Whole slices of `x` by index along one axis; negative indices count from the end.\n\n"
         "x: [..., n, ...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...].")
     .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
+    .checks(DataCheck::kWrapped, "indices", axis_extent)
     .infer([](InferContext& c) {
       c.expect_index("indices");
       const int axis = c.axis("axis", c.shape(0).rank());
@@ -44,6 +49,7 @@ PADDOCK_OP(scatter_add, "x, indices, updates -> y")
     .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
     .inplace("x", "y")
     .half()
+    .checks(DataCheck::kWrapped, "indices", axis_extent)
     .infer([](InferContext& c) {
       expect_number(c, "x");
       c.expect_index("indices");
@@ -66,6 +72,7 @@ PADDOCK_OP(take_along_axis, "x, indices -> y")
         "One element of `x` for each index, along one axis: y[.., i, ..] = x[.., indices[.., i, ..], ..].\n\n"
         "x: [..., n, ...]; indices: [..., m, ...], int32 or int64; y: as indices.")
     .attr("axis", AttrType::kInt, kAxisDoc)
+    .checks(DataCheck::kWrapped, "indices", axis_extent)
     .infer([](InferContext& c) {
       expect_along(c, c.axis("axis", c.shape(0).rank()));
       c.out(0, c.shape(1), c.in(0).dtype);
@@ -78,6 +85,7 @@ PADDOCK_OP(put_along_axis_add, "x, indices, updates -> y")
     .attr("axis", AttrType::kInt, kAxisDoc)
     .inplace("x", "y")
     .half()
+    .checks(DataCheck::kWrapped, "indices", axis_extent)
     .infer([](InferContext& c) {
       expect_number(c, "x");
       expect_same_as_x(c, "updates");
@@ -99,6 +107,7 @@ PADDOCK_OP(embedding, "weight, ids -> y")
     .doc("Rows of a table by id.  weight: [V, D]; ids: any shape, int32 or int64 in [0, V); y: [*ids.shape, D].")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
     .half()
+    .checks(DataCheck::kIndices, "ids", table_rows)
     .infer([](InferContext& c) {
       c.expect_rank("weight", 2);
       c.expect_floating("weight");
@@ -125,6 +134,7 @@ PADDOCK_OP(embedding_grad, "dy, ids, like -> dweight")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
     .shape_only("like")
     .half()
+    .checks(DataCheck::kIndices, "ids", gradient_rows)
     .infer([](InferContext& c) {
       infer_embedding_grad(c);
       c.out(0, c.shape("like"), c.in("dy").dtype);
@@ -138,6 +148,7 @@ PADDOCK_OP(embedding_grad_rows, "dy, ids, like -> rows, values")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
     .shape_only("like")
     .half()
+    .checks(DataCheck::kIndices, "ids", gradient_rows)
     .infer([](InferContext& c) {
       infer_embedding_grad(c);
       const int64_t n = c.shape("ids").numel();
@@ -149,6 +160,7 @@ PADDOCK_OP(one_hot, "ids -> y")
     .doc("1 at each id's place, 0 elsewhere.  ids: any shape, int32 or int64 in [0, depth); y: [*ids.shape, depth].")
     .attr("depth", AttrType::kInt, "Number of places.")
     .attr("dtype", AttrType::kString, std::string("float32"), "Type of y.")
+    .checks(DataCheck::kIndices, "ids", [](const InferContext& c) { return c.attr<int64_t>("depth"); })
     .infer([](InferContext& c) {
       c.expect_index("ids");
       const auto depth = c.attr<int64_t>("depth");

@@ -36,7 +36,7 @@ void check_weight_decay(const InferContext& c) {
 constexpr const char* kDecayDoc = "Multiple of param that is added to its gradient (L2).";
 constexpr const char* kScaleDoc =
     "  grad_scale: [], multiplies grad, absent for 1: clipping's factor, or one over a loss scale. Where it is NaN or "
-    "infinite the step is skipped: every result is what it replaces.";
+    "infinite the step is skipped, unless `skip` is off: every result is what it replaces.";
 
 // A group of parameters: after the scalars come kIn tensors of one shape for each, of which those in `kept` have a new
 // value among the outputs, in order.
@@ -84,21 +84,26 @@ void check_scalars(const InferContext& c) {
   if (c.has("grad_scale")) expect_scalar(c, "grad_scale");
 }
 
-OpDef& sgd_attrs(OpDef& op) { return op.attr("weight_decay", AttrType::kFloat, 0.0, kDecayDoc); }
+OpDef& skip_attr(OpDef& op) {
+  return op.attr("skip", AttrType::kBool, true, "Change nothing where grad_scale is NaN or infinite.");
+}
+
+OpDef& sgd_attrs(OpDef& op) { return skip_attr(op.attr("weight_decay", AttrType::kFloat, 0.0, kDecayDoc)); }
 
 OpDef& momentum_attrs(OpDef& op) {
-  return op.attr("momentum", AttrType::kFloat, 0.9, "Share of the velocity that stays, in [0, 1).")
-      .attr("weight_decay", AttrType::kFloat, 0.0, kDecayDoc)
-      .attr("nesterov", AttrType::kBool, false, "Look ahead along the new velocity.");
+  return skip_attr(op.attr("momentum", AttrType::kFloat, 0.9, "Share of the velocity that stays, in [0, 1).")
+                       .attr("weight_decay", AttrType::kFloat, 0.0, kDecayDoc)
+                       .attr("nesterov", AttrType::kBool, false, "Look ahead along the new velocity."));
 }
 
 OpDef& adam_attrs(OpDef& op) {
-  return op.attr("beta1", AttrType::kFloat, 0.9, "Share of the mean that stays, in [0, 1).")
+  op.attr("beta1", AttrType::kFloat, 0.9, "Share of the mean that stays, in [0, 1).")
       .attr("beta2", AttrType::kFloat, 0.999, "Share of the mean square that stays, in [0, 1).")
       .attr("eps", AttrType::kFloat, 1e-8, "Added to the root.")
       .attr("weight_decay", AttrType::kFloat, 0.0,
             "Multiple of param that is added to its gradient or, when decoupled, lr times it is taken off param.")
       .attr("decoupled", AttrType::kBool, false, "Weight decay beside the gradient, as in AdamW.");
+  return skip_attr(op);
 }
 
 [[maybe_unused]] OpDef& op_sgd_step = sgd_attrs(

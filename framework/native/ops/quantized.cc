@@ -52,6 +52,7 @@ PADDOCK_OP(quantized_embedding, "weight, weight_scale, ids -> y")
         "weight: [V, D] int8; weight_scale: [V] float32; ids: any shape, int32 or int64 in [0, V); y: [*ids.shape, D] "
         "float32.")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, "An id whose row reads as zeros; -1 for none.")
+    .checks(DataCheck::kIndices, "ids", [](const InferContext& c) { return c.shape("weight")[0]; })
     .infer([](InferContext& c) {
       c.expect_rank("weight", 2);
       c.expect_dtype("weight", DType::kI8);

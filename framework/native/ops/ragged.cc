@@ -20,12 +20,14 @@ void infer_segments(InferContext& c) {
 PADDOCK_OP(segment_sum, "x, offsets -> y")
     .doc(cat("Sum over the rows of each sequence; 0 for an empty one.\n\nx: [T, ...]; ", kOffsetsDoc, "; y: [B, ...]."))
     .half()
+    .checks(DataCheck::kOffsets, "offsets", rows_of_x)
     .infer(infer_segments);
 
 PADDOCK_OP(segment_mean, "x, offsets -> y")
     .doc(cat("Mean over the rows of each sequence; 0 for an empty one.\n\nx: [T, ...]; ", kOffsetsDoc,
              "; y: [B, ...]."))
     .half()
+    .checks(DataCheck::kOffsets, "offsets", rows_of_x)
     .infer(infer_segments);
 
 PADDOCK_OP(segment_max, "x, offsets -> y, rows")
@@ -33,6 +35,7 @@ PADDOCK_OP(segment_max, "x, offsets -> y, rows")
              "counts as larger than any number.\n\nx: [T, ...]; ",
              kOffsetsDoc, "; y: [B, ...]; rows: int64, as y."))
     .half()
+    .checks(DataCheck::kFilled, "offsets", rows_of_x)
     .infer([](InferContext& c) {
       infer_segments(c);
       Shape y = c.shape("x");
@@ -45,6 +48,7 @@ PADDOCK_OP(segment_spread, "x, offsets, like -> y")
              "; like: [T, ...], read for T only; y: [T, ...] with the axes of x."))
     .shape_only("like")
     .half()
+    .checks(DataCheck::kOffsets, "offsets", rows_of_like)
     .infer([](InferContext& c) {
       const int64_t sequences = expect_offsets(c, "offsets");
       c.expect_rank_at_least("x", 1);
@@ -69,12 +73,14 @@ PADDOCK_OP(ragged_positions, "offsets, like -> y")
     .doc(cat("How far each row stands from the first of its sequence: 0, 1, ...\n\n", kOffsetsDoc,
              "; like: [T, ...], read for T only; y: int64 [T]."))
     .shape_only("like")
+    .checks(DataCheck::kOffsets, "offsets", rows_of_like)
     .infer(infer_row_numbers);
 
 PADDOCK_OP(ragged_segments, "offsets, like -> y")
     .doc(cat("The number of the sequence that each row belongs to.\n\n", kOffsetsDoc,
              "; like: [T, ...], read for T only; y: int64 [T]."))
     .shape_only("like")
+    .checks(DataCheck::kOffsets, "offsets", rows_of_like)
     .infer(infer_row_numbers);
 
 int64_t window_rows(const InferContext& c) {
@@ -99,6 +105,7 @@ PADDOCK_OP(ragged_window, "x, offsets -> y")
     .attr("before", AttrType::kInt, kBeforeDoc)
     .attr("after", AttrType::kInt, kAfterDoc)
     .half()
+    .checks(DataCheck::kOffsets, "offsets", rows_of_x)
     .infer([](InferContext& c) {
       expect_offsets(c, "offsets");
       c.expect_rank("x", 2);
@@ -113,6 +120,7 @@ PADDOCK_OP(ragged_window_grad, "dy, offsets -> dx")
     .attr("before", AttrType::kInt, kBeforeDoc)
     .attr("after", AttrType::kInt, kAfterDoc)
     .half()
+    .checks(DataCheck::kOffsets, "offsets", rows_of_dy)
     .infer([](InferContext& c) {
       expect_offsets(c, "offsets");
       c.expect_rank("dy", 2);

@@ -13,4 +13,9 @@ inline int64_t expect_offsets(const InferContext& c, std::string_view name) {
   return c.shape(name)[0] - 1;
 }
 
+// The rows of an input, which offsets end at.
+inline int64_t rows_of_x(const InferContext& c) { return c.shape("x")[0]; }
+inline int64_t rows_of_like(const InferContext& c) { return c.shape("like")[0]; }
+inline int64_t rows_of_dy(const InferContext& c) { return c.shape("dy")[0]; }
+
 }  // namespace paddock

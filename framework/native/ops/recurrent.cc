@@ -76,6 +76,7 @@ PADDOCK_OP(lstm, "x_gates, weight_h, offsets, h0?, c0? -> y, h, c, gates, cells"
              "what the gradient reads."))
     .attr("direction", AttrType::kString, std::string("forward"), kDirectionDoc)
     .inplace("x_gates", "gates")
+    .checks(DataCheck::kOffsets, "offsets", [](const InferContext& c) { return c.shape("x_gates")[0]; })
     .infer([](InferContext& c) {
       const Extents e = expect_forward(c, 4, {"h0", "c0"});
       const DType type = c.in("x_gates").dtype;
@@ -94,6 +95,7 @@ PADDOCK_OP(lstm_grad,
              "H]; weight_h, dweight_h: [S, 4 H, H]."))
     .attr("direction", AttrType::kString, std::string("forward"), kDirectionDoc)
     .inplace("gates", "dx_gates")
+    .checks(DataCheck::kOffsets, "offsets", [](const InferContext& c) { return c.shape("y")[0]; })
     .infer([](InferContext& c) {
       const Extents e = expect_backward(c, 4, {"h0", "c0", "dh", "dc"}, {"y", "dy", "cells", "dcells"});
       const DType type = c.in("y").dtype;
@@ -115,6 +117,7 @@ PADDOCK_OP(gru, "x_gates, weight_h, offsets, bias_h?, h0? -> y, h, gates")
              "h: [S, B, H], the last state; gates: [T, S * 4 H], sigmoid(r + u), s, the tanh and w, is what the "
              "gradient reads."))
     .attr("direction", AttrType::kString, std::string("forward"), kDirectionDoc)
+    .checks(DataCheck::kOffsets, "offsets", [](const InferContext& c) { return c.shape("x_gates")[0]; })
     .infer([](InferContext& c) {
       const Extents e = expect_forward(c, 3, {"h0"});
       expect_each(c, {"bias_h"}, {e.parts, 3 * e.hidden});
@@ -129,6 +132,7 @@ PADDOCK_OP(gru_grad, "y, gates, weight_h, offsets, h0?, dy?, dh?, dgates? -> dx_
              ", dh, dh0: [S, B, H].  y, dy: [T, S * H]; gates, dgates: [T, S * 4 H]; dx_gates: [T, S * 3 H]; weight_h, "
              "dweight_h: [S, 3 H, H]; dbias_h: [S, 3 H]."))
     .attr("direction", AttrType::kString, std::string("forward"), kDirectionDoc)
+    .checks(DataCheck::kOffsets, "offsets", [](const InferContext& c) { return c.shape("y")[0]; })
     .infer([](InferContext& c) {
       const Extents e = expect_backward(c, 3, {"h0", "dh"}, {"y", "dy"});
       const DType type = c.in("y").dtype;

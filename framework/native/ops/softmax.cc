@@ -45,9 +45,12 @@ Shape labelled_rows(const InferContext& c) {
 }
 
 OpDef& label_attrs(OpDef& op) {
-  return op.attr("ignore_index", AttrType::kInt, int64_t{-100}, "Rows with this label have loss and gradient 0.")
+  return op.checks(DataCheck::kLabels, "labels", [](const InferContext& c) { return c.shape("logits").back(); })
+      .attr("ignore_index", AttrType::kInt, int64_t{-100},
+            "Rows with this label have loss and gradient 0; -2^63 stands for none.")
       .attr("label_smoothing", AttrType::kFloat, 0.0,
-            "Share s of the target that is spread evenly over the classes (Szegedy et al. 2016).");
+            "Share s of the target that is spread evenly over the classes (Szegedy et al. 2016).")
+      .attr("from_end", AttrType::kBool, false, "Labels below 0 count from the last class, as in take_along_axis.");
 }
 
 [[maybe_unused]] OpDef& op_cross_entropy = label_attrs(

@@ -11,6 +11,7 @@ namespace paddock {
 namespace {
 
 constexpr size_t kKeptPlans = 32;
+constexpr int kNotStarted = -1;
 
 std::vector<TensorType> types_of(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
   std::vector<TensorType> types;
@@ -44,6 +45,7 @@ Executable::Executable(ProgramDesc program)
     : program_(std::move(program)),
       prepared_(find_constants(program_)),
       values_(program_.value_count),
+      may_refuse_(may_refuse_data(program_)),
       id_(next_id()) {}
 
 class Executable::Turn {
@@ -146,6 +148,7 @@ void Executable::execute(const Plan& plan) {
     out.clear();
     for (int v : ins.inputs) in.push_back(v == kAbsent ? &absent : &values_[v]);
     for (int v : ins.outputs) out.push_back(values_[v]);
+    running_ = static_cast<int>(k);
     if (recorder) recorder->at(id_, static_cast<int64_t>(k));
     run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()), ins.attrs,
                 &prepared_[k]});
@@ -155,20 +158,32 @@ void Executable::execute(const Plan& plan) {
 void Executable::finish(const Plan& plan, const std::vector<Tensor>& states, const std::vector<Tensor>& results) {
   for (size_t i = 0; i < results.size(); ++i)
     if (plan.result_copied[i]) std::memcpy(results[i].raw(), values_[program_.results[i]].raw(), results[i].bytes());
-  // States may swap values, so all copies are taken before the first is written.
+  // States may swap values: what stands in a state's memory is set aside before the first is written.
   std::vector<std::pair<void*, Tensor>> pending;
   for (size_t i = 0; i < program_.updates.size(); ++i) {
     if (!plan.update_copied[i]) continue;
-    const Tensor& from = values_[program_.updates[i].value];
-    pending.emplace_back(states[program_.updates[i].state].raw(), Tensor(from.type()));
-    std::memcpy(pending.back().second.raw(), from.raw(), from.bytes());
+    Tensor from = values_[program_.updates[i].value];
+    if (plan.places[program_.updates[i].value].kind == Place::kState) {
+      Tensor aside(from.type());
+      std::memcpy(aside.raw(), from.raw(), from.bytes());
+      from = std::move(aside);
+    }
+    pending.emplace_back(states[program_.updates[i].state].raw(), std::move(from));
   }
   for (const auto& [to, from] : pending) std::memcpy(to, from.raw(), from.bytes());
-  for (auto& v : values_) v = {};  // do not keep the caller's tensors alive until the next run
+}
+
+void Executable::note_torn(const Plan& plan) {
+  for (size_t i = 0; i < program_.updates.size(); ++i)
+    if (plan.update_written_at[i] >= 0 && plan.update_written_at[i] <= running_)
+      torn_.push_back(program_.updates[i].state);
 }
 
 std::vector<Tensor> Executable::run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states) {
   Turn turn(*this);
+  torn_.clear();
+  for (const Tensor& t : inputs) t.expect_whole();
+  for (const Tensor& t : states) t.expect_whole();
   const Plan& plan = find_plan(inputs, states);
   for (size_t i = 0; i < program_.updates.size(); ++i) {
     const auto& u = program_.updates[i];
@@ -185,9 +200,21 @@ std::vector<Tensor> Executable::run(const std::vector<Tensor>& inputs, const std
 
 void Executable::run_plan(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
                           const std::vector<Tensor>& results) {
-  bind(plan, inputs, states, results);
-  execute(plan);
-  finish(plan, states, results);
+  struct Release {  // do not keep the caller's tensors alive until the next run
+    std::vector<Tensor>& values;
+    ~Release() {
+      for (auto& v : values) v = {};
+    }
+  } release{values_};
+  running_ = kNotStarted;
+  try {
+    bind(plan, inputs, states, results);
+    execute(plan);
+    finish(plan, states, results);
+  } catch (...) {
+    note_torn(plan);
+    throw;
+  }
 }
 
 void Executable::run_into(const std::vector<Tensor>& inputs, const std::vector<Tensor>& results) {

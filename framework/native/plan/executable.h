@@ -15,8 +15,16 @@ class PADDOCK_API Executable {
  public:
   explicit Executable(ProgramDesc program);
 
-  // Runs once. `states` are read and, where the program updates them, overwritten in their own memory.
+  // Runs once. `states` are read and, where the program updates them, overwritten in their own memory: nobody else may
+  // read that. A run that fails leaves them as they were, but for those that `torn` says.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
+  // The states that the last run, which failed, may have written in part. Empty after a run that did not fail.
+  const std::vector<int>& torn() const { return torn_; }
+  void spare(int state) { std::erase(torn_, state); }
+  // The states that a run updates.
+  const std::vector<ProgramDesc::Update>& updates() const { return program_.updates; }
+  // Whether some kernel may refuse the data it is given.
+  bool may_refuse() const { return may_refuse_; }
   // Runs once, without states, into results of the types that result_types() says.
   void run_into(const std::vector<Tensor>& inputs, const std::vector<Tensor>& results);
   // The types of the results for inputs of these types, without states; makes the plan when there is none.
@@ -42,6 +50,7 @@ class PADDOCK_API Executable {
   void bind(const Plan& plan, const std::vector<Tensor>& inputs, const std::vector<Tensor>& states,
             const std::vector<Tensor>& results);
   void execute(const Plan& plan);
+  void note_torn(const Plan& plan);
   void finish(const Plan& plan, const std::vector<Tensor>& states, const std::vector<Tensor>& results);
 
   ProgramDesc program_;
@@ -49,6 +58,9 @@ class PADDOCK_API Executable {
   std::vector<PreparedBlocks> prepared_;  // of every instruction
   std::shared_ptr<Storage> arena_;
   std::vector<Tensor> values_;
+  std::vector<int> torn_;
+  int running_ = -1;  // the instruction at hand
+  bool may_refuse_;
   int64_t plans_made_ = 0, id_;
   std::mutex mutex_;
   std::atomic<std::thread::id> runner_{};  // who runs it now

@@ -3,10 +3,43 @@
 
 #include <algorithm>
 
+#include "op/context.h"
+#include "plan/control.h"
+
 namespace paddock {
 namespace {
 
 constexpr int kNever = -1;
+
+// A check that has passed: of the data of one value, against one limit.
+struct Passed {
+  DataCheck::Kind kind;
+  int root;
+  int64_t limit, ignored;  // of labels: which one is ignored
+  bool from_end;           // of labels
+
+  // Whether data that passed this one passes `other` too.
+  bool covers(const Passed& other) const {
+    if (root != other.root || limit != other.limit) return false;
+    if (kind == DataCheck::kFilled) return other.kind == kind || other.kind == DataCheck::kOffsets;
+    if (kind == DataCheck::kIndices) return other.kind != DataCheck::kOffsets && other.kind != DataCheck::kFilled;
+    return kind == other.kind && ignored == other.ignored && from_end == other.from_end;
+  }
+};
+
+// A kernel that may fail for reasons of its own, after it has begun to write.
+bool is_opaque(const OpDef& op) {
+  if (op.family == "python") return true;
+  if (!op.runs_blocks) return false;
+  const auto& control = static_cast<const ControlOp&>(op);
+  return std::any_of(control.blocks.begin(), control.blocks.end(), [](const Executable* b) { return b->may_refuse(); });
+}
+
+// A loop that fails where it takes too many steps.
+bool ends_by_force(const Instruction& ins) {
+  const int i = ins.op->runs_blocks ? ins.op->attr_index("must_end") : -1;
+  return i >= 0 && std::get<bool>(ins.attrs[i]);
+}
 
 class Planner {
  public:
@@ -16,6 +49,7 @@ class Planner {
     plan_.places.resize(p_.value_count);
     plan_.root.resize(p_.value_count);
     plan_.update_copied.assign(p_.updates.size(), true);
+    plan_.update_written_at.assign(p_.updates.size(), kNever);
     plan_.result_copied.assign(p_.results.size(), true);
   }
 
@@ -23,6 +57,7 @@ class Planner {
     place_externals();
     infer();
     find_lifetimes();
+    find_last_refusal();
     claim_states();
     claim_results();
     share_buffers();
@@ -93,6 +128,40 @@ class Planner {
     for (const auto& u : p_.updates) last_[plan_.root[u.value]] = steps;
   }
 
+  // The last instruction that may refuse its data. What an earlier one has checked is not counted again: the gradient
+  // of a lookup cannot refuse what the lookup took.
+  void find_last_refusal() {
+    std::vector<Passed> passed;
+    for (size_t k = 0; k < p_.instructions.size(); ++k) {
+      const auto& ins = p_.instructions[k];
+      bool may_refuse = is_opaque(*ins.op) || ends_by_force(ins);
+      for (const DataCheck& check : ins.op->data_checks) {
+        if (check.input >= static_cast<int>(ins.inputs.size()) || ins.inputs[check.input] == kAbsent) continue;
+        const Passed now = check_at(ins, check);
+        if (std::any_of(passed.begin(), passed.end(), [&](const Passed& p) { return p.covers(now); })) continue;
+        may_refuse = true;
+        passed.push_back(now);
+      }
+      if (may_refuse) last_refusal_ = static_cast<int>(k);
+    }
+  }
+
+  Passed check_at(const Instruction& ins, const DataCheck& check) const {
+    std::vector<const TensorType*> types;
+    for (int v : ins.inputs) types.push_back(v == kAbsent ? nullptr : &plan_.types[v]);
+    std::vector<TensorType> unused;
+    const InferContext c(*ins.op, types.data(), static_cast<int>(types.size()), ins.attrs, unused);
+    const bool labels = check.kind == DataCheck::kLabels;
+    return {check.kind, plan_.root[ins.inputs[check.input]], check.limit(c),
+            labels ? c.attr<int64_t>("ignore_index") : 0, labels && c.attr<bool>("from_end")};
+  }
+
+  // A failed run leaves states as they were: none is written before the last instruction that may refuse its data. That
+  // one may write, since it checks first, unless it runs code that we do not know.
+  bool may_write_state(int k) const {
+    return k > last_refusal_ || (k == last_refusal_ && !p_.instructions[k].op->data_checks.empty());
+  }
+
   bool temporary(int v) const { return v >= p_.first_temporary() && plan_.places[v].kind == Place::kNone; }
 
   bool may_share(const Instruction& ins, int in_root, int out) const {
@@ -121,9 +190,10 @@ class Planner {
       int old_read = last_[state_value];
       bool free = old_read < first_[value] ||
                   (old_read == first_[value] && may_share(p_.instructions[first_[value]], state_value, value));
-      if (!free) continue;
+      if (!free || !may_write_state(first_[value])) continue;
       plan_.places[value] = {Place::kState, state};
       plan_.update_copied[i] = false;
+      plan_.update_written_at[i] = first_[value];
       plan_.in_place_count += old_read == first_[value];
     }
   }
@@ -179,10 +249,17 @@ class Planner {
   const ProgramDesc& p_;
   Plan plan_;
   std::vector<int> first_, last_, block_of_;
+  int last_refusal_ = kNever;
   std::vector<Block> blocks_;
 };
 
 }  // namespace
+
+bool may_refuse_data(const ProgramDesc& program) {
+  return std::any_of(program.instructions.begin(), program.instructions.end(), [](const Instruction& ins) {
+    return !ins.op->data_checks.empty() || is_opaque(*ins.op) || ends_by_force(ins);
+  });
+}
 
 Plan make_plan(const ProgramDesc& program, std::vector<TensorType> input_types) {
   return Planner(program, std::move(input_types)).build();

@@ -23,9 +23,13 @@ struct Plan {
   std::vector<int> root;                // the value whose bytes this one shares (itself when none); views run no kernel
   std::vector<bool> result_copied;      // results that alias another place and are copied out
   std::vector<bool> update_copied;      // updates whose value was not written into the state's own buffer
+  std::vector<int> update_written_at;   // the instruction that writes an update into the state's own buffer; -1: none
   int64_t arena_bytes = 0, lower_bound = 0, naive_bytes = 0;
   int in_place_count = 0;
 };
+
+// Whether some instruction's kernel may refuse the data that it is given.
+bool may_refuse_data(const ProgramDesc& program);
 
 Plan make_plan(const ProgramDesc& program, std::vector<TensorType> input_types);
 

@@ -13,11 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tests.framework.fuzz import lifetimes
+from tests.framework.fuzz import lifetimes, seams
 from tests.framework.fuzz.checks import CHECKS, Coverage, check_recipe
 from tests.framework.fuzz.grow import grow
 from tests.framework.fuzz.recipe import Recipe
@@ -25,6 +27,7 @@ from tests.framework.fuzz.shrink import shrink
 
 CHUNK = 100  # recipes of one process
 LIFETIMES = 20  # random lifetimes for each recipe: they are cheap
+SCENARIOS = 3  # random steps over states for each recipe
 
 
 def failure_of(recipe: Recipe, check: str, coverage: Coverage | None = None) -> str:
@@ -37,7 +40,7 @@ def failure_of(recipe: Recipe, check: str, coverage: Coverage | None = None) -> 
 
 
 def fuzz_seed(seed: int, coverage: Coverage) -> list[str]:
-    """Runs all checks on one seed's recipe and lifetimes; returns a report for each failure."""
+    """Runs all checks on one seed's recipe, lifetimes and scenarios; returns a report for each failure."""
     recipe = grow(np.random.default_rng(seed))
     coverage.note_recipe(recipe)
     reports = []
@@ -50,11 +53,19 @@ def fuzz_seed(seed: int, coverage: Coverage) -> list[str]:
             reports.append(f"seed {seed}: {check}: {message}\n  shrunk: {again}\n{small.code()}\n")
     for i in range(LIFETIMES):
         for check_program in (lifetimes.check_planned, lifetimes.check_run):
-            try:
-                check_program(np.random.default_rng([seed, i]))
-            except Exception as e:  # as above
-                reports.append(f"seed {seed}: {check_program.__name__} {i}: {type(e).__name__}: {e}\n")
-    return reports
+            what = f"{seed}: {check_program.__name__} {i}"
+            reports += _reports(what, check_program, np.random.default_rng([seed, i]))
+    for i in range(SCENARIOS):
+        reports += _reports(f"{seed}: scenario {i}", seams.check, [seed, i])
+    return reports + _reports(f"{seed}: threads", seams.check_threads, [seed])
+
+
+def _reports(what: str, check: Callable[[Any], None], given: Any) -> list[str]:
+    try:
+        check(given)
+    except Exception as e:  # as above
+        return [f"seed {what}: {type(e).__name__}: {e}\n"]
+    return []
 
 
 def run_chunk(first: int, count: int, notes: Path) -> None:

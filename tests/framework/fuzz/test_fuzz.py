@@ -8,7 +8,7 @@ import pytest
 from framework.graph import passes
 from framework.graph.passes.report import Pass
 from framework.ops import dispatch
-from tests.framework.fuzz import lifetimes, motifs
+from tests.framework.fuzz import lifetimes, motifs, seams
 from tests.framework.fuzz.__main__ import failure_of, main
 from tests.framework.fuzz.checks import CHECKS, Coverage, Traced, check_recipe
 from tests.framework.fuzz.grow import Style, grow, grow_motif
@@ -39,6 +39,27 @@ def test_new_random_recipes_give_the_same_in_all_ways_to_run():
 def test_no_two_live_blocks_of_a_plan_overlap(check):
     for seed in range(100):
         check(np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_random_step_over_states_gives_the_same_in_all_ways_to_run(seed):
+    seams.check(seed)
+
+
+def test_new_random_steps_give_the_same_in_all_ways_to_run():
+    for seed in NEW_SEEDS:
+        seams.check(seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_steps_in_threads_give_the_same_too(seed):
+    seams.check_threads(seed)
+
+
+def test_scenarios_reach_all_statements_and_several_optimizers():
+    scenarios = [seams.Scenario(seed) for seed in range(100)]
+    assert {n for s in scenarios for n in s.names} == set(seams.STATEMENTS)
+    assert {len(s.optimizers) for s in scenarios} == {0, 1, 2, 3}
 
 
 def test_a_recipe_is_made_again_from_its_seed():

@@ -6,6 +6,7 @@ import pytest
 import framework
 from framework import ops
 from framework.graph import passes
+from framework.graph.files import load_program, save_program
 from framework.ops.compositions import composition_of
 from framework.ops.dispatch import OPS
 from framework.ops.tape import parse_tape, tape_text
@@ -195,3 +196,52 @@ def test_a_tape_reads_as_it_is_written_and_stands_for_its_operators():
 
 def test_both_default_lists_fuse_chains():
     assert "fuse_chains" in passes.TRAINING_PASSES and "fuse_chains" in passes.INFERENCE_PASSES
+
+
+HALF = ("bfloat16", "float16")
+
+
+@pytest.mark.parametrize("half", HALF)
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, half: ops.cast(ops.cast(x, dtype=half), dtype="float32"),
+        lambda x, half: ops.cast(ops.cast(x * 3.0, dtype=half), dtype="float32") - x,
+        lambda x, half: ops.cast(ops.cast(ops.cast(x, dtype="int32"), dtype=half), dtype="float32") * 1.001,
+        lambda x, half: ops.cast(ops.cast(x, dtype=half), dtype=HALF[half == HALF[0]]),
+        lambda x, half: ops.cast(x * x, dtype=half),
+    ],
+)
+def test_a_cast_that_somebody_wrote_rounds_in_a_chain_too(f, half):
+    x = np.concatenate([floats(3000) * 3000, [np.nan, np.inf, -np.inf, 1e30, 1e-30, 70000.0]]).astype(np.float32)
+    x = framework.tensor(x)
+    for names in (FUSE, passes.TRAINING_PASSES, passes.INFERENCE_PASSES):
+        fused = framework.program(lambda x: f(x, half), pass_names=names)
+        assert fused(x).numpy().tobytes() == f(x, half).numpy().tobytes()
+
+
+def test_the_gradient_of_a_cast_that_somebody_wrote_rounds_too():
+    def f(x):
+        y = ops.cast(ops.cast(x * 3.0, dtype="bfloat16"), dtype="float32") * 1.001
+        return framework.gradients([ops.sum(y * y)], [x])[0]
+
+    x = framework.tensor(floats(3000), requires_grad=True)
+    np.testing.assert_array_equal(framework.program(f)(x).numpy(), f(x).numpy())
+
+
+def test_casts_of_the_precision_policy_are_left_out(tmp_path):
+    weights = framework.tensor(np.eye(20, dtype=np.float32))
+    weights.persistable = True
+
+    def f(x):
+        with framework.autocast("bfloat16"):
+            return ops.exp(ops.matmul(ops.matmul(x, weights) * 2.0, weights)) * 3.0
+
+    x = framework.tensor(floats(30, 20))
+    program = framework.program(f).program_for(x).program
+    policy = [op for op in framework.program(f, pass_names=()).program_for(x).program.block if op.name == "cast"]
+    assert policy and all(op.attr("elidable") for op in policy)
+    assert names(program).count("cast") == 1 < len(policy)  # that of x, which the product reads
+    save_program(framework.program(f, pass_names=()).program_for(x).program, tmp_path)
+    loaded, _ = load_program(tmp_path)
+    assert [op.attr("elidable") for op in loaded.block if op.name == "cast"] == [True] * len(policy)

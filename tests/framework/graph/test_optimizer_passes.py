@@ -121,3 +121,51 @@ def test_averages_of_updated_parameters_are_grouped_after_them():
 
 
 DECAY = framework.tensor(np.array(0.9, np.float32))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_clipping_a_gradient_that_is_not_finite_makes_weights_nan_in_both_ways(name, bad):
+    def run(make_step):
+        params = parameters()
+        optimizer = OPTIMIZERS[name][0](list(params.items()))
+
+        def step(x):
+            loss = ops.mean(ops.matmul(x, params["weight"]) * params["scale"] * params["gain"] + params["bias"])
+            optimizer.zero_grad()
+            loss.backward()
+            optim.clip_by_global_norm(params.values(), 0.1)
+            optimizer.step()
+            optimizer.zero_grad()
+
+        x = X.copy()
+        make_step(step)(framework.tensor(x))
+        x[0, 0] = bad
+        make_step(step)(framework.tensor(x))
+        return [np.isnan(p.numpy()) for p in params.values()]
+
+    for eager, traced in zip(run(lambda f: f), run(framework.program), strict=True):
+        np.testing.assert_array_equal(eager, traced)
+    assert any(nan.all() for nan in run(framework.program))
+
+
+def test_clipping_rows_of_a_table_by_a_norm_that_is_nan_makes_all_rows_nan():
+    """The gradient's zeros times NaN are NaN, whether they are written or not."""
+
+    def run(wrap):
+        table = framework.tensor(np.ones((3000, 8), np.float32), requires_grad=True)
+        table.persistable = True
+        optimizer = optim.AdamW([("table", table)], lr=0.1)
+
+        @wrap
+        def step(ids, weight):
+            (ops.sum(ops.embedding(table, ids)) * weight).backward()
+            optim.clip_by_global_norm([table], 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+        for weight in (1.0, np.nan):
+            step(framework.tensor(np.array([1, 5])), framework.tensor(weight))
+        return table.numpy()
+
+    assert np.isnan(run(lambda f: f)).all() and np.isnan(run(framework.program)).all()

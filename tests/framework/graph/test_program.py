@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import framework
-from framework import ops
+from framework import ops, optim
 from framework.errors import CheckpointError, ShapeError, TraceError
 from framework.graph.compiled import CompiledProgram
 from framework.graph.files import from_json, load_program, save_program, to_json, weights_file
+from framework.graph.passes import INFERENCE_PASSES
+from framework.io import load_tensors
 from framework.predictor import Predictor
 
 
@@ -203,6 +205,44 @@ def test_weights_that_cannot_be_written_leave_the_old_pair(exported, monkeypatch
     with pytest.raises(OSError, match="No space left"):
         save_program(program, exported, extra={"new": True})
     assert load_program(exported)[1] == extra
+
+
+def named(values, name):
+    t = parameter(values)
+    t.name = name
+    return t
+
+
+def test_two_models_whose_parameters_have_the_same_names_keep_their_own_in_a_file(tmp_path):
+    a, b = named(np.eye(3) * 5, "layer.weight"), named(np.eye(3), "layer.weight")
+    f = framework.program(lambda x: ops.matmul(x, a) - ops.matmul(x, b), pass_names=INFERENCE_PASSES)
+    save_program(f.program_for(images(2)).program, tmp_path)
+    (y,) = Predictor(tmp_path).run([images(2)])
+    np.testing.assert_allclose(y, images(2) * 4, rtol=1e-6)
+    assert sorted(load_tensors(tmp_path / "weights.safetensors")) == ["layer.weight", "layer.weight.2"]
+
+
+def test_a_step_with_two_optimizers_is_saved_and_goes_on_as_before(tmp_path):
+    g, d = named(np.ones((3, 1)), "weight"), named(np.full(3, 2.0), "weight")
+    optimizers = [optim.Momentum([("weight", p)], lr=lr) for p, lr in ((g, 0.1), (d, 0.5))]
+
+    def step(x):
+        loss = ops.mean(ops.square(ops.matmul(x * d, g)))
+        loss.backward()
+        for o in optimizers:
+            o.step()
+            o.zero_grad()
+        return loss
+
+    program = framework.program(step)
+    save_program(program.program_for(images(2)).program, tmp_path)
+    again = CompiledProgram(load_program(tmp_path)[0])
+    x = framework.tensor(images(2))
+    for _ in range(3):
+        assert again.run([x])[0].item() == program(x).item()
+    assert {t.name for t in again.program.states.values()} == {
+        t.name for t in program.program_for(x).program.states.values()
+    }
 
 
 @pytest.mark.parametrize("name", ["program.json", "weights.safetensors"])

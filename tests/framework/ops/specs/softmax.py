@@ -36,20 +36,21 @@ def _log_softmax(x, axis=-1):
     return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
 
 
-def _target(labels, classes, ignore_index, label_smoothing):
+def _target(labels, classes, ignore_index, label_smoothing, from_end):
     """Probabilities [..., K] whose cross-entropy is the loss, and which rows count."""
     counts = (labels != ignore_index)[..., None]
+    labels = np.where(np.less(labels, 0) & from_end, labels + classes, labels)
     hard = np.arange(classes) == np.asarray(labels)[..., None]
     return ((1 - label_smoothing) * hard + label_smoothing / classes) * counts, counts
 
 
-def _cross_entropy(logits, labels, ignore_index=-100, label_smoothing=0.0):
-    target, _ = _target(labels, logits.shape[-1], ignore_index, label_smoothing)
+def _cross_entropy(logits, labels, ignore_index=-100, label_smoothing=0.0, from_end=False):
+    target, _ = _target(labels, logits.shape[-1], ignore_index, label_smoothing, from_end)
     return -(target * _log_softmax(logits)).sum(-1)
 
 
-def _cross_entropy_grad(dloss, logits, labels, ignore_index=-100, label_smoothing=0.0):
-    target, counts = _target(labels, logits.shape[-1], ignore_index, label_smoothing)
+def _cross_entropy_grad(dloss, logits, labels, ignore_index=-100, label_smoothing=0.0, from_end=False):
+    target, counts = _target(labels, logits.shape[-1], ignore_index, label_smoothing, from_end)
     return dloss[..., None] * counts * (np.exp(_log_softmax(logits)) - target)
 
 
@@ -68,6 +69,7 @@ SOFTMAX_ERRORS = [
     Bad([integers(0, 3, 4)], DTypeError, "x is int64"),
 ]
 LABELS = integers(0, 5, 6)
+FROM_BOTH_ENDS = np.where(np.arange(6) % 2, LABELS, LABELS - 5)
 SOME_IGNORED = np.where(np.arange(6) % 2, LABELS, -100)
 
 
@@ -106,6 +108,7 @@ def _labelled_samples(*before):
         Sample([*(normal(*b, 6) for b in before), normal(6, 5), SOME_IGNORED], {"label_smoothing": 0.1}),
         Sample([*(normal(*b, 6) for b in before), normal(6, 5), LABELS.astype(np.int32)], {"ignore_index": 2}),
         Sample([*(normal(*b, 3, 2) for b in before), wide, wide_labels], {"label_smoothing": 0.3}),
+        Sample([*(normal(*b, 6) for b in before), normal(6, 5), FROM_BOTH_ENDS], {"from_end": True}),
         Sample([*(normal(*b, 0) for b in before), normal(0, 5), LABELS[:0]]),
         Sample([*(normal(*b) for b in before), normal(5), np.array(3)]),
     ]

@@ -1,0 +1,55 @@
+"""The allocator's cache: what is freed waits for reuse, within a bound."""
+
+import subprocess
+import sys
+
+import pytest
+
+import framework
+from framework import _core
+
+MB = 1 << 20
+
+
+def in_a_process_of_its_own(code: str) -> str:
+    """What a program prints that starts with an empty cache and no peak."""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+def test_many_sizes_one_after_the_other_do_not_pile_up():
+    code = """
+from framework import _core
+for n in range(4000):
+    array = _core.empty((512 + 1024 * (n % 997),), "float32")
+del array
+stats = _core.memory_stats()
+print(stats["cached"] + stats["live"] <= 2 * stats["peak"] + (64 << 20))
+"""
+    assert in_a_process_of_its_own(code) == "True"
+
+
+def test_a_loop_finds_again_what_it_gave():
+    code = """
+from framework import _core
+def step():
+    held = [_core.empty((k * 100_000,), "float32") for k in range(1, 30)]
+    return {a.address for a in held}
+print(step() == step() == step())
+"""
+    assert in_a_process_of_its_own(code) == "True"
+
+
+@pytest.fixture
+def limited():
+    framework.set_cached_memory_limit(8 * MB)
+    yield
+    framework.set_cached_memory_limit(2**63)
+
+
+def test_the_cache_has_a_limit_of_the_users_and_gives_back_what_waited_longest(limited):
+    addresses = {}
+    for n in range(1, 20):
+        addresses[n] = _core.empty((n, MB // 4), "float32").address
+        assert _core.memory_stats()["cached"] <= 8 * MB
+    assert _core.empty((7, MB // 4), "float32") is not None
