@@ -17,7 +17,7 @@ from framework.data.collate import collate as stack
 from framework.data.dataset import Dataset, RandomDataset
 from framework.data.limits import Limits, Skipped
 from framework.data.pool import Hung, WorkerPool
-from framework.data.recipe import BatchTransform, Made, Recipe, SampleTransform, Task
+from framework.data.recipe import BatchFunction, BatchJob, Made, Recipe, SampleTransform
 from framework.data.sampler import BatchSampler, FixedBatches, SequentialSampler, ShuffledSampler
 from framework.errors import AttributeValueError, CheckpointError, DataError, WorkerError
 
@@ -64,7 +64,7 @@ class DataLoader:
         prefetch: int = 2,
         drop_last: bool = False,
         transforms: Sequence[SampleTransform] = (),
-        batch_transforms: Sequence[BatchTransform] = (),
+        batch_transforms: Sequence[BatchFunction] = (),
         collate: Callable[[list[Any]], Any] = stack,
         batch_sampler: BatchSampler | None = None,
         worker_init: Callable[[int], None] | None = None,
@@ -197,17 +197,17 @@ class DataLoader:
             if self._iteration != mine or self._position != number + 1:
                 raise RuntimeError("DataLoader: this iterator has ended: the loader was moved or iterated anew")
 
-    def _task(self, number: int) -> Task:
+    def _job(self, number: int) -> BatchJob:
         epoch, batch = divmod(number, len(self))
         instead = self.limits.instead if self.limits.skipped else None
-        return Task(number, epoch, batch, self._batches.batch(epoch, batch), instead, self.skipped.hung)
+        return BatchJob(number, epoch, batch, self._batches.batch(epoch, batch), instead, self.skipped.hung)
 
     def _submit(self, number: int) -> None:
         if self._pool is not None:
-            self._pool.submit(self._task(number))
+            self._pool.submit(self._job(number))
 
     def _take(self, number: int) -> Any:
-        made = self._recipe.make(self._task(number)) if self._pool is None else self._taken(self._pool, number)
+        made = self._recipe.make(self._job(number)) if self._pool is None else self._taken(self._pool, number)
         self.skipped.add(made.skipped, self.limits)
         return made.batch
 

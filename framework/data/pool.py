@@ -1,4 +1,4 @@
-"""The parent's side of the worker processes: starts them, hands out tasks, maps the batches they made.
+"""The parent's side of the worker processes: starts them, hands out jobs, maps the batches they made.
 
 Start method. `forkserver` where it exists, else `spawn`. Plain `fork` would copy a parent that runs native
 threads: a lock that one of them holds at that moment stays locked in the child for ever, and the children
@@ -29,7 +29,7 @@ import numpy as np
 from framework.data.blocks import create, pack, receive_block, send_fd, unpack
 from framework.data.dataset import describe
 from framework.data.limits import Limits
-from framework.data.recipe import Made, Recipe, Task
+from framework.data.recipe import BatchJob, Made, Recipe
 from framework.data.worker import NOT_STARTED, Order, Progress, Result, Setup
 from framework.data.worker import main as worker_main
 from framework.errors import AttributeValueError, DataError, WorkerError
@@ -40,7 +40,7 @@ _TICK = 0.01  # seconds added to the time to wait, so that a worker that is over
 
 @dataclass
 class _Member:
-    """One worker: its process, its pipe, the blocks it made, those its batches no longer use, its tasks in order."""
+    """One worker: its process, its pipe, the blocks it made, those its batches no longer use, its jobs in order."""
 
     rank: int
     process: BaseProcess
@@ -48,11 +48,11 @@ class _Member:
     progress: Progress
     blocks: dict[int, np.ndarray] = field(default_factory=dict)
     reusable: deque[int] = field(default_factory=deque)
-    tasks: deque[Task] = field(default_factory=deque)
+    jobs: deque[BatchJob] = field(default_factory=deque)
 
 
 class WorkerPool:
-    """Worker processes that make batches; each batch is taken by its task number.
+    """Worker processes that make batches; each batch is taken by its job number.
 
     Args:
         recipe: how batches are made.
@@ -88,19 +88,19 @@ class WorkerPool:
         for rank in range(workers):
             self._add(rank)
 
-    def submit(self, task: Task) -> None:
-        """Hand `task` to the worker that has the fewest."""
-        member = min(self._members, key=lambda m: len(m.tasks))
+    def submit(self, job: BatchJob) -> None:
+        """Hand `job` to the worker that has the fewest."""
+        member = min(self._members, key=lambda m: len(m.jobs))
         reusable = [member.reusable.popleft() for _ in range(len(member.reusable))]
-        member.tasks.append(task)
-        self._wanted.add(task.number)
+        member.jobs.append(job)
+        self._wanted.add(job.number)
         try:
-            member.connection.send(Order(task, reusable))
+            member.connection.send(Order(job, reusable))
         except ConnectionError:
             self._died(member)
 
     def take(self, number: int) -> Made:
-        """Wait for task `number` and return its batch; the arrays are views of shared memory.
+        """Wait for job `number` and return its batch; the arrays are views of shared memory.
 
         The memory is used again once the last view of the batch is gone. Raises DataError for a sample that
         failed, `Hung` for one that takes too long, WorkerError for a worker that died.
@@ -116,7 +116,7 @@ class WorkerPool:
         return Made(unpack(memory, result.extents), result.skipped)
 
     def discard(self) -> None:
-        """Forget all tasks: their batches are dropped as they arrive."""
+        """Forget all jobs: their batches are dropped as they arrive."""
         self._wanted.clear()
         for member, result in self._done.values():
             if result.error is None:
@@ -124,15 +124,15 @@ class WorkerPool:
         self._done.clear()
 
     def restart(self, hung: Hung, avoid: frozenset[int]) -> None:
-        """Put a new worker in the place of one that hangs; it gets the same tasks, without the samples `avoid`."""
+        """Put a new worker in the place of one that hangs; it gets the same jobs, without the samples `avoid`."""
         member = self._members.pop(hung.rank)
         member.process.kill()
         member.process.join()
         member.connection.close()
         self._add(hung.rank)
-        for task in member.tasks:
-            if task.number in self._wanted and task.number not in self._done:
-                self.submit(replace(task, avoid=avoid))
+        for job in member.jobs:
+            if job.number in self._wanted and job.number not in self._done:
+                self.submit(replace(job, avoid=avoid))
 
     def close(self) -> None:
         """Stop the workers."""
@@ -165,14 +165,14 @@ class WorkerPool:
         """Seconds until a worker that works now will have taken too long; None if there is no bound."""
         if not self._limits.seconds:
             return None
-        began = [m.progress.since for m in self._members if m.tasks and m.progress.since]
+        began = [m.progress.since for m in self._members if m.jobs and m.progress.since]
         return max(0.0, min(began, default=time.monotonic()) + self._limits.seconds - time.monotonic()) + _TICK
 
     def _overdue(self) -> list[Any]:
         """Raise `Hung` for the first worker that has taken too long for one sample."""
         for member in self._members:
             since = member.progress.since
-            if member.tasks and since and time.monotonic() - since > self._limits.seconds:
+            if member.jobs and since and time.monotonic() - since > self._limits.seconds:
                 raise Hung(member.rank, member.progress.sample, self._at(member), self._limits.seconds)
         return []
 
@@ -189,7 +189,7 @@ class WorkerPool:
         if result.number == NOT_STARTED:
             self.close()
             raise WorkerError(f"DataLoader: a worker could not start:\n{result.error}")
-        member.tasks.popleft()
+        member.jobs.popleft()
         for block in result.retired:
             del member.blocks[block]
         if result.fresh is not None:

@@ -14,14 +14,14 @@ from framework.data.streams import batch_rng, sample_rng
 from framework.errors import DataError, PaddockError
 
 SampleTransform = Callable[[Any, np.random.Generator], Any]
-BatchTransform = Callable[[list[Any], np.random.Generator], list[Any]]
+BatchFunction = Callable[[list[Any], np.random.Generator], list[Any]]
 
 
 _TRIES = 64  # samples in a row that may be unusable before their batch is an error
 
 
 @dataclass(frozen=True)
-class Task:
+class BatchJob:
     """One batch to make: `number` is its place in the loader's stream, `indices` are int64 [N].
 
     Attributes:
@@ -55,52 +55,52 @@ class Recipe:
 
     dataset: Any
     transforms: Sequence[SampleTransform]
-    batch_transforms: Sequence[BatchTransform]
+    batch_transforms: Sequence[BatchFunction]
     collate: Callable[[list[Any]], Any]
     seed: int
 
-    def make(self, task: Task, begin: Callable[[int], None] = lambda index: None) -> Made:
-        """Return the batch of `task`; raise DataError that names the sample that failed.
+    def make(self, job: BatchJob, begin: Callable[[int], None] = lambda index: None) -> Made:
+        """Return the batch of `job`; raise DataError that names the sample that failed.
 
         `begin` is called with the index of each sample before it is read, and with -1 before they become a batch.
         """
         skipped: dict[int, str] = {}
         samples = []
-        for index in task.indices:
-            samples.extend(self._sample_of(task, int(index), skipped, begin))
+        for index in job.indices:
+            samples.extend(self._sample_of(job, int(index), skipped, begin))
         begin(-1)
-        return Made(self._batch(task, samples) if samples else None, skipped)
+        return Made(self._batch(job, samples) if samples else None, skipped)
 
-    def _batch(self, task: Task, samples: list[Any]) -> Any:
+    def _batch(self, job: BatchJob, samples: list[Any]) -> Any:
         try:
-            rng = batch_rng(self.seed, task.epoch, task.batch)
+            rng = batch_rng(self.seed, job.epoch, job.batch)
             for transform in self.batch_transforms:
                 samples = transform(samples, rng)
             return self.collate(samples)
         except Exception as error:
-            names = ", ".join(describe(self.dataset, int(index)) for index in task.indices[:8])
-            more = " ..." if len(task.indices) > 8 else ""
-            where = f"batch {task.batch} of epoch {task.epoch}: {names}{more}"
+            names = ", ".join(describe(self.dataset, int(index)) for index in job.indices[:8])
+            more = " ..." if len(job.indices) > 8 else ""
+            where = f"batch {job.batch} of epoch {job.epoch}: {names}{more}"
             raise _located(where, error) from error
 
-    def _sample_of(self, task: Task, index: int, skipped: dict[int, str], begin: Callable[[int], None]) -> list[Any]:
+    def _sample_of(self, job: BatchJob, index: int, skipped: dict[int, str], begin: Callable[[int], None]) -> list[Any]:
         """Sample `index`, or what takes its place: the next usable one of the data set, or nothing.
 
         Which that is depends on the data alone, so that every number of workers and a resumed run choose the same.
         """
-        tries = _TRIES if task.instead == "another" else 1
+        tries = _TRIES if job.instead == "another" else 1
         for place in range(min(tries, len(self.dataset))):
             candidate = (index + place) % len(self.dataset)
-            if candidate in task.avoid:
+            if candidate in job.avoid:
                 continue
             begin(candidate)
             try:
-                return [self._sample(candidate, sample_rng(self.seed, task.epoch, index))]
+                return [self._sample(candidate, sample_rng(self.seed, job.epoch, index))]
             except _Unusable as error:
                 skipped[candidate] = str(error)
-                if task.instead is None:
+                if job.instead is None:
                     raise DataError(f"DataLoader: {error}") from error.__cause__
-        if task.instead == "another":
+        if job.instead == "another":
             reasons = "; ".join(dict.fromkeys(reason.split("\n", 1)[0] for reason in skipped.values()))
             raise DataError(f"DataLoader: no sample can take the place of sample {index}: {reasons[:2000]}")
         return []

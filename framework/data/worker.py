@@ -1,4 +1,4 @@
-"""The worker process: receives tasks, makes batches, leaves them in blocks that the parent maps.
+"""The worker process: receives jobs, makes batches, leaves them in blocks that the parent maps.
 
 Messages are small in both directions (a batch travels in a block), so neither side can block the other.
 """
@@ -20,10 +20,10 @@ from typing import ClassVar
 import numpy as np
 
 from framework.data.blocks import Packed, create, pack, receive_block, send_fd, unpack
-from framework.data.recipe import Recipe, Task
+from framework.data.recipe import BatchJob, Recipe
 from framework.errors import DataError
 
-NOT_STARTED = -1  # the task number of a result that says why a worker cannot start
+NOT_STARTED = -1  # the job number of a result that says why a worker cannot start
 _MAX_ERROR = 20_000  # characters of an error that travel, so that a message never fills the pipe
 
 
@@ -38,15 +38,15 @@ class Setup:
 
 @dataclass(frozen=True)
 class Order:
-    """A task for a worker, with the ids of blocks it may use again."""
+    """A job for a worker, with the ids of blocks it may use again."""
 
-    task: Task
+    job: BatchJob
     reusable: list[int]
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished task: its batch lies in a block, or `error` says why there is none.
+    """A finished job: its batch lies in a block, or `error` says why there is none.
 
     `fresh` is the size of a new block, whose descriptor follows; `retired` are blocks no longer used; `skipped` says
     why samples were left out, by index.
@@ -71,12 +71,12 @@ class Progress:
 
     @property
     def sample(self) -> int:
-        """Index in the data set; -1 while a batch is put together; STARTING before the first task."""
+        """Index in the data set; -1 while a batch is put together; STARTING before the first job."""
         return int(self._numbers[0])
 
     @property
     def since(self) -> float:
-        """When that began, in seconds of `time.monotonic`, which all processes share; 0 while there is no task."""
+        """When that began, in seconds of `time.monotonic`, which all processes share; 0 while there is no job."""
         return float(self._numbers[1]) * 1e-9
 
     def begin(self, sample: int) -> None:
@@ -84,12 +84,12 @@ class Progress:
         self._numbers[:] = sample, time.monotonic_ns()
 
     def rest(self) -> None:
-        """Nothing, until the next task."""
+        """Nothing, until the next job."""
         self._numbers[1] = 0
 
 
 def main(connection: Connection, worker_init: Callable[[int], None] | None) -> None:
-    """Serve tasks until the parent says None or goes away."""
+    """Serve jobs until the parent says None or goes away."""
     for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal are the parent's to handle
         signal.signal(number, signal.SIG_IGN)
     try:
@@ -141,7 +141,7 @@ class _Server:
             if order is None:
                 return
             self._free.update(order.reusable)
-            result = self._work(order.task)
+            result = self._work(order.job)
             self._progress.rest()
             try:
                 self._connection.send(result)
@@ -151,15 +151,15 @@ class _Server:
             except ConnectionError:
                 return
 
-    def _work(self, task: Task) -> Result:
+    def _work(self, job: BatchJob) -> Result:
         try:
-            made = self._recipe.make(task, self._progress.begin)
-            return replace(self._place(task.number, pack(made.batch)), skipped=made.skipped)
+            made = self._recipe.make(job, self._progress.begin)
+            return replace(self._place(job.number, pack(made.batch)), skipped=made.skipped)
         except DataError as error:
-            return Result(task.number, error=str(error)[:_MAX_ERROR])
+            return Result(job.number, error=str(error)[:_MAX_ERROR])
         except Exception as error:
-            text = f"DataLoader: batch {task.batch} of epoch {task.epoch}: {type(error).__name__}: {error}"
-            return Result(task.number, error=text[:_MAX_ERROR])
+            text = f"DataLoader: batch {job.batch} of epoch {job.epoch}: {type(error).__name__}: {error}"
+            return Result(job.number, error=text[:_MAX_ERROR])
 
     def _place(self, number: int, packed: Packed) -> Result:
         fitting = [i for i in self._free if len(self._blocks[i]) >= packed.size]

@@ -16,13 +16,13 @@ from framework.tensor import Tensor
 from suites.engine.config import build_value
 from suites.engine.inference import open_run
 from suites.engine.registry import load_suites
-from suites.nlp.encoding import Encoder
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.models.vectors import TextVectors
 from suites.nlp.problems import Problem
 from suites.nlp.problems.classification import RowProblem
 from suites.nlp.processor import TextProcessor
+from suites.nlp.sequences import Sequencer
 from suites.nlp.task import NlpTask
 from suites.nlp.tokenizers import BertTokenizer
 
@@ -65,7 +65,7 @@ def export_embedder(
     model.eval()
     written = {"type": "Vectors", "pooling": pooling, "normalize": normalize}
     vectors: Problem = build_value(written, Problem, suite="nlp")
-    processor = TextProcessor(vectors, Encoder(_tokenizer(checkpoint), (), max_length), [])
+    processor = TextProcessor(vectors, Sequencer(_tokenizer(checkpoint), (), max_length), [])
     _export(lambda x: {"vectors": model.token_vectors(**x, layer=layer)}, processor, output)
 
 

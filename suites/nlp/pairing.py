@@ -13,9 +13,9 @@ import numpy as np
 from framework.data.streams import sample_rng
 from framework.errors import ConfigError, DataError
 from suites.nlp.datasets import Document
-from suites.nlp.encoding import Encoded, Encoder
 from suites.nlp.losses import IGNORED
 from suites.nlp.masking import Masker, tokens_in
+from suites.nlp.sequences import Encoded, Sequencer
 
 Relation = Literal["next", "order", "none"]
 
@@ -39,7 +39,7 @@ class Passages(Encoded):
 
     Args:
         documents: the texts.
-        encoder: texts to tokens.
+        sequencer: texts to tokens.
         masker: hides tokens.
         relation: what the second text is to the first: "next" follows it, or is of another document; "order" follows
             it, or comes before it; with "none" there is but one text.
@@ -49,18 +49,18 @@ class Passages(Encoded):
     def __init__(
         self,
         documents: Sequence[Document],
-        encoder: Encoder,
+        sequencer: Sequencer,
         masker: Masker,
         relation: Relation,
         name_of: Callable[[int], str],
     ) -> None:
         self._relation = relation
         self._masker = masker
-        self._encoder = Encoder(encoder.tokenizer, (), encoder.max_length)
+        self._sequencer = Sequencer(sequencer.tokenizer, (), sequencer.max_length)
         self._pair = relation != "none"
-        room = encoder.room(self._pair)
+        room = sequencer.room(self._pair)
         samples, names = [], []
-        for number, pieces in enumerate(_pieces(documents, encoder, room)):
+        for number, pieces in enumerate(_pieces(documents, sequencer, room)):
             for passage in _passages(pieces, room):
                 samples.append({**passage, "document": np.int64(number)})
                 names.append(name_of(number))
@@ -74,7 +74,7 @@ class Passages(Encoded):
     @property
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence at most, int64 [N]."""
-        added = self._encoder.max_length - self._encoder.room(self._pair)
+        added = self._sequencer.max_length - self._sequencer.room(self._pair)
         return super().lengths + added
 
     def __getitem__(self, index: int) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Passages(Encoded):
     def sample(self, index: int, rng: np.random.Generator) -> dict[str, Any]:
         """`ids`, `segment_ids` and `labels` [t]; `related` 0 if the second text fits, 1 if not, IGNORED without one."""
         first, second, related = self._texts(index, rng)
-        sequence = self._encoder.join(first.ids, None if second is None else second.ids)
+        sequence = self._sequencer.join(first.ids, None if second is None else second.ids)
         words, names = np.full((2, len(sequence.ids)), -1, np.int64)
         places = [(sequence.first, first)] + ([] if second is None else [(sequence.second, second)])
         for begin, text in places:
@@ -161,9 +161,9 @@ class Drawn:
         return self._passages.name_of(index)
 
 
-def _pieces(documents: Sequence[Document], encoder: Encoder, room: int) -> Iterator[list[Piece]]:
+def _pieces(documents: Sequence[Document], sequencer: Sequencer, room: int) -> Iterator[list[Piece]]:
     """The sentences of each document that have tokens; one longer than `room` as several."""
-    tokens = iter(encoder.tokens(sentence.text for document in documents for sentence in document.sentences))
+    tokens = iter(sequencer.tokens(sentence.text for document in documents for sentence in document.sentences))
     for document in documents:
         pieces = []
         for sentence in document.sentences:

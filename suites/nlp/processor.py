@@ -11,8 +11,8 @@ import numpy as np
 from framework.errors import CheckpointError
 from suites.engine.config import build_value, plain
 from suites.engine.task import Batch, Processor
-from suites.nlp.encoding import Encoded, Encoder, RememberingEncoder
 from suites.nlp.problems import Problem
+from suites.nlp.sequences import Encoded, RememberingSequencer, Sequencer
 from suites.nlp.tokenizers import tokenizer_from
 from suites.nlp.transforms import TextTransform
 
@@ -22,43 +22,45 @@ class TextProcessor(Processor):
 
     Args:
         problem: what is asked of a text.
-        encoder: texts to sequences.
+        sequencer: texts to sequences.
         classes: names of the classes.
     """
 
     batch_size: ClassVar[int] = 32
 
-    def __init__(self, problem: Problem, encoder: Encoder, classes: Sequence[str]) -> None:
+    def __init__(self, problem: Problem, sequencer: Sequencer, classes: Sequence[str]) -> None:
         self._problem = problem
-        self._problem.take_tokenizer(encoder.tokenizer)
-        self.encoder = RememberingEncoder(encoder.tokenizer, encoder.transforms, encoder.max_length, encoder.truncation)
+        self._problem.take_tokenizer(sequencer.tokenizer)
+        self.sequencer = RememberingSequencer(
+            sequencer.tokenizer, sequencer.transforms, sequencer.max_length, sequencer.truncation
+        )
         self.classes = list(classes)
         self.poolings = self._problem.poolings
 
     def metadata(self) -> dict[str, Any]:
         """All parts, the vocabulary too."""
-        encoder = self.encoder
+        sequencer = self.sequencer
         return {
             "problem": plain(self._problem, suite="nlp"),
-            "transforms": plain(encoder.transforms, suite="nlp"),
-            "max_length": encoder.max_length,
-            "truncation": encoder.truncation,
+            "transforms": plain(sequencer.transforms, suite="nlp"),
+            "max_length": sequencer.max_length,
+            "truncation": sequencer.truncation,
             "classes": self.classes,
-            "tokenizer": encoder.tokenizer.metadata(),
+            "tokenizer": sequencer.tokenizer.metadata(),
         }
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, Any]) -> TextProcessor:
         """The processor that `metadata` describes; CheckpointError where a key is missing."""
         try:
-            encoder = Encoder(
+            sequencer = Sequencer(
                 tokenizer_from(metadata["tokenizer"]),
                 build_value(metadata["transforms"], list[TextTransform], suite="nlp"),
                 metadata["max_length"],
                 metadata["truncation"],
             )
             problem: Problem = build_value(metadata["problem"], Problem, suite="nlp")
-            return cls(problem, encoder, metadata["classes"])
+            return cls(problem, sequencer, metadata["classes"])
         except KeyError as error:
             raise CheckpointError(f"TextProcessor: the model's metadata lack {error}") from error
 
@@ -87,7 +89,7 @@ class TextProcessor(Processor):
 
     def truncated(self, item: Any) -> bool:
         """Whether an example has more tokens than the model takes."""
-        return self._problem.is_cut(item, self.encoder)
+        return self._problem.is_cut(item, self.sequencer)
 
     def prepare(self, items: Sequence[Any]) -> Batch:
         """Examples as a batch, exactly as in evaluation; the examples go along as "item"."""
@@ -96,7 +98,7 @@ class TextProcessor(Processor):
         return {**self._problem.collate(samples[0])(samples), "item": list(items)}
 
     def _encode(self, items: Sequence[Any]) -> Encoded:
-        return self._problem.encode(items, self.encoder, self.classes, lambda i: f"input {i}", truth=False)
+        return self._problem.encode(items, self.sequencer, self.classes, lambda i: f"input {i}", truth=False)
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
         """What is predicted for each item."""

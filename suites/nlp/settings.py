@@ -10,9 +10,9 @@ from suites.engine.config import Config, Factory, OfRole, rule
 from suites.engine.registry import register
 from suites.engine.rules import add_rules
 from suites.engine.settings import RunConfig
-from suites.nlp.encoding import Truncation
 from suites.nlp.models.base import TextModel
 from suites.nlp.problems import Problem
+from suites.nlp.sequences import Truncation
 from suites.nlp.slim.settings import Distil
 from suites.nlp.tokenizers import Tokenizer
 from suites.nlp.transforms import TextTransform

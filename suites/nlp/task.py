@@ -22,12 +22,12 @@ from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, Processor, Task, opened, required
 from suites.nlp.datasets import TextDataset
-from suites.nlp.encoding import Encoded, Encoder, Truncation
 from suites.nlp.losses import two_way_divergence
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
+from suites.nlp.sequences import Encoded, Sequencer, Truncation
 from suites.nlp.settings import EvalData, TrainData
 from suites.nlp.slim.distillation import Distillation
 from suites.nlp.slim.settings import Distil
@@ -84,7 +84,7 @@ class NlpTask(Task):
     ) -> None:
         self.model = model
         self._problem = problem
-        self._given = Encoder(tokenizer, tuple(transforms), max_length, truncation)
+        self._given = Sequencer(tokenizer, tuple(transforms), max_length, truncation)
         self._train, self._eval = train, eval
         self._num_classes, self._named = num_classes, classes
         self._task_id, self._layer_decay, self._r_drop = task_id, layer_decay, r_drop
@@ -105,7 +105,7 @@ class NlpTask(Task):
         """Take vocabulary and classes of a saved run."""
         assert isinstance(processor, TextProcessor)
         self._adopted = processor
-        self._check_fit(processor.encoder)
+        self._check_fit(processor.sequencer)
 
     @property
     def train_data(self) -> TrainData:
@@ -126,15 +126,15 @@ class NlpTask(Task):
         return opened(self.eval_data.dataset)
 
     @cached_property
-    def _encoder(self) -> Encoder:
+    def _sequencer(self) -> Sequencer:
         """Texts to sequences; where the vocabulary is built from the training set, this reads it."""
         if self._adopted is not None:
-            return self._adopted.encoder
-        encoder = self._given
-        if encoder.tokenizer.learns:
-            encoder.tokenizer.learn(encoder.change(text) for text in self._train_set.texts())
-        self._check_fit(encoder)
-        return encoder
+            return self._adopted.sequencer
+        sequencer = self._given
+        if sequencer.tokenizer.learns:
+            sequencer.tokenizer.learn(sequencer.change(text) for text in self._train_set.texts())
+        self._check_fit(sequencer)
+        return sequencer
 
     @cached_property
     def _classes(self) -> list[str]:
@@ -158,7 +158,7 @@ class NlpTask(Task):
             lengths = encoded.lengths
             collate: Any = self._problem.collate(self._problem.token_keys)
         else:
-            labelled = self._distillation.samples(self._train_set, self._encoder)
+            labelled = self._distillation.samples(self._train_set, self._sequencer)
             samples, lengths = labelled, labelled.lengths
             collate = self._distillation.collate
         data = self.train_data
@@ -210,7 +210,7 @@ class NlpTask(Task):
         """Tokenizer, transforms and class names."""
         if self._adopted is not None:
             return self._adopted
-        return TextProcessor(self._problem, self._encoder, self._classes)
+        return TextProcessor(self._problem, self._sequencer, self._classes)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Examples of the evaluation set, evenly spread over it."""
@@ -237,7 +237,7 @@ class NlpTask(Task):
     def begin(self, run: Path | None, say: Callable[[str], None], seed: int) -> None:
         """Make ready whom the model learns from, where it has a teacher."""
         if self._distillation is not None:
-            self._distillation.begin(run, say, self.model, self._encoder, self._classes)
+            self._distillation.begin(run, say, self.model, self._sequencer, self._classes)
             self.train_inputs = (*self._problem.inputs, *self._problem.targets, *self._distillation.inputs)
             self.helpers = self._distillation.projections
             if self.helpers is not None:
@@ -263,16 +263,16 @@ class NlpTask(Task):
         return given
 
     def _encoded(self, dataset: TextDataset[Any]) -> Encoded:
-        self._problem.check(dataset, self._encoder)
-        return self._problem.encode(dataset.examples, self._encoder, self._classes, dataset.name_of)
+        self._problem.check(dataset, self._sequencer)
+        return self._problem.encode(dataset.examples, self._sequencer, self._classes, dataset.name_of)
 
-    def _check_fit(self, encoder: Encoder) -> None:
+    def _check_fit(self, sequencer: Sequencer) -> None:
         longest = self.model.max_length
-        if longest is not None and encoder.max_length > longest:
+        if longest is not None and sequencer.max_length > longest:
             raise ConfigError(
-                f"data.max_length is {encoder.max_length} but the model has positions for {longest} tokens"
+                f"data.max_length is {sequencer.max_length} but the model has positions for {longest} tokens"
             )
-        rows, tokens = self.model.vocab_size, encoder.tokenizer.size
+        rows, tokens = self.model.vocab_size, sequencer.tokenizer.size
         if tokens > rows:
             raise ConfigError(
                 f"the tokenizer has {tokens} tokens but the model's embedding {rows} rows; "

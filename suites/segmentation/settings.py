@@ -10,7 +10,7 @@ from suites.engine.config import Config, OfRole, rule
 from suites.engine.registry import register
 from suites.engine.rules import add_rules
 from suites.engine.settings import RunConfig
-from suites.segmentation.inference import Inference
+from suites.segmentation.labelling import Labelling
 from suites.segmentation.losses import SegmentationLoss
 from suites.segmentation.models.base import Segmenter
 from suites.vision.settings import Data
@@ -31,7 +31,7 @@ class SegmentationConfig(RunConfig):
     model: Annotated[Segmenter, OfRole("segmenter")]
     data: Data
     losses: list[SegmentationLoss]
-    inference: Inference = field(default_factory=Inference)
+    inference: Labelling = field(default_factory=Labelling)
 
 
 add_rules("segmentation")

@@ -13,7 +13,7 @@ from suites.engine.losses import Loss
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, readable
 from suites.segmentation.datasets import SegmentationDataset
-from suites.segmentation.inference import Inference
+from suites.segmentation.labelling import Labelling
 from suites.segmentation.losses import SegmentationLoss
 from suites.segmentation.metrics import ConfusionMatrix
 from suites.segmentation.models.base import Segmenter
@@ -66,12 +66,12 @@ class SegmentationTask(VisionTask):
         losses: Sequence[SegmentationLoss],
         train: TrainData | None = None,
         eval: EvalData | None = None,
-        inference: Inference | None = None,
+        inference: Labelling | None = None,
         num_classes: int | None = None,
     ) -> None:
         super().__init__(model, train, eval, num_classes)
         self._losses = list(losses)
-        self._inference = inference or Inference()
+        self._inference = inference or Labelling()
 
     def collate(self, dataset: SegmentationDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""

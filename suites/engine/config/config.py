@@ -204,17 +204,16 @@ class Config:
         if node is None:
             text = f"needs 'suite', which says whose parts it uses; one of: {listing(known)}"
             return [Problem(Origin(self.source), (), text)]
+        if node.value in suite_names():  # all of its parts, of which some may be there already
+            load_suites([str(node.value)])
         if node.value in self._seen().names("config"):
             return []
         if not isinstance(node.value, str) or node.value not in known:
             near = did_you_mean(str(node.value), known) or "."
             text = f"no suite is called {node.value!r}{near} Suites: {listing(known)}"
             return [Problem(node.origin, ("suite",), text)]
-        load_suites([node.value])
-        if node.value not in self._seen().names("config"):
-            text = f"suite '{node.value}' registers no config class (role 'config') to check this file with"
-            return [Problem(node.origin, ("suite",), text)]
-        return []
+        text = f"suite '{node.value}' registers no config class (role 'config') to check this file with"
+        return [Problem(node.origin, ("suite",), text)]
 
     def _with_defaults(self) -> Node:
         """The tree with defaults if its values are right, as written otherwise."""

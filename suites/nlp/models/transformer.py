@@ -55,7 +55,7 @@ def _sinusoids(length: int, dim: int) -> np.ndarray:
 
 
 class Transformer(nn.Layer):
-    """Encoder and decoder; the target's word vectors are the output matrix too (Press and Wolf 2017).
+    """Sequencer and decoder; the target's word vectors are the output matrix too (Press and Wolf 2017).
 
     Args:
         source_words: rows of the source's word vectors.

@@ -22,7 +22,7 @@ from suites.engine.registry import register_role
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import TextDataset
 from suites.nlp.datasets.base import read_lines
-from suites.nlp.encoding import Encoded, Encoder
+from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.tokenizers import Tokenizer
 
 
@@ -45,7 +45,7 @@ class Problem(ABC):
     main_metric: str
     poolings: tuple[str, ...] = ()
 
-    def check(self, dataset: TextDataset[Any], encoder: Encoder) -> None:
+    def check(self, dataset: TextDataset[Any], sequencer: Sequencer) -> None:
         """Raise ConfigError for a data set of other examples."""
         if dataset.example_type is not self.example_type:
             raise ConfigError(
@@ -61,7 +61,7 @@ class Problem(ABC):
     def encode(
         self,
         examples: Sequence[Any],
-        encoder: Encoder,
+        sequencer: Sequencer,
         classes: Sequence[str],
         name_of: Callable[[int], str],
         *,
@@ -111,7 +111,7 @@ class Problem(ABC):
         """A vector for each example, float32 [B, D]; by default NotSupportedError."""
         raise NotSupportedError(f"{type(self).__name__}: gives no vectors")
 
-    def is_cut(self, example: Any, encoder: Encoder) -> bool:
+    def is_cut(self, example: Any, sequencer: Sequencer) -> bool:
         """Whether `encode` leaves out a part of an example; by default none does."""
         return False
 

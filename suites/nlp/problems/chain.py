@@ -11,9 +11,9 @@ from framework.tensor import Tensor
 from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
 from suites.nlp.datasets import TextDataset
-from suites.nlp.encoding import Encoder
 from suites.nlp.models.crf import ChainScores
 from suites.nlp.problems.tagging import Tagging
+from suites.nlp.sequences import Sequencer
 
 
 @register("problem")
@@ -30,12 +30,12 @@ class ChainTagging(Tagging):
     def __init__(self, words: Literal["characters", "spaces"] = "characters") -> None:
         super().__init__(words)
 
-    def check(self, dataset: TextDataset[Any], encoder: Encoder) -> None:
+    def check(self, dataset: TextDataset[Any], sequencer: Sequencer) -> None:
         """Raise ConfigError for a data set of other examples, or a tokenizer whose tokens are not words."""
-        super().check(dataset, encoder)
-        if encoder.tokenizer.opening is not None:
+        super().check(dataset, sequencer)
+        if sequencer.tokenizer.opening is not None:
             raise ConfigError(
-                f"ChainTagging: every token must be a word with a tag, but {type(encoder.tokenizer).__name__} cuts "
+                f"ChainTagging: every token must be a word with a tag, but {type(sequencer.tokenizer).__name__} cuts "
                 "words to pieces and adds its own tokens; use WordTokenizer, or the problem Tagging"
             )
 

@@ -15,10 +15,10 @@ from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Labelled, TextDataset
-from suites.nlp.encoding import Encoded, Encoder
 from suites.nlp.losses import CrossEntropy, SquaredError
 from suites.nlp.metrics import ClassScores, NumberScores
 from suites.nlp.problems.base import Problem
+from suites.nlp.sequences import Encoded, Sequencer
 
 _SHOWN = 40  # characters of a text in a line for people
 
@@ -47,7 +47,7 @@ class RowProblem(Problem):
     def encode(
         self,
         examples: Sequence[Labelled],
-        encoder: Encoder,
+        sequencer: Sequencer,
         classes: Sequence[str],
         name_of: Callable[[int], str],
         *,
@@ -55,11 +55,11 @@ class RowProblem(Problem):
     ) -> Encoded:
         """The examples as `ids` and `segment_ids`, and `targets`."""
         self._expect_pairs(examples, name_of)
-        first = encoder.tokens(example.text for example in examples)
-        second = encoder.tokens(example.pair or "" for example in examples) if self._pair else [None] * len(examples)
+        first = sequencer.tokens(example.text for example in examples)
+        second = sequencer.tokens(example.pair or "" for example in examples) if self._pair else [None] * len(examples)
         samples = []
         for i, (a, b) in enumerate(zip(first, second, strict=True)):
-            sequence = encoder.join(*encoder.cut(a.ids, b.ids if b is not None else None))
+            sequence = sequencer.join(*sequencer.cut(a.ids, b.ids if b is not None else None))
             sample = {"ids": sequence.ids, "segment_ids": sequence.segment_ids}
             samples.append(
                 sample | ({"targets": self.target_of(examples[i].label, classes, name_of(i))} if truth else {})
@@ -87,10 +87,10 @@ class RowProblem(Problem):
         """A text; or two."""
         return ["a", "b"] if self._pair else "a"
 
-    def is_cut(self, example: Labelled, encoder: Encoder) -> bool:
+    def is_cut(self, example: Labelled, sequencer: Sequencer) -> bool:
         """Whether its texts have more tokens than fit."""
         texts = [example.text] if example.pair is None else [example.text, example.pair]
-        return sum(len(tokens.ids) for tokens in encoder.tokens(texts)) > encoder.room(self._pair)
+        return sum(len(tokens.ids) for tokens in sequencer.tokens(texts)) > sequencer.room(self._pair)
 
     def target_of(self, label: str, classes: Sequence[str], where: str) -> Any:
         """The number a label stands for; DataError with the place `where` says what is wrong with it."""

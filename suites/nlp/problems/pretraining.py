@@ -23,12 +23,12 @@ from suites.engine.registry import register
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Document, TextDataset
 from suites.nlp.datasets.documents import plain_document
-from suites.nlp.encoding import Encoded, Encoder
 from suites.nlp.losses import IGNORED, CrossEntropy
 from suites.nlp.masking import Hidden, Masker, Masks, tokens_in
 from suites.nlp.metrics import PretrainingScores
 from suites.nlp.pairing import Drawn, Passages, Relation
 from suites.nlp.problems.base import Problem
+from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.tokenizers import Tokenizer
 
 _BEST = 5  # words that are told for a hidden token
@@ -71,21 +71,21 @@ class Pretraining(Problem):
     def encode(
         self,
         examples: Sequence[Document],
-        encoder: Encoder,
+        sequencer: Sequencer,
         classes: Sequence[str],
         name_of: Callable[[int], str],
         *,
         truth: bool = True,
     ) -> Encoded:
         """Passages that are drawn from; without `truth`, one sequence for each example, cut to fit."""
-        if not encoder.keeps_places:
+        if not sequencer.keeps_places:
             raise DataError(
                 "Pretraining: data.transforms moves characters, but words are places in a text; take it out"
             )
-        masker = Masker(self._masks, encoder.tokenizer)
+        masker = Masker(self._masks, sequencer.tokenizer)
         if truth:
-            return Passages(examples, encoder, masker, self._relation, name_of)
-        samples = [_to_fill(example, encoder, masker) for example in examples]
+            return Passages(examples, sequencer, masker, self._relation, name_of)
+        samples = [_to_fill(example, sequencer, masker) for example in examples]
         return Encoded(samples, self.token_keys, name_of)
 
     def drawn(self, samples: Encoded) -> RandomDataset:
@@ -126,9 +126,9 @@ class Pretraining(Problem):
         """A text."""
         return "a [MASK]"
 
-    def is_cut(self, example: Document, encoder: Encoder) -> bool:
+    def is_cut(self, example: Document, sequencer: Sequencer) -> bool:
         """Whether its text has more tokens than fit."""
-        return sum(len(tokens.ids) for tokens in encoder.tokens(s.text for s in example.sentences)) > encoder.room(
+        return sum(len(tokens.ids) for tokens in sequencer.tokens(s.text for s in example.sentences)) > sequencer.room(
             False
         )
 
@@ -163,12 +163,12 @@ class _WithMasked:
         return {**batch, "masked": masked, "targets": batch["labels"][masked]}
 
 
-def _to_fill(example: Document, encoder: Encoder, masker: Masker) -> dict[str, np.ndarray]:
+def _to_fill(example: Document, sequencer: Sequencer, masker: Masker) -> dict[str, np.ndarray]:
     """One sequence of a document's text; where it has no [MASK], tokens are hidden as in evaluation."""
-    room, mask = encoder.room(pair=False), encoder.tokenizer.mask
-    tokens = encoder.tokens(sentence.text for sentence in example.sentences)
+    room, mask = sequencer.room(pair=False), sequencer.tokenizer.mask
+    tokens = sequencer.tokens(sentence.text for sentence in example.sentences)
     ids = np.concatenate([found.ids for found in tokens])[:room]
-    sequence = encoder.join(ids)
+    sequence = sequencer.join(ids)
     labels = np.where(sequence.ids == mask, sequence.ids, IGNORED)
     hidden = Hidden(sequence.ids, labels)
     if mask not in ids and len(ids):

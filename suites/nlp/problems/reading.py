@@ -19,10 +19,10 @@ from suites.engine.losses import Loss
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Question, SquadJson, TextDataset
-from suites.nlp.encoding import Encoded, Encoder
 from suites.nlp.losses import SpanCrossEntropy
 from suites.nlp.metrics.reading import Found, Language, ReadingScores, null_odds
 from suites.nlp.problems.base import Problem
+from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.tokenizers import Tokens
 
 
@@ -100,20 +100,20 @@ class Reading(Problem):
     def encode(
         self,
         examples: Sequence[Question],
-        encoder: Encoder,
+        sequencer: Sequencer,
         classes: Sequence[str],
         name_of: Callable[[int], str],
         *,
         truth: bool = True,
     ) -> Encoded:
         """Windows of `[CLS] question [SEP] passage [SEP]`; see the class for what each array is."""
-        self._expect_spans(encoder)
-        questions = encoder.tokens(example.question for example in examples)
-        passages = encoder.tokens(example.passage for example in examples)
+        self._expect_spans(sequencer)
+        questions = sequencer.tokens(example.question for example in examples)
+        passages = sequencer.tokens(example.passage for example in examples)
         samples, names = [], []
         for i, (question, passage) in enumerate(zip(questions, passages, strict=True)):
             answer = self._truth(examples[i], passage, name_of(i)) if truth else None
-            for window in self._windows(encoder, question, passage, answer):
+            for window in self._windows(sequencer, question, passage, answer):
                 samples.append({**window, "example": np.int64(i)})
                 names.append(name_of(i))
         return Encoded(samples, self.token_keys, names.__getitem__)
@@ -216,14 +216,14 @@ class Reading(Problem):
             yield example, best_answers(*arrays, self._decoding), null
 
     def _windows(
-        self, encoder: Encoder, question: Tokens, passage: Tokens, answer: tuple[int, int] | None
+        self, sequencer: Sequencer, question: Tokens, passage: Tokens, answer: tuple[int, int] | None
     ) -> Iterator[dict[str, Any]]:
         """The arrays of each window; `answer` is the first and the last token of the answer in the passage."""
-        asked = question.ids[: min(self._max_question, encoder.room(pair=True) // 2)]
-        room = encoder.room(pair=True) - len(asked)
+        asked = question.ids[: min(self._max_question, sequencer.room(pair=True) // 2)]
+        room = sequencer.room(pair=True) - len(asked)
         parts = _parts(len(passage.ids), room, min(self._stride, room))
         for (first, last), widest in zip(parts, _widest(parts, len(passage.ids)), strict=True):
-            sequence = encoder.join(asked, passage.ids[first:last])
+            sequence = sequencer.join(asked, passage.ids[first:last])
             begin, count = sequence.second, last - first
             spans = np.full((len(sequence.ids), 2), -1, np.int64)
             spans[begin : begin + count] = passage.spans[first:last]
@@ -249,12 +249,12 @@ class Reading(Problem):
             raise DataError(f"{where}: no token covers the answer '{example.answers[0][:40]}', such as one of spaces")
         return int(covering[0]), int(covering[-1])
 
-    def _expect_spans(self, encoder: Encoder) -> None:
-        if not encoder.keeps_places:
+    def _expect_spans(self, sequencer: Sequencer) -> None:
+        if not sequencer.keeps_places:
             raise DataError(
                 "Reading: data.transforms moves characters, but answers are places in the passage; take it out"
             )
-        if encoder.tokenizer.opening is None or encoder.tokenizer.closing is None:
+        if sequencer.tokenizer.opening is None or sequencer.tokenizer.closing is None:
             raise DataError(
                 "Reading: needs a tokenizer with [CLS] and [SEP], whose place stands for 'not in this window'"
             )

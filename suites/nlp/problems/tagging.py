@@ -15,10 +15,10 @@ from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Tagged, TextDataset
-from suites.nlp.encoding import Encoded, Encoder
 from suites.nlp.losses import IGNORED, CrossEntropy
 from suites.nlp.metrics import ChunkScores, chunks_of
 from suites.nlp.problems.base import Problem
+from suites.nlp.sequences import Encoded, Sequencer
 
 _PREFIXES = "BIMES"  # in the order that class numbers follow
 
@@ -52,7 +52,7 @@ class Tagging(Problem):
     def encode(
         self,
         examples: Sequence[Tagged],
-        encoder: Encoder,
+        sequencer: Sequencer,
         classes: Sequence[str],
         name_of: Callable[[int], str],
         *,
@@ -63,9 +63,9 @@ class Tagging(Problem):
         samples, names = [], []
         for i, example in enumerate(examples):
             tags = _numbers(example.tags, numbers, classes, name_of(i)) if truth else [IGNORED] * len(example.words)
-            pieces = encoder.tokenizer.encode_words([encoder.change(word) for word in example.words])
-            for first, last in _parts([len(p) for p in pieces], encoder.room(pair=False)):
-                samples.append(_part(encoder, pieces[first:last], tags[first:last], first, i))
+            pieces = sequencer.tokenizer.encode_words([sequencer.change(word) for word in example.words])
+            for first, last in _parts([len(p) for p in pieces], sequencer.room(pair=False)):
+                samples.append(_part(sequencer, pieces[first:last], tags[first:last], first, i))
                 names.append(name_of(i))
         return Encoded(samples, self.token_keys, names.__getitem__)
 
@@ -147,10 +147,10 @@ def _parts(lengths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
 
 
 def _part(
-    encoder: Encoder, pieces: Sequence[np.ndarray], tags: Sequence[int], first: int, example: int
+    sequencer: Sequencer, pieces: Sequence[np.ndarray], tags: Sequence[int], first: int, example: int
 ) -> dict[str, Any]:
-    room = encoder.room(pair=False)
-    sequence = encoder.join(np.concatenate(pieces)[:room])
+    room = sequencer.room(pair=False)
+    sequence = sequencer.join(np.concatenate(pieces)[:room])
     words = np.full(len(sequence.ids), -1, np.int64)
     targets = np.full(len(sequence.ids), IGNORED, np.int64)
     places = sequence.first + np.cumsum([0, *(len(p) for p in pieces[:-1])])

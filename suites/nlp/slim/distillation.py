@@ -17,10 +17,10 @@ from framework.tensor import Tensor
 from suites.engine.hooks import Hook
 from suites.engine.losses import Loss, count_of
 from suites.nlp.datasets import Labelled, TextDataset
-from suites.nlp.encoding import Encoder
 from suites.nlp.losses import IGNORED
 from suites.nlp.models.base import TextModel
 from suites.nlp.problems import Classification, Problem
+from suites.nlp.sequences import Sequencer
 from suites.nlp.slim.augment import Augmenter
 from suites.nlp.slim.labels import teacher_labels
 from suites.nlp.slim.samples import PREFIX, StudentSamples, TwoEncodings
@@ -65,7 +65,7 @@ class Distillation:
         self._run: Path | None = None
         self._say: Callable[[str], None] = print
         self._teacher: NlpTask | None = None
-        self._teacher_encoder: Encoder | None = None  # None where the student's encoding is the teacher's too
+        self._teacher_sequencer: Sequencer | None = None  # None where the student's encoding is the teacher's too
         self._order = np.zeros(0, np.int64)
         self._pairs: list[tuple[int, int]] = []
         # A state, not a number of the trace: the last epoch sets it to 0.
@@ -73,7 +73,12 @@ class Distillation:
         self.share.persistable, self.share.name = True, "distil/share"
 
     def begin(
-        self, run: Path | None, say: Callable[[str], None], model: TextModel, encoder: Encoder, classes: Sequence[str]
+        self,
+        run: Path | None,
+        say: Callable[[str], None],
+        model: TextModel,
+        sequencer: Sequencer,
+        classes: Sequence[str],
     ) -> None:
         """Open the teacher and see whether it fits the student.
 
@@ -81,24 +86,24 @@ class Distillation:
             run: folder of the run; None for a trial of a few texts.
             say: takes lines for people.
             model: the student.
-            encoder: the student's.
+            sequencer: the student's.
             classes: K names.
         """
         self._run, self._say, self._classes, self._trial = run, say, classes, run is None
         self.inputs, self.begun = ("teacher",), True
         if self._settings.online:
-            self._begin_online(model, encoder)
+            self._begin_online(model, sequencer)
 
-    def _begin_online(self, model: TextModel, encoder: Encoder) -> None:
+    def _begin_online(self, model: TextModel, sequencer: Sequencer) -> None:
         (path,) = self._settings.teachers
         self._teacher, processor, self._order = open_online(path, self._classes)
-        if not same_encoding(encoder, processor.encoder):
-            self._teacher_encoder = processor.encoder
+        if not same_encoding(sequencer, processor.sequencer):
+            self._teacher_sequencer = processor.sequencer
         self.inputs = (
-            tuple(f"{PREFIX}{key}" for key in ("ids", "offsets", "segment_ids")) if self._teacher_encoder else ()
+            tuple(f"{PREFIX}{key}" for key in ("ids", "offsets", "segment_ids")) if self._teacher_sequencer else ()
         )
         if self._settings.layers is not None:
-            if self._teacher_encoder is not None:
+            if self._teacher_sequencer is not None:
                 raise ConfigError(
                     f"distil.layers: {path} cuts texts to other tokens than the student, so their layers do not "
                     "match token by token; give the student the same data.tokenizer, data.transforms, data.max_length "
@@ -107,23 +112,23 @@ class Distillation:
             self._pairs = layer_pairs(self._settings.layers.map, model, self._teacher.model)
             self.projections = Projections.between(model, self._teacher.model, len(self._pairs))
 
-    def samples(self, dataset: TextDataset[Labelled], encoder: Encoder) -> StudentSamples:
+    def samples(self, dataset: TextDataset[Labelled], sequencer: Sequencer) -> StudentSamples:
         """The training set and further texts as the student sees them, with what the teacher needs or says."""
         limit = _TRIAL if self._trial else None
         labelled = list(dataset.examples[:limit])
-        extra, names = self._extra(dataset, encoder, labelled)
+        extra, names = self._extra(dataset, sequencer, labelled)
         examples = [*labelled, *extra]
         self._say(f"distillation: {len(labelled)} texts with a label, {len(extra)} without")
 
         def name_of(i: int) -> str:
             return dataset.name_of(i) if i < len(labelled) else names[i - len(labelled)]
 
-        self._problem.check(dataset, encoder)
-        own = self._problem.encode(examples, encoder, self._classes, name_of, truth=False)
+        self._problem.check(dataset, sequencer)
+        own = self._problem.encode(examples, sequencer, self._classes, name_of, truth=False)
         classes = [self._problem.target_of(e.label, self._classes, name_of(i)) for i, e in enumerate(labelled)]
         targets = np.array([*classes, *[IGNORED] * len(extra)], np.int64)
         if self._teacher is not None:
-            theirs = self._teacher_encoder
+            theirs = self._teacher_sequencer
             if theirs is None:
                 return StudentSamples(own, targets)
             return StudentSamples(
@@ -140,7 +145,7 @@ class Distillation:
     def collate(self) -> Any:
         """What makes batches of the samples."""
         keys = self._problem.token_keys
-        return TwoEncodings(keys, two=self._teacher_encoder is not None)
+        return TwoEncodings(keys, two=self._teacher_sequencer is not None)
 
     def losses(self, task: NlpTask, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name: the problem's own, `distillation`, and `layers`."""
@@ -165,7 +170,7 @@ class Distillation:
         """What the teacher says: logarithms of probabilities [B, K], and what its layers give."""
         if self._teacher is None:
             return ops.log(ops.maximum(inputs["teacher"], _LEAST)), []
-        prefix = "" if self._teacher_encoder is None else PREFIX
+        prefix = "" if self._teacher_sequencer is None else PREFIX
         own = {key: inputs[f"{prefix}{key}"] for key in ("ids", "offsets", "segment_ids")}
         found = self._teacher.outputs(own, states=bool(self._pairs))
         logits, states = found if self._pairs else (found, [])
@@ -198,7 +203,7 @@ class Distillation:
         return Path(self._settings.labels) if self._settings.labels else self._run / "teacher_labels.safetensors"
 
     def _extra(
-        self, dataset: TextDataset[Labelled], encoder: Encoder, labelled: Sequence[Labelled]
+        self, dataset: TextDataset[Labelled], sequencer: Sequencer, labelled: Sequence[Labelled]
     ) -> tuple[list[Labelled], list[str]]:
         """Texts without a label, and what messages call them."""
         extra, names = [], []
@@ -208,7 +213,7 @@ class Distillation:
             names += [f"{dataset.name_of(i // augment.times)} (changed)" for i in range(len(extra))]
         for factory in self._settings.unlabelled:
             more: TextDataset[Labelled] = factory()
-            self._problem.check(more, encoder)
+            self._problem.check(more, sequencer)
             count = min(len(more), _TRIAL) if self._trial else len(more)
             extra += more.examples[:count]
             names += [more.name_of(i) for i in range(count)]
@@ -233,7 +238,7 @@ class HardAtLast(Hook):
         self._distillation.share.set(tensor(np.float32(0.0 if last else 1.0)))
 
 
-def same_encoding(a: Encoder, b: Encoder) -> bool:
+def same_encoding(a: Sequencer, b: Sequencer) -> bool:
     """Whether both make the same sequences of all texts."""
     if (a.max_length, a.truncation) != (b.max_length, b.truncation):
         return False

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from framework.data import RaggedCollate
-from suites.nlp.encoding import Encoded
+from suites.nlp.sequences import Encoded
 
 PREFIX = "teacher_"  # of the batch's arrays in the teacher's encoding
 

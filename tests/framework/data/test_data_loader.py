@@ -17,7 +17,7 @@ import pytest
 
 from framework.data import DataLoader, sample_rng
 from framework.data.pool import WorkerPool
-from framework.data.recipe import Recipe, Task
+from framework.data.recipe import BatchJob, Recipe
 from framework.errors import AttributeValueError, CheckpointError, DataError, WorkerError
 
 ROOT = Path(__file__).parents[3]
@@ -303,12 +303,12 @@ def test_a_worker_that_cannot_start_says_why():
 
 
 def test_a_worker_that_ended_before_it_got_a_task_says_why():
-    """The task cannot be sent any more, and what the worker said is still unread."""
+    """The job cannot be sent any more, and what the worker said is still unread."""
     recipe = Recipe([0], [], [], list, seed=0)
     pool = WorkerPool(recipe, 1, None, broken_init)
     wait([member.process.sentinel for member in pool._members])
     with pytest.raises(WorkerError, match=r"could not start(.|\n)*no licence server"):
-        pool.submit(Task(0, 0, 0, np.array([0])))
+        pool.submit(BatchJob(0, 0, 0, np.array([0])))
 
 
 def test_the_fork_server_imports_ahead_from_any_folder(tmp_path):

@@ -166,3 +166,11 @@ def test_many_traces_for_changing_numbers_are_told_once_and_bounded(caplog):
     assert f.traces_made == made  # the latest are kept
     f(x, 0.0)
     assert f.traces_made == made + 1  # the oldest made room
+
+
+def test_an_eager_gradient_is_that_of_a_state_before_a_program_overwrote_it():
+    w, x = parameter([3.0]), framework.tensor([2.0], requires_grad=True)
+    y = x * w
+    framework.program(lambda: w.set(w * 100.0))()
+    y.backward()
+    assert (x.grad.tolist(), w.grad.tolist(), w.tolist()) == ([3.0], [2.0], [300.0])

@@ -12,10 +12,10 @@ from suites.engine.inference import export_run, infer_files, open_model
 from suites.engine.training import evaluate_weights, train
 from suites.nlp.datasets import Documents
 from suites.nlp.datasets.documents import Word, parse_words
-from suites.nlp.encoding import Encoder
 from suites.nlp.losses import IGNORED
 from suites.nlp.masking import Masker, Masks
 from suites.nlp.problems import Pretraining
+from suites.nlp.sequences import Sequencer
 from suites.nlp.tokenizers import BertTokenizer, WordTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -40,7 +40,7 @@ def sentences(data):
 def passages(tmp_path, text=None, sentences="next", max_length=12, masks=None, **more):
     data = documents(tmp_path, **({} if text is None else {"text": text}), **more)
     problem = Pretraining(sentences, masks or Masks())
-    return problem.encode(data.examples, Encoder(BERT, (), max_length), [], data.name_of)
+    return problem.encode(data.examples, Sequencer(BERT, (), max_length), [], data.name_of)
 
 
 def whole(sample):

@@ -6,10 +6,10 @@ import pytest
 from framework import from_numpy
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.nlp.datasets import Labelled, Question, Tagged, Tsv
-from suites.nlp.encoding import Encoded, Encoder
 from suites.nlp.losses import IGNORED, CrossEntropy, SpanCrossEntropy, SquaredError, two_way_divergence
 from suites.nlp.problems import Classification, Reading, Regression, Tagging
 from suites.nlp.problems.reading import Decoding, _parts, _widest, best_answers
+from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.tokenizers import BertTokenizer, WordTokenizer
 from suites.nlp.transforms import RemoveSpaces
 
@@ -23,7 +23,7 @@ def ids(text):
 
 
 def encoder(**options):
-    return Encoder(BERT, **{"max_length": 12, **options})
+    return Sequencer(BERT, **{"max_length": 12, **options})
 
 
 def one(problem, example, enc, classes=("0", "1"), **options):
@@ -40,7 +40,7 @@ def test_an_empty_text_is_its_special_tokens():
     assert one(Classification(), Labelled("", label="0"), encoder())["ids"].tolist() == [CLS, SEP]
     words = WordTokenizer()
     words.learn(["a b"])
-    sample = one(Classification(), Labelled(" ", label="0"), Encoder(words))
+    sample = one(Classification(), Labelled(" ", label="0"), Sequencer(words))
     assert sample["ids"].tolist() == [words.unknown]  # a sequence has a token
 
 
@@ -70,7 +70,7 @@ def test_the_longer_text_loses_tokens_until_both_fit():
 def test_pairs_of_words_are_separated():
     words = WordTokenizer()
     words.learn(["a b c"])
-    sample = one(Classification(pair=True), Labelled("a b", "c", "1"), Encoder(words))
+    sample = one(Classification(pair=True), Labelled("a b", "c", "1"), Sequencer(words))
     assert sample["ids"].tolist() == [3, 4, words.closing, 5] and sample["segment_ids"].tolist() == [0, 0, 0, 1]
 
 
@@ -165,7 +165,12 @@ def test_a_question_longer_than_the_room_is_cut():
     ("problem", "enc", "example", "match"),
     [
         (Reading(), encoder(transforms=[RemoveSpaces()]), Question("7", "q", "a", ("a",), (0,)), "moves characters"),
-        (Reading(), Encoder(WordTokenizer(vocabulary=["[PAD]", "[UNK]", "[SEP]"])), Question("7", "q", "a"), "needs a"),
+        (
+            Reading(),
+            Sequencer(WordTokenizer(vocabulary=["[PAD]", "[UNK]", "[SEP]"])),
+            Question("7", "q", "a"),
+            "needs a",
+        ),
         (Reading(), encoder(), Question("7", "q", "a"), "f.tsv:1: has no answer to learn from"),
         (Reading(unanswerable=True), encoder(), Question("7", "q", "a"), "f.tsv:1: has no answer to learn from"),
         (Reading(), encoder(), Question("7", "q", "a", impossible=True), "learn from; .* set problem.unanswerable"),
@@ -275,4 +280,4 @@ def test_encoded_samples_know_their_names():
     assert [encoded.name_of(i) for i in range(2)] == ["data/?.tsv:1", "b.tsv:22"]
     assert encoded.lengths.tolist() == [2, 1] and encoded[1]["targets"] == 1
     with pytest.raises(AttributeValueError, match="max_length is 4"):
-        Encoder(BERT, max_length=4)
+        Sequencer(BERT, max_length=4)

@@ -4,9 +4,9 @@ import pytest
 
 from framework.errors import DataError
 from suites.engine.config import build_value
-from suites.nlp.encoding import Encoder
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
+from suites.nlp.sequences import Sequencer
 from suites.nlp.tokenizers import BertTokenizer
 
 TOKENIZER = BertTokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefgh"])
@@ -15,7 +15,7 @@ LONG = "a b c d e f g h " * 3
 
 def processor(problem, **options):
     made = build_value({"type": problem, **options}, Problem, suite="nlp")
-    return TextProcessor(made, Encoder(TOKENIZER, (), 12, "half"), ["x", "y"])
+    return TextProcessor(made, Sequencer(TOKENIZER, (), 12, "half"), ["x", "y"])
 
 
 @pytest.mark.parametrize(

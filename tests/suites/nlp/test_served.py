@@ -15,11 +15,11 @@ from suites.engine.inference import Model
 from suites.engine.serving.batcher import Limits
 from suites.engine.serving.client import Client, ServerError
 from suites.engine.serving.service import Settings
-from suites.nlp.encoding import Encoder
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.heads import SequenceClassifier, SpanPredictor, TokenClassifier
 from suites.nlp.problems import Problem
 from suites.nlp.processor import TextProcessor
+from suites.nlp.sequences import Sequencer
 from suites.nlp.tokenizers import BertTokenizer
 from tests.suites.engine.serving.toy import running
 
@@ -35,7 +35,7 @@ def make(problem, head, classes):
     with no_grad():
         network.fc.weight.set(network.fc.weight * 50.0)  # scores far apart: rounding changes no order
     problem_ = build_value(problem, Problem, suite="nlp")
-    processor = TextProcessor(problem_, Encoder(BertTokenizer(VOCABULARY), (), 24), classes)
+    processor = TextProcessor(problem_, Sequencer(BertTokenizer(VOCABULARY), (), 24), classes)
     run = program(lambda x: problem_.predictions(network(x["ids"], x["offsets"], segment_ids=x["segment_ids"])))
     lock = threading.Lock()
 

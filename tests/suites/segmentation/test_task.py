@@ -11,7 +11,7 @@ from suites.engine.building import build_task, read_config
 from suites.engine.check import check_runs
 from suites.engine.inference import export_run, infer_files, open_model
 from suites.engine.training import evaluate_weights, train
-from suites.segmentation.inference import Inference, starts
+from suites.segmentation.labelling import Labelling, starts
 from suites.segmentation.labels import decode_labels
 from suites.segmentation.processor import SegmentationProcessor
 from suites.vision.images import read_image
@@ -164,10 +164,10 @@ class Brightness:
         return ops.concat([red * 0.0, red - 0.5], axis=3)
 
 
-@pytest.mark.parametrize("inference", [Inference("slide", 8, 5), Inference("slide", 64, 64), Inference(flip=True)])
+@pytest.mark.parametrize("inference", [Labelling("slide", 8, 5), Labelling("slide", 64, 64), Labelling(flip=True)])
 def test_sliding_and_flipping_agree_with_the_whole_image_where_pixels_do_not_see_each_other(inference):
     images = from_numpy(np.random.default_rng(0).random((2, 13, 21, 3), np.float32))
-    whole = Inference().labels(Brightness(), images).numpy()
+    whole = Labelling().labels(Brightness(), images).numpy()
     np.testing.assert_array_equal(inference.labels(Brightness(), images).numpy(), whole)
     assert whole.dtype == np.uint8 and 0 < whole.mean() < 1
 
@@ -177,7 +177,7 @@ def test_windows_cover_an_axis_and_end_with_it():
     assert starts(11, 4, 3) == [0, 3, 6, 7]
     assert starts(4, 4, 3) == [0]
     with pytest.raises(AttributeValueError, match="stride <= window"):
-        Inference(stride=0)
+        Labelling(stride=0)
 
 
 def test_a_sliding_config_is_trained_and_evaluated(config_file, tmp_path):

@@ -17,7 +17,7 @@ from suites.segmentation.models.base import Segmenter
 
 
 @dataclass(frozen=True)
-class Inference:
+class Labelling:
     """How a label is found for every pixel.
 
     Args:

@@ -38,7 +38,7 @@ class Sequence_(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Encoder:
+class Sequencer:
     """Texts to sequences.
 
     Args:
@@ -103,16 +103,16 @@ class Encoder:
 
 
 @dataclass(frozen=True)
-class RememberingEncoder(Encoder):
-    """An Encoder that keeps the tokens of the last short texts: a server counts them before it needs them."""
+class RememberingSequencer(Sequencer):
+    """An Sequencer that keeps the tokens of the last short texts: a server counts them before it needs them."""
 
     @cached_property
     def _one(self) -> Callable[[str], Tokens]:
-        return lru_cache(_KEPT)(lambda text: Encoder.tokens(self, [text])[0])
+        return lru_cache(_KEPT)(lambda text: Sequencer.tokens(self, [text])[0])
 
     def tokens(self, texts: Iterable[str]) -> list[Tokens]:
         """The tokens of each text, after the transforms; the arrays are not to be written to."""
-        return [self._one(text) if len(text) <= _SHORT else Encoder.tokens(self, [text])[0] for text in texts]
+        return [self._one(text) if len(text) <= _SHORT else Sequencer.tokens(self, [text])[0] for text in texts]
 
 
 def _lengths(a: int, b: int, room: int, truncation: Truncation) -> tuple[int, int]:
