@@ -64,9 +64,12 @@ class Spec:
     reference: Callable[..., Any]  # (*inputs in float64, **attrs) -> array or tuple of arrays, in NumPy
     samples: list[Sample]
     errors: list[Bad]
-    # Error allowed, in units of eps(dtype) * the largest magnitude that takes part: the number of roundings on the way
-    # to one output element (1 for an exact operator, about the length of a sum for a reduction).
+    # Error allowed for an element, in units of eps(dtype) * what the element is made of (see tolerance.py): the number
+    # of roundings on the way to it (1 for an exact operator, about the length of a sum for a reduction).
     roundings: float = 8.0
+    # (*inputs in float64, **attrs) -> what is added to every element's unit: the size of numbers that cancel on the way
+    # and that the inputs do not show.
+    unit: Callable[..., float] | None = None
     gradient: bool = True  # False: declared with no_gradient
     exact: bool = False  # outputs must equal the reference
     dtypes: Sequence[str] = FLOATS

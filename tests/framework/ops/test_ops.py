@@ -1,5 +1,7 @@
 """Every operator against its reference, numerically differentiated, in all the ways it can run; see harness.py."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from framework.errors import AttributeValueError, GradientError
 from framework.ops import dispatch
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS, Sample, Spec, composed, normal, outputs_of
+from tests.framework.ops.tolerance import sensitivities
 
 CASES = [pytest.param(s, i, id=f"{s.name}-{i}") for s in SPECS.values() for i in range(len(s.samples))]
 ERRORS = [pytest.param(s, bad, id=f"{s.name}-{i}") for s in SPECS.values() for i, bad in enumerate(s.errors)]
@@ -41,32 +44,57 @@ def reference_outputs(spec: Spec, sample: Sample) -> list[np.ndarray]:
     return [np.asarray(o) for o in (out if isinstance(out, tuple) else (out,))]
 
 
-def _magnitude(arrays: list[np.ndarray | None]) -> float:
-    """Largest finite magnitude of what takes part in a computation, at least 1."""
-    floats = [np.abs(x[np.isfinite(x)]) for x in arrays if x is not None and x.dtype.kind == "f"]
-    return max([1.0, *(float(x.max()) for x in floats if x.size)])
-
-
-def check_forward(spec: Spec, sample: Sample, dtype: str) -> None:
-    """Compares a sample's outputs with its reference."""
+def _rounded(sample: Sample, dtype: str) -> Sample:
+    """The sample as the reference sees it: float64 numbers that are exact in the type under test."""
     inputs = [None if x is None else t.numpy() for x, t in zip(sample.inputs, sample.tensors(dtype), strict=True)]
-    # The reference sees the inputs as rounded to the type under test.
-    rounded = Sample([x if x is None or x.dtype.kind != "f" else x.astype(np.float64) for x in inputs], sample.attrs)
-    got, expected = sample.run(spec.name, dtype), reference_outputs(spec, rounded)
+    return Sample([x if x is None or x.dtype.kind != "f" else x.astype(np.float64) for x in inputs], sample.attrs)
+
+
+@cache
+def expected_of(name: str, i: int, dtype: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """A sample's outputs by its reference, and the unit of each element's tolerance; see tolerance.py."""
+    spec = SPECS[name]
+    rounded = _rounded(spec.samples[i], dtype)
+    outputs = reference_outputs(spec, rounded)
+    moves = sensitivities(spec.reference, rounded.inputs, rounded.attrs, outputs)
+    more = spec.unit(*rounded.inputs, **rounded.attrs) if spec.unit else 0.0
+    return outputs, [np.nan_to_num(np.abs(e) + m) + more if m.size else m for e, m in zip(outputs, moves, strict=True)]
+
+
+def allowed_errors(spec: Spec, dtype: np.dtype, units: np.ndarray) -> np.ndarray:
+    """How far each element may be off."""
+    limits = np.finfo(dtype)
+    return spec.roundings * float(limits.eps) * units + float(limits.tiny)
+
+
+def compare(spec: Spec, got: np.ndarray, expected: np.ndarray, units: np.ndarray) -> None:
+    """Fails where an element is further off than its tolerance, or is no number where it should be one."""
+    assert got.shape == expected.shape
+    if spec.exact or got.dtype.kind != "f":
+        np.testing.assert_array_equal(got, expected.astype(got.dtype))
+        return
+    finite = np.isfinite(expected) & np.isfinite(expected.astype(got.dtype))
+    np.testing.assert_array_equal(got[~finite], expected.astype(got.dtype)[~finite])
+    error = np.abs(got.astype(np.float64) - expected)[finite]
+    allowed = allowed_errors(spec, got.dtype, units)[finite]
+    worst = int(np.argmax(error / allowed)) if error.size else 0
+    assert (error <= allowed).all(), (
+        f"element {np.argwhere(finite)[worst].tolist()}: {got[finite][worst]} and not {expected[finite][worst]}, "
+        f"{error[worst] / allowed[worst] * spec.roundings:.3g} roundings off, {spec.roundings:g} are allowed"
+    )
+
+
+def check_forward(spec: Spec, i: int, dtype: str) -> None:
+    """Compares a sample's outputs with its reference."""
+    got, (expected, units) = spec.samples[i].run(spec.name, dtype), expected_of(spec.name, i, dtype)
     assert len(got) == len(expected)
-    magnitude = _magnitude([*rounded.inputs, *expected])
-    for g, e in zip(got, expected, strict=True):
-        assert g.shape == e.shape
-        if spec.exact or g.dtype.kind != "f":
-            np.testing.assert_array_equal(g, e.astype(g.dtype))
-        else:
-            eps = float(np.finfo(g.dtype).eps)
-            np.testing.assert_allclose(g, e, rtol=spec.roundings * eps, atol=spec.roundings * eps * magnitude)
+    for g, e, u in zip(got, expected, units, strict=True):
+        compare(spec, g, e, u)
 
 
 @pytest.mark.parametrize(("spec", "i", "dtype"), FORWARD)
 def test_forward_equals_the_reference(spec, i, dtype):
-    check_forward(spec, spec.samples[i], dtype)
+    check_forward(spec, i, dtype)
 
 
 @pytest.mark.parametrize("isa", [isa for isa in _core.supported_isas() if isa != _core.active_isa()])
@@ -76,11 +104,50 @@ def test_forward_equals_the_reference_on_the_other_instruction_sets(spec, isa):
     before = _core.active_isa()
     _core.use_isa(isa)
     try:
-        for sample in spec.samples:
+        for i in range(len(spec.samples)):
             for dtype in spec.dtypes:
-                check_forward(spec, sample, dtype)
+                check_forward(spec, i, dtype)
     finally:
         _core.use_isa(before)
+
+
+def _disturbed(spec: Spec, got: np.ndarray, expected: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """A result that is four tolerances off, in the element that is allowed the least."""
+    wrong = got.copy()
+    if spec.exact or got.dtype.kind != "f":
+        place = int(np.argmax(np.isfinite(expected)))
+        wrong.flat[place] = not wrong.flat[place] if got.dtype.kind == "b" else wrong.flat[place] + 1
+        return wrong
+    allowed = allowed_errors(spec, got.dtype, units)
+    place = np.unravel_index(np.argmin(np.where(np.isfinite(expected), allowed, np.inf)), expected.shape)
+    step = max(allowed[place], float(np.spacing(np.abs(expected[place]).astype(got.dtype))))
+    wrong[place] = expected[place] + 4 * step
+    return wrong
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.name)
+def test_a_result_that_is_a_few_tolerances_off_fails(spec):
+    looked = 0
+    for i, sample in enumerate(spec.samples):
+        expected, units = expected_of(spec.name, i, spec.dtypes[0])
+        for got, e, u in zip(sample.run(spec.name, spec.dtypes[0]), expected, units, strict=True):
+            if np.isfinite(e).any():
+                looked += 1
+                with pytest.raises(AssertionError):
+                    compare(spec, _disturbed(spec, got, e, u), e, u)
+    assert looked, "no sample has an output with a number in it"
+
+
+@pytest.mark.parametrize("spec", [s for s in SPECS.values() if not s.exact], ids=lambda spec: spec.name)
+def test_a_tolerance_is_small_next_to_the_result(spec):
+    """Half of the elements of an output must be right to one part in 300 of its largest."""
+    for i, sample in enumerate(spec.samples):
+        expected, units = expected_of(spec.name, i, spec.dtypes[0])
+        for number, (got, e, u) in enumerate(zip(sample.run(spec.name, spec.dtypes[0]), expected, units, strict=True)):
+            finite = np.isfinite(e)
+            if got.dtype.kind == "f" and finite.any() and np.abs(e[finite]).max() > 0:
+                allowed = np.median(allowed_errors(spec, got.dtype, u)[finite])
+                assert allowed <= np.abs(e[finite]).max() / 300, f"sample {i}, output {number}"
 
 
 @pytest.mark.parametrize(("spec", "i"), FUSED)
@@ -88,9 +155,9 @@ def test_a_fused_operator_equals_what_it_stands_for(spec, i):
     sample = spec.samples[i]
     got, expected = sample.run(spec.name, "float64"), composed(spec.name)(*sample.inputs, **sample.attrs)
     expected = list(expected) if isinstance(expected, tuple) else [expected]
-    tolerance = spec.roundings * float(np.finfo(np.float64).eps) * _magnitude([*sample.inputs, *expected])
-    for g, e in zip(got, expected, strict=True):
-        np.testing.assert_allclose(g, e, rtol=0, atol=tolerance)
+    _, units = expected_of(spec.name, i, "float64")
+    for g, e, u in zip(got, expected, units, strict=True):
+        compare(spec, g, e, 2 * u)  # both may be off
 
 
 @pytest.mark.parametrize(("spec", "i"), DIFFERENTIABLE)

@@ -19,7 +19,7 @@ def _sigmoid(x):
 
 def _gelu(x, approximate=False):
     if approximate:
-        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+        return x * special.expit(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))  # x (1 + tanh) / 2, without 1 - 1
     return x * special.ndtr(x)
 
 

@@ -182,6 +182,7 @@ spec(
 spec(
     "momentum_steps",
     reference=lambda lr, scale, *tensors, **attrs: _group(_momentum, 3)((lr, scale), tensors, **attrs),
+    roundings=32,
     gradient=False,
     samples=[
         Sample([LR, None, *_in_turn(3, *SHAPES)], {"weight_decay": 0.1}),

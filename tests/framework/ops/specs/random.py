@@ -72,6 +72,7 @@ spec(
     "random_uniform",
     reference=_uniform,
     roundings=1,
+    unit=lambda key, low=0.0, high=1.0, **_: max(abs(low), abs(high)),  # low is added
     gradient=False,
     samples=[
         Sample([_key()], {"shape": (3, 5, 7)}),
@@ -87,6 +88,7 @@ spec(
     reference=_normal,
     # The float angle 2 pi u carries an error of pi eps, times a radius of up to 5.8.
     roundings=8 * np.pi,
+    unit=lambda key, mean=0.0, std=1.0, **_: abs(mean) + std,  # the cosine may be near 0
     gradient=False,
     samples=[
         Sample([_key()], {"shape": (3, 5, 7)}),

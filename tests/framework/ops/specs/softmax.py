@@ -118,7 +118,7 @@ def _labelled_samples(*before):
 spec(
     "softmax",
     reference=lambda x, axis=-1: np.exp(_log_softmax(x, axis)),
-    roundings=16,
+    roundings=8,
     samples=SOFTMAX_SAMPLES,
     errors=SOFTMAX_ERRORS,
 )
