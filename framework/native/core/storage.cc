@@ -2,6 +2,7 @@
 // once. What waits is bounded: in all, at most twice the most bytes ever live at once are held, and kAlwaysKept more.
 #include "core/storage.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -75,6 +76,10 @@ class Cache {
     if (cached_ > most_cached()) shrink_to(most_cached() / 8 * 7);  // by an eighth, so that this is rare
   }
 
+  // Around fork(): a child has the lock as it was, and no thread that would let go of it.
+  void hold() { mutex_.lock(); }
+  void let_go() { mutex_.unlock(); }
+
   void set_limit(size_t bytes) {
     std::lock_guard lock(mutex_);
     limit_ = bytes;
@@ -147,8 +152,16 @@ class Cache {
 };
 
 // Never destroyed: tensors held by Python may outlive static destruction.
+Cache& cache();
+
+Cache* new_cache() {
+  auto let_go = [] { cache().let_go(); };
+  pthread_atfork([] { cache().hold(); }, let_go, let_go);
+  return new Cache;
+}
+
 Cache& cache() {
-  static Cache* instance = new Cache;
+  static Cache* instance = new_cache();
   return *instance;
 }
 

@@ -53,3 +53,35 @@ def test_the_cache_has_a_limit_of_the_users_and_gives_back_what_waited_longest(l
         addresses[n] = _core.empty((n, MB // 4), "float32").address
         assert _core.memory_stats()["cached"] <= 8 * MB
     assert _core.empty((7, MB // 4), "float32") is not None
+
+
+def test_a_child_of_fork_allocates_whatever_other_threads_were_doing():
+    code = """
+import os, signal, threading
+import framework
+from framework import _core, ops
+
+framework.set_num_threads(1)
+program = framework.program(lambda x: [ops.exp(x * float(k)) for k in range(40)])  # results are allocated in the run
+inputs = [framework.tensor([0.0] * n) for n in (64, 81, 100)]
+program(inputs[0])
+stop = False
+def work():
+    while not stop:
+        for x in inputs:
+            program(x)
+threads = [threading.Thread(target=work) for _ in range(4)]
+[t.start() for t in threads]
+hung = 0
+for _ in range(200):
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # ends a child that waits for ever
+        held = [_core.empty((n,), "float32") for n in range(1, 5000, 97)]
+        os._exit(0)
+    hung += os.waitpid(child, 0)[1] != 0
+stop = True
+[t.join() for t in threads]
+print(hung)
+"""
+    assert in_a_process_of_its_own(code) == "0"
