@@ -25,7 +25,7 @@ class Labelling:
             networks trained on crops of images much larger. A sliding Program is made for one image size.
         window: side of the square window in pixels.
         stride: step from window to window, at most `window`.
-        flip: also predict the mirrored image, and average.
+        flip: also predict the mirrored image, and average the probabilities.
     """
 
     mode: Literal["whole", "slide"] = "whole"
@@ -41,26 +41,32 @@ class Labelling:
 
     def labels(self, network: Segmenter, images: Tensor) -> Tensor:
         """Class of every pixel, uint8 [N, H, W], of images [N, H, W, 3]."""
-        logits = self._logits(network, images)
+        if self.mode == "whole" and not self.flip:
+            return ops.cast(ops.argmax(network(images), axis=-1), dtype="uint8")
+        found = self._probabilities(network, images)
         if self.flip:
-            logits = logits + ops.flip(self._logits(network, ops.flip(images, axes=(2,))), axes=(2,))
-        return ops.cast(ops.argmax(logits, axis=-1), dtype="uint8")
+            found = found + ops.flip(self._probabilities(network, ops.flip(images, axes=(2,))), axes=(2,))
+        return ops.cast(ops.argmax(found, axis=-1), dtype="uint8")
 
-    def _logits(self, network: Segmenter, images: Tensor) -> Tensor:
-        return network(images) if self.mode == "whole" else self._slid(network, images)
+    def _probabilities(self, network: Segmenter, images: Tensor) -> Tensor:
+        """[N, H, W, K]. They are what is averaged: a logit far below all others would outvote every pass."""
+        if self.mode == "whole":
+            return ops.softmax(network(images), axis=-1)
+        return self._slid(network, images)
 
     def _slid(self, network: Segmenter, images: Tensor) -> Tensor:
-        """Mean logits [N, H, W, K] of the windows over each pixel; all windows go through the network as one batch."""
+        """Mean probabilities of the windows over each pixel; all windows go through the network as one batch."""
         _, height, width, _ = images.shape
         tall, wide = min(self.window, height), min(self.window, width)
         corners = [(y, x) for y in starts(height, tall, self.stride) for x in starts(width, wide, self.stride)]
         windows = [ops.slice(images, starts=(y, x), ends=(y + tall, x + wide), axes=(1, 2)) for y, x in corners]
-        found = ops.split(network(ops.concat(windows, axis=0)), axis=0, sizes=(images.shape[0],) * len(windows))
+        windowed = ops.softmax(network(ops.concat(windows, axis=0)), axis=-1)
+        found = ops.split(windowed, axis=0, sizes=(images.shape[0],) * len(windows))
         cover = np.zeros((1, height, width, 1), np.float32)
         placed = []
-        for (y, x), logits in zip(corners, found, strict=True):
+        for (y, x), probabilities in zip(corners, found, strict=True):
             cover[:, y : y + tall, x : x + wide] += 1
-            placed.append(ops.pad(logits, pads=(0, 0, y, height - y - tall, x, width - x - wide, 0, 0)))
+            placed.append(ops.pad(probabilities, pads=(0, 0, y, height - y - tall, x, width - x - wide, 0, 0)))
         return sum(placed[1:], start=placed[0]) * tensor(1 / cover)
 
 

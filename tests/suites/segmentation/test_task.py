@@ -172,6 +172,16 @@ def test_sliding_and_flipping_agree_with_the_whole_image_where_pixels_do_not_see
     assert whole.dtype == np.uint8 and 0 < whole.mean() < 1
 
 
+def test_passes_add_probabilities_and_not_logits():
+    class Halves:
+        def __call__(self, images):
+            left, right = np.array([3, 2, -20], np.float32), np.array([-20, 2, 3], np.float32)
+            return from_numpy(np.broadcast_to(np.repeat([left, right], 4, axis=0), (1, 8, 8, 3)).copy())
+
+    images = from_numpy(np.zeros((1, 8, 8, 3), np.float32))
+    assert 1 not in Labelling(flip=True).labels(Halves(), images).numpy()  # the sum of logits would say 1 everywhere
+
+
 def test_windows_cover_an_axis_and_end_with_it():
     assert starts(10, 4, 3) == [0, 3, 6]
     assert starts(11, 4, 3) == [0, 3, 6, 7]
