@@ -1,64 +1,11 @@
-"""Anchors for a data set by k-means: `python tools/anchors.py configs/detection/x.yml`, or `--voc ROOT --size 320`."""
+"""`python tools/anchors.py ...` is `paddock anchors ...`, from a clone that is not installed."""
 
-from __future__ import annotations
-
-import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-if TYPE_CHECKING:
-    from suites.detection.sample import GroundTruth
-
-
-def main(words: list[str] | None = None) -> int:
-    """Print the anchors and how well they fit; return the exit status. `words` are the command line."""
-    from suites.engine.command_line import add_override_option, run
-
-    parser = argparse.ArgumentParser(description="k-means anchors (distance 1 - IoU) for a detection data set.")
-    parser.add_argument("config", type=Path, nargs="?", help="a config; its data.train.dataset is read")
-    parser.add_argument("--voc", type=Path, help="in place of a config: a Pascal VOC folder or zip")
-    parser.add_argument("--split", help="with --voc: a list in ImageSets/Main; by default every annotation")
-    parser.add_argument("--coco", type=Path, help="in place of a config: a COCO JSON file")
-    parser.add_argument("--size", type=int, help="side in pixels that images are resized to; by default their own")
-    parser.add_argument("--keep-ratio", action="store_true", help="images are fitted into the side, not stretched")
-    parser.add_argument("-k", type=int, default=9, help="how many anchors (9)")
-    parser.add_argument("--seed", type=int, default=0)
-    add_override_option(parser)
-    a = parser.parse_args(words)
-    if sum(source is not None for source in (a.config, a.voc, a.coco)) != 1:
-        parser.error("give one of: a config, --voc ROOT, --coco FILE")
-
-    def start() -> int:
-        from suites.detection.anchors import box_sizes, fit, kmeans_anchors
-
-        sides = box_sizes(read_truth(a), a.size, a.keep_ratio)
-        anchors = kmeans_anchors(sides, a.k, a.seed)
-        quality = fit(sides, anchors)
-        print(f"anchors: {[[round(float(side), 1) for side in anchor] for anchor in anchors]}")
-        print(f"{len(sides)} boxes; mean best IoU {quality.mean_iou:.4f}; recall at IoU 0.5 {quality.recall:.4f}")
-        return 0
-
-    return run(start)
-
-
-def read_truth(a: Any) -> GroundTruth:
-    """The boxes of the data set the command line names."""
-    if a.coco is not None:
-        from suites.detection.datasets import read_coco_ground_truth
-
-        return read_coco_ground_truth(a.coco)
-    if a.voc is not None:
-        from suites.detection.datasets import VocDetection
-
-        return VocDetection(a.voc, a.split).ground_truth()
-    from suites.engine.building import read_config
-
-    truth: GroundTruth = read_config(a.config, a.overrides).build("data.train.dataset").ground_truth()
-    return truth
-
+from suites.detection.cli.anchors import main
 
 if __name__ == "__main__":
     sys.exit(main())

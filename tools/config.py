@@ -1,100 +1,11 @@
-"""Answer questions about configs and components: list, help, show, explain, check, diff.
+"""`python tools/config.py ...` is `paddock config ...`, from a clone that is not installed."""
 
-Run `python tools/config.py COMMAND --help` for each; docs/config.md describes the files.
-"""
-
-from __future__ import annotations
-
-import argparse
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from suites.engine.command_line import add_override_option, run
-from suites.engine.config import load_config
-from suites.engine.config.report import diff_lines, explain_text, help_text, list_text
-from suites.engine.config.yaml_text import dump_text
-from suites.engine.registry import REGISTRY, load_suites, suite_names
-
-
-def list_command(arguments: argparse.Namespace) -> int:
-    """Print the components of all suites."""
-    load_suites(suite_names())
-    print(list_text(REGISTRY, arguments.role))
-    return 0
-
-
-def help_command(arguments: argparse.Namespace) -> int:
-    """Print what a component takes."""
-    load_suites(suite_names())
-    print(help_text(REGISTRY, arguments.type))
-    return 0
-
-
-def show_command(arguments: argparse.Namespace) -> int:
-    """Print the resolved config."""
-    config = load_config(arguments.config, arguments.overrides, check=arguments.defaults)
-    print(dump_text(config.with_defaults().plain()) if arguments.defaults else config.dump(), end="")
-    print(f"# digest {config.digest()}")
-    return 0
-
-
-def explain_command(arguments: argparse.Namespace) -> int:
-    """Print where a value comes from."""
-    config = load_config(arguments.config, arguments.overrides, check=False)
-    print(explain_text(config, arguments.path))
-    return 0
-
-
-def check_command(arguments: argparse.Namespace) -> int:
-    """Check all values and rules, then let the task build its model and read a batch."""
-    config = load_config(arguments.config, arguments.overrides)
-    print(f"{config.source}: all values and rules are right (digest {config.digest()[:12]})")
-    from suites.engine.check import check_runs
-
-    check_runs(config)
-    print(f"{config.source}: the model was built, and both steps ran on one batch")
-    return 0
-
-
-def diff_command(arguments: argparse.Namespace) -> int:
-    """Print where two configs differ; exit status 1 if they do."""
-    lines = diff_lines(*(load_config(path, check=False) for path in (arguments.first, arguments.second)))
-    print("\n".join(lines) if lines else "no difference")
-    return 1 if lines else 0
-
-
-def parse(words: list[str] | None) -> argparse.Namespace:
-    """Read the command line; `arguments.command` is the function to call."""
-    parser = argparse.ArgumentParser(prog="config.py", description=__doc__.splitlines()[0] if __doc__ else None)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def add(name: str, function: object, text: str, *positional: str) -> argparse.ArgumentParser:
-        command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(command=function)
-        for argument in positional:
-            command.add_argument(argument, metavar=argument.upper())
-        return command
-
-    listing = add("list", list_command, "what there is: roles and their components")
-    listing.add_argument("role", nargs="?", metavar="ROLE", help="only this role")
-    add("help", help_command, "what a component takes", "type")
-    show = add("show", show_command, "what a config comes to, with bases and references resolved", "config")
-    show.add_argument("--defaults", action="store_true", help="with the defaults of all arguments left out")
-    explain = add("explain", explain_command, "which file and line set a value", "config", "path")
-    check = add("check", check_command, "will it run: all values, then model and one batch", "config")
-    for command in (show, explain, check):
-        add_override_option(command)
-    add("diff", diff_command, "where two configs differ", "first", "second")
-    return parser.parse_args(words)
-
-
-def main(words: list[str] | None = None) -> int:
-    """Run one command; `words` are the command line, by default the program's own."""
-    arguments = parse(words)
-    return run(lambda: int(arguments.command(arguments)))
-
+from suites.engine.cli.config import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,64 +1,11 @@
-"""Export a run as a program with its weights, or as ONNX: `python tools/export.py runs/demo --output exported`."""
+"""`python tools/export.py ...` is `paddock export ...`, from a clone that is not installed."""
 
-from __future__ import annotations
-
-import argparse
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-
-def main(words: list[str] | None = None) -> int:
-    """Write the exported model and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import run
-
-    parser = argparse.ArgumentParser(description="Export a run as a program with its weights and preprocessing.")
-    parser.add_argument("run", type=Path, help="the folder of a run")
-    parser.add_argument("--output", type=Path, required=True, help="folder to write")
-    parser.add_argument("--weights", type=Path, help="a safetensors file; by default the run's best weights")
-    parser.add_argument(
-        "--format",
-        choices=("program", "onnx"),
-        default="program",
-        help="program: program.json and weights.safetensors, for our Predictor; onnx: model.onnx, for other runtimes",
-    )
-    _add_quantization(parser)
-    a = parser.parse_args(words)
-
-    def start() -> int:
-        from suites.engine.inference import export_run
-        from suites.engine.quantizing import Quantization
-
-        how = None
-        if a.quantize:
-            how = Quantization(a.quantize, a.method, a.calibration_batches, tuple(a.keep), tables=not a.float_tables)
-        done = export_run(a.run, a.output, a.weights, onnx=a.format == "onnx", quantization=how)
-        print(f"{a.output}: {done.operations} operations, {', '.join(done.inputs)} -> {', '.join(done.outputs)}")
-        print(f"largest difference from the trained model, on one sample: {done.largest_difference:.3g}")
-        if how is not None:
-            print("\n".join([f"{len(done.quantized.matched)} products and tables in 8 bits", *done.quantized.missed]))
-        if done.fixed_shapes:
-            print(f"it takes this input shape only, because {done.fixed_shapes[0]}")
-        return 0
-
-    return run(start)
-
-
-def _add_quantization(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("8 bits", "matrix products with 8-bit weights; see docs/quantization.md")
-    group.add_argument(
-        "--quantize",
-        choices=("dynamic", "static"),
-        help="round activations by the range of each row, or by ranges measured on training batches",
-    )
-    group.add_argument("--method", default="abs_max", help="static: abs_max, average, percentile, mse or kl")
-    group.add_argument("--calibration-batches", type=int, default=8, metavar="N", help="static: batches to measure on")
-    group.add_argument(
-        "--keep", action="append", default=[], metavar="PATTERN", help="weights that stay in float32, e.g. '*.pooler.*'"
-    )
-    group.add_argument("--float-tables", action="store_true", help="tables of embeddings stay in float32")
-
+from suites.engine.cli.export import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,84 +1,11 @@
-"""Smaller models and what they cost: `python tools/slim.py distil CONFIG --teacher runs/t`, `... prune runs/t`."""
+"""`python tools/slim.py ...` is `paddock slim ...`, from a clone that is not installed."""
 
-from __future__ import annotations
-
-import argparse
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-
-def main(words: list[str] | None = None) -> int:
-    """Make smaller models, print a table of them and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import run
-    from suites.nlp.slim import commands
-
-    a = _parser().parse_args(words)
-    return run(lambda: getattr(commands, a.command)(a))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Distil, prune, quantize and compare; each ends with a table.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    _distil(commands.add_parser("distil", help="train students with a teacher"))
-    _prune(commands.add_parser("prune", help="cut heads, neurons or layers of a BERT, and train it on"))
-    quantize = commands.add_parser("quantize", help="compute products in 8 bits")
-    quantize.add_argument("run", type=Path, nargs="+", help="folders of runs")
-    quantize.add_argument("--mode", choices=("dynamic", "static"), action="append", help="by default both")
-    _table_options(quantize)
-    compare = commands.add_parser("compare", help="only the table")
-    compare.add_argument("run", nargs="+", help="folders of runs, also as NAME=RUN")
-    compare.add_argument(
-        "--int8", choices=("dynamic", "static"), action="append", default=[], help="rows in 8 bits too"
-    )
-    _table_options(compare)
-    return parser
-
-
-def _distil(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", type=Path, nargs="+", help="configs of students, with a section `distil`")
-    parser.add_argument("--teacher", type=Path, action="append", help="run of a teacher, in place of the configs'")
-    parser.add_argument("--alone", action="store_true", help="also train each student without its teacher")
-    _run_options(parser)
-    _table_options(parser)
-
-
-def _prune(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, help="folder of the run of a BERT")
-    parser.add_argument("--width", type=float, default=1.0, help="share of heads and neurons that stays, such as 0.75")
-    parser.add_argument("--heads", type=float, help="share of the heads alone")
-    parser.add_argument("--neurons", type=float, help="share of the neurons alone")
-    parser.add_argument("--layers", help="how many layers stay, evenly spread; or which, from 1: `2,4,6`")
-    parser.add_argument("--batches", type=int, help="of the evaluation set, to measure importance by (all)")
-    parser.add_argument("--no-recovery", action="store_true", help="do not train on with the whole model as teacher")
-    _run_options(parser)
-    _table_options(parser)
-
-
-def _run_options(parser: argparse.ArgumentParser) -> None:
-    from suites.engine.command_line import add_override_option
-
-    add_override_option(parser)
-    parser.add_argument("--name", help="begin of the new runs' names; by default that of the config or run")
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (runs)")
-    existing = parser.add_mutually_exclusive_group()
-    existing.add_argument("--resume", action="store_true", help="continue runs that are there, begin the others")
-    existing.add_argument("--overwrite", action="store_true", help="replace runs of these names")
-
-
-def _table_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--set",
-        metavar="NAME:PATH=VALUE",
-        action="append",
-        default=[],
-        help="also evaluate on another set: `--set test:data.eval.dataset.path=data/test.tsv`",
-    )
-    parser.add_argument("--threads", type=int, default=1, help="that compute while times are taken (1)")
-    parser.add_argument("--inputs", type=int, default=64, help="examples that are timed (64)")
-    parser.add_argument("--output", type=Path, default=Path("slim"), help="folder of exported models and table (slim)")
-
+from suites.nlp.cli.slim import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -23,7 +23,7 @@ class DetectionConfig(RunConfig):
         model: the network.
         data: what it is trained and evaluated on.
         metric: the figures of an evaluation; null for COCO's.
-        min_score: lowest score that is drawn and written by `tools/infer.py`.
+        min_score: lowest score that is drawn and written by `paddock infer`.
     """
 
     model: Annotated[Detector, OfRole("detector")]

@@ -1,13 +1,14 @@
-"""What the tools share: the `-o` option, and errors printed as text instead of a traceback."""
+"""What the commands share: the options `-o` and `--import`, and errors printed as text instead of a traceback."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from framework.errors import PaddockError
 from suites.engine.log import heard
+from suites.engine.plugins import import_plugins
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells have it
 
@@ -25,13 +26,28 @@ def add_override_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(main: Callable[[], int]) -> int:
-    """Call a tool's main function; errors raised on purpose become text on stderr and exit status 2.
+def add_import_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--import NAME``, which may be given many times; the names are in ``arguments.imports``."""
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="import this module first, installed or in the working folder: a plug-in; may be repeated",
+    )
+
+
+def run(main: Callable[[], int], imports: Iterable[str] = ()) -> int:
+    """Import plug-ins and call a command's main function; return its exit status.
+
+    Errors raised on purpose become text on stderr and exit status 2.
 
     What data sets and others report through `logging` goes to stderr, unless the tool hears it itself.
     """
     try:
         with heard(lambda text: print(text, file=sys.stderr)):
+            import_plugins(imports, "--import")
             return main()
     except PaddockError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.building import build_runtime, build_task, limited, read_config, task_class
 from suites.engine.evaluation import Predict, evaluate, predict_items, predictor, write_results
+from suites.engine.plugins import require_plugins
 from suites.engine.prediction import Prediction
 from suites.engine.profiling import StepProfile
 from suites.engine.quantizing import Quantization, quantize_for
@@ -96,16 +98,22 @@ class InferenceReport:
     skipped: list[str]
 
 
-def open_model(path: Path, weights: Path | None = None) -> Model:
+def open_model(path: Path, weights: Path | None = None, overrides: Sequence[str] = ()) -> Model:
     """Open a run folder (its best weights, or `weights`) or a folder that `export_run` wrote.
 
-    Raises CheckpointError for a folder that is neither, ConfigError or DataError for a damaged one.
+    With `overrides` of a run's config, what stands around the network is that of the config, for which the run's
+    evaluation set must be there.
+
+    Raises CheckpointError for a folder that is neither, ConfigError or DataError for a damaged one, ConfigError for
+    plug-ins that are not imported yet.
     """
     if (path / "program.json").is_file():
+        if overrides:
+            raise ConfigError(f"{path}: an exported model is fixed and takes no -o; override the run and export again")
         return _open_export(path)
     if (path / "config.yml").is_file():
-        task = open_run(path, weights)
-        processor = RunFolder(path).read_processor(task.processor_class)
+        task = open_run(path, weights, overrides)
+        processor = task.processor() if overrides else RunFolder(path).read_processor(task.processor_class)
         predict = predictor(task, conv_algorithm=_conv_algorithm(path))
         return Model(processor, task.eval_inputs, *_in_turns(predict))
     raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
@@ -119,10 +127,10 @@ def load(path: Path | str, weights: Path | str | None = None) -> Model:
     return open_model(Path(path), None if weights is None else Path(weights))
 
 
-def open_run(path: Path, weights: Path | None = None) -> Task:
+def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] = ()) -> Task:
     """Return the task of a run, with its best weights, else its last, else `weights`."""
     run = RunFolder(path)
-    task = build_task(read_config(path))
+    task = build_task(read_config(path, overrides))
     task.adopt(run.read_processor(task.processor_class))
     load_weights(task.model, weights or best_weights(run))
     task.model.eval()
@@ -164,8 +172,9 @@ def export_run(
         exported = program(task.eval_step, pass_names=passes).program_for(_named(task, batch)).program
     if quantization is not None:
         exported = quantize_for(task, exported, quantization)
-    suite = read_config(path)["suite"]
-    extra = {"suite": suite, "outputs": list(expected), "processor": processor.metadata()}
+    config = read_config(path)
+    extra = {"suite": config["suite"], "outputs": list(expected), "processor": processor.metadata()}
+    extra |= {"imports": config.imports()} if config.imports() else {}
     inputs = [batch[name] for name in task.eval_inputs]
     if onnx:
         file = output / "model.onnx"
@@ -195,7 +204,7 @@ def evaluate_export(path: Path, exported: Path, overrides: Sequence[str] = ()) -
     Raises CheckpointError for a folder that holds no exported model.
     """
     if not (exported / "program.json").is_file():
-        raise CheckpointError(f"{exported}: holds no exported model (program.json); write one with tools/export.py")
+        raise CheckpointError(f"{exported}: holds no exported model (program.json); write one with `paddock export`")
     config = read_config(path, overrides)
     task = build_task(config)
     task.adopt(RunFolder(path).read_processor(task.processor_class))
@@ -205,15 +214,21 @@ def evaluate_export(path: Path, exported: Path, overrides: Sequence[str] = ()) -
 
 
 def infer_files(
-    model: Model, inputs: Iterable[Path | str], output: Path | None, *, profile: StepProfile | None = None
+    model: Model,
+    inputs: Iterable[Path | str],
+    output: Path | None,
+    *,
+    batch_size: int | None = None,
+    profile: StepProfile | None = None,
 ) -> InferenceReport:
     """Predict on all inputs that a command line names; write `predictions.json` and a picture of each.
 
     Args:
         model: what predicts.
-        inputs: files and folders, or texts where the task is about text.
+        inputs: files, folders and patterns such as `photos/*.jpg`, or texts where the task is about text.
         output: the folder to write. The task's processor may have further files for each picture, such as label maps.
             None, which only text allows, writes nothing.
+        batch_size: inputs that are predicted on together, which must be of one shape; by default the processor's.
         profile: records some of the predictions.
 
     An input that cannot be read is skipped and reported. Raises ConfigError for pictures without `output`.
@@ -221,7 +236,8 @@ def infer_files(
     predict = model.predict if profile is None else profile.around(model.predict)
     report = InferenceReport([], [], [])
     results: dict[str, Any] = {}
-    for chunk in _chunks(_read_inputs(inputs, model.processor, report.skipped), model.processor.batch_size):
+    size = batch_size or model.processor.batch_size
+    for chunk in _chunks(_read_inputs(inputs, model.processor, report.skipped), size):
         found = predict_items(model.processor, model.inputs, predict, [item for _, item in chunk])
         for (name, item), result in zip(chunk, found, strict=True):
             results[_new_name(name, results)] = model.processor.summary(result)
@@ -241,11 +257,17 @@ def infer_files(
 
 def _read_inputs(words: Iterable[Path | str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
     """(name, item) of each input that can be read; `skipped` gets the others' errors."""
-    for name, read in (pair for word in words for pair in processor.inputs(str(word))):
+    named = (found for word in words for found in _matches(str(word)))
+    for name, read in (pair for word in named for pair in processor.inputs(word)):
         try:
             yield name, read()
         except DataError as error:
             skipped.append(str(error))
+
+
+def _matches(word: str) -> list[str]:
+    """The files and folders that a pattern stands for, sorted; a word that matches nothing stands for itself."""
+    return [word] if Path(word).exists() else sorted(glob.glob(word, recursive=True)) or [word]
 
 
 def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:
@@ -279,9 +301,12 @@ def _open_export(path: Path) -> Model:
         task = task_class(predictor_.extra["suite"])
         processor = task.processor_class.from_metadata(predictor_.extra["processor"])
         names = predictor_.extra["outputs"]
+    except ConfigError:
+        require_plugins(map(str, predictor_.extra.get("imports", ())), f"{path}/program.json")
+        raise
     except KeyError as error:
         raise CheckpointError(
-            f"{path}/program.json: lacks {error}, which tools/export.py writes; export it again"
+            f"{path}/program.json: lacks {error}, which `paddock export` writes; export it again"
         ) from error
 
     def with_names(run: Predictor) -> Predict:

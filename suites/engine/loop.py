@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ class TrainingLoop:
         wait_seconds: time the last step waited for its batch.
         interrupted: Ctrl-C was pressed, or SIGTERM or SIGHUP came; the run ends after this step.
         log: where lines for people go.
+        folder: that of the run, for files that hooks keep; None where there is none.
     """
 
     def __init__(
@@ -55,10 +57,12 @@ class TrainingLoop:
         log: RunLog,
         hooks: Sequence[Hook] = (),
         accumulate: int = 1,
+        folder: Path | None = None,
     ) -> None:
         self.task = task
         self.total_steps = total_steps
         self.log = log
+        self.folder = folder
         self.step = 0
         self.batches: list[Batch] = []
         self.losses: dict[str, float] = {}

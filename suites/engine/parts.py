@@ -1,12 +1,15 @@
 """What the engine offers to every config: optimizers and schedules of the core, by role."""
 
 from framework import optim
+from suites.engine.hooks.base import Hook
 from suites.engine.registry import register, register_role
 
 register_role("optimizer", optim.Optimizer, supplied=("params", "lr"), doc="Updates the weights from their gradients.")
 register_role(
     "schedule", optim.Schedule, supplied=("total_steps", "batch_size"), doc="Learning rate as a function of the step."
 )
+
+register_role("hook", Hook, doc="Called at points of the training loop.")
 
 for _optimizer in (optim.SGD, optim.Momentum, optim.Adam, optim.AdamW):
     register("optimizer")(_optimizer)

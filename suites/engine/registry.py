@@ -39,7 +39,7 @@ class Role:
             this role.
         supplied: Constructor arguments that code gives, not the file, e.g. ``("in_channels",)``. They are
             offered: a component takes those that its signature names.
-        doc: One line for `tools/config.py list`.
+        doc: One line for `paddock config list`.
     """
 
     name: str
@@ -282,17 +282,18 @@ def suite_names() -> list[str]:
 def load_suites(names: Iterable[str]) -> None:
     """Import what the suites register: for each, `suites.<name>` and its module `parts` where it has one.
 
-    The shared packages `suites.engine` and `suites.vision` are always loaded, first.
+    The shared packages `suites.engine` and `suites.vision` are always loaded, first. A suite that a plug-in registered
+    is loaded already.
 
     Raises:
         ConfigError: No such suite; the message names the nearest.
     """
-    known = suite_names()
-    wanted = list(names)
+    packages, wanted = suite_names(), list(names)
+    known = sorted({*packages, *REGISTRY.suites()})
     for name in wanted:
         if name not in known:
             raise ConfigError(f"no suite is called '{name}'{did_you_mean(name, known) or '.'} Suites: {listing(known)}")
-    for name in (*_SHARED_PACKAGES, *wanted):
+    for name in (*_SHARED_PACKAGES, *(name for name in wanted if name in packages)):
         importlib.import_module(f"suites.{name}")
         if importlib.util.find_spec(f"suites.{name}.parts") is not None:
             importlib.import_module(f"suites.{name}.parts")

@@ -82,7 +82,7 @@ class RunFolder:
             keys = ", ".join(different_keys(saved.as_dict(), config.as_dict())[:8])
             raise CheckpointError(
                 f"{path} was started with another config (different: {keys}), so it cannot be continued exactly; "
-                f"resume with `tools/train.py {path} --resume`, or start anew under another --name, "
+                f"resume with `{resume_command(path, saved)}`, or start anew under another --name, "
                 "with runtime.weights for its weights"
             )
         with run._owning():
@@ -142,7 +142,7 @@ class RunFolder:
             return kind.from_metadata(json.loads(self.processor.read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
             raise CheckpointError(
-                f"{self.processor}: cannot be read ({error}); train.py writes it at its start"
+                f"{self.processor}: cannot be read ({error}); `paddock train` writes it at its start"
             ) from error
 
     def write_metrics(self, metrics: Mapping[str, float]) -> None:
@@ -161,6 +161,11 @@ class RunFolder:
         path = self.path / f"metrics-{digest[:8]}.json"
         write_text(path, json.dumps({**question, "figures": dict(metrics)}, indent=2) + "\n")
         return path
+
+
+def resume_command(path: Path, config: Config) -> str:
+    """Return what a person types to continue the run at `path`."""
+    return " ".join([f"paddock train {path} --resume", *(f"--import {name}" for name in config.imports())])
 
 
 def best_weights(run: RunFolder) -> Path:

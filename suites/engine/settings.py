@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from framework.errors import AttributeValueError
 from framework.optim import LossScaler, Optimizer, Schedule
-from suites.engine.config import Factory
+from suites.engine.config import Factory, OfRole
 
 
 @dataclass(frozen=True)
@@ -215,11 +215,15 @@ class RunConfig:
         optimizer: How the weights are updated.
         schedule: The learning rate at each step.
         runtime: How long and how the run trains.
+        imports: Modules that are imported first: plug-ins, which register further components.
+        hooks: What is called at points of the training loop besides the usual hooks.
     """
 
     optimizer: Factory[Optimizer]
     schedule: Factory[Schedule]
     runtime: Runtime
+    imports: list[str] = field(default_factory=list)
+    hooks: list[Annotated[Any, OfRole("hook")]] = field(default_factory=list)
 
 
 def _at_least(who: str, **values: tuple[float, float]) -> None:

@@ -74,6 +74,18 @@ class Processor(ABC):
     def from_metadata(cls, metadata: dict[str, Any]) -> Processor:
         """Make the processor that `metadata` describes."""
 
+    def with_min_score(self, score: float) -> Processor:
+        """Return the same processor that leaves out results of a lower score.
+
+        Raises ConfigError where results have no scores, or a score outside of 0 to 1.
+        """
+        metadata = self.metadata()
+        if "min_score" not in metadata:
+            raise ConfigError("infer: this model's results have no scores, so --min-score leaves out none of them")
+        if not 0 <= score <= 1:
+            raise ConfigError(f"infer: --min-score is {score:g}; a score lies between 0 and 1")
+        return self.from_metadata({**metadata, "min_score": score})
+
     def takes(self, path: Path) -> bool:
         """Return whether `path` is an input; a folder that is none is searched for inputs."""
         return path.suffix.lower() in self.endings and not path.is_dir()

@@ -20,8 +20,10 @@ from suites.engine.evaluation import predictor
 from suites.engine.hooks import Assess, Events, Hook, NanGuard, Profiling, ProgressBar, Saving, SkippedSamples
 from suites.engine.log import RunLog, heard
 from suites.engine.loop import TrainingLoop
+from suites.engine.plugins import covered, modules_of
 from suites.engine.profiling import StepProfile
-from suites.engine.run import RunFolder
+from suites.engine.registry import REGISTRY
+from suites.engine.run import RunFolder, resume_command
 from suites.engine.settings import Runtime
 from suites.engine.train_step import TrainStep
 
@@ -46,7 +48,7 @@ class Trainer:
         optimizer: makes the optimizer of `params`: a class, a `functools.partial` of one, or a `Factory`.
         schedule: makes the learning rate of `total_steps` and `batch_size`, in the same way.
         runtime: how long and how it trains; or give its fields one by one.
-        hooks: called by the training loop besides the usual ones.
+        hooks: called by the training loop besides the usual ones. The config names those whose class is registered.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -71,13 +73,15 @@ class Trainer:
         self.hooks = list(hooks)
         self._optimizer, self._schedule = _factory(optimizer), _factory(schedule)
         parts = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
-        self.config = Config.from_dict({**task.to_config(), **{name: plain(part) for name, part in parts.items()}})
+        written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
+        self.config = _with_imports(Config.from_dict({**written, **_hooks_written(self.hooks, written["suite"])}))
 
     @classmethod
     def from_config(cls, config: Config, task: Task, hooks: Sequence[Hook] = ()) -> Trainer:
         """Return the trainer that a config describes; `task` is that of the config."""
         trainer = cls.__new__(cls)
-        trainer.task, trainer.config, trainer.hooks = task, config, list(hooks)
+        trainer.task, trainer.config = task, _with_imports(config)
+        trainer.hooks = [*(config.part("hooks") if config.has("hooks") else ()), *hooks]
         trainer.runtime = config.part("runtime")
         trainer._optimizer, trainer._schedule = config.part("optimizer"), config.part("schedule")
         return trainer
@@ -111,7 +115,7 @@ class Trainer:
                 if resume:
                     _continue(loop, run)
                 loop.train()
-                _conclude(loop, run)
+                _conclude(loop, run, self.config)
             except Exception as error:
                 log.keep(f"failed: {type(error).__name__}: {error}")
                 raise
@@ -158,7 +162,21 @@ class Trainer:
             log=log,
             hooks=[*_usual_hooks(task, run, runtime), SkippedSamples(loader), *task.hooks(), *hooks],
             accumulate=runtime.accumulate,
+            folder=run.path,
         )
+
+
+def _hooks_written(hooks: Sequence[Hook], suite: str) -> dict[str, Any]:
+    seen = REGISTRY.seen_by(suite)
+    written = [plain(hook, suite=suite) for hook in hooks if seen.is_registered("hook", type(hook))]
+    return {"hooks": written} if written else {}
+
+
+def _with_imports(config: Config) -> Config:
+    """The config with all modules outside of Paddock that its components come from, so that a run remembers them."""
+    listed = config.imports()
+    new = [name for name in modules_of(part.target for part in config.parts()) if not covered(name, listed)]
+    return Config.from_dict({**config.as_dict(), "imports": [*listed, *new]}) if new else config
 
 
 def untouched(model: Layer) -> bool:
@@ -227,8 +245,8 @@ def _start_from(task: Task, path: Path, log: RunLog) -> None:
         log.say(f"  {line}")
 
 
-def _conclude(loop: TrainingLoop, run: RunFolder) -> None:
+def _conclude(loop: TrainingLoop, run: RunFolder, config: Config) -> None:
     if loop.interrupted:
-        loop.log.say(f"saved at step {loop.step}; continue with: python tools/train.py {run.path} --resume")
+        loop.log.say(f"saved at step {loop.step}; continue with: {resume_command(run.path, config)}")
         return
     loop.log.say(f"done: {loop.step} steps; weights, figures and pictures are in {run.path}")

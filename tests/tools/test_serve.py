@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 
+from suites.engine.cli.serve import options
 from suites.engine.serving.client import Client
 from tests.suites.engine.serving import toy
 from tools import serve
@@ -56,7 +57,7 @@ def test_a_signal_ends_it_after_the_last_answer(process, number, status):
 
 def test_the_documentation_names_what_is_there():
     text = (ROOT / "docs" / "serving.md").read_text()
-    known = {word for action in serve.options()._actions for word in action.option_strings}
+    known = {word for action in options()._actions for word in action.option_strings}
     known |= {"--output", "--alone", "--layer"}  # of the tools before it
     assert set(re.findall(r"--[a-z][a-z-]+", text)) <= known
 

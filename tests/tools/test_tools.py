@@ -133,7 +133,7 @@ def test_the_model_exported_as_onnx_predicts_the_same_and_keeps_its_preprocessin
     assert code == 0 and float(out.split("on one sample:")[1].split()[0]) < 1e-3
     model = onnx.load(tmp_path / "exported" / "model.onnx")
     assert [o.name for o in model.graph.output] == ["brightness"]
-    assert {p.key for p in model.metadata_props} == {"suite", "outputs", "processor"}
+    assert {p.key for p in model.metadata_props} == {"suite", "outputs", "processor", "imports"}
 
 
 @pytest.mark.parametrize("mode", ["dynamic", "static"])
@@ -223,5 +223,5 @@ def test_ctrl_c_saves_says_how_to_go_on_and_exits_with_130(tmp_path):
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "Traceback" not in err
-    assert "continue with: python tools/train.py" in out and f"{tmp_path}/toy --resume" in out.replace("\n", "")
+    assert "continue with: paddock train" in out and f"{tmp_path}/toy --resume" in out.replace("\n", "")
     assert any((tmp_path / "toy/weights").glob("step_*"))

@@ -18,10 +18,12 @@ from suites.engine.config.overrides import apply_overrides
 from suites.engine.config.paths import Path, format_path, lookup, parse_path, step_into
 from suites.engine.config.references import resolve
 from suites.engine.config.rules import RULES, Part, Rules
+from suites.engine.config.shipped import find_config
 from suites.engine.config.slots import Slot, UnionOf
 from suites.engine.config.typehints import slot_of
 from suites.engine.config.yaml_text import dump_text
 from suites.engine.names import did_you_mean, listing
+from suites.engine.plugins import import_plugins, require_plugins
 from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
 
 _MISSING = object()
@@ -96,6 +98,17 @@ class Config:
         """SHA-256 (64 hex digits) of the values, whatever the order of keys or the files they came from."""
         text = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def imports(self) -> list[str]:
+        """The plug-ins that the config names.
+
+        Raises:
+            ConfigError: `imports` is no list of names.
+        """
+        names = self.as_dict().get("imports", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ConfigError(f"{self.source}: imports: expects a list of modules' names, found {names!r}")
+        return names
 
     # Checking it.
 
@@ -200,7 +213,7 @@ class Config:
         """What is wrong with the `suite` key, after loading the parts of the suite that it names."""
         assert isinstance(self.root.value, dict)
         node = self.root.value.get("suite")
-        known = sorted({*self._registry.names("config"), *suite_names()})
+        known = sorted({*self._registry.names("config"), *self._registry.suites(), *suite_names()})
         if node is None:
             text = f"needs 'suite', which says whose parts it uses; one of: {listing(known)}"
             return [Problem(Origin(self.source), (), text)]
@@ -228,25 +241,30 @@ def load_config(
     overrides: Iterable[str] = (),
     *,
     check: bool = True,
+    trusted: bool = True,
     registry: Registry = REGISTRY,
     rules: Rules = RULES,
 ) -> Config:
     """Read a config file with all that it extends, apply overrides, resolve references and check it.
 
     Args:
-        path: The YAML file.
+        path: The YAML file, or the name of a config that comes with Paddock, such as "detection/yolov3_demo".
         overrides: Texts ``path=value`` of the command line's ``-o``, applied in order.
         check: Whether to check it against the registered classes and rules; the suite's parts are imported
-            for that.
+            for that, and the plug-ins that the config names under `imports`.
+        trusted: Whether a person asked for this file. One that a run holds may come from a stranger: its plug-ins
+            must be imported already.
         registry: Where types are looked up.
         rules: Rules across fields.
 
     Raises:
         ConfigError: Anything wrong; each line names file, line and key path.
     """
-    tree = apply_overrides(read_merged(path), overrides)
-    config = Config(resolve(tree), display_name(FilePath(path).resolve()), registry, rules)
+    file = find_config(FilePath(path)).resolve()
+    tree = apply_overrides(read_merged(file), overrides)
+    config = Config(resolve(tree), display_name(file), registry, rules)
     if check:
+        (import_plugins if trusted else require_plugins)(config.imports(), f"{config.source}: imports")
         config.check()
     return config
 

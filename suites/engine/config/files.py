@@ -8,6 +8,7 @@ from pathlib import Path as FilePath
 from framework.errors import ConfigError
 from suites.engine.config.merge import merge
 from suites.engine.config.nodes import Node, Origin
+from suites.engine.config.shipped import near_configs, shipped_config
 from suites.engine.config.yaml_text import read_file
 from suites.engine.names import did_you_mean
 
@@ -49,8 +50,14 @@ def _collect(path: FilePath, chain: tuple[tuple[FilePath, Origin], ...], ordered
     tree = read_file(path, display_name(path))
     assert isinstance(tree.value, dict)
     for name, origin in _extended(tree):
-        _collect((path.parent / name).resolve(), (*chain, (path, origin)), ordered)
+        _collect(_extended_file(path, name), (*chain, (path, origin)), ordered)
     ordered[path] = Node({key: child for key, child in tree.value.items() if key != "extends"}, tree.origin)
+
+
+def _extended_file(path: FilePath, name: str) -> FilePath:
+    """A base beside the file, else one that comes with Paddock."""
+    beside = (path.parent / name).resolve()
+    return beside if beside.is_file() else shipped_config(FilePath(name)) or beside
 
 
 def _extended(tree: Node) -> list[tuple[str, Origin]]:
@@ -76,6 +83,13 @@ def _missing_message(path: FilePath, chain: tuple[tuple[FilePath, Origin], ...])
     hint = did_you_mean(path.name, beside)
     if not chain:
         what = "is a folder, not a config file" if path.is_dir() else "there is no such config file"
-        return f"{display_name(path)}: {what}{hint}"
+        return f"{display_name(path)}: {what}{hint or _names_like(path)}"
     how = f" (reached through {_chain_text(chain, path)})" if len(chain) > 1 else ""
     return f"{chain[-1][1]}: extends: there is no file {display_name(path)}{hint}{how}"
+
+
+def _names_like(path: FilePath) -> str:
+    """Which of the configs that come with Paddock may be meant."""
+    near = near_configs(display_name(path))
+    listed = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else "."
+    return f"{listed} `paddock config list configs` shows those that come with Paddock"

@@ -1,4 +1,4 @@
-"""Text for people about configs and components: list, help, explain, diff. `tools/config.py` prints it."""
+"""Text for people about configs and components: list, help, explain, diff. `paddock config` prints it."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Bert(TextEncoder):
         dropout: of embeddings and of what sub-layers give.
         attention_dropout: of attention weights.
         eps: of the layer norms.
-        head_size: width of an attention head; D / heads unless heads were cut away (`tools/slim.py prune`).
+        head_size: width of an attention head; D / heads unless heads were cut away (`paddock slim prune`).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The commands of `tools/slim.py`: each makes smaller models, then prints and writes the table of all."""
+"""The commands of `paddock slim`: each makes smaller models, then prints and writes the table of all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def distil(a: Namespace) -> int:
         name = "_".join(part for part in (a.name, path.stem) if part)
         config = read_config(path, [*a.overrides, *chosen])
         if config["distil"] is None:
-            raise ConfigError(f"{path}: has no teacher; add a section `distil`, or train it with tools/train.py")
+            raise ConfigError(f"{path}: has no teacher; add a section `distil`, or train it with `paddock train`")
         for teacher in config["distil.teachers"]:
             if (Path(teacher) / "config.yml").is_file() and (teacher, Path(teacher)) not in runs:
                 runs.insert(0, (teacher, Path(teacher)))

@@ -85,7 +85,7 @@ def expect_teacher(path: str) -> None:
     if not any((folder / name).is_file() for name in ("program.json", "config.yml")):
         found = "holds neither a run nor an exported model" if folder.is_dir() else "does not exist"
         raise CheckpointError(
-            f"distil.teachers: {path} {found}; train the teacher first (tools/train.py), or name another with "
+            f"distil.teachers: {path} {found}; train the teacher first (`paddock train`), or name another with "
             "-o 'distil.teachers=[FOLDER]'"
         )
 

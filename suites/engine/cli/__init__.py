@@ -1,0 +1,59 @@
+"""The console command `paddock`: `paddock train detection/yolov3_demo`, `paddock --help`.
+
+Each module of this package is a command, and so is each module of `suites.<suite>.cli`. The first line of its
+documentation says what it does. It has `main(words, prog)`, which returns the exit status. This module imports
+none of them before a command is called, so that `paddock --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import sys
+from pathlib import Path
+
+_ORDER = ("train", "eval", "infer", "export", "serve", "config")  # of the help; others follow by name
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run one command and return the exit status; `words` are the command line, by default the program's own."""
+    words = sys.argv[1:] if words is None else words
+    found = commands()
+    if not words or words[0] in ("-h", "--help"):
+        print(help_text(found))
+        return 0 if words else 2
+    name, *rest = words
+    if name not in found:
+        near = difflib.get_close_matches(name, found, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else "."
+        print(f"error: paddock has no command '{name}'{hint} Commands: {', '.join(found)}", file=sys.stderr)
+        return 2
+    module = importlib.import_module(".".join(found[name].relative_to(_suites().parent).with_suffix("").parts))
+    return int(module.main(rest, f"paddock {name}"))
+
+
+def commands() -> dict[str, Path]:
+    """Return the file of each command by name; nothing is imported."""
+    files = {path.stem: path for path in sorted(_suites().glob("*/cli/*.py")) if not path.stem.startswith("_")}
+    order = {name: place for place, name in enumerate(_ORDER)}
+    return dict(sorted(files.items(), key=lambda item: (order.get(item[0], len(order)), item[0])))
+
+
+def help_text(found: dict[str, Path]) -> str:
+    """Return what `paddock --help` prints."""
+    width = max(map(len, found))
+    lines = [f"  {name:<{width}}  {_summary(path)}" for name, path in found.items()]
+    return "\n".join(
+        ["usage: paddock COMMAND ...", "", *lines, "", "`paddock COMMAND --help` says what each of them takes."]
+    )
+
+
+def _summary(path: Path) -> str:
+    """The first line of a module's documentation, without the example behind it."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0].partition(": `")[0].rstrip(".")
+
+
+def _suites() -> Path:
+    return Path(__file__).resolve().parents[2]

@@ -1,0 +1,57 @@
+"""Show predictions of a run or an export: `paddock infer runs/demo photo.jpg folder/ 'more/*.png' --output out`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+
+def main(words: list[str] | None = None, prog: str | None = None) -> int:
+    """Write pictures and `predictions.json`, or print lines about texts; return the exit status.
+
+    `words` are the command line.
+    """
+    from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.profiling import StepProfile, add_profile_option
+
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Show a model's predictions; damaged inputs are named and skipped."
+    )
+    parser.add_argument("model", type=Path, help="the folder of a run or of an exported model")
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        help="files, folders of files, or patterns such as 'photos/*.jpg'; of a model of text also texts, or files with "
+        "one a line",
+    )
+    parser.add_argument("--output", type=Path, help="folder for pictures and predictions.json; text needs none")
+    parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
+    parser.add_argument("--min-score", type=float, metavar="S", help="leave out results below it, 0 to 1; of detectors")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="inputs of one shape that are taken together")
+    add_override_option(parser)
+    add_import_option(parser)
+    add_profile_option(parser, "inputs")
+    a = parser.parse_args(words)
+    if a.batch_size is not None and a.batch_size < 1:
+        parser.error("--batch-size takes a number above 0")
+
+    def start() -> int:
+        from suites.engine.inference import infer_files, open_model
+
+        profile = StepProfile(a.output or Path()) if a.profile else None
+        model = open_model(a.model, a.weights, a.overrides)
+        if a.min_score is not None:
+            model = replace(model, processor=model.processor.with_min_score(a.min_score))
+        report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)
+        for line in report.skipped:
+            print(f"skipped: {line}", file=sys.stderr)
+        for line in report.lines:
+            print(line)
+        if a.output is not None:
+            said = f"{len(report.pictures)} pictures and " if report.pictures else ""
+            print(f"{a.output}: {said}predictions.json; {len(report.skipped)} inputs skipped")
+        return 0 if report.pictures or report.lines else 2
+
+    return run(start, a.imports)

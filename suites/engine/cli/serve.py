@@ -1,0 +1,77 @@
+"""Serve a model over HTTP: `paddock serve exported --port 8080`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def options(prog: str | None = None) -> argparse.ArgumentParser:
+    """Return what the command line takes."""
+    from suites.engine.command_line import add_import_option
+
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Serve embeddings and scores over HTTP; see docs/serving.md.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("model", type=Path, help="the folder of an exported model, or of a run")
+    parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
+    parser.add_argument("--name", help="of the model, in paths and answers; by default the folder's")
+    parser.add_argument("--host", default="127.0.0.1", help="address; 0.0.0.0 is seen from other machines")
+    parser.add_argument("--port", type=int, default=8080, help="0 takes a free one")
+    parser.add_argument("--workers", type=int, default=1, help="batches that run at the same time")
+    parser.add_argument("--threads", type=int, help="for kernels; with many workers 1 is best; by default all cores")
+    parser.add_argument("--max-tokens", type=int, default=4096, help="of a batch (items, where a model has no tokens)")
+    parser.add_argument("--max-batch", type=int, default=256, help="items of a batch")
+    parser.add_argument("--max-wait-ms", type=float, default=0.0, help="that a batch which is not full waits for more")
+    parser.add_argument("--max-queue", type=int, default=4096, help="items that may wait; then requests get 503")
+    parser.add_argument("--timeout", type=float, default=30.0, help="seconds for an answer")
+    parser.add_argument("--max-body-mb", type=float, default=16.0, help="of a request")
+    parser.add_argument("--max-items", type=int, default=1024, help="of a request")
+    parser.add_argument("--max-chars", type=int, default=100_000, help="of an item")
+    parser.add_argument("--drain", type=float, default=30.0, help="seconds to finish requests after SIGTERM or Ctrl-C")
+    parser.add_argument("--token-file", type=Path, help="a file with the token that clients must show")
+    add_import_option(parser)
+    return parser
+
+
+def main(words: list[str] | None = None, prog: str | None = None) -> int:
+    """Serve until told to end and return the exit status; `words` are the command line."""
+    from suites.engine.command_line import run
+
+    a = options(prog).parse_args(words)
+
+    def start() -> int:
+        from framework import set_num_threads
+        from suites.engine.inference import open_model
+
+        try:
+            from suites.engine.serving.batcher import Limits
+            from suites.engine.serving.server import Place, Server, read_token
+            from suites.engine.serving.service import Settings
+        except ImportError as error:
+            from framework.extras import install_command
+
+            print(f"error: {error}; install what serving needs: {install_command('serve')}", file=sys.stderr)
+            return 2
+
+        model = open_model(a.model, a.weights)
+        if a.threads is not None:  # after a run's config, which may set it too
+            set_num_threads(a.threads)
+        settings = Settings(
+            name=a.name or a.model.resolve().name,
+            workers=a.workers,
+            limits=Limits(a.max_tokens, a.max_batch, a.max_wait_ms / 1000, a.max_queue),
+            timeout=a.timeout,
+            max_body=int(a.max_body_mb * 2**20),
+            max_items=a.max_items,
+            max_chars=a.max_chars,
+        )
+        token = None if a.token_file is None else read_token(a.token_file)
+        server = Server(model, settings, Place(a.host, a.port, drain=a.drain, token=token))
+        print(f"serving {settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
+        return server.run()
+
+    return run(start, a.imports)

@@ -1,0 +1,60 @@
+"""Train what a config describes: `paddock train detection/yolov3_demo --name demo`.
+
+Everything is imported inside `main`, because each data worker imports this file again when it starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+
+def main(words: list[str] | None = None, prog: str | None = None) -> int:
+    """Train a run to its end and return the exit status; `words` are the command line."""
+    from suites.engine.command_line import INTERRUPTED, add_import_option, add_override_option, run
+    from suites.engine.profiling import add_profile_option
+
+    parser = argparse.ArgumentParser(prog=prog, description="Train what a config describes.")
+    parser.add_argument("config", type=Path, help="a config file, the name of one of Paddock's, or a run's folder")
+    add_override_option(parser)
+    add_import_option(parser)
+    parser.add_argument("--name", help="name of the run; by default that of the config")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (default: runs)")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--resume", action="store_true", help="continue the run from its last checkpoint")
+    existing.add_argument("--overwrite", action="store_true", help="replace a run of this name")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="train N runs with seeds from runtime.seed on; give mean and best"
+    )
+    add_profile_option(parser, "steps")
+    a = parser.parse_args(words)
+
+    if a.seeds is not None and (a.seeds < 1 or a.profile or a.config.is_dir()):
+        parser.error("--seeds takes a number above 0 and a config file, and no --profile")
+
+    def start_seeds() -> int:
+        from suites.engine.seeds import train_seeds
+
+        options = {"runs": a.runs, "name": a.name, "resume": a.resume, "overwrite": a.overwrite}
+        summary = train_seeds(a.config, a.overrides, count=a.seeds, **options)
+        if summary is None:
+            return INTERRUPTED
+        print(json.dumps({key: value for key, value in summary.items() if key != "runs"}, indent=2))
+        return 0
+
+    def start() -> int:
+        from suites.engine.training import train
+
+        done = train(
+            a.config,
+            a.overrides,
+            runs=a.runs,
+            name=a.name,
+            resume=a.resume,
+            overwrite=a.overwrite,
+            profile=a.profile,
+        )
+        return INTERRUPTED if done.interrupted else 0
+
+    return run(start if a.seeds is None else start_seeds, a.imports)

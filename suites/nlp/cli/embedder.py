@@ -1,0 +1,38 @@
+"""Export a model of vectors from a published BERT or a run: `paddock embedder cache/minilm_l6 --output minilm`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def main(words: list[str] | None = None, prog: str | None = None) -> int:
+    """Write the exported model and return the exit status; `words` are the command line."""
+    from suites.engine.command_line import add_import_option, run
+    from suites.engine.serving.pooling import POOLINGS
+
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Export an encoder with its tokenizer, for `paddock serve` and `paddock infer`."
+    )
+    parser.add_argument("source", type=Path, help="a run, or a folder with config.json, weights and vocab.txt")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write")
+    parser.add_argument("--max-length", type=int, help="tokens of a text (256, or the run's own); longer ones are cut")
+    parser.add_argument("--pooling", choices=POOLINGS, default="mean", help="how token vectors become one (mean)")
+    parser.add_argument("--layer", type=int, help="of a Bert, whose vectors are taken, from 1 on (the last)")
+    parser.add_argument("--alone", action="store_true", help="of a run: take single texts and give vectors only")
+    parser.add_argument("--normalize", action="store_true", help="give vectors in predictions length 1")
+    add_import_option(parser)
+    a = parser.parse_args(words)
+
+    def start() -> int:
+        from suites.nlp.embedder import export_embedder, export_run_embedder
+
+        options = {"pooling": a.pooling, "normalize": a.normalize, "layer": a.layer}
+        if (a.source / "config.yml").is_file():
+            export_run_embedder(a.source, a.output, max_length=a.max_length, alone=a.alone, **options)
+        else:
+            export_embedder(a.source, a.output, max_length=a.max_length or 256, **options)
+        print(f"{a.output}: vectors by {a.pooling} of what {a.source} encodes")
+        return 0
+
+    return run(start, a.imports)
