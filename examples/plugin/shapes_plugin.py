@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import cv2
@@ -17,8 +18,8 @@ import numpy as np
 
 from framework import Tensor, nn, ops
 from suites.engine.hooks import Hook
-from suites.engine.losses import Loss, count_of
 from suites.engine.loop import TrainingLoop
+from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
 from suites.vision.backbones import Backbone
 from suites.vision.recognition.datasets import RecognitionDataset
@@ -42,9 +43,7 @@ class TinyNet(Backbone):
         super().__init__()
         self.channels = (4 * width,)
         widths = (3, width, 2 * width, 4 * width)
-        self.layers = nn.Sequential(
-            *(nn.ConvBNAct(a, b, 3, stride=2) for a, b in zip(widths, widths[1:], strict=False))
-        )
+        self.layers = nn.Sequential(*(nn.ConvBNAct(a, b, 3, stride=2) for a, b in pairwise(widths)))
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; one map [N, H/8, W/8, 4 * width]."""

@@ -214,10 +214,14 @@ class Registry:
         return next((name for parts in shelves for name, part in parts.items() if part is target), None)
 
     def suite_of(self, role: str, target: object) -> str:
-        """The suite that registers exactly this class or function for `role`; ConfigError where none does."""
-        for suite in self.suites():
-            if any(part is target for part in self._shelves[suite].parts.get(role, {}).values()):
-                return suite
+        """The suite that registers exactly this class or function for `role`; ConfigError where none does.
+
+        What a plug-in registers without `suite` is seen by all of them: then it is the suite of its name.
+        """
+        for suite, shelf in self._shelves.items():
+            found = next((name for name, part in shelf.parts.get(role, {}).items() if part is target), None)
+            if found is not None:
+                return found if suite is None else suite
         raise ConfigError(
             f"registry: {getattr(target, '__qualname__', target)} is the {role} of no suite; put "
             f'@register("{role}", SUITE) before it'

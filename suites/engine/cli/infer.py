@@ -23,8 +23,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument(
         "inputs",
         nargs="+",
-        help="files, folders of files, or patterns such as 'photos/*.jpg'; of a model of text also texts, or files with "
-        "one a line",
+        help="files, folders of files, or patterns such as 'photos/*.jpg'; of a model of text also texts, or files "
+        "with one a line",
     )
     parser.add_argument("--output", type=Path, help="folder for pictures and predictions.json; text needs none")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
