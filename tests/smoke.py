@@ -1,12 +1,15 @@
 """What scripts/smoke runs with an installed wheel, outside the repository: train, export, answer over HTTP.
 
-    cd /somewhere && PYTHON -I REPOSITORY/tests/smoke.py REPOSITORY/configs
+    cd /somewhere && PYTHON -I REPOSITORY/tests/smoke.py REPOSITORY
 
-`-I` keeps the repository off the path. Prints `smoke: ...` and exits with 0 if all is well.
+The configs are those of the wheel; the plug-in and the notebook are the repository's examples. `-I` keeps the repository off the path. Prints `smoke: ...` and exits with 0 if all is well.
 """
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -17,13 +20,16 @@ WORDS = ("good fine great", "bad poor awful")
 
 def main() -> int:
     """Run everything in a temporary folder; an error ends the program with a traceback."""
-    configs = Path(sys.argv[1]).resolve()
-    check_where_from(configs.parent)
+    repository = Path(sys.argv[1]).resolve()
+    check_where_from(repository)
+    check_configs(repository / "configs")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run = train_tiny(configs / "nlp" / "bow_chnsenticorp.yml", folder)
+        run = train_tiny(folder)
         answers = served(export(run, folder / "exported"))
-    print(f"smoke: trained, exported and served; {answers}")
+        train_plug_in(repository / "examples" / "plugin", folder / "plugin")
+        run_notebook(repository / "examples" / "ten_lines.ipynb", folder)
+    print(f"smoke: trained, exported and served; {answers}; trained the plug-in and the notebook's detector")
     return 0
 
 
@@ -36,7 +42,37 @@ def check_where_from(repository: Path) -> None:
         assert repository not in Path(package.__file__).resolve().parents, f"{package.__file__} is the repository's"
 
 
-def train_tiny(config: Path, folder: Path) -> Path:
+def paddock(*words: str, folder: Path) -> str:
+    """What the installed command prints."""
+    command = [str(Path(sys.executable).with_name("paddock")), *words]
+    return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def check_configs(folder: Path) -> None:
+    """The installed configs are the repository's."""
+    paths = (path.relative_to(folder) for path in folder.rglob("*.yml"))
+    wanted = sorted(path.with_suffix("").as_posix() for path in paths if "_base_" not in path.parts)
+    listed = paddock("config", "list", "configs", folder=Path.cwd()).split("\n")[1:-1]
+    assert [line.strip() for line in listed] == wanted, listed
+
+
+def train_plug_in(example: Path, folder: Path) -> None:
+    """A user's backbone, loss, data set and hook train through the command and are evaluated."""
+    shutil.copytree(example, folder)
+    paddock("train", "shapes.yml", "-o", "runtime.epochs=1", folder=folder)
+    assert "top1" in paddock("eval", "runs/shapes", "--import", "shapes_plugin", folder=folder)
+    assert (folder / "runs" / "shapes" / "figures.csv").is_file()
+
+
+def run_notebook(notebook: Path, folder: Path) -> None:
+    """The notebook's cells, one after the other."""
+    cells = json.loads(notebook.read_text())["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    subprocess.run([sys.executable, "-I", "-c", code], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    assert (folder / "runs" / "mine" / "metrics.json").is_file()
+
+
+def train_tiny(folder: Path) -> Path:
     """A bag of words learns two sentences by heart; the run's folder."""
     from suites.engine.training import train
 
@@ -46,6 +82,7 @@ def train_tiny(config: Path, folder: Path) -> Path:
     for name in ("train.tsv", "dev.tsv"):
         (data / name).write_text("\n".join(["label\ttext_a", *rows]) + "\n")
     changes = [f"data.root={data}", "runtime.epochs=4", "optimizer.type=Adam", "schedule.base_lr=0.02"]
+    config = Path("nlp/bow_chnsenticorp")  # found by name
     train(config, [*changes, "data.tokenizer.pieces=words", "data.tokenizer.max_size=50"], runs=folder, name="tiny")
     return folder / "tiny"
 

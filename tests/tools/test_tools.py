@@ -104,6 +104,38 @@ def test_infer_draws_files_and_folders_and_skips_what_is_damaged(run, photos, tm
     assert results[str(photos / "p15.png")]["brightness"] > results[str(photos / "p3.png")]["brightness"]
 
 
+def test_infer_takes_patterns_several_inputs_and_a_batch_size(run, photos, tmp_path):
+    words = (f"{photos}/p1*.png", f"{photos}/**/p3.png", tmp_path / "none*.png", "--output", tmp_path / "out")
+    results = []
+    for more in ((), ("--batch-size", 8)):
+        code, out, err = call(infer, run, *words, *more)
+        assert code == 0 and "2 pictures" in out and "none*.png" in err
+        results.append(json.loads((tmp_path / "out/predictions.json").read_text()))
+        assert list(results[-1]) == [str(photos / "p15.png"), str(photos / "p3.png")]
+    for one, together in zip(results[0].values(), results[1].values(), strict=True):
+        assert together["brightness"] == pytest.approx(one["brightness"], abs=1e-6)
+    with pytest.raises(SystemExit):
+        call(infer, run, *words, "--batch-size", 0)
+
+
+def test_infer_takes_overrides_of_a_run_and_refuses_them_for_an_export(run, photos, tmp_path):
+    words = (photos / "p3.png", "--output", tmp_path / "out")
+    assert call(infer, run, *words, "-o", "data.samples=4")[0] == 0
+    code, _, err = call(infer, run, *words, "-o", "data.sample=4")
+    assert code == 2 and "did you mean 'samples'?" in err
+    assert call(export, run, "--output", tmp_path / "exported")[0] == 0
+    code, _, err = call(infer, tmp_path / "exported", *words, "-o", "data.samples=4")
+    assert code == 2 and "an exported model is fixed and takes no -o" in err
+
+
+def test_a_least_score_is_refused_where_there_are_no_scores(run, photos, tmp_path):
+    code, _, err = call(infer, run, photos, "--output", tmp_path / "out", "--min-score", 0.5)
+    assert (
+        code == 2
+        and err == "error: infer: this model's results have no scores, so --min-score leaves out none of them\n"
+    )
+
+
 def test_an_output_folder_that_cannot_be_made_is_one_error(run, photos):
     code, _, err = call(infer, run, photos, "--output", photos / "p3.png")
     assert code == 2 and err.startswith("error: ") and "p3.png" in err and "Traceback" not in err

@@ -11,6 +11,7 @@ from suites import detection, engine
 from suites.engine.building import build_task, read_config
 from suites.engine.config import build_value, plain
 from suites.engine.evaluation import evaluate, predictor
+from suites.engine.inference import open_model
 from suites.engine.training import train
 from suites.vision.pipeline import Transform
 
@@ -47,6 +48,16 @@ def test_ten_lines_train_a_model_that_loads_and_predicts(tmp_path):
     found = model([np.zeros((96, 96, 3), np.uint8), np.zeros((64, 96, 3), np.uint8)])
     assert len(found) == 2 and isinstance(found[0].to_json(), list)
     assert found[0].draw().shape[2] == 3 and found[0]._repr_png_().startswith(b"\x89PNG")
+
+
+def test_the_least_score_of_a_run_can_be_changed_for_inference(tmp_path):
+    trainer(small(min_score=0.9), steps=1).fit(tmp_path / "mine")
+    assert open_model(tmp_path / "mine").processor.metadata()["min_score"] == 0.9
+    processor = open_model(tmp_path / "mine", overrides=["min_score=0.2"]).processor
+    assert processor.metadata()["min_score"] == 0.2
+    assert processor.with_min_score(0.0).metadata() == {**processor.metadata(), "min_score": 0.0}
+    with pytest.raises(ConfigError, match=r"--min-score is 2; a score lies between 0 and 1"):
+        processor.with_min_score(2)
 
 
 def test_a_run_made_of_objects_is_repeated_from_its_config_file(tmp_path):

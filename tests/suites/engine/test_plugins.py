@@ -125,6 +125,8 @@ def test_a_config_that_a_person_names_imports_what_it_says_and_a_run_does_not(mo
     for use in (read_config, evaluate_weights, open_model):
         with pytest.raises(ConfigError, match="add --import plugin_suite to the command, or import it before"):
             use(tmp_path / "run")
+    with pytest.raises(ConfigError, match="add --import plugin_suite to the command"):
+        load_config(tmp_path / "run" / "config.yml")
     assert "plugin_suite" not in sys.modules
     sys.modules["plugin_suite"] = sys.modules[__name__]  # as if imported; its components are registered still
     assert evaluate_weights(tmp_path / "run")["score"] == figures["score"]

@@ -93,7 +93,7 @@ class WordsTask:
 
 
 def export(folder: Path) -> Path:
-    """Write the model as tools/export.py does."""
+    """Write the model as `paddock export` does."""
     table = from_numpy(TABLE)
     table.persistable, table.name = True, "table"
     ids = from_numpy(np.zeros(2, np.int64))

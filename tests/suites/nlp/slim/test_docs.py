@@ -1,12 +1,12 @@
-"""docs/slimming.md says what there is: the keys of `distil`, its example, the commands of tools/slim.py."""
+"""docs/slimming.md says what there is: the keys of `distil`, its example, the commands of `paddock slim`."""
 
 import dataclasses
 import re
 from pathlib import Path
 
 from suites.engine.config import load_config
+from suites.nlp.cli import slim
 from suites.nlp.slim.settings import Distil
-from tools import slim
 
 ROOT = Path(__file__).resolve().parents[4]
 TEXT = (ROOT / "docs" / "slimming.md").read_text()
@@ -24,7 +24,7 @@ def test_every_key_is_told(tmp_path):
 
 
 def test_the_commands_are_understood():
-    commands = re.findall(r"^ {4}python tools/slim\.py (.*)$", TEXT.split("\n## ")[0].replace("\\\n", ""), re.M)
+    commands = re.findall(r"^ {4}paddock slim (.*)$", TEXT.split("\n## ")[0].replace("\\\n", ""), re.M)
     assert len(commands) == 5
     for command in commands:
-        slim._parser().parse_args(command.split())
+        slim._parser(None).parse_args(command.split())
