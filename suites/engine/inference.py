@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -267,7 +268,7 @@ def _read_inputs(words: Iterable[Path | str], processor: Processor, skipped: lis
 
 def _matches(word: str) -> list[str]:
     """The files and folders that a pattern stands for, sorted; a word that matches nothing stands for itself."""
-    return [word] if Path(word).exists() else sorted(glob.glob(word, recursive=True)) or [word]
+    return [word] if os.path.exists(word) else sorted(glob.glob(word, recursive=True)) or [word]
 
 
 def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:

@@ -42,7 +42,7 @@ def train(
     """Train a run to its end, or until Ctrl-C.
 
     Args:
-        source: a config file, or the folder of a run.
+        source: a config file, the name of one that comes with Paddock, or the folder of a run.
         overrides: `path=value` texts, as with `-o`.
         runs: folder of all runs.
         name: name of the run; by default that of the config file or of the run folder.

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from framework.predictor import Predictor
+from suites.engine.inference import _matches as matches
 from tests.suites.engine import toy
 from tests.suites.engine.test_training import CONFIG
 from tools import eval as eval_tool
@@ -116,6 +117,11 @@ def test_infer_takes_patterns_several_inputs_and_a_batch_size(run, photos, tmp_p
         assert together["brightness"] == pytest.approx(one["brightness"], abs=1e-6)
     with pytest.raises(SystemExit):
         call(infer, run, *words, "--batch-size", 0)
+
+
+def test_a_long_text_is_no_pattern():
+    text = "is it good? " * 1000
+    assert matches(text) == [text] and matches("is it [good") == ["is it [good"]
 
 
 def test_infer_takes_overrides_of_a_run_and_refuses_them_for_an_export(run, photos, tmp_path):
