@@ -46,6 +46,17 @@ class Metric(ABC):
         """Take note, before `result`, of samples of the evaluation set that could not be read."""
 
     @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Return what was gathered so far, as plain data: arrays, numbers, strings, and lists and dicts of them."""
+
+    @abstractmethod
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Take in what another metric of the same evaluation set gathered, given by its `state`.
+
+        Parts of a set that are merged give the figures of the whole.
+        """
+
+    @abstractmethod
     def result(self) -> dict[str, float]:
         """Return flat names to numbers, such as {"AP": 0.41, "AP50": 0.67}."""
 
