@@ -11,6 +11,7 @@ from framework.data import DataLoader
 from framework.errors import ConfigError, NumericsError
 from suites.engine.building import build_runtime, build_task
 from suites.engine.config import Config
+from suites.engine.losses import Loss
 from suites.engine.task import Batch, Task
 
 
@@ -30,7 +31,8 @@ def _first(loader: DataLoader) -> Batch:
 
 def _check_training(task: Task, batch: Batch) -> None:
     task.model.train()
-    losses = task.train_step({name: from_numpy(array) for name, array in _arrays(batch, task.train_inputs).items()})
+    terms = task.train_step({name: from_numpy(array) for name, array in _arrays(batch, task.train_inputs).items()})
+    losses = {name: term for name, term in terms.items() if isinstance(term, Loss)}
     for name, loss in losses.items():
         if loss.mean.ndim or loss.weight.ndim:
             shapes = f"{list(loss.mean.shape)} and {list(loss.weight.shape)}"

@@ -22,8 +22,8 @@ from suites.engine.log import RunLog
 if TYPE_CHECKING:
     from framework import Tensor
     from framework.optim import LossScaler
+    from suites.engine.step import Step, Update
     from suites.engine.task import Batch, Task
-    from suites.engine.train_step import TrainStep
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -36,7 +36,7 @@ class TrainingLoop:
         step: updates done so far.
         total_steps: updates of the whole run.
         batches: the batches at hand, whose gradients are averaged: one, unless `accumulate` is above 1.
-        losses: loss terms of the last step by name.
+        update: what the last step came to; its numbers are read when somebody looks.
         lr: learning rate of the last step.
         step_seconds: time of the last step, waiting for its batch included.
         wait_seconds: time the last step waited for its batch.
@@ -47,7 +47,7 @@ class TrainingLoop:
     def __init__(
         self,
         task: Task,
-        step: TrainStep,
+        step: Step,
         loader: DataLoader,
         *,
         total_steps: int,
@@ -61,7 +61,7 @@ class TrainingLoop:
         self.log = log
         self.step = 0
         self.batches: list[Batch] = []
-        self.losses: dict[str, float] = {}
+        self.update: Update | None = None
         self.lr = 0.0
         self.step_seconds = 0.0
         self.wait_seconds = 0.0
@@ -87,6 +87,11 @@ class TrainingLoop:
     def epoch_ended(self) -> bool:
         """Whether the last step ended an epoch."""
         return self.step > 0 and self.step % self.steps_per_epoch == 0
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Loss terms of the last step by name; read now."""
+        return {} if self.update is None else self.update.losses
 
     @property
     def scaler(self) -> LossScaler | None:
@@ -151,7 +156,7 @@ class TrainingLoop:
         self.wait_seconds = self._loader.wait_seconds - waited
         self.call("before_step")
         self.lr = self._learning_rate(self.step)
-        self.losses = self._step(self.batches, self.lr)
+        self.update = self._step(self.batches, self.lr)
         self.step += 1
         self.step_seconds = time.perf_counter() - started
         self.call("after_step")

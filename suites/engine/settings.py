@@ -33,10 +33,16 @@ class EvaluationSettings:
     Args:
         every: Epochs between two evaluations; there is always one at the end. 0: only at the end.
         pictures: How many predictions are drawn at each evaluation.
+        main: The figure that decides which weights are best and when to stop early; null for the task's own, such as
+            AP. A figure of one of several evaluation sets has its name before it, such as val/AP.
+        better: "higher" or "lower": which of two main figures is better; null for what the task says, and lower for
+            a figure whose name ends in "loss".
     """
 
     every: int = 1
     pictures: int = 8
+    main: str | None = None
+    better: Literal["higher", "lower"] | None = None
 
     def __post_init__(self) -> None:
         _at_least("runtime.evaluation", every=(self.every, 0), pictures=(self.pictures, 0))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framework.nn import init
-from framework.optim import Optimizer, Schedule
-from suites.engine.averaging import MovingAverage
+from framework.optim import Schedule
 from suites.engine.building import begin, limited
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import Config, Factory, plain
@@ -23,7 +22,7 @@ from suites.engine.loop import TrainingLoop
 from suites.engine.profiling import StepProfile
 from suites.engine.run import RunFolder
 from suites.engine.settings import Runtime
-from suites.engine.train_step import TrainStep
+from suites.engine.step import Step
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -133,17 +132,7 @@ class Trainer:
         steps_per_epoch, batch_size = -(-len(loader) // runtime.accumulate), loader.batch_size * runtime.accumulate
         total_steps = runtime.total_steps(steps_per_epoch)
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
-        step = TrainStep(
-            task,
-            optimizer_of(task, self._optimizer),
-            average=MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None,
-            clip_norm=runtime.clip_norm,
-            eager=runtime.eager,
-            conv_algorithm=runtime.conv_algorithm,
-            accumulate=runtime.accumulate,
-            precision=runtime.precision,
-            scaler=runtime.loss_scale.scaler(runtime.precision),
-        )
+        step = task.step(self._optimizer, runtime)
         log.say(
             f"{run.path}: {len(loader.dataset)} training samples, {steps_per_epoch} steps an epoch, {total_steps} "
             f"steps, {sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
@@ -171,15 +160,6 @@ def untouched(model: Layer) -> bool:
     return True
 
 
-def optimizer_of(task: Task, make: Later) -> Optimizer:
-    """Return the optimizer of the task's parameters, its helpers' too, with the task's factors on the learning rate."""
-    helpers = task.helpers.named_parameters() if task.helpers is not None else ()
-    params = [*task.model.named_parameters(), *((f"helpers.{name}", p) for name, p in helpers)]
-    optimizer: Optimizer = make(params=params)
-    optimizer.scale_lr(task.lr_factors())
-    return optimizer
-
-
 def _factory(make: Later) -> Factory[Any]:
     if isinstance(make, Factory):
         return make
@@ -188,7 +168,7 @@ def _factory(make: Later) -> Factory[Any]:
     return Factory.of(make)
 
 
-def _say_how(runtime: Runtime, schedule: Schedule, step: TrainStep, batch_size: int, log: RunLog) -> None:
+def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, log: RunLog) -> None:
     log.say(
         f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or batch_size}, "
         f"so {schedule.base_lr * schedule.scale:g} for this batch of {batch_size}"
@@ -204,7 +184,7 @@ def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
     loader = limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing")
     predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
     return [
-        NanGuard(),
+        NanGuard(every=runtime.log_every),
         ProgressBar(every=runtime.log_every),
         Events(run.events, every=runtime.log_every),
         Assess(run, loader, predict, runtime.evaluation, runtime.early_stop),

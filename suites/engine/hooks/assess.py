@@ -16,6 +16,7 @@ from suites.engine.settings import EarlyStopSettings, EvaluationSettings
 
 if TYPE_CHECKING:
     from suites.engine.loop import TrainingLoop
+    from suites.engine.task import Task
 
 
 class Assess(Hook):
@@ -37,6 +38,7 @@ class Assess(Hook):
         self._settings = settings
         self._early_stop = early_stop
         self._done_at = 0
+        # Both with the sign turned where lower is better.
         self._best: float | None = None  # None until a figure is a number
         self._mark: float | None = None  # the last figure that early stopping counted as better
         self._without_better = 0
@@ -82,6 +84,7 @@ class Assess(Hook):
             if loop.interrupted:
                 raise Interrupted
 
+        loop.call("before_keeping")
         try:
             with loop.evaluation_weights():
                 metrics = evaluate(loop.task, self._predict, self._loader, after_batch=after_batch)
@@ -96,27 +99,38 @@ class Assess(Hook):
         self._compare(loop, metrics)
 
     def _compare(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
-        name = loop.task.main_metric
+        name, lower = main_figure(loop.task, self._settings)
         if name not in metrics:
             raise ConfigError(
                 f"evaluation: the metric gives {', '.join(metrics)} but not '{name}', which decides the best"
             )
-        value = metrics[name]
+        value = -metrics[name] if lower else metrics[name]
         if _above(value, self._best):
             self._best = value
             save_tensors(self._run.weights / "best.safetensors", loop.deploy_weights())
         if self._early_stop is not None:
-            self._count(loop, name, value, self._early_stop)
+            self._count(loop, name, value, self._early_stop, lower=lower)
 
-    def _count(self, loop: TrainingLoop, name: str, value: float, settings: EarlyStopSettings) -> None:
+    def _count(self, loop: TrainingLoop, name: str, value: float, settings: EarlyStopSettings, *, lower: bool) -> None:
         """Stop after too many evaluations in a row that were not better by `min_delta`."""
         if _above(value, None if self._mark is None else self._mark + settings.min_delta):
             self._mark, self._without_better = value, 0
             return
         self._without_better += 1
         if self._without_better >= settings.patience:
-            bound = "a number" if self._mark is None else f"above {self._mark + settings.min_delta:.4g}"
+            bound = "a number"
+            if self._mark is not None:
+                mark = self._mark + settings.min_delta
+                bound = f"below {-mark:.4g}" if lower else f"above {mark:.4g}"
             loop.stop(f"{name} was not {bound} in the last {self._without_better} evaluations")
+
+
+def main_figure(task: Task, settings: EvaluationSettings) -> tuple[str, bool]:
+    """Return the figure that decides which weights are best, and whether the lower one is better."""
+    name = settings.main or task.main_metric
+    if settings.better is not None:
+        return name, settings.better == "lower"
+    return name, task.lower_is_better if name == task.main_metric else name.rpartition("/")[2].endswith("loss")
 
 
 def _above(value: float, bound: float | None) -> bool:

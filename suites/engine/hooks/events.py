@@ -34,6 +34,8 @@ class Events(Hook):
             return
         for name, value in loop.losses.items():
             self._add(f"loss/{name}", value, loop)
+        for name, value in loop.update.scalars.items() if loop.update else ():
+            self._add(f"scalars/{name}", value, loop)
         self._add("loss", sum(loop.losses.values()), loop)
         self._add("learning_rate", loop.lr, loop)
         if loop.scaler is not None:

@@ -49,6 +49,7 @@ class Saving(Hook):
             self._save(loop)
 
     def _save(self, loop: TrainingLoop) -> None:
+        loop.call("before_keeping")
         weights = loop.deploy_weights()
         for name, tensor in weights.items():
             if tensor.dtype.startswith("float") and not np.isfinite(tensor.numpy()).all():
