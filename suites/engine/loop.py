@@ -98,6 +98,11 @@ class TrainingLoop:
         """The loss scale and its counts of skipped updates, where the loss is scaled."""
         return self._step.scaler
 
+    @property
+    def ending(self) -> bool:
+        """Whether no step follows, other than for Ctrl-C."""
+        return self.step >= self.total_steps or self._stopped
+
     def train(self) -> None:
         """Train to the end, or until a hook calls `stop` or Ctrl-C, SIGTERM or SIGHUP comes; a second stops at once."""
         with contextlib.ExitStack() as stack:
@@ -108,7 +113,7 @@ class TrainingLoop:
             if self.step:
                 self.call("after_resume")
             batches = self._loader.stream()
-            while self.step < self.total_steps and not (self._stopped or self.interrupted):
+            while not (self.ending or self.interrupted):
                 self._one_step(batches)
             self.call("after_train")
 

@@ -17,10 +17,12 @@ class CheckpointSettings:
     Args:
         every: Steps between two checkpoints; one is also saved at each evaluation, at the end and on Ctrl-C.
         keep: How many of the newest checkpoints stay.
+        unit: "epochs" or "minutes" in place of steps.
     """
 
     every: int = 500
     keep: int = 2
+    unit: Literal["steps", "epochs", "minutes"] = "steps"
 
     def __post_init__(self) -> None:
         _at_least("runtime.checkpoint", every=(self.every, 1), keep=(self.keep, 1))
@@ -32,7 +34,10 @@ class EvaluationSettings:
 
     Args:
         every: Epochs between two evaluations; there is always one at the end. 0: only at the end.
+        unit: "steps" or "minutes" in place of epochs.
         pictures: How many predictions are drawn at each evaluation.
+        loss: Also compute the loss over the evaluation set, as the figures `loss` and `loss/TERM`, in evaluation mode:
+            without dropout, and with the running statistics of batch norm. Its batches must hold what training takes.
         main: The figure that decides which weights are best and when to stop early; null for the task's own, such as
             AP. A figure of one of several evaluation sets has its name before it, such as val/AP.
         better: "higher" or "lower": which of two main figures is better; null for what the task says, and lower for
@@ -40,7 +45,9 @@ class EvaluationSettings:
     """
 
     every: int = 1
+    unit: Literal["steps", "epochs", "minutes"] = "epochs"
     pictures: int = 8
+    loss: bool = False
     main: str | None = None
     better: Literal["higher", "lower"] | None = None
 
@@ -142,6 +149,8 @@ class Runtime:
     Args:
         epochs: Passes over the training set.
         steps: Updates of the weights, in place of epochs.
+        minutes: The run ends after so many minutes if it is not at its end before. The learning rate follows `epochs`
+            or `steps` all the same.
         seed: Of the weights' start, the order of samples and all random transforms.
         workers: Processes that read data ahead; 0 reads in the training process.
         threads: Threads that compute; null for one a core. The result does not depend on it.
@@ -166,6 +175,7 @@ class Runtime:
 
     epochs: int | None = None
     steps: int | None = None
+    minutes: float | None = None
     seed: int = 0
     workers: int = 2
     threads: int | None = None
@@ -192,6 +202,8 @@ class Runtime:
         _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), accumulate=(self.accumulate, 1))
         if self.threads is not None:
             _at_least("runtime", threads=(self.threads, 1))
+        if self.minutes is not None and self.minutes <= 0:
+            raise AttributeValueError(f"runtime: minutes is {self.minutes}; it must be above 0, or null for any time")
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise AttributeValueError(f"runtime: clip_norm is {self.clip_norm}; it must be above 0, or null for none")
 

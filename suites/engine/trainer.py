@@ -15,8 +15,18 @@ from framework.optim import Schedule
 from suites.engine.building import begin, limited
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import Config, Factory, plain
-from suites.engine.evaluation import predictor
-from suites.engine.hooks import Assess, Events, Hook, NanGuard, Profiling, ProgressBar, Saving, SkippedSamples
+from suites.engine.evaluation import losses_of, predictor
+from suites.engine.hooks import (
+    Assess,
+    Events,
+    Hook,
+    NanGuard,
+    Profiling,
+    ProgressBar,
+    Saving,
+    SkippedSamples,
+    TimeLimit,
+)
 from suites.engine.log import RunLog, heard
 from suites.engine.loop import TrainingLoop
 from suites.engine.profiling import StepProfile
@@ -182,12 +192,14 @@ def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, 
 
 def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
     loader = limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing")
-    predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
+    how: dict[str, Any] = {"eager": runtime.eager, "conv_algorithm": runtime.conv_algorithm}
+    losses = losses_of(task, **how) if runtime.evaluation.loss else None
     return [
+        *([TimeLimit(runtime.minutes)] if runtime.minutes is not None else []),
         NanGuard(every=runtime.log_every),
         ProgressBar(every=runtime.log_every),
         Events(run.events, every=runtime.log_every),
-        Assess(run, loader, predict, runtime.evaluation, runtime.early_stop),
+        Assess(run, loader, predictor(task, **how), runtime.evaluation, runtime.early_stop, losses),
         Saving(run.weights, runtime.checkpoint),
     ]
 

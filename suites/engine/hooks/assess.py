@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from framework.data import DataLoader
 from framework.errors import ConfigError
 from framework.io import save_tensors
-from suites.engine.evaluation import Interrupted, Predict, draw_examples, evaluate
+from suites.engine.evaluation import Interrupted, LossesOf, Predict, draw_examples, evaluate
 from suites.engine.hooks.base import Hook
+from suites.engine.hooks.interval import Interval
 from suites.engine.run import RunFolder
 from suites.engine.settings import EarlyStopSettings, EvaluationSettings
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Assess(Hook):
-    """Runs the evaluation at the end of every n-th epoch and of the run."""
+    """Runs the evaluation every so many epochs, steps or minutes and at the end of the run."""
 
     priority: ClassVar[int] = 40
 
@@ -31,12 +32,15 @@ class Assess(Hook):
         predict: Predict,
         settings: EvaluationSettings,
         early_stop: EarlyStopSettings | None = None,
+        losses: LossesOf | None = None,
     ) -> None:
         self._run = run
         self._loader = loader
         self._predict = predict
+        self._losses = losses
         self._settings = settings
         self._early_stop = early_stop
+        self._interval = Interval(settings.every, settings.unit)
         self._done_at = 0
         # Both with the sign turned where lower is better.
         self._best: float | None = None  # None until a figure is a number
@@ -74,9 +78,7 @@ class Assess(Hook):
         self._without_better = state["without_better"]
 
     def _due(self, loop: TrainingLoop) -> bool:
-        every = self._settings.every
-        epoch_done = loop.epoch_ended and every > 0 and (loop.step // loop.steps_per_epoch) % every == 0
-        return epoch_done or loop.step >= loop.total_steps
+        return self._interval.due(loop) or loop.ending
 
     def _assess(self, loop: TrainingLoop) -> None:
         def after_batch(done: int) -> None:
@@ -87,7 +89,7 @@ class Assess(Hook):
         loop.call("before_keeping")
         try:
             with loop.evaluation_weights():
-                metrics = evaluate(loop.task, self._predict, self._loader, after_batch=after_batch)
+                metrics = evaluate(loop.task, self._predict, self._loader, after_batch=after_batch, losses=self._losses)
                 draw_examples(loop.task, self._predict, self._run.pictures, self._settings.pictures)
         except Interrupted:
             return
