@@ -14,10 +14,12 @@ import pytest
 from framework import from_numpy, no_grad
 from framework.errors import CheckpointError, ConfigError, NumericsError, WorkerError
 from framework.io import load_tensors
+from suites.engine import checkpoint
 from suites.engine.check import check_runs
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import load_config
 from suites.engine.hooks import Hook, Interval
+from suites.engine.train_step import TrainStep
 from suites.engine.training import evaluate_weights, train
 from tests.suites.engine import toy
 
@@ -253,3 +255,23 @@ def test_minutes_between_two_checkpoints_are_those_of_the_clock(monkeypatch):
     for now[0] in (60.0, 119.0, 121.0, 200.0, 240.9, 242.0):
         said.append(interval.due(None))
     assert said == [False, False, True, False, False, True]
+
+
+def test_check_makes_two_updates_saves_and_evaluates_and_leaves_no_file(config, tmp_path, monkeypatch):
+    made, folders = [], []
+    monkeypatch.setattr(checkpoint, "save", lambda folder, state, save=checkpoint.save: (
+        folders.append(folder), save(folder, state)))  # fmt: skip
+    monkeypatch.setattr(toy.Error, "update", lambda self, outputs, batch: made.append(outputs["brightness"].shape))
+    monkeypatch.setattr(TrainStep, "update", lambda self, batches, lr, update=TrainStep.update: (
+        made.append(len(batches)), update(self, batches, lr))[1])  # fmt: skip
+    before = sorted(tmp_path.rglob("*"))
+    check_runs(load_config(config, ["runtime.accumulate=2"]))
+    assert made == [2, 2, (4,)]
+    assert len(folders) == 1 and not folders[0].parent.exists() and sorted(tmp_path.rglob("*")) == before
+
+
+def test_check_finds_what_only_an_update_shows(config):
+    """With a step this large the second loss overflows, which a forward pass alone never sees."""
+    lines = ["schedule={type: Constant, base_lr: 1.0e+30}", "runtime.clip_norm=null", "runtime.ema=null"]
+    with pytest.raises(NumericsError, match=r"check: loss 'square' is (nan|inf) after 1 update at rate"):
+        check_runs(load_config(config, lines))
