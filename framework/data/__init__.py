@@ -10,6 +10,7 @@ from framework.data.loader import DataLoader
 from framework.data.ragged import RaggedCollate, TokenBatches
 from framework.data.sampler import BatchSampler, FixedBatches, Sampler, SequentialSampler, ShuffledSampler
 from framework.data.streams import batch_rng, order_rng, sample_rng
+from framework.data.world import World
 
 __all__ = [
     "BatchSampler",
@@ -24,6 +25,7 @@ __all__ = [
     "ShuffledSampler",
     "Skipped",
     "TokenBatches",
+    "World",
     "batch_rng",
     "collate",
     "describe",

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from framework.data import DataLoader
+from framework.data.world import ALONE, World
 from suites.engine.hooks.base import Hook
 from suites.engine.log import RunLog
 
@@ -42,6 +43,7 @@ class TrainingLoop:
         wait_seconds: time the last step waited for its batch.
         interrupted: Ctrl-C was pressed, or SIGTERM or SIGHUP came; the run ends after this step.
         log: where lines for people go.
+        world: which of how many processes this is; what hooks write, the first alone writes.
     """
 
     def __init__(
@@ -55,10 +57,12 @@ class TrainingLoop:
         log: RunLog,
         hooks: Sequence[Hook] = (),
         accumulate: int = 1,
+        world: World = ALONE,
     ) -> None:
         self.task = task
         self.total_steps = total_steps
         self.log = log
+        self.world = world
         self.step = 0
         self.batches: list[Batch] = []
         self.update: Update | None = None

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framework.data.world import ALONE, World
+from framework.errors import NotSupportedError
 from framework.nn import init
 from framework.optim import Schedule
 from suites.engine.building import begin, limited
@@ -56,6 +58,7 @@ class Trainer:
         schedule: makes the learning rate of `total_steps` and `batch_size`, in the same way.
         runtime: how long and how it trains; or give its fields one by one.
         hooks: called by the training loop besides the usual ones.
+        world: which of how many processes this is; one today.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -73,11 +76,12 @@ class Trainer:
         schedule: Later,
         runtime: Runtime | None = None,
         hooks: Sequence[Hook] = (),
+        world: World = ALONE,
         **settings: Any,
     ) -> None:
         self.task = task
         self.runtime = runtime or Runtime(**settings)
-        self.hooks = list(hooks)
+        self.hooks, self.world = list(hooks), world
         self._optimizer, self._schedule = _factory(optimizer), _factory(schedule)
         parts = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
         self.config = Config.from_dict({**task.to_config(), **{name: plain(part) for name, part in parts.items()}})
@@ -86,7 +90,7 @@ class Trainer:
     def from_config(cls, config: Config, task: Task, hooks: Sequence[Hook] = ()) -> Trainer:
         """Return the trainer that a config describes; `task` is that of the config."""
         trainer = cls.__new__(cls)
-        trainer.task, trainer.config, trainer.hooks = task, config, list(hooks)
+        trainer.task, trainer.config, trainer.hooks, trainer.world = task, config, list(hooks), ALONE
         trainer.runtime = config.part("runtime")
         trainer._optimizer, trainer._schedule = config.part("optimizer"), config.part("schedule")
         return trainer
@@ -105,6 +109,8 @@ class Trainer:
         Raises:
             ConfigError, DataError, CheckpointError, NumericsError: what is wrong, in one message.
         """
+        if self.world.size > 1:
+            raise NotSupportedError("Trainer: gradients of several processes are not joined yet; train in one")
         path = Path(path)
         run = (
             RunFolder.reopen(path, self.config) if resume else RunFolder.create(path, self.config, overwrite=overwrite)
@@ -135,11 +141,13 @@ class Trainer:
             task.adopt(run.read_processor(task.processor_class))
         task.begin(run.path, log.say, runtime.seed)
         loader = limited(task.train_loader(seed=runtime.seed, workers=runtime.workers), runtime.data, "another")
+        loader.split(self.world)
         loader.start()  # workers read while the rest is built
         if runtime.weights is not None:
             _start_from(task, Path(runtime.weights), log)
         run.write_processor(task.processor())
-        steps_per_epoch, batch_size = -(-len(loader) // runtime.accumulate), loader.batch_size * runtime.accumulate
+        steps_per_epoch = -(-len(loader) // runtime.accumulate)
+        batch_size = loader.batch_size * runtime.accumulate * self.world.size
         total_steps = runtime.total_steps(steps_per_epoch)
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
         step = task.step(self._optimizer, runtime)
@@ -157,6 +165,7 @@ class Trainer:
             log=log,
             hooks=[*_usual_hooks(task, run, runtime), SkippedSamples(loader), *task.hooks(), *hooks],
             accumulate=runtime.accumulate,
+            world=self.world,
         )
 
 

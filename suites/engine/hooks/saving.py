@@ -58,7 +58,9 @@ class Saving(Hook):
                     f"train: weight '{name}' has values that are NaN or infinite at step {loop.step}, so it is "
                     "not saved; checkpoints before it are intact; lower schedule.base_lr or set runtime.clip_norm"
                 )
+        self._saved_at, self._due = loop.step, False
+        if not loop.world.first:
+            return
         # In this order: a run killed in between resumes at an earlier step and comes here again.
         save_tensors(self._folder / "last.safetensors", weights)
         self._checkpoints.save(loop.step, loop.state_dict())
-        self._saved_at, self._due = loop.step, False

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from framework import from_numpy
-from framework.data import DataLoader
+from framework.data import DataLoader, World
+from framework.data.world import ALONE
 from framework.errors import CheckpointError, ConfigError, NumericsError
 from framework.io import load_tensors
 from suites.engine.checkpoint import Checkpoints
@@ -124,6 +125,7 @@ def make(
     min_delta=0.0,
     console=None,
     guard_every=1,
+    world=ALONE,
     **evaluation,
 ):
     run = RunFolder(tmp_path)
@@ -147,6 +149,7 @@ def make(
         learning_rate=lambda step: 0.5 / (1 + step),
         log=RunLog(run.path / "log.txt", console or Console(file=io.StringIO())),
         hooks=[*usual, *hooks],
+        world=world,
     )
 
 
@@ -456,3 +459,10 @@ def test_events_can_be_read_back(tmp_path):
 @pytest.mark.parametrize("seconds, text", [(0.2, "1 s"), (59, "59 s"), (200, "3:20"), (7400, "2:03:20")])
 def test_durations_read_well(seconds, text):
     assert duration(seconds) == text
+
+
+def test_the_first_of_several_processes_writes_for_all(tmp_path):
+    make(tmp_path / "second", world=World(1, 2)).train()
+    assert list((tmp_path / "second/weights").glob("step_*")) == []
+    assert not (tmp_path / "second/events").exists()
+    assert RunFolder(tmp_path, World(1, 2)).log.name == "log-1.txt"
