@@ -125,6 +125,11 @@ class DataLoader:
     def __len__(self) -> int:
         return len(self._batches)
 
+    @property
+    def length(self) -> int:
+        """Batches an epoch has; None for a `StreamLoader`."""
+        return len(self)
+
     def __enter__(self) -> DataLoader:
         return self
 
@@ -223,7 +228,8 @@ class DataLoader:
     def _job(self, number: int) -> BatchJob:
         epoch, batch = divmod(number, len(self))
         instead = self.limits.instead if self.limits.skipped else None
-        return BatchJob(number, epoch, batch, self._batches.batch(epoch, batch), instead, self.skipped.hung)
+        place = batch * self.world.size + self.world.rank  # among the batches of all processes, which draw apart
+        return BatchJob(number, epoch, place, self._batches.batch(epoch, batch), instead, self.skipped.hung)
 
     def _submit(self, number: int) -> None:
         if self._pool is not None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from framework.data import DataLoader
+from framework.data import DataLoader, StreamLoader
 from framework.data.world import ALONE, World
 from suites.engine.hooks.base import Hook
 from suites.engine.log import RunLog
@@ -50,7 +50,7 @@ class TrainingLoop:
         self,
         task: Task,
         step: Step,
-        loader: DataLoader,
+        loader: DataLoader | StreamLoader,
         *,
         total_steps: int,
         learning_rate: Callable[[int], float],
@@ -79,8 +79,9 @@ class TrainingLoop:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Updates an epoch has; the last of it may average over fewer batches."""
-        return -(-len(self._loader) // self._accumulate)
+        """Updates an epoch has, whose last may average over fewer batches; without a length the run is one epoch."""
+        length = self._loader.length
+        return self.total_steps if length is None else -(-length // self._accumulate)
 
     @property
     def epoch(self) -> int:
@@ -160,8 +161,10 @@ class TrainingLoop:
 
     def _one_step(self, batches: Iterator[Batch]) -> None:
         started, waited = time.perf_counter(), self._loader.wait_seconds
-        left = len(self._loader) - self.step % self.steps_per_epoch * self._accumulate
-        self.batches = [next(batches) for _ in range(min(self._accumulate, left))]
+        count, length = self._accumulate, self._loader.length
+        if length is not None:
+            count = min(count, length - self.step % self.steps_per_epoch * count)
+        self.batches = [next(batches) for _ in range(count)]
         self.wait_seconds = self._loader.wait_seconds - waited
         self.call("before_step")
         self.lr = self._learning_rate(self.step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, ConfigError
 from framework.optim import LossScaler, Optimizer, Schedule
 from suites.engine.config import Factory
 
@@ -220,9 +220,14 @@ class Runtime:
                 "set precision to float16"
             )
 
-    def total_steps(self, steps_per_epoch: int) -> int:
-        """Return the number of updates of the whole run."""
-        return self.steps if self.steps is not None else (self.epochs or 0) * steps_per_epoch
+    def total_steps(self, steps_per_epoch: int | None) -> int:
+        """Return the number of updates of the whole run.
+
+        Raises ConfigError where an epoch has no length and no number of steps is given.
+        """
+        if self.steps is None and steps_per_epoch is None:
+            raise ConfigError("runtime.epochs: the training set has no end, so it has no epochs; give runtime.steps")
+        return self.steps if self.steps is not None else (self.epochs or 0) * (steps_per_epoch or 0)
 
 
 @dataclass(kw_only=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from framework.atomic import atomic_file
-from framework.data import DataLoader
+from framework.data import DataLoader, StreamLoader
 from framework.errors import ConfigError, DataError, NotSupportedError
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.signatures import signature_of
@@ -234,8 +234,8 @@ class Task(ABC):
         return written
 
     @abstractmethod
-    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
-        """Return the loader of training batches, shuffled; its length is what an epoch means."""
+    def train_loader(self, *, seed: int, workers: int) -> DataLoader | StreamLoader:
+        """Return the loader of training batches, shuffled; its length, if it has one, is what an epoch means."""
 
     @abstractmethod
     def eval_loader(self, *, workers: int) -> DataLoader:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framework.data import DataLoader, StreamLoader
 from framework.data.world import ALONE, World
 from framework.errors import NotSupportedError
 from framework.nn import init
@@ -146,14 +147,13 @@ class Trainer:
         if runtime.weights is not None:
             _start_from(task, Path(runtime.weights), log)
         run.write_processor(task.processor())
-        steps_per_epoch = -(-len(loader) // runtime.accumulate)
         batch_size = loader.batch_size * runtime.accumulate * self.world.size
-        total_steps = runtime.total_steps(steps_per_epoch)
+        total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
         step = task.step(self._optimizer, runtime)
         log.say(
-            f"{run.path}: {len(loader.dataset)} training samples, {steps_per_epoch} steps an epoch, {total_steps} "
-            f"steps, {sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
+            f"{run.path}: {_how_much(loader, runtime)}, {total_steps} steps, "
+            f"{sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
         )
         _say_how(runtime, schedule, step, batch_size, log)
         return TrainingLoop(
@@ -177,6 +177,17 @@ def untouched(model: Layer) -> bool:
             if not np.array_equal(now, init.draw(initializer, now.shape, seed=0, name=name).astype(now.dtype)):
                 return False
     return True
+
+
+def _steps_per_epoch(loader: DataLoader | StreamLoader, runtime: Runtime) -> int | None:
+    return None if loader.length is None else -(-loader.length // runtime.accumulate)
+
+
+def _how_much(loader: DataLoader | StreamLoader, runtime: Runtime) -> str:
+    steps = _steps_per_epoch(loader, runtime)
+    if isinstance(loader, StreamLoader) or steps is None:
+        return "training samples without an end"
+    return f"{len(loader.dataset)} training samples, {steps} steps an epoch"
 
 
 def _factory(make: Later) -> Factory[Any]:
