@@ -34,7 +34,7 @@ class StreamLoader:
         source: the stream.
         batch_size: samples in a batch.
         seed: of the transforms.
-        transforms: each takes (sample, rng) and returns a sample; the generator depends on (seed, number of the sample).
+        transforms: each takes (sample, rng) and returns a sample; the generator depends on (seed, sample number).
         collate: takes the list of samples and returns the batch.
 
     Attributes:
