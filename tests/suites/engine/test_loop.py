@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from framework import from_numpy
-from framework.data import DataLoader, StreamLoader, World
+from framework.data import DataLoader, World
 from framework.data.world import ALONE
 from framework.errors import CheckpointError, ConfigError, NumericsError
 from framework.io import load_tensors
@@ -21,7 +21,7 @@ from suites.engine.hooks.progress import duration
 from suites.engine.log import RunLog
 from suites.engine.loop import TrainingLoop
 from suites.engine.run import RunFolder, best_weights
-from suites.engine.settings import CheckpointSettings, EarlyStopSettings, EvaluationSettings, Runtime
+from suites.engine.settings import CheckpointSettings, EarlyStopSettings, EvaluationSettings
 from suites.engine.step import Update
 
 
@@ -466,45 +466,3 @@ def test_the_first_of_several_processes_writes_for_all(tmp_path):
     assert list((tmp_path / "second/weights").glob("step_*")) == []
     assert not (tmp_path / "second/events").exists()
     assert RunFolder(tmp_path, World(1, 2)).log.name == "log-1.txt"
-
-
-class Drawn:
-    """Numbers without an end, with a position."""
-
-    def __init__(self):
-        self.at = 0
-
-    def __iter__(self):
-        while True:
-            self.at += 1
-            yield {"x": np.random.default_rng(self.at).normal(), "name": f"number {self.at}"}
-
-    def state_dict(self):
-        return {"at": self.at}
-
-    def load_state_dict(self, state):
-        self.at = state["at"]
-
-
-@pytest.mark.parametrize("stop", [5, 8])
-def test_a_run_on_a_stream_without_an_end_resumes_to_the_same_bits(tmp_path, stop):
-    def run(name, **options):
-        made = make(tmp_path / name, evaluate_every=4, unit="steps", every=3, **options)
-        made._loader = StreamLoader(Drawn(), 3, seed=1, transforms=[jitter])
-        return made
-
-    whole = run("whole")
-    whole.train()
-    assert whole.step == 12 and whole.epoch == 0 and whole.task.evaluations == 3
-    broken = run("broken", hooks=[Do(stop, fail)])
-    with pytest.raises(RuntimeError):
-        broken.train()
-    resumed = run("broken")
-    resumed.load_state_dict(Checkpoints(tmp_path / "broken/weights").latest())
-    resumed.train()
-    assert resumed.task.model.w.tobytes() == whole.task.model.w.tobytes()
-
-
-def test_epochs_of_what_has_no_end_are_refused():
-    with pytest.raises(ConfigError, match=r"has no end, so it has no epochs; give runtime\.steps"):
-        Runtime(epochs=2).total_steps(None)
