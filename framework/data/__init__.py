@@ -7,9 +7,12 @@ from framework.data.collate import collate
 from framework.data.dataset import Dataset, RandomDataset, describe
 from framework.data.limits import Limits, Skipped
 from framework.data.loader import DataLoader
+from framework.data.mixed import Mixed
 from framework.data.ragged import RaggedCollate, TokenBatches
 from framework.data.sampler import BatchSampler, FixedBatches, Sampler, SequentialSampler, ShuffledSampler
+from framework.data.stream_loader import Stream, StreamLoader
 from framework.data.streams import batch_rng, order_rng, sample_rng
+from framework.data.world import World
 
 __all__ = [
     "BatchSampler",
@@ -17,13 +20,17 @@ __all__ = [
     "Dataset",
     "FixedBatches",
     "Limits",
+    "Mixed",
     "RaggedCollate",
     "RandomDataset",
     "Sampler",
     "SequentialSampler",
     "ShuffledSampler",
     "Skipped",
+    "Stream",
+    "StreamLoader",
     "TokenBatches",
+    "World",
     "batch_rng",
     "collate",
     "describe",

@@ -18,7 +18,8 @@ from framework.data.dataset import Dataset, RandomDataset
 from framework.data.limits import Limits, Skipped
 from framework.data.pool import Hung, WorkerPool
 from framework.data.recipe import BatchFunction, BatchJob, Made, Recipe, SampleTransform
-from framework.data.sampler import BatchSampler, FixedBatches, SequentialSampler, ShuffledSampler
+from framework.data.sampler import BatchSampler, FixedBatches, Sampler, SequentialSampler, ShuffledSampler
+from framework.data.world import ALONE, World
 from framework.errors import AttributeValueError, CheckpointError, DataError, WorkerError
 
 
@@ -75,9 +76,11 @@ class DataLoader:
             raise AttributeValueError(
                 f"DataLoader: workers is {workers} and prefetch {prefetch}; they must be at least 0 and 1"
             )
+        self.world = ALONE
+        self._own_order = batch_sampler is not None
+        self._drop_last = drop_last
         if batch_sampler is None:
-            size = len(dataset)
-            sampler = ShuffledSampler(size, seed=seed) if shuffle else SequentialSampler(size)
+            sampler = ShuffledSampler(len(dataset), seed=seed) if shuffle else SequentialSampler(len(dataset))
             batch_sampler = FixedBatches(sampler, batch_size, drop_last=drop_last)
         self._batches = batch_sampler
         self._recipe = Recipe(dataset, tuple(transforms), tuple(batch_transforms), collate, seed)
@@ -99,8 +102,33 @@ class DataLoader:
         self._iteration = 0
         self.wait_seconds = 0.0
 
+    def split(self, world: World) -> None:
+        """From now on give out the part of one of several processes; `batch_size` is that of each of them.
+
+        Raises AttributeValueError where the order is the caller's own, which says nothing of processes.
+        """
+        if world == self.world:
+            return
+        if self._own_order:
+            raise AttributeValueError(
+                f"DataLoader: rank {world.rank} of {world.size} cannot have a part of a batch_sampler of one's own; "
+                "give one that makes this process's batches"
+            )
+        size, seed = self._identity["samples"], self._identity["seed"]
+        sampler: Sampler = SequentialSampler(size, world=world)
+        if self._identity["shuffle"]:
+            sampler = ShuffledSampler(size, seed=seed, world=world)
+        self._batches = FixedBatches(sampler, self.batch_size, drop_last=self._drop_last)
+        self._identity |= {"batches": len(self._batches), "rank": world.rank, "processes": world.size}
+        self.world = world
+
     def __len__(self) -> int:
         return len(self._batches)
+
+    @property
+    def length(self) -> int:
+        """Batches an epoch has; None for a `StreamLoader`."""
+        return len(self)
 
     def __enter__(self) -> DataLoader:
         return self
@@ -200,7 +228,8 @@ class DataLoader:
     def _job(self, number: int) -> BatchJob:
         epoch, batch = divmod(number, len(self))
         instead = self.limits.instead if self.limits.skipped else None
-        return BatchJob(number, epoch, batch, self._batches.batch(epoch, batch), instead, self.skipped.hung)
+        place = batch * self.world.size + self.world.rank  # among the batches of all processes, which draw apart
+        return BatchJob(number, epoch, place, self._batches.batch(epoch, batch), instead, self.skipped.hung)
 
     def _submit(self, number: int) -> None:
         if self._pool is not None:

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from framework.data.streams import order_rng
+from framework.data.world import ALONE, World
 from framework.errors import AttributeValueError, DataError
 
 
@@ -24,32 +25,50 @@ class Sampler(Protocol):
 
 
 class SequentialSampler:
-    """Every sample once, in the dataset's order."""
+    """Every sample once, in the dataset's order; of several processes, each has every `world.size`-th.
 
-    def __init__(self, size: int) -> None:
+    Args:
+        size: samples of the dataset.
+        world: which process of how many this is. The parts share no sample, and together they are the whole.
+    """
+
+    def __init__(self, size: int, *, world: World = ALONE) -> None:
         self._size = size
+        self._world = world
 
     def __len__(self) -> int:
-        return self._size
+        return len(range(self._size)[self._world.rank :: self._world.size])
 
     def order(self, epoch: int) -> np.ndarray:
-        """Return 0 ... size-1, int64."""
-        return np.arange(self._size, dtype=np.int64)
+        """Return the process's part of 0 ... size-1, int64."""
+        return np.arange(self._world.rank, self._size, self._world.size, dtype=np.int64)
 
 
 class ShuffledSampler:
-    """Every sample once, in a random order that depends on (seed, epoch) alone."""
+    """Every sample once, in a random order that depends on (seed, epoch) alone.
 
-    def __init__(self, size: int, *, seed: int) -> None:
+    Args:
+        size: samples of the dataset.
+        seed: of the order, the same in all processes.
+        world: which process of how many this is. All have equally many samples, so the first of an epoch are repeated
+            at its end where they do not divide. Batches of B in each of W processes hold, together, the samples of a
+            batch of B * W in one.
+    """
+
+    def __init__(self, size: int, *, seed: int, world: World = ALONE) -> None:
         self._size = size
         self._seed = seed
+        self._world = world
 
     def __len__(self) -> int:
-        return self._size
+        return -(-self._size // self._world.size)
 
     def order(self, epoch: int) -> np.ndarray:
-        """Return a permutation of 0 ... size-1, int64."""
-        return order_rng(self._seed, epoch).permutation(self._size).astype(np.int64, copy=False)
+        """Return the process's part of a permutation of 0 ... size-1, int64."""
+        whole = order_rng(self._seed, epoch).permutation(self._size).astype(np.int64, copy=False)
+        if self._world.size == 1:
+            return whole
+        return np.resize(whole, len(self) * self._world.size)[self._world.rank :: self._world.size]
 
 
 class BatchSampler(Protocol):

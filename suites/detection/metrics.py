@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -70,6 +70,28 @@ class Evaluator(ABC):
         columns = [np.full(len(found), at), found.boxes.array.astype(np.float64), found.scores, kinds]
         self._rows.append(np.column_stack(columns))
 
+    def state(self) -> dict[str, Any]:
+        """What was added: `images` int64 [S], their places in the truth, and `rows` [P, 7], see `_predictions`."""
+        return {"images": np.array(sorted(self._seen), np.int64), "rows": self._all_rows()}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Adds what another evaluator of the same truth has seen.
+
+        Raises:
+            DataError: both have seen an image.
+        """
+        images = set(np.asarray(state["images"]).tolist())
+        if twice := images & self._seen:
+            image_id = int(self._truth.image_ids[min(twice)])
+            raise DataError(f"{type(self).__name__}: image {image_id} was added already; merge parts that share none")
+        self._seen |= images
+        self._rows.append(np.asarray(state["rows"]))
+
+    def _all_rows(self) -> np.ndarray:
+        """Rows in the order of the images, whatever the order in which these were added."""
+        rows = np.concatenate([np.zeros((0, 7)), *self._rows])
+        return rows[np.argsort(rows[:, 0], kind="stable")]
+
     @abstractmethod
     def compute(self) -> dict[str, float]:
         """The figures by name; one that is not defined, such as AP of a class without objects, is left out."""
@@ -82,7 +104,7 @@ class Evaluator(ABC):
                 f"{type(self).__name__}: {len(self._seen)} of {total} images were added; add all of them, with empty "
                 "arrays where nothing was found (does the loader drop its last batch?)"
             )
-        return np.concatenate(self._rows)
+        return self._all_rows()
 
 
 register_role("metric", Evaluator, supplied=("truth",), doc="The figures of an evaluation.")

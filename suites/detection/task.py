@@ -42,6 +42,14 @@ class BoxMetric(Metric):
         for index in indices:
             self._evaluator.add(int(self._image_ids[index]), Instances.none())
 
+    def state(self) -> dict[str, Any]:
+        """The detections added so far."""
+        return self._evaluator.state()
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add the detections on other images."""
+        self._evaluator.merge(state)
+
     def result(self) -> dict[str, float]:
         """The evaluator's figures."""
         return self._evaluator.compute()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from framework import random, set_num_threads
-from framework.data import DataLoader, Limits
+from framework.data import DataLoader, Limits, StreamLoader
 from framework.nn import init
 from suites.engine.config import Config, load_config
 from suites.engine.registry import REGISTRY, load_suites
@@ -15,6 +15,9 @@ from suites.engine.settings import DataSettings, Runtime
 
 if TYPE_CHECKING:
     from suites.engine.task import Task
+
+
+Loader = TypeVar("Loader", DataLoader, StreamLoader, DataLoader | StreamLoader)
 
 
 def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
@@ -62,7 +65,7 @@ def build_task(config: Config) -> Task:
     return task
 
 
-def limited(loader: DataLoader, settings: DataSettings, instead: Literal["another", "nothing"]) -> DataLoader:
+def limited(loader: Loader, settings: DataSettings, instead: Literal["another", "nothing"]) -> Loader:
     """Return `loader`, which from now on skips samples and watches its workers as the settings say.
 
     `instead` is what takes the place of a sample that cannot be used, see `framework.data.Limits`.

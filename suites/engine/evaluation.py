@@ -14,11 +14,14 @@ import framework
 from framework import from_numpy, no_grad, program
 from framework.atomic import write_text
 from framework.data import DataLoader
+from framework.errors import ConfigError
+from suites.engine.losses import Loss
 
 if TYPE_CHECKING:
     from suites.engine.task import Batch, Processor, Task
 
 _log = logging.getLogger(__name__)
+LossesOf = Callable[["Batch"], dict[str, tuple[float, float]]]  # of a batch: mean and weight of each term
 Predict = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
@@ -39,12 +42,53 @@ def predictor(task: Task, *, eager: bool = False, conv_algorithm: str = "auto") 
     return predict
 
 
+def losses_of(task: Task, *, eager: bool = False, conv_algorithm: str = "auto") -> LossesOf:
+    """Return a function from a batch to mean and weight of each loss term, the model in evaluation mode."""
+
+    def compute(inputs: dict[str, Any]) -> dict[str, Any]:
+        terms = {name: term for name, term in task.train_step(inputs).items() if isinstance(term, Loss)}
+        means = {f"mean/{name}": term.mean for name, term in terms.items()}
+        return means | {f"weight/{name}": term.weight for name, term in terms.items()}
+
+    run = _as_tensors(compute) if eager else program(compute)
+
+    def losses(batch: Batch) -> dict[str, tuple[float, float]]:
+        if missing := [name for name in task.train_inputs if name not in batch]:
+            raise ConfigError(
+                f"evaluation: its batches hold no {', '.join(missing)}, which the loss takes; set "
+                "runtime.evaluation.loss to false"
+            )
+        task.model.eval()
+        with no_grad(), framework.conv_algorithm(conv_algorithm):
+            found = {name: float(t) for name, t in run({name: batch[name] for name in task.train_inputs}).items()}
+        names = [name.removeprefix("mean/") for name in found if name.startswith("mean/")]
+        return {name: (found[f"mean/{name}"], found[f"weight/{name}"]) for name in names}
+
+    return losses
+
+
+def _means(parts: list[dict[str, tuple[float, float]]]) -> dict[str, float]:
+    """`loss` and, of several terms, `loss/TERM`: means over what the terms weigh."""
+    terms = {}
+    for name in parts[0] if parts else ():
+        total = sum(part[name][1] for part in parts)
+        terms[name] = sum(mean * weight for mean, weight in (part[name] for part in parts)) / (total or 1.0)
+    if not terms:
+        return {}
+    return {"loss": sum(terms.values())} | ({f"loss/{n}": v for n, v in terms.items()} if len(terms) > 1 else {})
+
+
 def _as_tensors(step: Callable[..., Any]) -> Callable[..., Any]:
     return lambda arrays: step({name: from_numpy(array) for name, array in arrays.items()})
 
 
 def evaluate(
-    task: Task, predict: Predict, loader: DataLoader, *, after_batch: Callable[[int], None] = lambda done: None
+    task: Task,
+    predict: Predict,
+    loader: DataLoader,
+    *,
+    after_batch: Callable[[int], None] = lambda done: None,
+    losses: LossesOf | None = None,
 ) -> dict[str, float]:
     """Return the metric's figures over one pass of `loader`, and `skipped` where samples could not be used.
 
@@ -53,16 +97,19 @@ def evaluate(
         predict: see `predictor`.
         loader: the evaluation set.
         after_batch: called with the number of batches done; may raise `Interrupted`.
+        losses: see `losses_of`; None for no figure `loss`.
     """
-    metric = task.metric()
+    metric, parts = task.metric(), []
     loader.skipped.forget()
     for done, batch in enumerate(loader, start=1):
         metric.update(predict({name: batch[name] for name in task.eval_inputs}), batch)
+        if losses is not None:
+            parts.append(losses(batch))
         after_batch(done)
     if loader.skipped:
         _log.warning("evaluation: %s", loader.skipped.report())
         metric.leave_out(loader.skipped.indices)
-    figures = {name: float(value) for name, value in metric.result().items()}
+    figures = {name: float(value) for name, value in metric.result().items()} | _means(parts)
     return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
 
 

@@ -16,15 +16,16 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from framework.data import DataLoader
+from framework.data import DataLoader, StreamLoader
+from framework.data.world import ALONE, World
 from suites.engine.hooks.base import Hook
 from suites.engine.log import RunLog
 
 if TYPE_CHECKING:
     from framework import Tensor
     from framework.optim import LossScaler
+    from suites.engine.step import Step, Update
     from suites.engine.task import Batch, Task
-    from suites.engine.train_step import TrainStep
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -37,20 +38,21 @@ class TrainingLoop:
         step: updates done so far.
         total_steps: updates of the whole run.
         batches: the batches at hand, whose gradients are averaged: one, unless `accumulate` is above 1.
-        losses: loss terms of the last step by name.
+        update: what the last step came to; its numbers are read when somebody looks.
         lr: learning rate of the last step.
         step_seconds: time of the last step, waiting for its batch included.
         wait_seconds: time the last step waited for its batch.
         interrupted: Ctrl-C was pressed, or SIGTERM or SIGHUP came; the run ends after this step.
         log: where lines for people go.
         folder: that of the run, for files that hooks keep; None where there is none.
+        world: which of how many processes this is; what hooks write, the first alone writes.
     """
 
     def __init__(
         self,
         task: Task,
-        step: TrainStep,
-        loader: DataLoader,
+        step: Step,
+        loader: DataLoader | StreamLoader,
         *,
         total_steps: int,
         learning_rate: Callable[[int], float],
@@ -58,14 +60,16 @@ class TrainingLoop:
         hooks: Sequence[Hook] = (),
         accumulate: int = 1,
         folder: Path | None = None,
+        world: World = ALONE,
     ) -> None:
         self.task = task
         self.total_steps = total_steps
         self.log = log
         self.folder = folder
+        self.world = world
         self.step = 0
         self.batches: list[Batch] = []
-        self.losses: dict[str, float] = {}
+        self.update: Update | None = None
         self.lr = 0.0
         self.step_seconds = 0.0
         self.wait_seconds = 0.0
@@ -79,8 +83,9 @@ class TrainingLoop:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Updates an epoch has; the last of it may average over fewer batches."""
-        return -(-len(self._loader) // self._accumulate)
+        """Updates an epoch has, whose last may average over fewer batches; without a length the run is one epoch."""
+        length = self._loader.length
+        return self.total_steps if length is None else -(-length // self._accumulate)
 
     @property
     def epoch(self) -> int:
@@ -93,9 +98,19 @@ class TrainingLoop:
         return self.step > 0 and self.step % self.steps_per_epoch == 0
 
     @property
+    def losses(self) -> dict[str, float]:
+        """Loss terms of the last step by name; read now."""
+        return {} if self.update is None else self.update.losses
+
+    @property
     def scaler(self) -> LossScaler | None:
         """The loss scale and its counts of skipped updates, where the loss is scaled."""
         return self._step.scaler
+
+    @property
+    def ending(self) -> bool:
+        """Whether no step follows, other than for Ctrl-C."""
+        return self.step >= self.total_steps or self._stopped
 
     def train(self) -> None:
         """Train to the end, or until a hook calls `stop` or Ctrl-C, SIGTERM or SIGHUP comes; a second stops at once."""
@@ -107,7 +122,7 @@ class TrainingLoop:
             if self.step:
                 self.call("after_resume")
             batches = self._loader.stream()
-            while self.step < self.total_steps and not (self._stopped or self.interrupted):
+            while not (self.ending or self.interrupted):
                 self._one_step(batches)
             self.call("after_train")
 
@@ -150,12 +165,14 @@ class TrainingLoop:
 
     def _one_step(self, batches: Iterator[Batch]) -> None:
         started, waited = time.perf_counter(), self._loader.wait_seconds
-        left = len(self._loader) - self.step % self.steps_per_epoch * self._accumulate
-        self.batches = [next(batches) for _ in range(min(self._accumulate, left))]
+        count, length = self._accumulate, self._loader.length
+        if length is not None:
+            count = min(count, length - self.step % self.steps_per_epoch * count)
+        self.batches = [next(batches) for _ in range(count)]
         self.wait_seconds = self._loader.wait_seconds - waited
         self.call("before_step")
         self.lr = self._learning_rate(self.step)
-        self.losses = self._step(self.batches, self.lr)
+        self.update = self._step(self.batches, self.lr)
         self.step += 1
         self.step_seconds = time.perf_counter() - started
         self.call("after_step")

@@ -29,6 +29,17 @@ class Loss:
         return Loss(self.mean * factor, self.weight)
 
 
+@dataclass(frozen=True)
+class Scalar:
+    """A number of a step that is logged beside the losses and is no part of what is minimised.
+
+    Attributes:
+        value: a scalar.
+    """
+
+    value: Tensor
+
+
 def count_of(x: Tensor) -> Tensor:
     """The number of rows of x [N, ...], a float32 scalar: the weight of a mean over samples."""
     with no_grad():

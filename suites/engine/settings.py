@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, ConfigError
 from framework.optim import LossScaler, Optimizer, Schedule
 from suites.engine.config import Factory, OfRole
 
@@ -17,10 +17,12 @@ class CheckpointSettings:
     Args:
         every: Steps between two checkpoints; one is also saved at each evaluation, at the end and on Ctrl-C.
         keep: How many of the newest checkpoints stay.
+        unit: "epochs" or "minutes" in place of steps.
     """
 
     every: int = 500
     keep: int = 2
+    unit: Literal["steps", "epochs", "minutes"] = "steps"
 
     def __post_init__(self) -> None:
         _at_least("runtime.checkpoint", every=(self.every, 1), keep=(self.keep, 1))
@@ -32,11 +34,22 @@ class EvaluationSettings:
 
     Args:
         every: Epochs between two evaluations; there is always one at the end. 0: only at the end.
+        unit: "steps" or "minutes" in place of epochs.
         pictures: How many predictions are drawn at each evaluation.
+        loss: Also compute the loss over the evaluation set, as the figures `loss` and `loss/TERM`, in evaluation mode:
+            without dropout, and with the running statistics of batch norm. Its batches must hold what training takes.
+        main: The figure that decides which weights are best and when to stop early; null for the task's own, such as
+            AP. A figure of one of several evaluation sets has its name before it, such as val/AP.
+        better: "higher" or "lower": which of two main figures is better; null for what the task says, and lower for
+            a figure whose name ends in "loss".
     """
 
     every: int = 1
+    unit: Literal["steps", "epochs", "minutes"] = "epochs"
     pictures: int = 8
+    loss: bool = False
+    main: str | None = None
+    better: Literal["higher", "lower"] | None = None
 
     def __post_init__(self) -> None:
         _at_least("runtime.evaluation", every=(self.every, 0), pictures=(self.pictures, 0))
@@ -136,6 +149,8 @@ class Runtime:
     Args:
         epochs: Passes over the training set.
         steps: Updates of the weights, in place of epochs.
+        minutes: The run ends after so many minutes if it is not at its end before. The learning rate follows `epochs`
+            or `steps` all the same.
         seed: Of the weights' start, the order of samples and all random transforms.
         workers: Processes that read data ahead; 0 reads in the training process.
         threads: Threads that compute; null for one a core. The result does not depend on it.
@@ -160,6 +175,7 @@ class Runtime:
 
     epochs: int | None = None
     steps: int | None = None
+    minutes: float | None = None
     seed: int = 0
     workers: int = 2
     threads: int | None = None
@@ -186,6 +202,8 @@ class Runtime:
         _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), accumulate=(self.accumulate, 1))
         if self.threads is not None:
             _at_least("runtime", threads=(self.threads, 1))
+        if self.minutes is not None and self.minutes <= 0:
+            raise AttributeValueError(f"runtime: minutes is {self.minutes}; it must be above 0, or null for any time")
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise AttributeValueError(f"runtime: clip_norm is {self.clip_norm}; it must be above 0, or null for none")
 
@@ -202,9 +220,14 @@ class Runtime:
                 "set precision to float16"
             )
 
-    def total_steps(self, steps_per_epoch: int) -> int:
-        """Return the number of updates of the whole run."""
-        return self.steps if self.steps is not None else (self.epochs or 0) * steps_per_epoch
+    def total_steps(self, steps_per_epoch: int | None) -> int:
+        """Return the number of updates of the whole run.
+
+        Raises ConfigError where an epoch has no length and no number of steps is given.
+        """
+        if self.steps is None and steps_per_epoch is None:
+            raise ConfigError("runtime.epochs: the training set has no end, so it has no epochs; give runtime.steps")
+        return self.steps if self.steps is not None else (self.epochs or 0) * (steps_per_epoch or 0)
 
 
 @dataclass(kw_only=True)

@@ -17,19 +17,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 
 from framework.atomic import atomic_file
-from framework.data import DataLoader
+from framework.data import DataLoader, StreamLoader
 from framework.errors import ConfigError, DataError, NotSupportedError
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.signatures import signature_of
 from suites.engine.recording import given
 from suites.engine.registry import REGISTRY
+from suites.engine.train_step import TrainStep
 from suites.engine.weights import load_weights
 
 if TYPE_CHECKING:
     from framework import Tensor
     from framework.nn import Layer
+    from framework.optim import Optimizer
     from suites.engine.hooks import Hook
-    from suites.engine.losses import Loss
+    from suites.engine.losses import Loss, Scalar
+    from suites.engine.settings import Runtime
+    from suites.engine.step import Step
 
 Self = TypeVar("Self", bound="Task")
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
@@ -44,6 +48,17 @@ class Metric(ABC):
 
     def leave_out(self, indices: Sequence[int]) -> None:  # noqa: B027  (an offer, not a duty)
         """Take note, before `result`, of samples of the evaluation set that could not be read."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Return what was gathered so far, as plain data: arrays, numbers, strings, and lists and dicts of them."""
+
+    @abstractmethod
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Take in what another metric of the same evaluation set gathered, given by its `state`.
+
+        Parts of a set that are merged give the figures of the whole.
+        """
 
     @abstractmethod
     def result(self) -> dict[str, float]:
@@ -196,7 +211,8 @@ class Task(ABC):
         model: the network; its parameters are what is trained and saved.
         train_inputs: names of the batch arrays that `train_step` takes.
         eval_inputs: names of the batch arrays that `eval_step` takes, also of the exported program.
-        main_metric: the figure that decides which weights are best; higher is better.
+        main_metric: the figure that decides which weights are best, unless the settings name another.
+        lower_is_better: whether the lower `main_metric` is the better one.
         processor_class: the suite's `Processor`.
         helpers: layers that only training needs, such as the projections of a distillation: trained and kept in
             checkpoints, but no part of the weights that are evaluated and exported. Made in `begin`.
@@ -206,6 +222,7 @@ class Task(ABC):
     train_inputs: tuple[str, ...]
     eval_inputs: tuple[str, ...]
     main_metric: str
+    lower_is_better: bool = False
     helpers: Layer | None = None
     processor_class: ClassVar[type[Processor]]
 
@@ -229,20 +246,31 @@ class Task(ABC):
         return written
 
     @abstractmethod
-    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
-        """Return the loader of training batches, shuffled; its length is what an epoch means."""
+    def train_loader(self, *, seed: int, workers: int) -> DataLoader | StreamLoader:
+        """Return the loader of training batches, shuffled; its length, if it has one, is what an epoch means."""
 
     @abstractmethod
     def eval_loader(self, *, workers: int) -> DataLoader:
         """Return the loader of evaluation batches, in order and without random transforms."""
 
     @abstractmethod
-    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
+    def train_step(self, inputs: dict[str, Tensor]) -> Mapping[str, Loss | Scalar]:
         """Return the loss terms by name, each a mean with its weight; the sum of the means is minimised.
+
+        Each `Scalar` among them is logged only.
 
         Runs the model in training mode. It is traced into a Program, so it uses operators only and never looks
         at numbers; `inputs` holds the arrays named by `train_inputs`.
         """
+
+    def step(self, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> Step:
+        """Return what one update is; by default one batch, or `runtime.accumulate`, and one optimizer.
+
+        Args:
+            make_optimizer: takes `params`, (name, parameter) pairs, and returns the optimizer that the run asks for.
+            runtime: how the run trains.
+        """
+        return TrainStep.of(self, make_optimizer, runtime)
 
     @abstractmethod
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ batch's gradients to what was gathered, one makes the update.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,15 +16,19 @@ import framework
 from framework import Tensor, from_numpy, no_grad, ops, program, tensor
 from framework.errors import CheckpointError, ConfigError
 from framework.optim import LossScaler, Optimizer, clip_by_global_norm
-from framework.random import default_generator
 from suites.engine.averaging import MovingAverage
+from suites.engine.losses import Loss, Scalar
+from suites.engine.step import Step, Update
 
 if TYPE_CHECKING:
+    from suites.engine.settings import Runtime
     from suites.engine.task import Batch, Task
 
+_TINY = 1e-30  # the least that weights of losses are divided by
 
-class TrainStep:
-    """Updates the model with one batch, or with some that count as one large batch.
+
+class TrainStep(Step):
+    """Updates the model with one batch, or with some that count as one large batch, by one optimizer.
 
     Args:
         task: gives model and losses.
@@ -51,15 +55,16 @@ class TrainStep:
         precision: str = "float32",
         scaler: LossScaler | None = None,
     ) -> None:
-        self._task = task
+        super().__init__(task)
+        self.inputs = task.train_inputs
         self._optimizer = optimizer
         self._average = average
         self._clip_norm = clip_norm
         self._conv_algorithm = conv_algorithm
         self._precision = precision
         self.scaler = scaler
-        self._update = self._compute if eager else program(self._compute)
-        self._updates = 0
+        self._run = self._compute if eager else program(self._compute)
+        self._logged: set[str] = set()  # names of the scalars that are no losses, known after the first batch
         self._gathered: dict[str, Tensor] = {}
         self._reached: set[str] = set()  # the parameters that the losses depend on, known after the first batch
         if accumulate > 1:
@@ -68,33 +73,56 @@ class TrainStep:
             self._gather_one = self._gather if eager else program(self._gather)
             self._apply_all = self._apply if eager else program(self._apply)
 
-    def __call__(self, batches: Sequence[Batch], lr: float) -> dict[str, float]:
-        """Make one update at learning rate `lr`; return the loss terms before it, means over all that they weigh."""
-        self._task.model.train()
-        decay = _number(self._average.decay_at(self._updates) if self._average else 0.0)
+    @classmethod
+    def of(cls, task: Task, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> TrainStep:
+        """Return the step that the settings of a run describe."""
+        return cls(
+            task,
+            optimizer_of(task, make_optimizer),
+            average=MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None,
+            clip_norm=runtime.clip_norm,
+            eager=runtime.eager,
+            conv_algorithm=runtime.conv_algorithm,
+            accumulate=runtime.accumulate,
+            precision=runtime.precision,
+            scaler=runtime.loss_scale.scaler(runtime.precision),
+        )
+
+    def update(self, batches: Sequence[Batch], lr: float) -> Update:
+        """Make one update; the loss terms are those before it, means over all that they weigh."""
+        decay = _number(self._average.decay_at(self.updates) if self._average else 0.0)
         with framework.conv_algorithm(self._conv_algorithm):
             if self._gathered:
-                losses = self._update_with_all(batches, _number(lr), decay)
+                terms = self._update_with_all(batches, _number(lr), decay)
             else:
-                losses = self._numbers(self._update(self._inputs(batches[0]), _number(lr), decay))
-        self._updates += 1
-        return losses
+                terms = self._run(self._inputs(batches[0]), _number(lr), decay)
+        losses = {name: value for name, value in terms.items() if name not in self._logged}
+        return Update(losses, {name: terms[name] for name in terms if name in self._logged})
 
-    def _update_with_all(self, batches: Sequence[Batch], lr: Tensor, decay: Tensor) -> dict[str, float]:
-        total: dict[str, float] = {}
+    def _update_with_all(self, batches: Sequence[Batch], lr: Tensor, decay: Tensor) -> dict[str, Tensor]:
+        total: dict[str, Tensor] = {}
+        even = _number(1 / len(batches))  # the share of what has no weight
         for batch, shares in zip(batches, self._shares(batches), strict=True):
-            given = {name: _number(share) for name, share in shares.items()}
-            losses = self._numbers(self._gather_one(self._inputs(batch), given))
-            for name, value in losses.items():
-                total[name] = total.get(name, 0.0) + value * shares[name]
+            terms = self._gather_one(self._inputs(batch), shares)
+            with no_grad():
+                for name, value in terms.items():
+                    part = value * shares.get(name, even)
+                    total[name] = total[name] + part if name in total else part
         self._apply_all(lr, decay)
         return total
 
-    def _shares(self, batches: Sequence[Batch]) -> list[dict[str, float]]:
-        """For each batch the share of each loss term: its weight over that of all batches."""
-        weights = [self._numbers(self._weights_of(self._inputs(batch))) for batch in batches]
-        totals = {name: sum(each[name] for each in weights) for name in weights[0]}
-        return [{name: weight / (totals[name] or 1.0) for name, weight in each.items()} for each in weights]
+    def _shares(self, batches: Sequence[Batch]) -> list[dict[str, Tensor]]:
+        """For each batch the share of each loss term: its weight over that of all batches, 0 where that is 0."""
+        weights = [self._weights_of(self._inputs(batch)) for batch in batches]
+        shares: list[dict[str, Tensor]] = [{} for _ in batches]
+        with no_grad():
+            for name in weights[0]:
+                total = weights[0][name]
+                for each in weights[1:]:
+                    total = total + each[name]
+                for share, each in zip(shares, weights, strict=True):
+                    share[name] = each[name] / ops.maximum(total, _number(_TINY))
+        return shares
 
     def _weights_of(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         if states := self._weigh.program_for(inputs).program.states:
@@ -107,11 +135,7 @@ class TrainStep:
         return weights
 
     def _inputs(self, batch: Batch) -> dict[str, Tensor]:
-        return {name: from_numpy(batch[name]) for name in self._task.train_inputs}
-
-    @staticmethod
-    def _numbers(losses: Mapping[str, Tensor]) -> dict[str, float]:
-        return {name: float(value) for name, value in losses.items()}
+        return {name: from_numpy(batch[name]) for name in self.inputs}
 
     def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
         """Inside, the model has its averaged weights, if an average is kept."""
@@ -119,13 +143,7 @@ class TrainStep:
 
     def state_dict(self) -> dict[str, Any]:
         """Return model, optimizer and average as they are after the last update."""
-        state: dict[str, Any] = {
-            "model": self._task.model.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "step": {"updates": self._updates, "random": default_generator.get_state()},
-        }
-        if self._task.helpers is not None:
-            state["helpers"] = self._task.helpers.state_dict()
+        state = {**super().state_dict(), "optimizer": self._optimizer.state_dict()}
         if self._average:
             state["average"] = self._average.state_dict()
         if self.scaler:
@@ -136,27 +154,20 @@ class TrainStep:
         """Take up what `state_dict` returned; raise CheckpointError if it is another model's."""
         if self._average and "average" not in state:
             raise CheckpointError("checkpoint: it holds no moving average but the config asks for one")
-        if (self._task.helpers is None) != ("helpers" not in state):
-            raise CheckpointError(
-                "checkpoint: layers that only training needs are in it or in the task, but not in both"
-            )
         if self.scaler and "scaler" not in state:
             raise CheckpointError("checkpoint: it holds no loss scale but the config asks for one")
-        self._task.model.load_state_dict(state["model"])
-        if self._task.helpers is not None:
-            self._task.helpers.load_state_dict(state["helpers"])
+        super().load_state_dict(state)
         self._optimizer.load_state_dict(state["optimizer"])
         if self._average:
             self._average.load_state_dict(state["average"])
         if self.scaler:
             self.scaler.load_state_dict(state["scaler"])
-        self._updates = state["step"]["updates"]
-        default_generator.set_state(state["step"]["random"])
 
     def _weights(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """The weights of the loss terms; what is traced, and then rid of all that they do not depend on."""
         with no_grad():
-            return {name: loss.weight for name, loss in self._task.train_step(inputs).items()}
+            terms = self._task.train_step(inputs).items()
+            return {name: term.weight for name, term in terms if isinstance(term, Loss)}
 
     def _compute(self, inputs: dict[str, Tensor], lr: Tensor, decay: Tensor) -> dict[str, Tensor]:
         """A whole update with one batch; what is traced."""
@@ -186,14 +197,17 @@ class TrainStep:
 
     def _backward(self, inputs: dict[str, Tensor], shares: Mapping[str, Tensor]) -> dict[str, Tensor]:
         with framework.autocast(self._precision):
-            losses = {name: loss.mean for name, loss in self._task.train_step(inputs).items()}
+            given = self._task.train_step(inputs)
+        losses = {name: term.mean for name, term in given.items() if isinstance(term, Loss)}
+        scalars = {name: term.value.detach() for name, term in given.items() if isinstance(term, Scalar)}
+        self._logged = set(scalars)
         terms = iter([mean * shares[name] if shares else mean for name, mean in losses.items()])
         total = next(terms)
         for term in terms:
             total = total + term
         self._optimizer.zero_grad()
         (self.scaler.scaled(total) if self.scaler else total).backward()
-        return losses
+        return losses | scalars
 
     def _improve(self, lr: Tensor, decay: Tensor) -> None:
         factor = self._scale_back()
@@ -212,6 +226,15 @@ class TrainStep:
         if self._clip_norm is not None:
             clip_by_global_norm(params, self._clip_norm)
         return None
+
+
+def optimizer_of(task: Task, make: Callable[..., Optimizer]) -> Optimizer:
+    """Return the optimizer of the task's parameters, its helpers' too, with the task's factors on the learning rate."""
+    helpers = task.helpers.named_parameters() if task.helpers is not None else ()
+    params = [*task.model.named_parameters(), *((f"helpers.{name}", p) for name, p in helpers)]
+    optimizer: Optimizer = make(params=params)
+    optimizer.scale_lr(task.lr_factors())
+    return optimizer
 
 
 def _number(value: float) -> Tensor:

@@ -10,14 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framework.data import DataLoader, StreamLoader
+from framework.data.world import ALONE, World
+from framework.errors import NotSupportedError
 from framework.nn import init
-from framework.optim import Optimizer, Schedule
-from suites.engine.averaging import MovingAverage
+from framework.optim import Schedule
 from suites.engine.building import begin, limited
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import Config, Factory, plain
-from suites.engine.evaluation import predictor
-from suites.engine.hooks import Assess, Events, Hook, NanGuard, Profiling, ProgressBar, Saving, SkippedSamples
+from suites.engine.evaluation import losses_of, predictor
+from suites.engine.hooks import (
+    Assess,
+    Events,
+    Hook,
+    NanGuard,
+    Profiling,
+    ProgressBar,
+    Saving,
+    SkippedSamples,
+    TimeLimit,
+)
 from suites.engine.log import RunLog, heard
 from suites.engine.loop import TrainingLoop
 from suites.engine.plugins import covered, modules_of
@@ -25,7 +37,7 @@ from suites.engine.profiling import StepProfile
 from suites.engine.registry import REGISTRY
 from suites.engine.run import RunFolder, resume_command
 from suites.engine.settings import Runtime
-from suites.engine.train_step import TrainStep
+from suites.engine.step import Step
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -49,6 +61,7 @@ class Trainer:
         schedule: makes the learning rate of `total_steps` and `batch_size`, in the same way.
         runtime: how long and how it trains; or give its fields one by one.
         hooks: called by the training loop besides the usual ones. The config names those whose class is registered.
+        world: which of how many processes this is; one today.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -66,11 +79,12 @@ class Trainer:
         schedule: Later,
         runtime: Runtime | None = None,
         hooks: Sequence[Hook] = (),
+        world: World = ALONE,
         **settings: Any,
     ) -> None:
         self.task = task
         self.runtime = runtime or Runtime(**settings)
-        self.hooks = list(hooks)
+        self.hooks, self.world = list(hooks), world
         self._optimizer, self._schedule = _factory(optimizer), _factory(schedule)
         parts = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
         written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
@@ -80,7 +94,7 @@ class Trainer:
     def from_config(cls, config: Config, task: Task, hooks: Sequence[Hook] = ()) -> Trainer:
         """Return the trainer that a config describes; `task` is that of the config."""
         trainer = cls.__new__(cls)
-        trainer.task, trainer.config = task, _with_imports(config)
+        trainer.task, trainer.config, trainer.world = task, _with_imports(config), ALONE
         trainer.hooks = [*(config.part("hooks") if config.has("hooks") else ()), *hooks]
         trainer.runtime = config.part("runtime")
         trainer._optimizer, trainer._schedule = config.part("optimizer"), config.part("schedule")
@@ -100,6 +114,8 @@ class Trainer:
         Raises:
             ConfigError, DataError, CheckpointError, NumericsError: what is wrong, in one message.
         """
+        if self.world.size > 1:
+            raise NotSupportedError("Trainer: gradients of several processes are not joined yet; train in one")
         path = Path(path)
         run = (
             RunFolder.reopen(path, self.config) if resume else RunFolder.create(path, self.config, overwrite=overwrite)
@@ -130,27 +146,18 @@ class Trainer:
             task.adopt(run.read_processor(task.processor_class))
         task.begin(run.path, log.say, runtime.seed)
         loader = limited(task.train_loader(seed=runtime.seed, workers=runtime.workers), runtime.data, "another")
+        loader.split(self.world)
         loader.start()  # workers read while the rest is built
         if runtime.weights is not None:
             _start_from(task, Path(runtime.weights), log)
         run.write_processor(task.processor())
-        steps_per_epoch, batch_size = -(-len(loader) // runtime.accumulate), loader.batch_size * runtime.accumulate
-        total_steps = runtime.total_steps(steps_per_epoch)
+        batch_size = loader.batch_size * runtime.accumulate * self.world.size
+        total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
-        step = TrainStep(
-            task,
-            optimizer_of(task, self._optimizer),
-            average=MovingAverage(task.model, runtime.ema.decay) if runtime.ema else None,
-            clip_norm=runtime.clip_norm,
-            eager=runtime.eager,
-            conv_algorithm=runtime.conv_algorithm,
-            accumulate=runtime.accumulate,
-            precision=runtime.precision,
-            scaler=runtime.loss_scale.scaler(runtime.precision),
-        )
+        step = task.step(self._optimizer, runtime)
         log.say(
-            f"{run.path}: {len(loader.dataset)} training samples, {steps_per_epoch} steps an epoch, {total_steps} "
-            f"steps, {sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
+            f"{run.path}: {_how_much(loader, runtime)}, {total_steps} steps, "
+            f"{sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
         )
         _say_how(runtime, schedule, step, batch_size, log)
         return TrainingLoop(
@@ -163,6 +170,7 @@ class Trainer:
             hooks=[*_usual_hooks(task, run, runtime), SkippedSamples(loader), *task.hooks(), *hooks],
             accumulate=runtime.accumulate,
             folder=run.path,
+            world=self.world,
         )
 
 
@@ -189,13 +197,15 @@ def untouched(model: Layer) -> bool:
     return True
 
 
-def optimizer_of(task: Task, make: Later) -> Optimizer:
-    """Return the optimizer of the task's parameters, its helpers' too, with the task's factors on the learning rate."""
-    helpers = task.helpers.named_parameters() if task.helpers is not None else ()
-    params = [*task.model.named_parameters(), *((f"helpers.{name}", p) for name, p in helpers)]
-    optimizer: Optimizer = make(params=params)
-    optimizer.scale_lr(task.lr_factors())
-    return optimizer
+def _steps_per_epoch(loader: DataLoader | StreamLoader, runtime: Runtime) -> int | None:
+    return None if loader.length is None else -(-loader.length // runtime.accumulate)
+
+
+def _how_much(loader: DataLoader | StreamLoader, runtime: Runtime) -> str:
+    steps = _steps_per_epoch(loader, runtime)
+    if isinstance(loader, StreamLoader) or steps is None:
+        return "training samples without an end"
+    return f"{len(loader.dataset)} training samples, {steps} steps an epoch"
 
 
 def _factory(make: Later) -> Factory[Any]:
@@ -206,7 +216,7 @@ def _factory(make: Later) -> Factory[Any]:
     return Factory.of(make)
 
 
-def _say_how(runtime: Runtime, schedule: Schedule, step: TrainStep, batch_size: int, log: RunLog) -> None:
+def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, log: RunLog) -> None:
     log.say(
         f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or batch_size}, "
         f"so {schedule.base_lr * schedule.scale:g} for this batch of {batch_size}"
@@ -220,12 +230,14 @@ def _say_how(runtime: Runtime, schedule: Schedule, step: TrainStep, batch_size: 
 
 def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
     loader = limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing")
-    predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
+    how: dict[str, Any] = {"eager": runtime.eager, "conv_algorithm": runtime.conv_algorithm}
+    losses = losses_of(task, **how) if runtime.evaluation.loss else None
     return [
-        NanGuard(),
+        *([TimeLimit(runtime.minutes)] if runtime.minutes is not None else []),
+        NanGuard(every=runtime.log_every),
         ProgressBar(every=runtime.log_every),
         Events(run.events, every=runtime.log_every),
-        Assess(run, loader, predict, runtime.evaluation, runtime.early_stop),
+        Assess(run, loader, predictor(task, **how), runtime.evaluation, runtime.early_stop, losses),
         Saving(run.weights, runtime.checkpoint),
     ]
 

@@ -35,6 +35,10 @@ class ConfusionMatrix:
         pairs = truth[counted].astype(np.int64) * classes + found[counted]
         self.counts += np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
 
+    def merge(self, counts: np.ndarray) -> None:
+        """Take in the counts int64 [K, K] of another part of the data set."""
+        self.counts += counts
+
     def class_iou(self) -> dict[str, float]:
         """Intersection over union, n_i / (t_i + p_i - n_i), by name; of classes that are seen or predicted."""
         both, either = self._both(), self._true() + self._found() - self._both()

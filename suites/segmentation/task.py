@@ -35,6 +35,14 @@ class SegmentationMetric(Metric):
         for truth, found in zip(batch["truth"], original_labels(outputs, batch), strict=True):
             self._matrix.add(truth, found)
 
+    def state(self) -> dict[str, Any]:
+        """The matrix's counts."""
+        return {"counts": self._matrix.counts.copy()}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Add the other counts."""
+        self._matrix.merge(state["counts"])
+
     def result(self) -> dict[str, float]:
         """The matrix's figures."""
         return self._matrix.result()

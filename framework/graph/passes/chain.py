@@ -52,6 +52,9 @@ def fuse_chains(program: Program, report: PassReport) -> None:
     program.block.ops = [merged.get(op, op) for op in program.block if op not in gone]
 
 
+_REPEATING = ("full_like", "broadcast_like", "unreduce")
+
+
 def _is_elementwise(op: Operation) -> bool:
     return op.info.is_elementwise and bool(op.outputs[0].shape)
 
@@ -63,9 +66,7 @@ def _computes_half(op: Operation) -> bool:
 
 def _repeats(op: Operation) -> bool:
     """Whether a chain can make what the operation gives without reading that from memory: one value spread out."""
-    if op.name == "unreduce":
-        return not op.attr("axes")
-    return op.name in ("full_like", "broadcast_like")
+    return op.name in _REPEATING and not (op.name == "unreduce" and op.attr("axes"))
 
 
 def _like(op: Operation) -> Value | None:
@@ -200,10 +201,11 @@ class _Tape:
             self._half.add(y)
 
     def finish(self, y: Value) -> None:
-        """Rounds the result where it is half and not rounded yet; the last statement makes it."""
+        """Rounds the result where it is half and not rounded yet; an element-wise statement makes it."""
         name = self._names[y]
+        spread = bool(self.statements) and self.statements[-1].operator in _REPEATING
         rounded = y.dtype not in HALF_TYPES or y in self._half
-        if not (rounded and self.statements and name == f"t{len(self.statements) - 1}"):
+        if spread or not (rounded and self.statements and name == f"t{len(self.statements) - 1}"):
             self._state("cast", (name,), {"dtype": y.dtype})
 
     def _wide(self, v: Value) -> str:

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from framework.data import DataLoader
 from framework.errors import ConfigError
 from framework.io import save_tensors
-from suites.engine.evaluation import Interrupted, Predict, draw_examples, evaluate
+from suites.engine.evaluation import Interrupted, LossesOf, Predict, draw_examples, evaluate
 from suites.engine.hooks.base import Hook
+from suites.engine.hooks.interval import Interval
 from suites.engine.run import RunFolder
 from suites.engine.settings import EarlyStopSettings, EvaluationSettings
 
 if TYPE_CHECKING:
     from suites.engine.loop import TrainingLoop
+    from suites.engine.task import Task
 
 
 class Assess(Hook):
-    """Runs the evaluation at the end of every n-th epoch and of the run."""
+    """Runs the evaluation every so many epochs, steps or minutes and at the end of the run."""
 
     priority: ClassVar[int] = 40
 
@@ -30,13 +32,17 @@ class Assess(Hook):
         predict: Predict,
         settings: EvaluationSettings,
         early_stop: EarlyStopSettings | None = None,
+        losses: LossesOf | None = None,
     ) -> None:
         self._run = run
         self._loader = loader
         self._predict = predict
+        self._losses = losses
         self._settings = settings
         self._early_stop = early_stop
+        self._interval = Interval(settings.every, settings.unit)
         self._done_at = 0
+        # Both with the sign turned where lower is better.
         self._best: float | None = None  # None until a figure is a number
         self._mark: float | None = None  # the last figure that early stopping counted as better
         self._without_better = 0
@@ -72,9 +78,7 @@ class Assess(Hook):
         self._without_better = state["without_better"]
 
     def _due(self, loop: TrainingLoop) -> bool:
-        every = self._settings.every
-        epoch_done = loop.epoch_ended and every > 0 and (loop.step // loop.steps_per_epoch) % every == 0
-        return epoch_done or loop.step >= loop.total_steps
+        return self._interval.due(loop) or loop.ending
 
     def _assess(self, loop: TrainingLoop) -> None:
         def after_batch(done: int) -> None:
@@ -82,9 +86,10 @@ class Assess(Hook):
             if loop.interrupted:
                 raise Interrupted
 
+        loop.call("before_keeping")
         try:
             with loop.evaluation_weights():
-                metrics = evaluate(loop.task, self._predict, self._loader, after_batch=after_batch)
+                metrics = evaluate(loop.task, self._predict, self._loader, after_batch=after_batch, losses=self._losses)
                 draw_examples(loop.task, self._predict, self._run.pictures, self._settings.pictures)
         except Interrupted:
             return
@@ -96,27 +101,38 @@ class Assess(Hook):
         self._compare(loop, metrics)
 
     def _compare(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
-        name = loop.task.main_metric
+        name, lower = main_figure(loop.task, self._settings)
         if name not in metrics:
             raise ConfigError(
                 f"evaluation: the metric gives {', '.join(metrics)} but not '{name}', which decides the best"
             )
-        value = metrics[name]
+        value = -metrics[name] if lower else metrics[name]
         if _above(value, self._best):
             self._best = value
             save_tensors(self._run.weights / "best.safetensors", loop.deploy_weights())
         if self._early_stop is not None:
-            self._count(loop, name, value, self._early_stop)
+            self._count(loop, name, value, self._early_stop, lower=lower)
 
-    def _count(self, loop: TrainingLoop, name: str, value: float, settings: EarlyStopSettings) -> None:
+    def _count(self, loop: TrainingLoop, name: str, value: float, settings: EarlyStopSettings, *, lower: bool) -> None:
         """Stop after too many evaluations in a row that were not better by `min_delta`."""
         if _above(value, None if self._mark is None else self._mark + settings.min_delta):
             self._mark, self._without_better = value, 0
             return
         self._without_better += 1
         if self._without_better >= settings.patience:
-            bound = "a number" if self._mark is None else f"above {self._mark + settings.min_delta:.4g}"
+            bound = "a number"
+            if self._mark is not None:
+                mark = self._mark + settings.min_delta
+                bound = f"below {-mark:.4g}" if lower else f"above {mark:.4g}"
             loop.stop(f"{name} was not {bound} in the last {self._without_better} evaluations")
+
+
+def main_figure(task: Task, settings: EvaluationSettings) -> tuple[str, bool]:
+    """Return the figure that decides which weights are best, and whether the lower one is better."""
+    name = settings.main or task.main_metric
+    if settings.better is not None:
+        return name, settings.better == "lower"
+    return name, task.lower_is_better if name == task.main_metric else name.rpartition("/")[2].endswith("loss")
 
 
 def _above(value: float, bound: float | None) -> bool:

@@ -33,7 +33,10 @@ class Hook:
         """After the update's batches were read into `loop.batches`."""
 
     def after_step(self, loop: TrainingLoop) -> None:
-        """After the update; `loop.step` counts it and `loop.losses` holds its terms."""
+        """After the update; `loop.step` counts it and `loop.update` has its numbers, which are read if looked at."""
+
+    def before_keeping(self, loop: TrainingLoop) -> None:
+        """Before an evaluation or a checkpoint; an error here keeps the step from being evaluated or saved."""
 
     def during_evaluation(self, loop: TrainingLoop, done: int, total: int) -> None:
         """After each batch of an evaluation: `done` of `total`."""

@@ -24,16 +24,20 @@ class Events(Hook):
 
     def before_train(self, loop: TrainingLoop) -> None:
         """Open a file; points that a killed run wrote beyond the checkpoint are withdrawn."""
+        if not loop.world.first:
+            return
         from tensorboardX import SummaryWriter
 
         self._writer = SummaryWriter(str(self._folder), purge_step=loop.step + 1)
 
     def after_step(self, loop: TrainingLoop) -> None:
         """Write the step's scalars."""
-        if loop.step % self._every:
+        if loop.step % self._every or self._writer is None:
             return
         for name, value in loop.losses.items():
             self._add(f"loss/{name}", value, loop)
+        for name, value in loop.update.scalars.items() if loop.update else ():
+            self._add(f"scalars/{name}", value, loop)
         self._add("loss", sum(loop.losses.values()), loop)
         self._add("learning_rate", loop.lr, loop)
         if loop.scaler is not None:
@@ -44,6 +48,8 @@ class Events(Hook):
 
     def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """Write the figures."""
+        if self._writer is None:
+            return
         for name, value in metrics.items():
             self._add(f"metrics/{name}", value, loop)
         self._writer.flush()

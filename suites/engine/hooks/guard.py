@@ -6,10 +6,11 @@ Where the loss is scaled, a step that overflowed was skipped and the scale fell:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from framework.errors import NumericsError
 from suites.engine.hooks.base import Hook
+from suites.engine.step import Update
 
 if TYPE_CHECKING:
     from suites.engine.loop import TrainingLoop
@@ -18,28 +19,69 @@ _SHOWN = 16  # sample names in the message
 _STUCK = 5  # updates skipped in a row at the least scale after which the run ends
 
 
+class _Seen(NamedTuple):
+    """A step that was not looked at yet: its number, epoch, learning rate, sample names, and what it came to."""
+
+    step: int
+    epoch: int
+    lr: float
+    names: list[str]
+    update: Update
+
+    def wrong(self) -> dict[str, float]:
+        """Its loss terms that are no numbers."""
+        return {name: value for name, value in self.update.losses.items() if not math.isfinite(value)}
+
+
 class NanGuard(Hook):
-    """Checks every loss term of every step, before anything is saved."""
+    """Looks at every loss term, some steps at a time, and always before anything is evaluated or saved.
+
+    Args:
+        every: steps between two looks. Until then the names of the steps' samples are kept, and no number is read.
+    """
 
     priority: ClassVar[int] = 0
 
+    def __init__(self, *, every: int = 1) -> None:
+        self._every = every
+        self._unread: list[_Seen] = []
+
     def after_step(self, loop: TrainingLoop) -> None:
-        """Raise NumericsError for a loss term that is NaN or infinite, or updates that go on being skipped."""
-        wrong = {name: value for name, value in loop.losses.items() if not math.isfinite(value)}
-        scaler = loop.scaler
-        if scaler is not None and scaler.stuck.item() < _STUCK:
-            return
-        if scaler is None and not wrong:
-            return
-        terms = (
-            ", ".join(f"'{name}' is {value}" for name, value in wrong.items()) or "is finite but its gradients are not"
-        )
-        if scaler is not None:
-            terms += f", for {_STUCK} updates at the least loss scale {scaler.scale.item():g}"
+        """Remember the step, and look if it is time."""
         names = [name for batch in loop.batches for name in loop.task.names(batch)]
-        more = f" ... ({len(names) - _SHOWN} more)" if len(names) > _SHOWN else ""
-        raise NumericsError(
-            f"train: loss {terms} at step {loop.step} (epoch {loop.epoch}, learning rate {loop.lr:.3g}); "
-            f"batch: {', '.join(names[:_SHOWN]) or 'unnamed samples'}{more}; checkpoints before it are intact; "
-            "look at these samples, lower schedule.base_lr, lengthen the warm-up or set runtime.clip_norm"
-        )
+        if loop.update is not None:
+            self._unread.append(_Seen(loop.step, loop.epoch, loop.lr, names, loop.update))
+        if loop.step % self._every == 0:
+            self._look(loop)
+
+    def before_keeping(self, loop: TrainingLoop) -> None:
+        """Look, so that nothing is kept that a loss which is no number has touched."""
+        self._look(loop)
+
+    def after_train(self, loop: TrainingLoop) -> None:
+        """Look at the last steps."""
+        self._look(loop)
+
+    def _look(self, loop: TrainingLoop) -> None:
+        """Raise NumericsError for a loss term that is NaN or infinite, or updates that go on being skipped."""
+        unread, self._unread = self._unread, []
+        wrong = [seen for seen in unread if seen.wrong()]
+        scaler = loop.scaler
+        if scaler is None:
+            if wrong:
+                raise _error(wrong[0])
+        elif unread and (stuck := int(scaler.stuck.item())) >= _STUCK:
+            more = f", for {stuck} updates at the least loss scale {scaler.scale.item():g}"
+            raise _error(wrong[-1] if wrong else unread[-1], more)
+
+
+def _error(seen: _Seen, more: str = "") -> NumericsError:
+    terms = ", ".join(f"'{name}' is {value}" for name, value in seen.wrong().items())
+    names = seen.names
+    rest = f" ... ({len(names) - _SHOWN} more)" if len(names) > _SHOWN else ""
+    return NumericsError(
+        f"train: loss {terms or 'is finite but its gradients are not'}{more} at step {seen.step} "
+        f"(epoch {seen.epoch}, learning rate {seen.lr:.3g}); "
+        f"batch: {', '.join(names[:_SHOWN]) or 'unnamed samples'}{rest}; checkpoints before it are intact; "
+        "look at these samples, lower schedule.base_lr, lengthen the warm-up or set runtime.clip_norm"
+    )

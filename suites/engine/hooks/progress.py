@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from suites.engine.hooks.base import Hook
+from suites.engine.step import Update
 
 if TYPE_CHECKING:
     from suites.engine.loop import TrainingLoop
@@ -25,8 +26,8 @@ class ProgressBar(Hook):
 
     def __init__(self, *, every: int = 20) -> None:
         self._every = every
-        self._sums: dict[str, float] = {}
-        self._count = 0
+        self._updates: list[Update] = []  # since the last line, unread
+        self._text = ""
         self._times: deque[tuple[float, float]] = deque(maxlen=_WINDOW)
         self._bar: Progress | None = None
         self._warned = False
@@ -46,18 +47,17 @@ class ProgressBar(Hook):
 
     def after_step(self, loop: TrainingLoop) -> None:
         """Gather, and say something every few steps."""
-        if loop.scaler is None or all(map(math.isfinite, loop.losses.values())):  # not those of a skipped update
-            for name, value in loop.losses.items():
-                self._sums[name] = self._sums.get(name, 0.0) + value
-            self._count += 1
+        if loop.update is not None:
+            self._updates.append(loop.update)
         self._times.append((loop.step_seconds, loop.wait_seconds))
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=loop.step, text=self._numbers(loop))
         if loop.step % self._every == 0 or loop.step == loop.total_steps:
-            line = f"step {loop.step}/{loop.total_steps} epoch {loop.epoch} | {self._numbers(loop)}"
+            self._text = self._numbers(loop)
+            line = f"step {loop.step}/{loop.total_steps} epoch {loop.epoch} | {self._text}"
             (loop.log.say if self._bar is None else loop.log.keep)(line)
             self._warn(loop)
-            self._sums, self._count = {}, 0
+            self._updates = []
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=loop.step, text=self._text)
 
     def during_evaluation(self, loop: TrainingLoop, done: int, total: int) -> None:
         """Show how far it is."""
@@ -75,15 +75,23 @@ class ProgressBar(Hook):
             self._bar.stop()
 
     def _numbers(self, loop: TrainingLoop) -> str:
-        terms = {name: value / self._count for name, value in self._sums.items()} or loop.losses
+        terms, scalars = self._means(loop)
         detail = f" ({' '.join(f'{name} {value:.4g}' for name, value in terms.items())})" if len(terms) > 1 else ""
         seconds = sum(step for step, _ in self._times) / len(self._times)
         scaler = loop.scaler
         scale = f" | scale {scaler.scale.item():g}, {scaler.skipped.item()} skipped" if scaler else ""
+        logged = "".join(f" | {name} {value:.4g}" for name, value in scalars.items())
         return (
-            f"loss {sum(terms.values()):.4g}{detail} | lr {loop.lr:.3g}{scale} | {seconds:.3g} s/step | "
+            f"loss {sum(terms.values()):.4g}{detail}{logged} | lr {loop.lr:.3g}{scale} | {seconds:.3g} s/step | "
             f"data {self._wait_share():.0%} | {duration(seconds * (loop.total_steps - loop.step))} left"
         )
+
+    def _means(self, loop: TrainingLoop) -> tuple[dict[str, float], dict[str, float]]:
+        """Loss terms and scalars over the steps since the last line, without those of updates that were skipped."""
+        read = self._updates
+        if loop.scaler is not None:
+            read = [update for update in read if all(map(math.isfinite, update.losses.values()))] or read[-1:]
+        return _mean([update.losses for update in read]), _mean([update.scalars for update in read])
 
     def _wait_share(self) -> float:
         total = sum(step for step, _ in self._times)
@@ -96,6 +104,10 @@ class ProgressBar(Hook):
                 f"note: {self._wait_share():.0%} of the time goes into waiting for data; more runtime.workers "
                 "(if there are idle cores), smaller images or fewer transforms would help"
             )
+
+
+def _mean(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: sum(one[name] for one in each) / len(each) for name in (each[0] if each else ())}
 
 
 def duration(seconds: float) -> str:

@@ -12,6 +12,7 @@ from framework.errors import NumericsError
 from framework.io import save_tensors
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.hooks.base import Hook
+from suites.engine.hooks.interval import Interval
 from suites.engine.settings import CheckpointSettings
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Saving(Hook):
 
     def __init__(self, folder: Path, settings: CheckpointSettings) -> None:
         self._folder = folder
-        self._every = settings.every
+        self._interval = Interval(settings.every, settings.unit)
         self._checkpoints = Checkpoints(folder, keep=settings.keep)
         self._saved_at = -1
         self._due = False
@@ -40,7 +41,7 @@ class Saving(Hook):
 
     def after_step(self, loop: TrainingLoop) -> None:
         """Save if it is time."""
-        if self._due or loop.step % self._every == 0:
+        if self._interval.due(loop) or self._due:
             self._save(loop)
 
     def after_train(self, loop: TrainingLoop) -> None:
@@ -49,6 +50,7 @@ class Saving(Hook):
             self._save(loop)
 
     def _save(self, loop: TrainingLoop) -> None:
+        loop.call("before_keeping")
         weights = loop.deploy_weights()
         for name, tensor in weights.items():
             if tensor.dtype.startswith("float") and not np.isfinite(tensor.numpy()).all():
@@ -56,7 +58,9 @@ class Saving(Hook):
                     f"train: weight '{name}' has values that are NaN or infinite at step {loop.step}, so it is "
                     "not saved; checkpoints before it are intact; lower schedule.base_lr or set runtime.clip_norm"
                 )
+        self._saved_at, self._due = loop.step, False
+        if not loop.world.first:
+            return
         # In this order: a run killed in between resumes at an earlier step and comes here again.
         save_tensors(self._folder / "last.safetensors", weights)
         self._checkpoints.save(loop.step, loop.state_dict())
-        self._saved_at, self._due = loop.step, False

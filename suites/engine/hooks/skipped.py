@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from framework.data import DataLoader
+from framework.data import DataLoader, StreamLoader
 from suites.engine.hooks.base import Hook
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class SkippedSamples(Hook):
 
     priority: ClassVar[int] = 70
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: DataLoader | StreamLoader) -> None:
         self._loader = loader
         self._told = 0
 

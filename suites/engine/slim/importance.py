@@ -15,6 +15,7 @@ import numpy as np
 from framework import Tensor, from_numpy
 from framework.data import DataLoader
 from framework.errors import DataError
+from suites.engine.losses import Loss
 from suites.engine.task import Task
 
 Gates = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
@@ -53,7 +54,7 @@ def _gradients(task: Task, inputs: dict[str, Tensor]) -> dict[str, np.ndarray]:
     parameters = dict(task.model.named_parameters())
     for p in parameters.values():
         p.grad = None
-    losses = [loss.mean for loss in task.train_step(inputs).values()]
+    losses = [term.mean for term in task.train_step(inputs).values() if isinstance(term, Loss)]
     sum(losses[1:], losses[0]).backward()
     products = {name: p.numpy() * p.grad.numpy() for name, p in parameters.items() if p.grad is not None}
     for p in parameters.values():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -85,17 +86,28 @@ class ChunkScores(Metric):
     def __init__(self, truth: Sequence[Sequence[str]], classes: Sequence[str]) -> None:
         self._truth = truth
         self._classes = classes
-        self._found: dict[int, list[str]] = {}
+        self._found: dict[int, dict[int, str]] = {}  # by sentence and word
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `tags` int64 [T]; the batch's `words` int64 [T] says which word a token starts, -1 for none."""
         for row, example in enumerate(np.asarray(batch["example"]).tolist()):
             own = slice(batch["offsets"][row], batch["offsets"][row + 1])
-            starts = np.asarray(batch["words"][own]) >= 0
-            found = [self._classes[k] for k in outputs["tags"][own][starts].tolist()]
-            self._found.setdefault(example, []).extend(found)
+            words, tags = np.asarray(batch["words"][own]), outputs["tags"][own]
+            starts = words >= 0
+            found = (self._classes[k] for k in tags[starts].tolist())
+            self._found.setdefault(example, {}).update(zip(words[starts].tolist(), found, strict=True))
+
+    def state(self) -> dict[str, Any]:
+        """The tags found: of each sentence its number and (word, tag) pairs."""
+        return {"found": [[i, [list(pair) for pair in tags.items()]] for i, tags in self._found.items()]}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Take in the tags of other sentences, or of other words of the same ones."""
+        for example, tags in state["found"]:
+            self._found.setdefault(example, {}).update(tags)
 
     def result(self) -> dict[str, float]:
         """The figures over the sentences seen."""
         seen = sorted(self._found)
-        return chunk_figures([self._truth[i] for i in seen], [self._found[i] for i in seen])
+        found = [[tag for _, tag in sorted(self._found[i].items())] for i in seen]
+        return chunk_figures([self._truth[i] for i in seen], found)

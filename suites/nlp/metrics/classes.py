@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from suites.engine.task import Batch, Metric
+from suites.engine.gathering import ArrayMetric
+from suites.engine.task import Batch
 
 
-class ClassScores(Metric):
+class ClassScores(ArrayMetric):
     """Figures: `accuracy`, `macro_f1`, `mcc`; of two classes `f1` of the second; `mrr` where rows have groups.
 
     Each class has an F1 of its own, `f1/<name>`. Scores that are no numbers count as wrong.
@@ -17,24 +18,23 @@ class ClassScores(Metric):
     Args:
         class_names: K names.
         groups: what each sample is ranked within, int64 [N], in the order of the evaluation set; None for none.
+            Parts that are merged must then follow each other in that order.
     """
 
     def __init__(self, class_names: Sequence[str], groups: np.ndarray | None = None) -> None:
+        super().__init__()
         self._names = class_names
         self._groups = groups
-        self._truth: list[np.ndarray] = []
-        self._scores: list[np.ndarray] = []
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `scores` [B, K] with the batch's `targets` [B]."""
-        self._truth.append(np.array(batch["targets"]))
-        self._scores.append(np.array(outputs["scores"]))
+        self.gather(truth=batch["targets"], scores=outputs["scores"])
 
     def result(self) -> dict[str, float]:
         """The figures, as shares of 1."""
         from sklearn.metrics import f1_score, matthews_corrcoef
 
-        truth, scores = np.concatenate(self._truth), np.concatenate(self._scores)
+        truth, scores = self.gathered("truth"), self.gathered("scores")
         found = scores.argmax(axis=1)
         found[~np.isfinite(scores).all(axis=1)] = -1
         classes = list(range(len(self._names)))
@@ -51,26 +51,21 @@ class ClassScores(Metric):
         return {**figures, **{f"f1/{n}": float(f) for n, f in zip(self._names, each, strict=True)}}
 
 
-class NumberScores(Metric):
+class NumberScores(ArrayMetric):
     """Figures: `pearson`, `spearman`, their mean `correlation`, and `mean_squared_error`.
 
     A correlation is 0 where all predictions are equal.
     """
 
-    def __init__(self) -> None:
-        self._truth: list[np.ndarray] = []
-        self._found: list[np.ndarray] = []
-
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `scores` [B] with the batch's `targets` [B]."""
-        self._truth.append(np.array(batch["targets"], np.float64))
-        self._found.append(np.array(outputs["scores"], np.float64))
+        self.gather(truth=np.asarray(batch["targets"], np.float64), found=np.asarray(outputs["scores"], np.float64))
 
     def result(self) -> dict[str, float]:
         """The figures."""
         from scipy.stats import pearsonr, spearmanr
 
-        truth, found = np.concatenate(self._truth), np.concatenate(self._found)
+        truth, found = self.gathered("truth"), self.gathered("found")
         varied = len(truth) > 1 and np.ptp(truth) > 0 and np.ptp(found) > 0 and bool(np.isfinite(found).all())
         pearson = float(pearsonr(truth, found).statistic) if varied else 0.0
         spearman = float(spearmanr(truth, found).statistic) if varied else 0.0

@@ -9,32 +9,30 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from suites.engine.task import Batch, Metric
+from suites.engine.gathering import ArrayMetric
+from suites.engine.task import Batch
 
 
-class PretrainingScores(Metric):
+class PretrainingScores(ArrayMetric):
     """Figures: `word_accuracy`, `word_loss`, `perplexity` (e to the loss); `pair_accuracy` where there are pairs."""
-
-    def __init__(self) -> None:
-        self._losses: list[np.ndarray] = []
-        self._right: list[np.ndarray] = []
-        self._pairs: list[np.ndarray] = []
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `words` [M, V], log-probabilities, and `pairs` [B, 2]; a batch has `targets` [M], `related` [B]."""
         truth, related = np.asarray(batch["targets"]), np.asarray(batch["related"])
-        self._losses.append(-outputs["words"][np.arange(len(truth)), truth].astype(np.float64))
-        self._right.append(outputs["words"].argmax(axis=1) == truth)
         known = related >= 0
-        self._pairs.append(outputs["pairs"].argmax(axis=1)[known] == related[known])
+        self.gather(
+            losses=-outputs["words"][np.arange(len(truth)), truth].astype(np.float64),
+            right=outputs["words"].argmax(axis=1) == truth,
+            pairs=outputs["pairs"].argmax(axis=1)[known] == related[known],
+        )
 
     def result(self) -> dict[str, float]:
         """The figures."""
-        loss = float(np.concatenate(self._losses).mean())
+        loss = float(self.gathered("losses").mean())
         figures = {
-            "word_accuracy": float(np.concatenate(self._right).mean()),
+            "word_accuracy": float(self.gathered("right").mean()),
             "word_loss": loss,
             "perplexity": float(np.exp(min(loss, 700.0))),
         }
-        pairs = np.concatenate(self._pairs)
+        pairs = self.gathered("pairs")
         return figures | ({"pair_accuracy": float(pairs.mean())} if len(pairs) else {})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -120,10 +120,21 @@ class ReadingScores(Metric):
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `starts` and `ends` [T], scores of the first and the last token of the answer."""
-        for found in self._gather(outputs, batch):
+        self._take(self._gather(outputs, batch))
+
+    def _take(self, answers: Iterable[Found]) -> None:
+        for found in answers:
             before = self._best.get(found.example, found)
             best = found if found.score > before.score else before
             self._best[found.example] = best._replace(null=min(found.null, before.null))
+
+    def state(self) -> dict[str, Any]:
+        """The best answer to each question: its number, score, text and score of no answer."""
+        return {"best": [list(found) for found in self._best.values()]}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Take in answers to other questions, or of other windows of the same ones."""
+        self._take(Found(*found) for found in state["best"])
 
     def result(self) -> dict[str, float]:
         """The figures over the questions seen, as shares of 1."""

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from suites.engine.task import Batch, Metric
+from suites.engine.gathering import ArrayMetric
+from suites.engine.task import Batch
 
 
-class Accuracy(Metric):
+class Accuracy(ArrayMetric):
     """Figures: `top1`, `top5` (where there are more than 5 classes) and `mean_class`, the mean over classes of top-1.
 
     A class without samples does not count in `mean_class`. Equal scores count against the prediction; scores that are
@@ -20,19 +21,17 @@ class Accuracy(Metric):
     """
 
     def __init__(self, class_names: Sequence[str]) -> None:
+        super().__init__()
         self._count = len(class_names)
-        self._labels: list[np.ndarray] = []
-        self._ranks: list[np.ndarray] = []
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `scores` [N, K] with the batch's `labels` [N]."""
-        labels = np.array(batch["labels"])
-        self._labels.append(labels)
-        self._ranks.append(ranks(outputs["scores"], labels))
+        labels = np.asarray(batch["labels"])
+        self.gather(labels=labels, ranks=ranks(outputs["scores"], labels))
 
     def result(self) -> dict[str, float]:
         """The figures, as shares of 1."""
-        labels, places = np.concatenate(self._labels), np.concatenate(self._ranks)
+        labels, places = self.gathered("labels"), self.gathered("ranks")
         figures = {"top1": float((places < 1).mean())}
         if self._count > 5:
             figures["top5"] = float((places < 5).mean())

@@ -245,3 +245,13 @@ def test_casts_of_the_precision_policy_are_left_out(tmp_path):
     save_program(framework.program(f, pass_names=()).program_for(x).program, tmp_path)
     loaded, _ = load_program(tmp_path)
     assert [op.attr("elidable") for op in loaded.block if op.name == "cast"] == [True] * len(policy)
+
+
+def test_a_spread_number_whose_cast_changes_nothing_is_still_made():
+    """As in the weight of a loss that is returned: rows of ones, cast to the type they have, and summed."""
+
+    @framework.program
+    def count(x):
+        return ops.sum(ops.cast(ops.full_like(x, value=1.0), "float32"))
+
+    assert float(count(framework.tensor(np.zeros((5,), np.float32)))) == 5.0

@@ -56,7 +56,7 @@ def test_the_update_is_that_of_one_large_batch(eager):
         task = Line()
         optimizer = AdamW(task.model.named_parameters(), weight_decay=0.1)
         step = TrainStep(task, optimizer, clip_norm=0.5, eager=eager, accumulate=len(groups[0]))
-        losses.append([step(group, 0.1)["square"] for group in groups])
+        losses.append([step(group, 0.1).losses["square"] for group in groups])
         weights.append({name: t.numpy().copy() for name, t in task.model.state_dict().items()})
     # Two updates whose gradients are sums of 12 products, in another order: a few roundings each.
     assert np.allclose(*losses, rtol=1e-6)
@@ -139,7 +139,7 @@ def test_batches_of_unequal_counts_give_the_gradients_and_losses_of_the_large_ba
         task = Rows(losses, tuple(large))
         before = {name: t.numpy().astype(np.float64) for name, t in task.model.state_dict().items()}
         step = TrainStep(task, SGD(task.model.named_parameters()), eager=eager, accumulate=len(group))
-        found.append(step(group, 1.0))
+        found.append(step(group, 1.0).losses)
         weights.append({name: before[name] - t.numpy() for name, t in task.model.state_dict().items()})
     # A gradient is a mean of at most n = 60 products whose factors are below 1 and 4, by two losses of which each sum
     # is rounded once an addition: n * eps of its size, which 4 bounds. So are the losses, which are below 4 too.

@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from framework import from_numpy
-from framework.data import DataLoader
+from framework.data import DataLoader, World
+from framework.data.world import ALONE
 from framework.errors import CheckpointError, ConfigError, NumericsError
 from framework.io import load_tensors
 from suites.engine.checkpoint import Checkpoints
@@ -21,6 +22,7 @@ from suites.engine.log import RunLog
 from suites.engine.loop import TrainingLoop
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.settings import CheckpointSettings, EarlyStopSettings, EvaluationSettings
+from suites.engine.step import Update
 
 
 class Points:
@@ -65,7 +67,7 @@ class NumpyStep:
         self.velocity = 0.9 * self.velocity + lr * pull * np.random.Generator(np.random.Philox(self.updates)).random(3)
         self.model.w = self.model.w + self.velocity
         self.updates += 1
-        return {"pull": float(np.abs(pull).sum()), "zero": 0.0}
+        return Update({"pull": float(np.abs(pull).sum()), "zero": 0.0}, {"speed": float(np.abs(self.velocity).sum())})
 
     def averaged_weights(self):
         return contextlib.nullcontext()
@@ -84,7 +86,7 @@ class NumpyStep:
 class Scores:
     """Gives the figures of a list, one an evaluation."""
 
-    main_metric = "AP"
+    main_metric, lower_is_better = "AP", False
 
     def __init__(self, scores=()):
         self.model, self.scores, self.evaluations = NumpyModel(), list(scores), 0
@@ -122,6 +124,9 @@ def make(
     patience=None,
     min_delta=0.0,
     console=None,
+    guard_every=1,
+    world=ALONE,
+    **evaluation,
 ):
     run = RunFolder(tmp_path)
     run.weights.mkdir(parents=True, exist_ok=True)
@@ -131,11 +136,11 @@ def make(
         run,
         DataLoader(Points(), 5),
         lambda arrays: arrays,
-        EvaluationSettings(every=evaluate_every, pictures=0),
+        EvaluationSettings(every=evaluate_every, pictures=0, **evaluation),
         EarlyStopSettings(patience, min_delta) if patience else None,
     )
     saving = Saving(run.weights, CheckpointSettings(every=every, keep=2))
-    usual = [NanGuard(), ProgressBar(every=2), Events(run.events, every=2), assess, saving]
+    usual = [NanGuard(every=guard_every), ProgressBar(every=2), Events(run.events, every=2), assess, saving]
     return TrainingLoop(
         task,
         NumpyStep(task.model),
@@ -144,6 +149,7 @@ def make(
         learning_rate=lambda step: 0.5 / (1 + step),
         log=RunLog(run.path / "log.txt", console or Console(file=io.StringIO())),
         hooks=[*usual, *hooks],
+        world=world,
     )
 
 
@@ -231,6 +237,55 @@ def test_nan_names_the_loss_and_the_samples_and_spares_what_is_saved(tmp_path):
     assert np.isfinite(saved["model"]["w"].numpy()).all()
 
 
+def test_a_window_of_steps_is_looked_at_before_anything_is_saved_and_the_first_bad_batch_is_named(tmp_path):
+    trainer = make(tmp_path, bad=True, every=3, evaluate_every=0, guard_every=100)
+    bad = []
+    trainer._hooks.append(Do(99, fail))
+    trainer._hooks[-1].after_step = lambda loop: bad.append(loop.batches[0]["name"]) if not bad else None
+    with pytest.raises(NumericsError) as caught:
+        trainer.train()
+    step = int(str(caught.value).split("at step ")[1].split()[0])
+    assert "p9.png" in str(caught.value) and step <= 4
+    saved = Checkpoints(tmp_path / "weights").latest()
+    assert saved is None or saved["trainer"]["step"] < step
+    assert trainer.step == -(-step // 3) * 3  # the next save, where it was looked at
+
+
+def test_a_window_of_steps_is_looked_at_before_an_evaluation(tmp_path):
+    trainer = make(tmp_path, bad=True, every=100, guard_every=100)
+    with pytest.raises(NumericsError, match=r"p9\.png"):
+        trainer.train()
+    assert trainer.step == 4 and trainer.task.evaluations == 0
+
+
+class Counted(float):
+    """A number that counts how often numbers of its kind are read."""
+
+    reads = 0
+
+    def __float__(self):
+        Counted.reads += 1
+        return float.__add__(self, 0.0)
+
+
+def test_numbers_of_a_step_are_read_when_somebody_looks_and_once(tmp_path):
+    Counted.reads, seen = 0, []
+    trainer = make(tmp_path, steps=8, every=100, evaluate_every=0, guard_every=4)
+    trainer._hooks = [hook for hook in trainer._hooks if isinstance(hook, NanGuard)]
+    trainer._step = CountedStep(trainer.task.model)
+    trainer._hooks.append(Do(0, fail))
+    trainer._hooks[-1].after_step = lambda loop: seen.append(Counted.reads)
+    trainer.train()
+    assert seen == [0, 0, 0, 4, 4, 4, 4, 8]
+    assert trainer.update.losses == trainer.losses and Counted.reads == 8
+
+
+class CountedStep(NumpyStep):
+    def __call__(self, batches, lr):
+        super().__call__(batches, lr)
+        return Update({"pull": Counted(1.0)})
+
+
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path):
     trainer = make(tmp_path, every=1)
     trainer._hooks.insert(0, Do(3, lambda: trainer.task.model.w.__setitem__(0, np.inf)))
@@ -278,6 +333,23 @@ def test_the_margin_of_early_stopping_does_not_decide_which_weights_are_best(tmp
     assert trainer.step == 20
     assert "AP was not above 0.6 in the last 3 evaluations" in (tmp_path / "log.txt").read_text()
     np.testing.assert_array_equal(load_tensors(tmp_path / "weights/best.safetensors")["w"].numpy(), kept["w"])
+
+
+@pytest.mark.parametrize(("choice", "scores"), [({"better": "lower"}, [0.3, 0.1, 0.2]), ({"main": "AP50"}, [0.1] * 3)])
+def test_the_config_chooses_the_main_figure_and_its_direction(tmp_path, choice, scores):
+    kept = {}
+    best = 8 if "better" in choice else 4  # AP50 never changes
+    hooks = [Do(best, lambda: kept.update(w=trainer.task.model.w.copy()))]
+    trainer = make(tmp_path, steps=12, scores=scores, hooks=hooks, **choice)
+    trainer.train()
+    np.testing.assert_array_equal(load_tensors(tmp_path / "weights/best.safetensors")["w"].numpy(), kept["w"])
+
+
+def test_early_stopping_of_a_figure_that_should_fall_says_so(tmp_path):
+    trainer = make(tmp_path, steps=100, scores=[0.5, 0.3, 0.4, 0.35, 0.6], patience=2, better="lower")
+    trainer.train()
+    assert trainer.step == 16
+    assert "AP was not below 0.3 in the last 2 evaluations" in (tmp_path / "log.txt").read_text()
 
 
 def test_steps_that_are_small_each_but_not_together_go_on(tmp_path):
@@ -363,7 +435,7 @@ def test_progress_says_loss_rate_wait_and_time_left(tmp_path):
     screen = io.StringIO()
     make(tmp_path, console=Console(file=screen, width=200)).train()
     line = next(line for line in screen.getvalue().splitlines() if line.startswith("step 4/12 epoch 0"))
-    for part in ("loss ", "(pull ", "zero 0", "| lr 0.125 |", "s/step", "data ", " left"):
+    for part in ("loss ", "(pull ", "zero 0", "| speed ", "| lr 0.125 |", "s/step", "data ", " left"):
         assert part in line
     assert line in (tmp_path / "log.txt").read_text()
     assert "evaluation at step 4: AP 0.5 AP50 0.75" in screen.getvalue()
@@ -387,3 +459,10 @@ def test_events_can_be_read_back(tmp_path):
 @pytest.mark.parametrize("seconds, text", [(0.2, "1 s"), (59, "59 s"), (200, "3:20"), (7400, "2:03:20")])
 def test_durations_read_well(seconds, text):
     assert duration(seconds) == text
+
+
+def test_the_first_of_several_processes_writes_for_all(tmp_path):
+    make(tmp_path / "second", world=World(1, 2)).train()
+    assert list((tmp_path / "second/weights").glob("step_*")) == []
+    assert not (tmp_path / "second/events").exists()
+    assert RunFolder(tmp_path, World(1, 2)).log.name == "log-1.txt"

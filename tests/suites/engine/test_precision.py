@@ -106,7 +106,7 @@ def test_settings_that_make_no_sense_are_one_error(tmp_path, lines, message):
 def test_a_loss_that_stays_nan_ends_the_run_once_the_scale_cannot_fall(tmp_path):
     config = write(tmp_path, "precision: float16", "loss_scale: {initial: 4.0}")
     with pytest.raises(NumericsError, match=r"'square' is nan.* for 5 updates at the least loss scale 1 at step 7"):
-        train(config, ["data.bad=0", "data.samples=4", "runtime.epochs=20"], runs=tmp_path)
+        train(config, ["data.bad=0", "data.samples=4", "runtime.epochs=20", "runtime.log_every=1"], runs=tmp_path)
 
 
 def test_without_a_scale_the_first_loss_that_is_nan_ends_the_run(tmp_path):

@@ -11,11 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from framework import from_numpy, no_grad
 from framework.errors import CheckpointError, ConfigError, NumericsError, WorkerError
 from framework.io import load_tensors
+from suites.engine import checkpoint
 from suites.engine.check import check_runs
+from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import load_config
-from suites.engine.hooks import Hook
+from suites.engine.hooks import Hook, Interval
+from suites.engine.train_step import TrainStep
 from suites.engine.training import evaluate_weights, train
 from tests.suites.engine import toy
 
@@ -209,3 +213,65 @@ def test_check_names_an_input_that_the_batch_lacks(config, monkeypatch):
     monkeypatch.setattr(toy.ToyTask, "train_inputs", ("image", "labels"))
     with pytest.raises(ConfigError, match="the batch has image, label, name but the step takes labels too"):
         check_runs(load_config(config))
+
+
+def test_the_loss_over_the_evaluation_set_is_a_figure_that_may_decide(config, tmp_path):
+    chosen = "runtime.evaluation={every: 2, pictures: 0, loss: true, main: loss}"
+    loop = train(config, [chosen, "data.samples=18"], runs=tmp_path)  # the last batch is smaller
+    figures = json.loads((tmp_path / "toy/metrics.json").read_text())
+    with loop.task.eval_loader(workers=0) as loader, no_grad(), loop.evaluation_weights():
+        loop.task.model.eval()
+        batches = list(loader)
+        whole = {name: from_numpy(np.concatenate([batch[name] for batch in batches])) for name in ("image", "label")}
+        expected = {name: float(loss.mean) for name, loss in loop.task.train_step(whole).items()}
+    assert figures["loss/square"] == pytest.approx(expected["square"], rel=1e-5)
+    assert figures["loss"] == pytest.approx(sum(expected.values()), rel=1e-5)
+    assert (tmp_path / "toy/weights/best.safetensors").is_file()
+
+
+def test_a_run_can_end_after_minutes_and_is_evaluated_then(config, tmp_path):
+    loop = train(config, ["runtime.minutes=1.0e-9"], runs=tmp_path)
+    assert loop.step == 1 and json.loads((tmp_path / "toy/metrics.json").read_text())["step"] == 1
+    assert "runtime.minutes, 1e-09, are over" in (tmp_path / "toy/log.txt").read_text()
+
+
+def test_evaluations_go_by_steps_and_checkpoints_by_epochs(config, tmp_path):
+    evaluated = []
+
+    class Keep(Hook):
+        def after_evaluation(self, loop, metrics):
+            evaluated.append(loop.step)
+
+    steps, epochs = "{every: 6, unit: steps, pictures: 0}", "{every: 1, unit: epochs, keep: 99}"
+    train(config, [f"runtime.evaluation={steps}", f"runtime.checkpoint={epochs}"], runs=tmp_path, hooks=[Keep()])
+    assert evaluated == [6, 12, 18, 20]
+    assert Checkpoints(tmp_path / "toy/weights").steps() == [5, 6, 10, 12, 15, 18, 20]
+
+
+def test_minutes_between_two_checkpoints_are_those_of_the_clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    interval, said = Interval(2, "minutes"), []
+    for now[0] in (60.0, 119.0, 121.0, 200.0, 240.9, 242.0):
+        said.append(interval.due(None))
+    assert said == [False, False, True, False, False, True]
+
+
+def test_check_makes_two_updates_saves_and_evaluates_and_leaves_no_file(config, tmp_path, monkeypatch):
+    made, folders = [], []
+    monkeypatch.setattr(checkpoint, "save", lambda folder, state, save=checkpoint.save: (
+        folders.append(folder), save(folder, state)))  # fmt: skip
+    monkeypatch.setattr(toy.Error, "update", lambda self, outputs, batch: made.append(outputs["brightness"].shape))
+    monkeypatch.setattr(TrainStep, "update", lambda self, batches, lr, update=TrainStep.update: (
+        made.append(len(batches)), update(self, batches, lr))[1])  # fmt: skip
+    before = sorted(tmp_path.rglob("*"))
+    check_runs(load_config(config, ["runtime.accumulate=2"]))
+    assert made == [2, 2, (4,)]
+    assert len(folders) == 1 and not folders[0].parent.exists() and sorted(tmp_path.rglob("*")) == before
+
+
+def test_check_finds_what_only_an_update_shows(config):
+    """With a step this large the second loss overflows, which a forward pass alone never sees."""
+    lines = ["schedule={type: Constant, base_lr: 1.0e+30}", "runtime.clip_norm=null", "runtime.ema=null"]
+    with pytest.raises(NumericsError, match=r"check: loss 'square' is (nan|inf) after 1 update at rate"):
+        check_runs(load_config(config, lines))

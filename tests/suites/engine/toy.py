@@ -17,6 +17,7 @@ import suites.engine.parts  # noqa: F401 (its roles)
 from framework import Tensor, nn, ops
 from framework.data import DataLoader
 from framework.errors import DataError
+from suites.engine.gathering import ArrayMetric
 from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
 from suites.engine.settings import RunConfig
@@ -117,17 +118,14 @@ class Net(nn.Layer):
         return ops.squeeze(self.out(self.drop(ops.relu(self.norm(self.hidden(x))))), axis=1)
 
 
-class Error(Metric):
+class Error(ArrayMetric):
     """1 - mean absolute error."""
 
-    def __init__(self) -> None:
-        self.errors: list[np.ndarray] = []
-
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        self.errors.append(np.abs(outputs["brightness"] - batch["label"]))
+        self.gather(errors=np.abs(outputs["brightness"] - batch["label"]))
 
     def result(self) -> dict[str, float]:
-        return {"score": 1 - float(np.mean(np.concatenate(self.errors)))}
+        return {"score": 1 - float(np.mean(self.gathered("errors")))}
 
 
 class ToyProcessor(Processor):

@@ -1,0 +1,151 @@
+"""Every suite's metric: two halves of an evaluation set, each seen by another metric, give the figures of the whole."""
+
+import numpy as np
+import pytest
+
+from framework.errors import DataError
+from suites.detection.metrics import CocoEvaluator, VocEvaluator
+from suites.detection.task import BoxMetric
+from suites.engine.task import Metric
+from suites.nlp.metrics import ChunkScores, ClassScores, NumberScores, PretrainingScores, ReadingScores
+from suites.nlp.metrics.reading import Found
+from suites.segmentation.task import SegmentationMetric
+from suites.vision.recognition.metrics import Accuracy
+from suites.vision.structures import Boxes, Instances
+from tests.suites.detection.test_metrics import truth_of
+
+RNG = np.random.default_rng(0)
+SIZE, HALF = 24, 9
+
+
+def classes_of(k, key):
+    """A feed of scores [N, K] with N labels."""
+    scores, truth = RNG.random((SIZE, k)), RNG.integers(0, k, SIZE)
+
+    def feed(metric, part):
+        metric.update({"scores": scores[part]}, {key: truth[part]})
+
+    return feed
+
+
+def numbers():
+    truth = RNG.random(SIZE)
+    scores = truth + RNG.normal(0, 0.3, SIZE)
+    return lambda metric, part: metric.update({"scores": scores[part]}, {"targets": truth[part]})
+
+
+def pretraining():
+    words, pairs = np.log(RNG.dirichlet(np.ones(5), SIZE)), RNG.random((SIZE, 2))
+    targets, related = RNG.integers(0, 5, SIZE), RNG.integers(-1, 2, SIZE)
+    return lambda metric, part: metric.update(
+        {"words": words[part], "pairs": pairs[part]}, {"targets": targets[part], "related": related[part]}
+    )
+
+
+def reading():
+    """Two windows a question, which the halves share."""
+    score, null, right = RNG.random(SIZE), RNG.random(SIZE), RNG.random(SIZE) < 0.6
+    answers = [Found(i // 2, score[i], f"answer {i // 2}" if right[i] else "else", null[i]) for i in range(SIZE)]
+    metric = lambda: ReadingScores(  # noqa: E731
+        [[f"answer {i}"] if i % 3 else [] for i in range(SIZE // 2)], "english", lambda found, _: found["own"], 0.1
+    )
+    return metric, lambda metric, part: metric.update({"own": answers[part]}, {})
+
+
+def chunks():
+    """Sentences of four words, cut into windows of two, which the halves share."""
+    names = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+    truth = [[names[k] for k in RNG.integers(0, 5, 4)] for _ in range(SIZE // 2)]
+    tags = RNG.integers(0, 5, (SIZE, 3))
+
+    def feed(metric, part):
+        rows = range(SIZE)[part]
+        metric.update(
+            {"tags": tags[part].reshape(-1)},
+            {
+                "example": np.array([row // 2 for row in rows]),
+                "offsets": np.arange(len(rows) + 1) * 3,
+                "words": np.concatenate([[-1, row % 2 * 2, row % 2 * 2 + 1] for row in rows]),
+            },
+        )
+
+    return lambda: ChunkScores(truth, names), feed
+
+
+def boxes(evaluator):
+    def box():
+        return tuple(np.array([0, 0, 40, 40]) + np.tile(RNG.integers(0, 20, 2), 2))
+
+    truth = truth_of([[(box(), int(RNG.integers(3))) for _ in range(2)] for _ in range(SIZE)])
+    # Few different scores, so that the order of equal ones matters.
+    found = [Instances(Boxes(np.array([box(), box()])), RNG.integers(0, 3, 2), RNG.integers(1, 4, 2) / 4)
+             for _ in range(SIZE)]  # fmt: skip
+
+    def feed(metric, part):
+        for at in range(SIZE)[part]:
+            metric._evaluator.add(100 + at, found[at])
+
+    return lambda: BoxMetric(evaluator(truth), truth.image_ids), feed
+
+
+def label_maps():
+    truth, found = RNG.integers(0, 3, (2, SIZE, 4, 5)).astype(np.uint8)
+
+    def feed(metric, part):
+        for a, b in zip(truth[part], found[part], strict=True):
+            metric._matrix.add(a, b)
+
+    return lambda: SegmentationMetric(["a", "b", "c"]), feed
+
+
+CASES = {
+    "Accuracy": (lambda: Accuracy([str(k) for k in range(7)]), classes_of(7, "labels")),
+    "ClassScores": (lambda: ClassScores(["no", "yes"], np.arange(SIZE) // 4), classes_of(2, "targets")),
+    "NumberScores": (NumberScores, numbers()),
+    "PretrainingScores": (PretrainingScores, pretraining()),
+    "ReadingScores": reading(),
+    "ChunkScores": chunks(),
+    "CocoEvaluator": boxes(CocoEvaluator),
+    "VocEvaluator": boxes(VocEvaluator),
+    "SegmentationMetric": label_maps(),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_halves_merged_give_the_figures_of_the_whole(name):
+    make, feed = CASES[name]
+    whole, first, second, merged = make(), make(), make(), make()
+    feed(whole, slice(None))
+    feed(first, slice(HALF))
+    feed(second, slice(HALF, None))
+    for part in (first, second):
+        merged.merge(part.state())
+    assert merged.result() == whole.result()
+
+
+@pytest.mark.parametrize("name", sorted({"CocoEvaluator", "VocEvaluator", "ReadingScores", "ChunkScores"}))
+def test_the_order_in_which_parts_are_merged_does_not_matter(name):
+    make, feed = CASES[name]
+    whole, first, second = make(), make(), make()
+    feed(whole, slice(None))
+    feed(first, slice(HALF))
+    feed(second, slice(HALF, None))
+    second.merge(first.state())
+    assert second.result() == pytest.approx(whole.result(), abs=1e-12)
+
+
+def test_every_metric_of_the_suites_is_tried():
+    def below(cls):
+        return {cls, *(sub for child in cls.__subclasses__() for sub in below(child))}
+
+    ours = {c.__name__ for c in below(Metric) if c.__module__.startswith("suites.")} - {"Metric", "ArrayMetric"}
+    assert ours == {*CASES, "BoxMetric"} - {"CocoEvaluator", "VocEvaluator"}
+
+
+def test_an_image_that_two_parts_have_seen_is_refused():
+    make, feed = CASES["CocoEvaluator"]
+    first, second = make(), make()
+    feed(first, slice(HALF))
+    feed(second, slice(HALF - 1, None))
+    with pytest.raises(DataError, match=r"image 108 was added already; merge parts that share none"):
+        first.merge(second.state())
