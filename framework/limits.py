@@ -32,7 +32,7 @@ class Limits:
         levels: of blocks in blocks, functions in functions, containers in containers.
         loop_steps: of all loops together, in one run of a program that was read from a file.
         references: values that the `${}` of a config may lead to, all together.
-        reference_chars: of a text that references fill in.
+        reference_chars: that references fill into texts, all together.
     """
 
     pixels: int = 1 << 26
@@ -40,7 +40,7 @@ class Limits:
     member_bytes: int = 1 << 30
     free_bytes: int = 64 << 20
     growth: int = 8
-    text_bytes: int = 256 << 20
+    text_bytes: int = 64 << 20
     elements: int = 1 << 28
     element_growth: int = 64
     plan_elements: int = 1 << 31

@@ -291,8 +291,9 @@ def _made_bytes(made: Any) -> int:
     """What a function's result takes beyond what was there; an array that is a view takes nothing."""
     if isinstance(made, np.ndarray):
         return made.nbytes if made.base is None else 0
-    each = {bytes: 1, tuple: 8, dict: 128}.get(type(made))
-    return each * len(made) if each else 0
+    if isinstance(made, (bytes, tuple, dict)):
+        return len(made) * (1 if isinstance(made, bytes) else 8 if isinstance(made, tuple) else 128)
+    return 0
 
 
 def _shown(x: Any) -> str:
@@ -301,7 +302,7 @@ def _shown(x: Any) -> str:
 
 # -- what the names stand for
 def _ordered_dict(items: Any = ()) -> dict[Any, Any]:
-    return dict((_key(k), v) for k, v in items)
+    return {_key(k): v for k, v in items}
 
 
 def _torch_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> np.ndarray:

@@ -230,7 +230,7 @@ def test_a_client_that_leaves_takes_its_items_out_of_the_queue(model):
 def leave(server, content, part=1.0):
     """Send a request, or the first `part` of it, and hang up."""
     body = json.dumps(content).encode()
-    head = f"POST /v1/scores HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    head = f"POST /v1/scores HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(head + body[: int(part * len(body))])
