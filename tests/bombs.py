@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import json
 import resource
 import signal
@@ -57,7 +58,7 @@ for _kind, _header in HEADERS.items():
     bomb("image", f"a {_kind} that states terabytes")(lambda data=_header, kind=_kind: {f"x.{kind}": data})
 bomb("image", "a PNG of 400 million pixels")(lambda: {"x.png": png(100_000, 4000)})
 bomb("image", "a JPEG of 100,000 scans")(
-    lambda: {"x.jpg": HEADERS["jpeg"].replace(b"\xff\xff\xff\xff", b"\x20\0\x20\0") * 1 + b"\xff\xda\0\x08" * 100_000 + b"\xff\xd9"}
+    lambda: {"x.jpg": HEADERS["jpeg"].replace(b"\xff" * 4, b"\x20\0" * 2) + b"\xff\xda\0\x08" * 100_000 + b"\xff\xd9"}
 )
 
 
@@ -211,13 +212,16 @@ def laughs() -> dict[str, bytes]:
     return onnx_model([helper.make_node("F29", ["x"], ["y"], domain="my")], functions)
 
 
-@bomb("onnx", "50,000 nodes, the last of which is wrong")
-def chain() -> dict[str, bytes]:
+def chain_of(count: int, last: str) -> dict[str, bytes]:
+    """Nodes one behind the other, and one more that reads `last`."""
     from onnx import helper
 
-    names = ["x", *(f"v{i}" for i in range(50_000))]
-    nodes = [helper.make_node("Neg", [a], [b]) for a, b in zip(names, names[1:], strict=False)]
-    return onnx_model([*nodes, helper.make_node("Neg", ["nothing"], ["y"])])
+    names = ["x", *(f"v{i}" for i in range(count))]
+    nodes = [helper.make_node("Neg", [a], [b]) for a, b in itertools.pairwise(names)]
+    return onnx_model([*nodes, helper.make_node("Neg", [last], ["y"])])
+
+
+bomb("onnx", "50,000 nodes, the last of which is wrong")(lambda: chain_of(50_000, "nothing"))
 
 
 # -- configs
@@ -225,7 +229,9 @@ def doubling(write: Callable[[int], str], last: str, levels: int = 40) -> dict[s
     return {"x.yml": "\n".join([*(write(i) for i in range(levels)), f"a{levels}: {last}", ""]).encode()}
 
 
-bomb("config", "mappings that double")(lambda: doubling(lambda i: f"a{i}: {{l: '${{a{i + 1}}}', r: '${{a{i + 1}}}'}}", "1"))
+bomb("config", "mappings that double")(
+    lambda: doubling(lambda i: f"a{i}: {{l: '${{a{i + 1}}}', r: '${{a{i + 1}}}'}}", "1")
+)
 bomb("config", "texts that double")(lambda: doubling(lambda i: f"a{i}: ${{a{i + 1}}}${{a{i + 1}}}", "text"))
 bomb("config", "a thousand references in a row")(lambda: doubling(lambda i: f"a{i}: ${{a{i + 1}}}", "1", 2000))
 bomb("config", "brackets in brackets")(lambda: {"x.yml": b"a: " + b"[" * 100_000})

@@ -26,4 +26,20 @@ def test_every_bomb_is_refused_within_memory_and_time(kind):
 
 
 # What is wrong beside its size; no limit would make these right.
-SAID = ("refused, it holds", "cannot be read", "lie too deep", "too deeply", "nothing makes it", "list of whole numbers")
+SAID = ("refused, it holds", "cannot be read", "too deep", "nothing makes it", "list of whole numbers")
+
+
+def test_damaged_files_are_read_or_refused():
+    for package in NEEDED.values():
+        pytest.importorskip(package, reason=f"the package {package} is not installed")
+    run_mutations(600)
+
+
+@pytest.mark.slow
+def test_10000_damaged_files_are_read_or_refused():
+    run_mutations(10_000)
+
+
+def run_mutations(count):
+    done = subprocess.run([sys.executable, "-m", "tests.mutations", str(count)], capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.returncode}: {done.stdout[-3000:]}{done.stderr[-500:]}"

@@ -152,7 +152,7 @@ class _Zip(Source):
         try:
             with zipfile.ZipFile(archive) as opened:
                 infos = {info.filename: info for info in opened.infolist() if not info.is_dir()}
-        except (OSError, zipfile.BadZipFile, ValueError, OverflowError, struct.error) as error:
+        except (OSError, zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, struct.error) as error:
             raise DataError(f"{archive}: not a readable zip ({error}); copy it again") from None
         self._infos = {n.removeprefix(prefix): info for n, info in infos.items() if n.startswith(prefix)}
         if not self._infos:
@@ -204,7 +204,8 @@ class _ZipTable(FileTable):
                 header = file.read(_LOCAL_HEADER)
                 name_size, extra_size = struct.unpack_from("<HH", header, 26)
                 file.seek(name_size + extra_size, os.SEEK_CUR)
-                data = _inflate(file.read(packed), kind, size)
+                held = os.fstat(file.fileno()).st_size  # reading makes room for all that is asked
+                data = _inflate(file.read(min(packed, held)), kind, size)
         except (OSError, struct.error, zlib.error, ValueError) as error:
             raise DataError(f"{self.full_name(index)}: cannot be read ({error})") from None
         if zlib.crc32(data) != checksum:

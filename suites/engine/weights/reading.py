@@ -89,13 +89,20 @@ def _read(file: Path) -> dict[str, np.ndarray]:
         raise CheckpointError("there is no such file")
     if file.suffix == ".safetensors":
         return _read_safetensors(file)
-    if zipfile.is_zipfile(file):
+    if _is_zip(file):
         return _read_torch_zip(file)
     with file.open("rb") as stream:
         first = load_pickle(stream, _no_storage)
         if type(first) is int and first == _LEGACY_MAGIC:
             return _read_torch_legacy(stream, file.stat().st_size)
     return _named(first, file.stat().st_size)
+
+
+def _is_zip(file: Path) -> bool:
+    try:
+        return zipfile.is_zipfile(file)
+    except (zipfile.BadZipFile, struct.error, ValueError) as error:
+        raise CheckpointError(f"a damaged ZIP archive ({error})") from None
 
 
 def _no_storage(_: Any) -> np.ndarray:
