@@ -101,7 +101,7 @@ def torch_zip(pickled: bytes, storage: bytes, kind: int = zipfile.ZIP_DEFLATED) 
 def tensor_pickle(count: int, kind: bytes = b"Float", shape: bytes | None = None) -> bytes:
     """A tensor of `count` elements in storage 0, of that shape."""
     number = b"\x8a\x08" + struct.pack("<q", count)
-    storage = b"(X\x07\0\0\0storagectorch\n" + kind + b"Storage\nX\x01\0\0\0" b"0X\x03\0\0\0cpu" + number + b"tQ"
+    storage = b"(X\x07\0\0\0storagectorch\n" + kind + b"Storage\nX\x01\0\0\00X\x03\0\0\0cpu" + number + b"tQ"
     return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0" + (shape or number + b"\x85") + b"K\x01\x85tR"
 
 

@@ -57,7 +57,6 @@ def counting(folder, steps):
     save_program(program(count).program_for(x).program, folder)
 
 
-
 def test_the_steps_of_all_loops_of_a_loaded_program_are_counted_together(tmp_path):
     counting(tmp_path, 50)
     with limits.allow(loop_steps=100):
