@@ -150,6 +150,13 @@ def negative_offset() -> dict[str, bytes]:
     return {"x.zip": bytes(data)}
 
 
+@bomb("source", "a zip whose directory begins before the file")
+def negative_directory() -> dict[str, bytes]:
+    data = zip_of(b"a")
+    struct.pack_into("<I", data, data.rindex(b"PK\x05\x06") + 12, 5000)
+    return {"x.zip": bytes(data)}
+
+
 # -- programs
 def program(operations: list[dict[str, Any]], **more: Any) -> dict[str, bytes]:
     from safetensors.numpy import save
