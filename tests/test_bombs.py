@@ -26,7 +26,10 @@ def test_every_bomb_is_refused_within_memory_and_time(kind):
 
 
 # What is wrong beside its size; no limit would make these right.
-SAID = ("refused, it holds", "cannot be read", "not a readable zip", "too deep", "nothing makes it", "list of whole numbers")
+SAID = (
+    *("refused, it holds", "cannot be read", "not a readable zip", "too deep", "nothing makes it"),
+    "list of whole numbers",
+)
 
 
 def test_damaged_files_are_read_or_refused():
