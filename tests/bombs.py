@@ -94,14 +94,14 @@ def torch_zip(pickled: bytes, storage: bytes, kind: int = zipfile.ZIP_DEFLATED) 
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", kind) as archive:
         archive.writestr("archive/data.pkl", pickled)
-        archive.writestr("archive/data/0", storage)
+        archive.writestr("archive/data/a", storage)
     return {"x.pt": file.getvalue()}
 
 
 def tensor_pickle(count: int, kind: bytes = b"Float", shape: bytes | None = None) -> bytes:
-    """A tensor of `count` elements in storage 0, of that shape."""
+    """A tensor of `count` elements in storage a, of that shape."""
     number = b"\x8a\x08" + struct.pack("<q", count)
-    storage = b"(X\x07\0\0\0storagectorch\n" + kind + b"Storage\nX\x01\0\0\00X\x03\0\0\0cpu" + number + b"tQ"
+    storage = b"(X\x07\0\0\0storagectorch\n" + kind + b"Storage\nX\x01\0\0\0aX\x03\0\0\0cpu" + number + b"tQ"
     return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\0" + (shape or number + b"\x85") + b"K\x01\x85tR"
 
 
