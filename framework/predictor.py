@@ -12,6 +12,7 @@ import numpy as np
 from framework.errors import AttributeValueError, ShapeError
 from framework.graph.compiled import CompiledProgram
 from framework.graph.files import load_program
+from framework.limits import current
 from framework.tensor import Tensor, from_numpy
 
 
@@ -30,19 +31,19 @@ class Predictor:
         """Loads and checks the model.
 
         Raises:
-            CheckpointError: a file is missing or damaged.
+            CheckpointError: a file is missing or damaged, or asks for more than `framework.limits` allow.
         """
         program, self.extra = load_program(folder)
         self.input_names = [v.name or f"input{i}" for i, v in enumerate(program.inputs)]
         self.input_types = [(v.dtype, v.shape) for v in program.inputs]
         self.output_types = [(v.dtype, v.shape) for v in program.results]
         self.fixed_shapes = bool(program.shape_reads)
-        self._compiled = CompiledProgram(program)
+        self._compiled = CompiledProgram(program, loop_steps=current().loop_steps)
 
     def replica(self) -> Predictor:
         """Another Predictor on the same weights, to run at the same time in another thread."""
         other = copy.copy(self)
-        other._compiled = CompiledProgram(self._compiled.program)
+        other._compiled = CompiledProgram(self._compiled.program, loop_steps=self._compiled.loop_steps)
         return other
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[np.ndarray]:
@@ -51,6 +52,7 @@ class Predictor:
         Raises:
             AttributeValueError: an input is missing or has no such name.
             ShapeError, DTypeError: an input does not fit the model.
+            NotSupportedError: the model's loops take more steps than the limit `loop_steps` at its loading.
         """
         tensors = [x if isinstance(x, Tensor) else from_numpy(np.asarray(x)) for x in self._ordered(inputs)]
         for name, t, (dtype, shape) in zip(self.input_names, tensors, self.input_types, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import threading
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from framework import _core
 from framework.autograd import tape
 from framework.errors import AttributeValueError, PaddockError, ShapeError, TraceError
 from framework.graph import passes
@@ -38,8 +40,10 @@ watcher = _Watcher()
 class CompiledProgram:
     """A Program ready to run: plans and memory are native, made anew for new shapes and kept."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, loop_steps: int | None = None) -> None:
+        """Makes it ready; `loop_steps`: what its loops may take together in a run, by default any number."""
         self.program = program
+        self.loop_steps = loop_steps
         self._native = Native(program)
         self._numbers, self._executable = self._native.numbers, self._native.executable
         self._states = list(program.states.values())
@@ -73,7 +77,8 @@ class CompiledProgram:
     def _run(self, inputs: list[Any]) -> list[Any]:
         with self._lock:
             try:
-                results, moved = self._executable.run(inputs, [t._data for t in self._states])
+                with _step_budget(self.loop_steps):
+                    results, moved = self._executable.run(inputs, [t._data for t in self._states])
             except BaseException as e:
                 self._tear(e)
                 raise
@@ -134,6 +139,19 @@ class CompiledProgram:
             return e
         op = self.program.block.ops[int(found.group(1))]
         return type(e)(f"{str(e)[: found.start()]}" + (f" (traced at {op.where})" if op.where else ""))
+
+
+@contextlib.contextmanager
+def _step_budget(steps: int | None) -> Iterator[None]:
+    """Inside, loops of this thread may take so many steps together."""
+    if steps is None:
+        yield
+        return
+    before = _core.set_step_budget(steps)
+    try:
+        yield
+    finally:
+        _core.set_step_budget(before)
 
 
 def _watch_blocks(native: Native) -> None:

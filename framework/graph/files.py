@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,13 @@ from framework.errors import CheckpointError, NotSupportedError, PaddockError
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.native import control_info
 from framework.io import load_tensors, save_tensors
+from framework.limits import check, current, how_to_raise
 from framework.ops import dispatch
 from framework.tensor import DTYPES, Tensor
 
 FORMAT = 1
 WEIGHTS = ("weights.safetensors", "weights.2.safetensors")  # the names that a Program's weights may have
-MAX_DEPTH = 32  # of blocks in blocks
 MAX_ELEMENTS = 1 << 40  # a shape with more is a damaged file, not a model
-# Elements of a result (1 GiB of float32) that a file may ask for whatever it brings; a larger result must not be more
-# than so many times what the inputs and weights hold together, or a few bytes could fill a machine's memory.
-MAX_MADE, MAX_GROWTH = 1 << 28, 64
 
 
 def save_program(program: Program, folder: Path | str, *, extra: dict[str, Any] | None = None) -> None:
@@ -79,6 +77,7 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
     """
     path = Path(folder) / "program.json"
     try:
+        check("text_bytes", path.stat().st_size, f"{path}: it has too many bytes")
         data = json.loads(path.read_text())
     except FileNotFoundError:
         raise CheckpointError(f"{path}: there is no such file; export a model first") from None
@@ -88,7 +87,9 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
         raise CheckpointError(f"{path}: not valid JSON ({e}); export the model again") from None
     try:
         tensors = load_tensors(Path(folder) / _weights_name(data))
-        return from_json(data, tensors), data.get("extra", {})
+        program = from_json(data, tensors)
+        check_plan(program)
+        return program, data.get("extra", {})
     except PaddockError as e:
         raise CheckpointError(f"{path}: {e}") from None
     except _MALFORMED as e:
@@ -202,8 +203,8 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor], depth: int = 0) 
         raise CheckpointError(
             f"format {data.get('format')!r} is not {FORMAT}; export the model again with this version"
         )
-    if depth > MAX_DEPTH:
-        raise CheckpointError(f"blocks are nested deeper than {MAX_DEPTH}")
+    check("levels", depth, "blocks are nested too deeply")
+    check("nodes", len(data["operations"]), "it has too many operations")
     if depth and (data["states"] or data["updates"]):
         raise CheckpointError("a block has states; only the Program around it can")
     program = Program()
@@ -221,13 +222,14 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor], depth: int = 0) 
         value.name = d["name"]
         _define(values, d["id"], value)
     _check_shared(data)
-    largest = max(MAX_MADE, MAX_GROWTH * sum(math.prod(v.shape) for v in values.values()))
+    largest = max(current().elements, current().element_growth * _given_elements(program))
     for d in data["operations"]:
         op = _add_operation(program, values, d, [from_json(b, tensors, depth + 1) for b in d.get("blocks", ())])
         for v in op.outputs:
             if math.prod(v.shape) > largest:
                 raise CheckpointError(
-                    f"{op.name} makes {v.type_text}, which is out of proportion to the model's inputs"
+                    f"{op.name} makes {v.type_text}, which is out of proportion to the model's inputs. "
+                    f"{how_to_raise('elements')}"
                 )
     program.results = [_value(values, n) for n in data["results"]]
     program.updates = {_value(values, s): _value(values, v) for s, v in data["updates"]}
@@ -240,11 +242,39 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor], depth: int = 0) 
     return program
 
 
+def _given_elements(program: Program) -> int:
+    """Elements of all inputs, states and constants."""
+    return sum(math.prod(v.shape) for v in (*program.inputs, *program.states, *program.constants))
+
+
+def check_plan(program: Program) -> None:
+    """Refuses operations that are each allowed but together hold far more memory than the model brings."""
+    alive = alive_elements(program)
+    if alive > current().element_growth * _given_elements(program):
+        check("plan_elements", alive, "its operations hold too many elements at the same time")
+
+
+def alive_elements(program: Program) -> int:
+    """The most elements of results that are alive at the same time, with no result in the memory of another."""
+    last = {v: i for i, op in enumerate(program.block) for v in op.inputs if v is not None}
+    last |= dict.fromkeys([*program.results, *program.updates.values()], len(program.block.ops))
+    ends: dict[int, int] = {}
+    most = alive = 0
+    for i, op in enumerate(program.block):
+        for v in op.outputs:
+            size = math.prod(v.shape)
+            alive += size
+            ends[last.get(v, i)] = ends.get(last.get(v, i), 0) + size
+        most = max(most, alive + max(map(alive_elements, op.blocks), default=0))
+        alive -= ends.pop(i, 0)
+    return most
+
+
 def _check_shared(data: dict[str, Any]) -> None:
     """Refuses a tensor that is a state and something else too: an update would change both."""
-    names = [d["tensor"] for d in (*data["states"], *data["constants"])]
+    uses = Counter(str(d["tensor"]) for d in (*data["states"], *data["constants"]))
     for d in data["states"]:
-        if names.count(d["tensor"]) > 1:
+        if uses[str(d["tensor"])] > 1:
             raise CheckpointError(f"{d['tensor']!r} is a state and also used for another value")
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from framework import from_numpy, ops
 from framework.errors import CheckpointError, NotSupportedError, PaddockError
+from framework.limits import check, current, how_to_raise
 from framework.onnx import registry
 from framework.onnx.optional import require_onnx
 from framework.onnx.reading import (
@@ -29,9 +31,6 @@ from framework.onnx.reading import (
 from framework.ops import dispatch
 from framework.tensor import DTYPES, Tensor
 
-MAX_MADE = 2**28  # elements of a tensor that a node makes out of less: 1 GiB of float32
-MAX_DEPTH = 32  # functions within functions
-
 _MALFORMED = (
     *(KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, ZeroDivisionError),
     *(AssertionError, MemoryError),
@@ -41,6 +40,9 @@ _WIDER = {
     "float": {"float16": "float32", "bfloat16": "float32"},
     "number": {"float16": "float32", "bfloat16": "float32", "int8": "int32", "uint8": "int32", "bool": "int32"},
 }
+
+
+_ran: ContextVar[int] = ContextVar("ran", default=0)  # nodes of the run that is under way
 
 
 class DataDependent(NotSupportedError):
@@ -122,8 +124,11 @@ class Node:
         size = 1
         for d in shape:
             size *= int(d)
-            if d < 0 or size > MAX_MADE:
-                raise self.fail(f"makes a tensor of shape {list(shape)}; at most {MAX_MADE} elements are allowed")
+            if d < 0 or size > current().elements:
+                raise self.fail(
+                    f"makes a tensor of shape {list(shape)}; at most {current().elements} elements are allowed. "
+                    f"{how_to_raise('elements')}"
+                )
         return [int(d) for d in shape]
 
     def reads_traced(self, *inputs: Any) -> bool:
@@ -210,14 +215,23 @@ class Interpreter:
     # -- running
     def run(self, feeds: Sequence[Any]) -> list[Any]:
         """The graph's outputs for inputs in order."""
-        return self.graph(self.model.graph, feeds, None, self.opsets, 0)
+        with self._counted():
+            return self.graph(self.model.graph, feeds, None, self.opsets, 0)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """Inside, nodes are counted, those of functions and of each step of a loop too."""
+        token = _ran.set(0)
+        try:
+            yield
+        finally:
+            _ran.reset(token)
 
     def graph(
         self, graph: GraphText, arguments: Sequence[Any], outer: Scope | None, opsets: Mapping[str, int], depth: int
     ) -> list[Any]:
         """Runs a graph or a body; `arguments` in the order of its inputs."""
-        if depth > MAX_DEPTH:
-            raise CheckpointError(f"onnx: functions and bodies are nested deeper than {MAX_DEPTH}")
+        check("levels", depth, "onnx: functions and bodies are nested too deeply")
         scope = Scope(graph, opsets, outer)
         scope.values.update({name: to_value(a) for name, a in graph.initializers.items()})
         scope.values.update({p.name: a for p, a in zip(graph.inputs, arguments, strict=False)})
@@ -241,6 +255,9 @@ class Interpreter:
         return inner[name]
 
     def _node(self, proto: NodeProto, scope: Scope, opsets: Mapping[str, int], depth: int) -> None:
+        _ran.set(_ran.get() + 1)
+        limit = "loop_steps" if dispatch.state.trace is None else "nodes"
+        check(limit, _ran.get(), "onnx: its functions and loops run too many nodes")
         inputs = [scope[name] if name else None for name in proto.inputs]
         try:
             outputs = self._apply(proto, inputs, scope, opsets, depth)
@@ -311,7 +328,7 @@ def _refuse_gigabytes(node: Node, inputs: Sequence[Any]) -> None:
         size = math.prod(shapes[0][:-1]) * shapes[1][-1]
     elif node.op.startswith("Gather") and len(shapes) == 2 and shapes[0]:
         size = math.prod(shapes[1]) * (math.prod(shapes[0][1:]) if node.op != "GatherElements" else 1)
-    if size > MAX_MADE and size > 16 * sum(map(math.prod, shapes)):
+    if size > current().elements and size > 16 * sum(map(math.prod, shapes)):
         node.limit([size])
 
 

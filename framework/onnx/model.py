@@ -11,11 +11,13 @@ import numpy as np
 from framework import no_grad, program, tensor
 from framework.errors import AttributeValueError, ShapeError
 from framework.graph.compiled import CompiledProgram
+from framework.graph.files import check_plan
 from framework.graph.ir import Program
 from framework.graph.passes import INFERENCE_PASSES
+from framework.limits import current, how_to_raise
 from framework.nn.layer import Layer, buffer, parameter
 from framework.onnx import operators as _operators  # fills the table of converters
-from framework.onnx.interpreter import MAX_MADE, DataDependent, Interpreter, to_value
+from framework.onnx.interpreter import DataDependent, Interpreter, to_value
 from framework.onnx.reading import ModelText, Port, read_model
 from framework.tensor import Tensor
 
@@ -165,8 +167,11 @@ def _example(port: Port, shape: Sequence[int] | None) -> Tensor:
         len(stated) != len(shape) or any(isinstance(d, int) and d != n for d, n in zip(stated, shape, strict=True))
     ):
         raise ShapeError(f"onnx: input '{port.name}' takes {list(stated)}, not {list(shape)}")
-    if int(np.prod([int(d) for d in shape], dtype=object)) > MAX_MADE:
-        raise ShapeError(f"onnx: input '{port.name}' of shape {list(shape)} has more than {MAX_MADE} elements")
+    if int(np.prod([int(d) for d in shape], dtype=object)) > current().elements:
+        raise ShapeError(
+            f"onnx: input '{port.name}' of shape {list(shape)} has more than {current().elements} elements. "
+            f"{how_to_raise('elements')}"
+        )
     return tensor(np.zeros(tuple(shape), np.float32)).astype(port.dtype)
 
 
@@ -205,7 +210,9 @@ def load(
         CheckpointError, NotSupportedError: as in `open_model`; also where a shape depends on the data.
         AttributeValueError, ShapeError: an input's shape is open and not given, or does not fit.
     """
-    return open_model(source).trace(shapes, pass_names)
+    found = open_model(source).trace(shapes, pass_names)
+    check_plan(found)
+    return found
 
 
 class Session:

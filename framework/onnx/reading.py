@@ -5,7 +5,8 @@ The package `onnx` parses the protobuf; every size, name and reference is checke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from framework.errors import CheckpointError, NotSupportedError
+from framework.limits import check
 from framework.onnx.optional import require_onnx
 
 MAX_FILE_BYTES = 2**31 - 1  # what a protobuf message can hold
@@ -32,6 +34,9 @@ ELEMENT_TYPES = {
     16: "bfloat16",
 }
 ELEMENT_NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
+
+
+Known = ChainMap[str, None]  # names that are defined at a place in a graph, those around it behind them
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,8 @@ class _Reader:
     def __init__(self, name: str, folder: Path | None) -> None:
         self.name = name
         self.folder = folder
+        self.level = 0  # of bodies in bodies
+        self.nodes = 0
 
     def fail(self, text: str) -> CheckpointError:
         return CheckpointError(f"{self.name}: {text}")
@@ -165,7 +172,7 @@ class _Reader:
             raise self.fail("holds no graph or no operator set; it is no ONNX model, or cut off")
         functions = {(_domain(f.domain), f.name): self.function(f) for f in proto.functions}
         return ModelText(
-            graph=self.graph(proto.graph, set()),
+            graph=self.graph(proto.graph, ChainMap()),
             opsets={_domain(o.domain): int(o.version) for o in proto.opset_import},
             functions=functions,
             metadata={p.key: p.value for p in proto.metadata_props},
@@ -176,12 +183,20 @@ class _Reader:
         ports = [Port(n, None, None) for n in f.input]
         nodes = [self.node(n, None) for n in f.node]
         graph = GraphText(f.name, ports, [Port(n, None, None) for n in f.output], nodes)
-        self.check_order(graph, set(), may_lack_outputs=True)
+        self.check_order(graph, (), may_lack_outputs=True)
         defaults = {a.name: self.attribute(a, None) for a in f.attribute_proto}
         return FunctionText(graph, defaults, {_domain(o.domain): int(o.version) for o in f.opset_import})
 
-    def graph(self, g: Any, outer: set[str] | None) -> GraphText:
+    def graph(self, g: Any, outer: Known | None) -> GraphText:
         """A graph; `outer` are the names it may use from around it (None: not known, inside a function)."""
+        self.level += 1
+        check("levels", self.level, f"{self.name}: bodies are nested too deeply")
+        try:
+            return self._graph(g, outer)
+        finally:
+            self.level -= 1
+
+    def _graph(self, g: Any, outer: Known | None) -> GraphText:
         if g.sparse_initializer:
             raise NotSupportedError(f"{self.name}: graph '{g.name}' has sparse initializers; store them densely")
         initializers = {}
@@ -191,27 +206,26 @@ class _Reader:
                 raise self.fail(f"initializer '{t.name}' is there twice")
             initializers[t.name] = self.array(t, f"initializer '{t.name}'")
         inputs = [self.port(p) for p in g.input if p.name not in initializers]
-        known = None if outer is None else outer | set(initializers) | {p.name for p in inputs}
+        known = None if outer is None else outer.new_child(dict.fromkeys([*initializers, *(p.name for p in inputs)]))
         nodes = []
         for n in g.node:
             nodes.append(self.node(n, known))
             if known is not None:
-                known = known | set(n.output)
+                known.update(dict.fromkeys(n.output))
         graph = GraphText(g.name, inputs, [self.port(p) for p in g.output], nodes, initializers)
         if outer is not None:
             self.check_order(graph, outer)
         return graph
 
-    def check_order(self, graph: GraphText, outer: set[str], may_lack_outputs: bool = False) -> None:
+    def check_order(self, graph: GraphText, outer: Container[str], may_lack_outputs: bool = False) -> None:
         """Every value is defined once, before it is used; a function may leave out optional outputs."""
         own = {p.name for p in graph.inputs} | set(graph.initializers)
         if len({p.name for p in graph.inputs}) != len(graph.inputs):
             raise self.fail(f"graph '{graph.name}' has two inputs of one name")
-        defined = own | outer
         made_somewhere = {name for n in graph.nodes for name in n.outputs}
         for node in graph.nodes:
             for name in node.inputs:
-                if name and name not in defined:
+                if name and name not in own and name not in outer:
                     why = (
                         "before it is made: the graph has a cycle or is not in order"
                         if name in made_somewhere
@@ -222,12 +236,13 @@ class _Reader:
                 if name in own:
                     raise self.fail(f"'{name}' is made twice, again by node '{node.name}' ({node.op})")
             own.update(filter(None, node.outputs))
-            defined.update(filter(None, node.outputs))
         for port in graph.outputs:
-            if port.name not in defined and not may_lack_outputs:
+            if port.name not in own and port.name not in outer and not may_lack_outputs:
                 raise self.fail(f"output '{port.name}' of graph '{graph.name}' is made by nothing")
 
-    def node(self, n: Any, known: set[str] | None) -> NodeProto:
+    def node(self, n: Any, known: Known | None) -> NodeProto:
+        self.nodes += 1
+        check("nodes", self.nodes, f"{self.name}: it has too many nodes")
         attributes: dict[str, Any] = {}
         self.texts(n.domain, n.name, n.op_type, *n.input, *n.output)
         for a in n.attribute:
@@ -236,7 +251,7 @@ class _Reader:
             _domain(n.domain), n.op_type, n.name or n.op_type, list(n.input), list(n.output), attributes, n
         )
 
-    def attribute(self, a: Any, known: set[str] | None) -> Any:
+    def attribute(self, a: Any, known: Known | None) -> Any:
         onnx = require_onnx()
         if a.ref_attr_name:
             return Reference(a.ref_attr_name)

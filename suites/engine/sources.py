@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from framework import limits
 from framework.errors import DataError
 
 _LOCAL_HEADER = 30  # bytes before the name in a zip's local file header
@@ -151,7 +152,7 @@ class _Zip(Source):
         try:
             with zipfile.ZipFile(archive) as opened:
                 infos = {info.filename: info for info in opened.infolist() if not info.is_dir()}
-        except (OSError, zipfile.BadZipFile) as error:
+        except (OSError, zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, struct.error) as error:
             raise DataError(f"{archive}: not a readable zip ({error}); copy it again") from None
         self._infos = {n.removeprefix(prefix): info for n, info in infos.items() if n.startswith(prefix)}
         if not self._infos:
@@ -191,28 +192,35 @@ class _ZipTable(FileTable):
     def __init__(self, root: str, archive: str, names: Sequence[str], infos: Sequence[zipfile.ZipInfo]) -> None:
         super().__init__(root, names)
         self._archive = archive
-        rows = [(i.header_offset, i.compress_size, i.compress_type, i.CRC) for i in infos]
-        self._places = np.asarray(rows, np.int64).reshape(-1, 4)
+        rows = [(i.header_offset, i.compress_size, i.compress_type, i.CRC, i.file_size) for i in infos]
+        self._places = np.asarray(rows, np.int64).reshape(-1, 5)
 
     def read(self, index: int) -> bytes:
-        offset, size, kind, checksum = self._places[index].tolist()
+        offset, packed, kind, checksum, size = self._places[index].tolist()
+        limits.check("member_bytes", max(packed, size), f"{self.full_name(index)}: it has too many bytes", DataError)
         try:
             with open(self._archive, "rb") as file:
                 file.seek(offset)
                 header = file.read(_LOCAL_HEADER)
                 name_size, extra_size = struct.unpack_from("<HH", header, 26)
                 file.seek(name_size + extra_size, os.SEEK_CUR)
-                data = _inflate(file.read(size), kind)
-        except (OSError, struct.error, zlib.error) as error:
+                held = os.fstat(file.fileno()).st_size  # reading makes room for all that is asked
+                data = _inflate(file.read(min(packed, held)), kind, size)
+        except (OSError, struct.error, zlib.error, ValueError) as error:
             raise DataError(f"{self.full_name(index)}: cannot be read ({error})") from None
         if zlib.crc32(data) != checksum:
             raise DataError(f"{self.full_name(index)}: damaged inside the zip (checksum differs)")
         return data
 
 
-def _inflate(data: bytes, kind: int) -> bytes:
+def _inflate(data: bytes, kind: int, size: int) -> bytes:
+    """The content of a member, of `size` bytes as the zip's directory says, and no byte more."""
     if kind == zipfile.ZIP_STORED:
         return data
     if kind == zipfile.ZIP_DEFLATED:
-        return zlib.decompress(data, wbits=-zlib.MAX_WBITS)
+        machine = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+        found = machine.decompress(data, size + 1)
+        if len(found) != size or not machine.eof:
+            raise OSError(f"it does not inflate to the {size} bytes that the zip states")
+        return found
     raise OSError(f"compressed by method {kind}; only stored and deflated files are read, pack it again")

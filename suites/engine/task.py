@@ -156,6 +156,10 @@ class Processor(ABC):
         """
         raise NotSupportedError(f"{type(self).__name__}: makes no items from JSON, so this model cannot be served")
 
+    def decoded_bytes(self, value: Any) -> int:
+        """Return the bytes that `from_json` will make of a value, known before it does; DataError for too many."""
+        return 0
+
     def example(self) -> Any:
         """Return a JSON value that `from_json` takes, for a server's first run; None if there is none."""
         return None

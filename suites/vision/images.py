@@ -15,6 +15,8 @@ import numpy as np
 
 from framework.atomic import atomic_file
 from framework.errors import DataError
+from framework.limits import check
+from suites.vision.headers import image_size
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
@@ -51,6 +53,7 @@ def decode_image(data: bytes, name: str) -> np.ndarray:
     if not data:
         raise DataError(f"image {name}: the file is empty (0 bytes)")
     check_complete(data, name)
+    checked_size(data, name)
     flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH
     try:
         image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
@@ -62,6 +65,24 @@ def decode_image(data: bytes, name: str) -> np.ndarray:
             f"known kinds are {' '.join(IMAGE_SUFFIXES)}"
         )
     return cv2.cvtColor(_to_uint8(image, name), cv2.COLOR_BGR2RGB)
+
+
+def checked_size(data: bytes, name: str) -> tuple[int, int]:
+    """Height and width of an image file by its header, before anything is decoded.
+
+    Raises:
+        DataError: the header is damaged or of another kind, or the image has more pixels than the limit `pixels`.
+    """
+    found = image_size(data)
+    if found is None:
+        raise DataError(
+            f"image {name}: damaged, or not an image OpenCV reads ({len(data)} bytes, first {data[:8]!r}); "
+            f"known kinds are {' '.join(IMAGE_SUFFIXES)}"
+        )
+    check("pixels", found[0] * found[1], f"image {name}: {found[0]} x {found[1]} is too many pixels", DataError)
+    if data[:2] == b"\xff\xd8":
+        check("scans", data.count(b"\xff\xda"), f"image {name}: it has too many scans", DataError)
+    return found
 
 
 def encode_image(image: np.ndarray, suffix: str = ".png") -> bytes:

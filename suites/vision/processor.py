@@ -14,7 +14,7 @@ import numpy as np
 from framework.errors import CheckpointError, DataError
 from suites.engine.config import build_value, plain
 from suites.engine.task import Batch, Processor
-from suites.vision.images import decode_image, encode_image, read_image
+from suites.vision.images import checked_size, decode_image, encode_image, read_image
 from suites.vision.pipeline import Transform
 from suites.vision.sample import VisualSample
 
@@ -84,13 +84,20 @@ class ImageProcessor(VisualProcessor):
 
     def from_json(self, value: Any) -> np.ndarray:
         """The image whose file `value` is in base64."""
+        return decode_image(self._file(value), "of the request")
+
+    def decoded_bytes(self, value: Any) -> int:
+        """Bytes of the image, by its header."""
+        height, width = checked_size(self._file(value), "of the request")
+        return 3 * height * width
+
+    def _file(self, value: Any) -> bytes:
         if not isinstance(value, str):
             raise DataError(f"takes an image file as base64 text, got {type(value).__name__}")
         try:
-            data = base64.b64decode(value, validate=True)
+            return base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
             raise DataError(f"takes an image file as base64 text; this is no base64 ({error})") from None
-        return decode_image(data, "of the request")
 
     def example(self) -> str:
         """A black image."""

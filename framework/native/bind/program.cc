@@ -83,6 +83,12 @@ nb::tuple run(Executable& e, const std::vector<Tensor>& inputs, nb::list state_l
   return nb::make_tuple(results, moved);
 }
 
+// Lets Ctrl-C end a loop in the main thread; Python raises nothing in others.
+void raise_signals() {
+  nb::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 constexpr const char* kPlaceNames[] = {"none", "input", "state", "constant", "arena", "result"};
 
 nb::dict describe(const Plan& plan) {
@@ -104,6 +110,9 @@ nb::dict describe(const Plan& plan) {
 }  // namespace
 
 void bind_program(nb::module_& m) {
+  set_interrupt_check(raise_signals);
+  m.def("set_step_budget", &set_step_budget, nb::arg("steps"),
+        "Steps that loops and scans may take in this thread from here on; returns what was left before.");
   nb::class_<Executable>(m, "Executable", "A program with its plans and its arena.")
       .def("__init__",
            [](Executable* self, int inputs, int states, int values, const std::vector<Tensor>& constants,

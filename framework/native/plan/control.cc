@@ -1,12 +1,40 @@
 // Shape rules and kernels of control flow.
 #include "plan/control.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "op/context.h"
 
 namespace paddock {
 namespace {
+
+thread_local int64_t steps_left = std::numeric_limits<int64_t>::max();
+std::atomic<void (*)()> interrupt_check{nullptr};
+
+// Between steps: what ends a loop that would not end by itself.
+class Watch {
+ public:
+  explicit Watch(const OpDef& op) : op_(op) {}
+  void step() {
+    if (--steps_left < 0)
+      fail(ErrorKind::kNotSupported, op_.name,
+           ": the program's loops take more steps than are allowed; if you trust it, raise the limit: "
+           "framework.limits.allow(loop_steps=...)");
+    const auto now = Clock::now();
+    if (now < next_) return;
+    next_ = now + std::chrono::milliseconds(20);
+    if (const auto check = interrupt_check.load()) check();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const OpDef& op_;
+  Clock::time_point next_ = Clock::now() + std::chrono::milliseconds(20);
+};
 
 Executable& block(const OpDef& op, size_t i) { return *static_cast<const ControlOp&>(op).blocks[i]; }
 
@@ -115,7 +143,9 @@ void run_loop(const KernelContext& c) {
   for (int i = 0; i < c.input_count(); ++i) types.push_back(c.in(i).type());
   const std::vector<Tensor> more{Tensor(block(c.op(), 0).result_types(types)[0])};
   Turns state(c, carried);
+  Watch watch(c.op());
   for (int64_t i = 0;; ++i) {
+    watch.step();
     auto in = state.now();
     append(in, captured);
     block(c.op(), 0).run_into(in, more);
@@ -175,7 +205,9 @@ void run_scan(const KernelContext& c) {
   const bool reverse = c.attr<bool>("reverse");
   const auto captured = inputs_from(c, carried + columns);
   Turns state(c, carried);
+  Watch watch(c.op());
   for (int64_t t = 0; t < steps; ++t) {
+    watch.step();
     const int64_t at = reverse ? steps - 1 - t : t;
     std::vector<Tensor> in = state.now(), out = state.next();
     for (int i = carried; i < carried + columns; ++i) in.push_back(row(c.in(i), at));
@@ -188,6 +220,10 @@ void run_scan(const KernelContext& c) {
 }
 
 }  // namespace
+
+int64_t set_step_budget(int64_t steps) { return std::exchange(steps_left, steps); }
+
+void set_interrupt_check(void (*check)()) { interrupt_check = check; }
 
 ControlOp::ControlOp(const std::string& kind, std::vector<Executable*> its_blocks) : blocks(std::move(its_blocks)) {
   name = kind;

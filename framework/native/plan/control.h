@@ -13,4 +13,10 @@ struct PADDOCK_API ControlOp : OpDef {
   std::vector<Executable*> blocks;
 };
 
+// Steps that the loops and scans of this thread may take from here on, all together; returns what was left before.
+PADDOCK_API int64_t set_step_budget(int64_t steps);
+
+// Called between steps every few milliseconds; it ends the run by throwing.
+PADDOCK_API void set_interrupt_check(void (*check)());
+
 }  // namespace paddock

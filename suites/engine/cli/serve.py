@@ -31,6 +31,14 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--max-body-mb", type=float, default=16.0, help="of a request")
     parser.add_argument("--max-items", type=int, default=1024, help="of a request")
     parser.add_argument("--max-chars", type=int, default=100_000, help="of an item")
+    parser.add_argument("--max-values", type=int, default=1 << 20, help="of a request's JSON")
+    parser.add_argument("--max-pixels", type=int, default=1 << 26, help="of an image")
+    parser.add_argument("--max-decoded-mb", type=float, default=256.0, help="of a request's images, once decoded")
+    parser.add_argument("--max-connections", type=int, default=1024, help="requests at a time; then they get 503")
+    parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a name it is asked by")
+    parser.add_argument("--allow-origin", action="append", default=[], metavar="SITE", help="whose pages may ask it")
+    parser.add_argument("--tls-cert", type=Path, help="a certificate in PEM format, for TLS")
+    parser.add_argument("--tls-key", type=Path, help="its key")
     parser.add_argument("--drain", type=float, default=30.0, help="seconds to finish requests after SIGTERM or Ctrl-C")
     parser.add_argument("--token-file", type=Path, help="a file with the token that clients must show")
     add_import_option(parser)
@@ -45,6 +53,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     def start() -> int:
         from framework import set_num_threads
+        from framework.limits import allow
         from suites.engine.inference import open_model
 
         try:
@@ -68,10 +77,25 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             max_body=int(a.max_body_mb * 2**20),
             max_items=a.max_items,
             max_chars=a.max_chars,
+            max_values=a.max_values,
+            max_decoded=int(a.max_decoded_mb * 2**20),
+            max_decoded_all=int(max(4 * a.max_decoded_mb, 1024) * 2**20),
         )
         token = None if a.token_file is None else read_token(a.token_file)
-        server = Server(model, settings, Place(a.host, a.port, drain=a.drain, token=token))
-        print(f"serving {settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
-        return server.run()
+        place = Place(
+            a.host,
+            a.port,
+            a.max_connections,
+            a.drain,
+            token,
+            hosts=tuple(a.allow_host),
+            origins=tuple(a.allow_origin),
+            certificate=a.tls_cert,
+            key=a.tls_key,
+        )
+        with allow(pixels=a.max_pixels):
+            server = Server(model, settings, place)
+            print(f"serving {settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
+            return server.run()
 
     return run(start, a.imports)

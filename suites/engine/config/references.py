@@ -9,6 +9,7 @@ import re
 from dataclasses import replace
 
 from framework.errors import ConfigError
+from framework.limits import check
 from suites.engine.config.nodes import Node, Origin, Problem
 from suites.engine.config.paths import Path, Selector, Step, format_path, parse_path, step_into
 
@@ -24,13 +25,19 @@ def resolve(root: Node) -> Node:
         ConfigError: A reference is misspelt, names nothing, or leads back to itself; the message names its
         line.
     """
-    return _Resolver(root).deep(root, ())
+    try:
+        return _Resolver(root).deep(root, ())
+    except RecursionError:
+        raise ConfigError(f"{root.origin}: its references or values lie too deep in each other") from None
 
 
 class _Resolver:
     def __init__(self, root: Node) -> None:
         self._root = root
         self._open: list[Path] = []  # places whose references are being followed, outermost first
+        self._known: dict[Path, Node] = {}  # texts with references, resolved
+        self._chars = 0  # that references have filled into texts
+        self._made = 0  # values that references have given, those inside of mappings and lists too
 
     def deep(self, node: Node, path: Path) -> Node:
         """`node` with everything below it resolved."""
@@ -47,6 +54,8 @@ class _Resolver:
     def _text(self, node: Node, path: Path) -> Node:
         text = node.value
         assert isinstance(text, str)
+        if path in self._known:
+            return self._known[path]
         if path in self._open:
             loop = " -> ".join(format_path(p) for p in [*self._open[self._open.index(path) :], path])
             raise _error(node.origin, path, f"{text} leads back to itself: {loop}")
@@ -55,13 +64,22 @@ class _Resolver:
             alone = _ALONE.fullmatch(text)
             if alone:
                 found = self._follow(alone[1], node.origin, path)
-                return _relabel(found, node, text)
+                return self._keep(path, _relabel(found, node, text))
             filled = _REFERENCE.sub(lambda m: self._as_text(m[1], node.origin, path), text)
         finally:
             self._open.pop()
         if "${" in filled.replace("$${", ""):
             raise _error(node.origin, path, f"{text!r} has an unfinished reference; write ${{path}}, or $${{ for ${{")
-        return replace(node, value=filled.replace("$${", "${"), reference=text if _REFERENCE.search(text) else "")
+        value = filled.replace("$${", "${")
+        return self._keep(path, replace(node, value=value, reference=text if _REFERENCE.search(text) else ""))
+
+    def _keep(self, path: Path, node: Node) -> Node:
+        """The node, resolved once for all references to it; each of them is a copy, and copies are counted."""
+        self._made += _count(node)
+        problem = _where(node.origin, path, "the references lead to too many values")
+        check("references", self._made, problem, ConfigError)
+        self._known[path] = node
+        return node
 
     def _follow(self, written: str, origin: Origin, path: Path) -> Node:
         """The resolved node at `written`; references met on the way are followed too."""
@@ -79,14 +97,18 @@ class _Resolver:
             node = self._text(node, at)
         return step_into(node, step, at)
 
-    def _as_text(self, written: str, origin: Origin, path: Path) -> str:
-        value = self._follow(written, origin, path).value
+    def _as_text(self, reference: str, origin: Origin, path: Path) -> str:
+        value = self._follow(reference, origin, path).value
         if isinstance(value, (dict, list)):
             kind = "mapping" if isinstance(value, dict) else "list"
-            raise _error(origin, path, f"${{{written}}} is a {kind}; only a single value can stand inside text")
+            raise _error(origin, path, f"${{{reference}}} is a {kind}; only a single value can stand inside text")
         if value is None or isinstance(value, bool):
             return {None: "null", True: "true", False: "false"}[value]
-        return str(value).replace("${", "$${")
+        written = str(value).replace("${", "$${")
+        self._chars += len(written)
+        problem = _where(origin, path, "the references fill in too long a text")
+        check("reference_chars", self._chars, problem, ConfigError)
+        return written
 
 
 def _relabel(found: Node, site: Node, text: str) -> Node:
@@ -98,6 +120,16 @@ def _relabel(found: Node, site: Node, text: str) -> Node:
         items = [_relabel(child, site, text) for child in found.value]
         return Node(items, site.origin, site.overrode, text, found.origin)
     return replace(found, origin=site.origin, overrode=site.overrode, reference=text, referent=found.origin)
+
+
+def _count(node: Node) -> int:
+    """Values in a node, itself among them."""
+    below = node.value.values() if isinstance(node.value, dict) else node.value if isinstance(node.value, list) else ()
+    return 1 + sum(map(_count, below))
+
+
+def _where(origin: Origin, path: Path, text: str) -> str:
+    return str(Problem(origin, path, text))
 
 
 def _error(origin: Origin, path: Path, text: str) -> ConfigError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 
 from suites.engine.serving import open_inference
 from suites.engine.serving.errors import NotThere
+from suites.engine.serving.gates import Gate, SameSite
 from suites.engine.serving.http import (
     PROBLEMS,
     Bodies,
@@ -107,13 +108,24 @@ class ScoresAnswer(pydantic.BaseModel):
     usage: Usage
 
 
-def make_app(service: Service, *, token: str | None = None, say: Callable[[str], None] | None = None) -> FastAPI:
+def make_app(
+    service: Service,
+    *,
+    token: str | None = None,
+    say: Callable[[str], None] | None = None,
+    most: int = 1024,
+    hosts: Sequence[str] = (),
+    origins: Sequence[str] = (),
+    any_host: bool = False,
+) -> FastAPI:
     """Return the application of a service whose workers run.
 
     Args:
         service: the model.
         token: what clients must show, as `Authorization: Bearer TOKEN`; None lets everybody in.
         say: gets what belongs in a log.
+        most: requests at a time; more get 503.
+        hosts, origins, any_host: see `gates.SameSite`.
     """
     app = FastAPI(
         title=f"Paddock: {service.settings.name}",
@@ -128,6 +140,8 @@ def make_app(service: Service, *, token: str | None = None, say: Callable[[str],
     open_inference.add_routes(app, service, bodies)
     if token is not None:
         app.add_middleware(Guard, token=token)
+    app.add_middleware(SameSite, hosts=hosts, origins=origins, any_host=any_host)
+    app.add_middleware(Gate, door=service, most=most)
     app.add_middleware(Observed, metrics=service.metrics, say=say or (lambda text: print(text, file=sys.stderr)))
     return app
 
@@ -149,7 +163,7 @@ def _add_v1(app: FastAPI, service: Service, bodies: Bodies) -> None:
     async def embeddings(request: Request) -> Response:
         """Vectors of items."""
         async with bodies.of(request) as body:
-            asked = await aside(len(body), parse, EmbeddingsRequest, body)
+            asked = await aside(len(body), parse, EmbeddingsRequest, body, service.settings.max_values)
             found = await answer(request, asked, service.pooling(asked.pooling))
             numbers = sum(map(len, found.results[0]))
             return await aside(numbers, _embeddings_answer, service, asked, found)
@@ -164,7 +178,7 @@ def _add_v1(app: FastAPI, service: Service, bodies: Bodies) -> None:
     async def scores(request: Request) -> Response:
         """Predictions for items: classes with scores, labels, spans, boxes; what the model's suite gives."""
         async with bodies.of(request) as body:
-            asked = await aside(len(body), parse, ScoresRequest, body)
+            asked = await aside(len(body), parse, ScoresRequest, body, service.settings.max_values)
             found = await answer(request, asked, None)
         rows = [
             {"index": i, "result": result, "truncated": cut}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import re
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,8 +23,10 @@ from framework.errors import PaddockError
 from suites.engine.serving.errors import Cancelled, QueueFull, RequestError, TooLarge
 from suites.engine.serving.metrics import Metrics
 
-_BODY_SECONDS = 30.0  # in which a body must have come
+BODY_SECONDS = 30.0  # in which a body must have come
 _LARGE = 1 << 16
+_CHEAP_VALUES = 1 << 12
+_MOST_TOLD = 2000  # characters of a message; what is wrong may be as long as the body
 _OPEN = ("/health", "/v2/health/live", "/v2/health/ready")
 
 Schema = TypeVar("Schema", bound=pydantic.BaseModel)
@@ -50,7 +53,7 @@ class Bodies:
         Raises TooLarge as soon as it is known to be too long, QueueFull where too much is held already.
         """
         told = request.headers.get("content-length", "")
-        if told.isdigit() and int(told) > self._limit:
+        if (whole_number(told) or 0) > self._limit:
             raise TooLarge(f"the body has {told} bytes; {self._limit} are allowed, split the request")
         parts: list[bytes] = []
         try:
@@ -61,9 +64,9 @@ class Bodies:
 
     async def _read_in_time(self, request: Request, parts: list[bytes]) -> None:
         try:
-            await asyncio.wait_for(self._read(request, parts), _BODY_SECONDS)
+            await asyncio.wait_for(self._read(request, parts), BODY_SECONDS)
         except TimeoutError:
-            raise RequestError(f"the body did not come within {_BODY_SECONDS:.0f} s") from None
+            raise RequestError(f"the body did not come within {BODY_SECONDS:.0f} s") from None
         except ClientDisconnect:
             raise Cancelled("the client left before its body had come") from None
 
@@ -86,8 +89,34 @@ async def aside(size: int, work: Callable[..., T], *arguments: Any) -> T:
     return work(*arguments)
 
 
-def parse(schema: type[Schema], body: bytes) -> Schema:
-    """Return the body as `schema`; raise RequestError with the first thing that is wrong with it."""
+def whole_number(text: str) -> int | None:
+    """A header's value as a number; None where it is none that a body's length could be."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+
+
+def count_values(body: bytes) -> int:
+    """Values in JSON text, or a few more: what its objects will cost, known before there are any."""
+    rough = _separators(body)
+    return rough if rough < _CHEAP_VALUES else _separators(_STRING.sub(b"", body))
+
+
+def _separators(body: bytes) -> int:
+    return 1 + sum(map(body.count, (b",", b"[", b"{")))
+
+
+def parse(schema: type[Schema], body: bytes, max_values: int) -> Schema:
+    """Return the body as `schema`; raise RequestError with the first thing that is wrong with it.
+
+    Raises TooLarge for a body of more than `max_values` values: each costs many times its bytes.
+    """
+    values = count_values(body)
+    if values > max_values:
+        raise TooLarge(
+            f"the body has about {values} values; {max_values} are allowed (--max-values), split it or send binary"
+        )
     try:
         return schema.model_validate_json(body)
     except pydantic.ValidationError as error:
@@ -169,11 +198,12 @@ def install_errors(app: FastAPI) -> None:
             headers["Retry-After"] = str(error.retry_after)
         if isinstance(error, TooLarge):
             headers["Connection"] = "close"  # the rest of the body is not read
-        return json_response({"error": str(error)}, status, headers)
+        return json_response({"error": str(error)[:_MOST_TOLD]}, status, headers)
 
     async def no_route(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return json_response({"error": f"{request.method} {request.url.path}: {error.detail}"}, error.status_code)
+        where = f"{request.method} {request.scope['path'][:200]}"
+        return json_response({"error": f"{where}: {error.detail}"}, error.status_code)
 
     app.add_exception_handler(PaddockError, refused)
     app.add_exception_handler(HTTPException, no_route)

@@ -30,6 +30,7 @@ from suites.engine.serving.service import Service
 
 ITEMS, RESULTS, EMBEDDINGS = "items", "results", "embeddings"
 VERSION = "1"
+_LONGEST = 10**12  # microseconds; a larger number is no float
 _TAGS: list[Any] = ["open inference protocol v2"]
 Outputs = dict[str, np.ndarray | TextTensor]
 
@@ -43,7 +44,8 @@ def add_routes(app: FastAPI, service: Service, bodies: Bodies) -> None:
         """Run the model; see the protocol for the body."""
         _check(service, model, version)
         async with bodies.of(request) as body:
-            asked, inputs = await aside(len(body), read_request, body, request.headers.get(HEADER))
+            header, most = request.headers.get(HEADER), service.settings.max_values
+            asked, inputs = await aside(len(body), read_request, body, header, most)
             outputs = await while_connected(request, lambda gone: _infer(service, asked, inputs, gone))
         binary = _binary_outputs(asked, outputs)
         head = {"model_name": model, "model_version": version, **({} if asked.id is None else {"id": asked.id})}
@@ -125,7 +127,7 @@ async def _infer(service: Service, asked: InferRequest, inputs: dict[str, Any], 
     timeout = asked.parameters.get("timeout")  # microseconds, as Triton has it
     if timeout is not None and type(timeout) is not int:
         raise RequestError(f"parameters.timeout: is {timeout!r}; it is a number of microseconds")
-    seconds = None if timeout is None else timeout / 1e6
+    seconds = None if timeout is None else min(timeout, _LONGEST) / 1e6
     if ITEMS not in inputs:
         raw = await service.ask_raw(_only_arrays(inputs), timeout=seconds, gone=gone)
         return {name: raw[name] for name in _wanted(asked, list(raw), list(raw))}

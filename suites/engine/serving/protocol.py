@@ -17,8 +17,8 @@ import numpy as np
 import pydantic
 import pydantic_core
 
-from suites.engine.serving.errors import RequestError
-from suites.engine.serving.http import parse
+from suites.engine.serving.errors import RequestError, TooLarge
+from suites.engine.serving.http import parse, whole_number
 
 DATATYPES = {
     "BOOL": "bool",
@@ -77,24 +77,30 @@ def datatype_of(dtype: str) -> str:
     return "BF16" if dtype == "bfloat16" else _NAMES[dtype]
 
 
-def read_request(body: bytes, header: str | None) -> tuple[InferRequest, dict[str, np.ndarray | TextTensor]]:
+def read_request(
+    body: bytes, header: str | None, max_values: int
+) -> tuple[InferRequest, dict[str, np.ndarray | TextTensor]]:
     """Return the request and its inputs by name.
 
     Args:
         body: of the request.
         header: the value of `HEADER`, where the request has it.
+        max_values: of the JSON, and texts of a binary tensor.
     """
     if header is None:
-        asked, rest = parse(InferRequest, body), memoryview(b"")
+        asked, rest = parse(InferRequest, body, max_values), memoryview(b"")
     else:
-        if not header.isdigit() or int(header) > len(body):
-            raise RequestError(f"{HEADER}: is {header!r}; the body has {len(body)} bytes")
-        asked, rest = parse(InferRequest, body[: int(header)]), memoryview(body)[int(header) :]
+        length = whole_number(header)
+        if length is None or length > len(body):
+            raise RequestError(f"{HEADER}: is {header[:100]!r}; the body has {len(body)} bytes")
+        asked, rest = parse(InferRequest, body[:length], max_values), memoryview(body)[length:]
     found: dict[str, np.ndarray | TextTensor] = {}
     for tensor in asked.inputs:
         if tensor.name in found:
             raise RequestError(f"input {tensor.name}: is there twice")
         _check(tensor)
+        if tensor.datatype == "BYTES" and math.prod(tensor.shape) > max_values:
+            raise TooLarge(f"input {tensor.name}: has {tensor.shape} texts; {max_values} are allowed (--max-values)")
         size = tensor.parameters.get("binary_data_size")
         if size is None:
             found[tensor.name] = _from_json(tensor)
@@ -181,7 +187,7 @@ def _flat(data: list[Any]) -> list[Any]:
 def _from_binary(tensor: TensorIn, data: memoryview) -> np.ndarray | TextTensor:
     count = math.prod(tensor.shape)
     if tensor.datatype == "BYTES":
-        elements = _elements(tensor.name, data)
+        elements = _elements(tensor.name, data, count)
         if len(elements) != count:
             raise RequestError(f"input {tensor.name}: has {len(elements)} elements; its shape asks for {count}")
         return TextTensor(tensor.shape, elements)
@@ -191,10 +197,10 @@ def _from_binary(tensor: TensorIn, data: memoryview) -> np.ndarray | TextTensor:
     return np.frombuffer(data, kind).astype(kind.newbyteorder("=")).reshape(tensor.shape)
 
 
-def _elements(name: str, data: memoryview) -> list[str]:
-    found = []
+def _elements(name: str, data: memoryview, most: int) -> list[str]:
+    found: list[str] = []
     at = 0
-    while at < len(data):
+    while at < len(data) and len(found) <= most:
         if at + 4 > len(data):
             raise RequestError(f"input {name}: its bytes end within an element's length")
         (length,) = struct.unpack_from("<I", data, at)

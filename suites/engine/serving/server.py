@@ -7,9 +7,11 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -17,6 +19,8 @@ from framework.errors import DataError
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.inference import Model
 from suites.engine.serving.app import make_app
+from suites.engine.serving.connections import Bounds
+from suites.engine.serving.http import BODY_SECONDS
 from suites.engine.serving.service import Service, Settings
 
 _SWITCH_SECONDS = 0.0005  # the interpreter's default lets a worker that has its results wait 5 ms for the HTTP thread
@@ -29,9 +33,15 @@ class Place:
     Args:
         host: address; 127.0.0.1 is seen by this machine only.
         port: 0 takes a free one.
-        max_connections: connections and requests at a time; more are answered with 503.
+        max_connections: requests at a time, and connections; more requests are answered with 503, and further
+            connections replace quiet ones. Health and metrics are always answered.
+        header_seconds: in which a request's headers must have come, and that a connection may be quiet.
         drain: seconds in which requests are finished once the server is told to end.
         token: what clients must show, as `Authorization: Bearer TOKEN`; None lets everybody in.
+        hosts: names under which it may be asked, beside addresses and localhost. Without any, an address that others
+            can reach answers to every name.
+        origins: sites whose pages may ask, such as https://example.org.
+        certificate, key: files in PEM format, for TLS; without them it speaks plain HTTP.
     """
 
     host: str = "127.0.0.1"
@@ -39,6 +49,16 @@ class Place:
     max_connections: int = 1024
     drain: float = 30.0
     token: str | None = None
+    header_seconds: float = 10.0
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def any_host(self) -> bool:
+        """Whether every name is answered to."""
+        return not self.hosts and self.host not in ("localhost", "::1") and not self.host.startswith("127.")
 
 
 class Server:
@@ -60,17 +80,8 @@ class Server:
         self.service.warm_up()
         self._socket = _listen(place.host, place.port)
         host = f"[{place.host}]" if ":" in place.host else place.host
-        self.url = f"http://{host}:{self._socket.getsockname()[1]}"
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                make_app(self.service, token=place.token, say=self._say),
-                log_level="warning",
-                access_log=False,
-                limit_concurrency=place.max_connections,
-                timeout_graceful_shutdown=max(1, round(place.drain)),
-                lifespan="off",
-            )
-        )
+        self.url = f"{'https' if place.certificate else 'http'}://{host}:{self._socket.getsockname()[1]}"
+        self._server = _DrainingServer(_config(self.service, place, self._say), self.service, place.drain)
 
     def run(self) -> int:
         """Serve until SIGTERM, Ctrl-C or `stop`; finish what was taken; return the exit status.
@@ -95,7 +106,7 @@ class Server:
 
     def stop(self) -> None:
         """Make `run` end; from any thread."""
-        self._server.should_exit = True
+        self._server.begin_drain()
 
     def _worker_died(self, error: BaseException, given_up: bool) -> None:
         self._say(
@@ -104,6 +115,60 @@ class Server:
         if given_up:
             self._failed = True
             self.stop()
+
+
+class _DrainingServer(uvicorn.Server):
+    """Once told to end it takes no requests, says so to who asks for its health, and ends when it has answered all."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, seconds: float) -> None:
+        super().__init__(config)
+        self._service = service
+        self._seconds = seconds
+        self._until: float | None = None
+
+    def begin_drain(self) -> None:
+        """Take no requests from here on; from any thread."""
+        self._until = time.monotonic() + self._seconds
+        self._service.draining = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain at the first signal, end at once at the second."""
+        if self._service.draining:
+            self.should_exit = True
+            super().handle_exit(sig, frame)
+        else:
+            self._captured_signals.append(sig)
+            self.begin_drain()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether to end."""
+        over = self._until is not None and (self._service.inside == 0 or time.monotonic() > self._until)
+        return await super().on_tick(counter) or over
+
+
+def _config(service: Service, place: Place, say: Callable[[str], None]) -> uvicorn.Config:
+    app = make_app(
+        service,
+        token=place.token,
+        say=say,
+        most=place.max_connections,
+        hosts=place.hosts,
+        origins=place.origins,
+        any_host=place.any_host,
+    )
+    seconds = BODY_SECONDS + 2 * service.settings.timeout  # the last part for a client that reads slowly
+    bounds = Bounds(place.max_connections, header_seconds=place.header_seconds, request_seconds=seconds)
+    return uvicorn.Config(
+        app,
+        log_level="error",  # a warning for each damaged request would fill the log
+        access_log=False,
+        http=bounds.protocol,  # type: ignore[arg-type]  # a class or what makes one
+        ws="none",
+        timeout_graceful_shutdown=1,
+        lifespan="off",
+        ssl_certfile=place.certificate,
+        ssl_keyfile=place.key,
+    )
 
 
 def read_token(file: Path) -> str:

@@ -6,10 +6,11 @@ A request's items share batches with those of other requests. Raw arrays cannot 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,10 +18,11 @@ from framework.errors import AttributeValueError, PaddockError
 from suites.engine.evaluation import Predict
 from suites.engine.inference import Model
 from suites.engine.serving.batcher import Batcher, Limits, Ticket
-from suites.engine.serving.errors import DeadlineExceeded, NotThere, RequestError, TooLarge
+from suites.engine.serving.errors import DeadlineExceeded, NotThere, QueueFull, RequestError, TooLarge
 from suites.engine.serving.metrics import Metrics
 from suites.engine.serving.workers import BatchDone, Run, Workers
 
+T = TypeVar("T")
 _INLINE_BYTES = 16384  # of text in a request: more is made into items in another thread, so that nobody else waits
 
 
@@ -38,6 +40,9 @@ class Settings:
         max_bodies: bytes of all requests that are being answered.
         max_items: of a request.
         max_chars: of the texts of an item.
+        max_values: of a request's JSON, those in lists and objects each.
+        max_decoded: bytes that the items of a request take once they are decoded, such as images.
+        max_decoded_all: the same of all requests that are being answered.
     """
 
     name: str = "model"
@@ -49,9 +54,12 @@ class Settings:
     max_bodies: int = 256 << 20
     max_items: int = 1024
     max_chars: int = 100_000
+    max_values: int = 1 << 20
+    max_decoded: int = 256 << 20
+    max_decoded_all: int = 1 << 30
 
     def __post_init__(self) -> None:
-        for name in ("workers", "max_body", "max_bodies", "max_items", "max_chars", "timeout", "stuck_after"):
+        for name in (f.name for f in fields(self) if f.type in ("int", "float")):
             if not getattr(self, name) > 0:
                 raise AttributeValueError(f"serving: {name} is {getattr(self, name)}; it must be more than 0")
         if self.max_items > self.limits.max_queue:
@@ -106,6 +114,9 @@ class Service:
         self.workers = Workers(
             self.batcher, self._runs, stuck_after=settings.stuck_after, on_batch=self._batch_done, on_death=self._died
         )
+        self.draining = False  # nothing new is taken
+        self.inside = 0  # requests that were let in and are not answered
+        self._decoded = 0  # bytes of their items
         self._warm = False
 
     # -- life
@@ -135,7 +146,7 @@ class Service:
         """Why the server takes no requests now; None if it does."""
         if not self._warm:
             return "the first run is not done"
-        return "it is shutting down" if self.batcher.closed else self.trouble()
+        return "it is shutting down" if self.draining or self.batcher.closed else self.trouble()
 
     # -- what the model is
     @property
@@ -180,16 +191,43 @@ class Service:
         """
         if len(values) > self.settings.max_items:
             raise TooLarge(f"the request has {len(values)} items; {self.settings.max_items} are allowed, split it")
-        if sum(self._check_length(i, value) for i, value in enumerate(values)) > _INLINE_BYTES:
-            items = await asyncio.to_thread(self._items, values)
-        else:
-            items = self._items(values)
+        length = sum(self._check_length(i, value) for i, value in enumerate(values))
+        sizes = await self._each(length, self.model.processor.decoded_bytes, values)
+        with self._held(sum(sizes)):
+            items = await self._each(length, self.model.processor.from_json, values)
+            return await self._answer(items, wants, self._timeout(timeout), gone)
+
+    async def _answer(
+        self, items: list[Any], wants: tuple[str | None, ...], timeout: float, gone: asyncio.Future[Any] | None
+    ) -> Answer:
         processor = self.model.processor
         costs = [processor.cost(item) for item in items]
-        ticket = self.batcher.submit([Job(item, wants) for item in items], costs, timeout=self._timeout(timeout))
+        ticket = self.batcher.submit([Job(item, wants) for item in items], costs, timeout=timeout)
         found = await self._wait(ticket, gone)
         results = [[of_item[k] for of_item in found] for k in range(len(wants))]
         return Answer(results, [processor.truncated(item) for item in items], sum(costs))
+
+    async def _each(self, length: int, work: Callable[[Any], T], values: Sequence[Any]) -> list[T]:
+        """`work` of each value, in another thread where their texts are long; errors name the item."""
+        if length > _INLINE_BYTES:
+            return await asyncio.to_thread(_of_each, work, values)
+        return _of_each(work, values)
+
+    @contextlib.contextmanager
+    def _held(self, size: int) -> Iterator[None]:
+        """Inside, a request's decoded items count among those of all; runs in the HTTP thread only."""
+        if size > self.settings.max_decoded:
+            raise TooLarge(
+                f"the items take {size} bytes once decoded; {self.settings.max_decoded} are allowed "
+                "(--max-decoded-mb), split the request"
+            )
+        if self._decoded + size > self.settings.max_decoded_all:
+            raise QueueFull(f"items of {self.settings.max_decoded_all} bytes are being answered; try again in 1 s", 1)
+        self._decoded += size
+        try:
+            yield
+        finally:
+            self._decoded -= size
 
     async def ask_raw(
         self, arrays: Mapping[str, np.ndarray], *, timeout: float | None = None, gone: asyncio.Future[Any] | None = None
@@ -222,15 +260,6 @@ class Service:
         if length > self.settings.max_chars and not self.model.processor.files_in_json:
             raise TooLarge(f"item {index}: has {length} characters; {self.settings.max_chars} are allowed")
         return length
-
-    def _items(self, values: Sequence[Any]) -> list[Any]:
-        items = []
-        for index, value in enumerate(values):
-            try:
-                items.append(self.model.processor.from_json(value))
-            except PaddockError as error:
-                raise RequestError(f"item {index}: {error}") from None
-        return items
 
     async def _wait(self, ticket: Ticket, gone: asyncio.Future[Any] | None) -> list[Any]:
         found = asyncio.wrap_future(ticket.future)
@@ -281,6 +310,16 @@ class Service:
     def _died(self, error: BaseException, given_up: bool) -> None:
         self.metrics.deaths.inc()
         self._on_death(error, given_up)
+
+
+def _of_each(work: Callable[[Any], T], values: Sequence[Any]) -> list[T]:
+    found = []
+    for index, value in enumerate(values):
+        try:
+            found.append(work(value))
+        except PaddockError as error:
+            raise RequestError(f"item {index}: {error}") from None
+    return found
 
 
 def text_length(value: Any) -> int:

@@ -8,6 +8,7 @@ instruction or name ends the reading with an error: no code of the file's choosi
 from __future__ import annotations
 
 import math
+import os
 import pickletools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from framework.errors import CheckpointError
+from framework.limits import Meter, check
 
 
 class Refused(CheckpointError):
@@ -69,11 +71,19 @@ def load_pickle(stream: IO[bytes], storage: Storage | None = None) -> Any:
         CheckpointError: it is cut or damaged.
     """
     try:
-        return _finished(_Machine(storage).run(stream))
+        return _finished(_Machine(storage, Meter(_size_of(stream), "the pickle")).run(stream))
     except CheckpointError:
         raise
     except _DAMAGE as error:
         raise CheckpointError(f"the pickle is damaged ({type(error).__name__}: {error})") from None
+
+
+def _size_of(stream: IO[bytes]) -> int:
+    """Bytes of the whole file; the position stays."""
+    at = stream.tell()
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(at)
+    return size
 
 
 _DAMAGE = (
@@ -85,7 +95,8 @@ def _finished(value: Any) -> Any:
     """Arrays in place of what they were built in, through all containers, which may share parts or form a loop."""
     done: dict[int, Any] = {}
 
-    def visit(x: Any) -> Any:
+    def visit(x: Any, level: int = 0) -> Any:
+        check("levels", level, "the pickle's containers lie in each other, by levels")
         if isinstance(x, _Array):
             if x.array is None:
                 raise Refused("an array without data")
@@ -95,15 +106,16 @@ def _finished(value: Any) -> Any:
         if id(x) not in done:
             done[id(x)] = x  # a loop ends here
             if isinstance(x, dict):
-                done[id(x)] = {k: visit(v) for k, v in x.items()}
+                done[id(x)] = {k: visit(v, level + 1) for k, v in x.items()}
             else:
-                done[id(x)] = type(x)(visit(v) for v in x)
+                done[id(x)] = type(x)(visit(v, level + 1) for v in x)
         return done[id(x)]
 
     return visit(value)
 
 
 _MARK = object()
+_STEP_BYTES = 64  # what an instruction takes at most, on the stack and in the memo
 _VALUES = {
     "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "UNICODE", "BINUNICODE",
     "SHORT_BINUNICODE", "BINUNICODE8", "STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES",
@@ -119,14 +131,16 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 class _Machine:
     """The stack, the memo, and what each instruction does."""
 
-    def __init__(self, storage: Storage | None) -> None:
+    def __init__(self, storage: Storage | None, meter: Meter) -> None:
         self.storage = storage
+        self.meter = meter
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
     def run(self, stream: IO[bytes]) -> Any:
         for opcode, argument, _ in pickletools.genops(stream):
             name = opcode.name
+            self.meter.take(_STEP_BYTES)
             if name == "STOP":
                 return self.stack.pop()
             if name in ("PROTO", "FRAME"):
@@ -152,7 +166,9 @@ class _Machine:
         return taken
 
     def _since_mark(self) -> list[Any]:
-        at = max((i for i, x in enumerate(self.stack) if x is _MARK), default=-1)
+        at = len(self.stack) - 1  # from the top, so that it costs no more than what is taken
+        while at >= 0 and self.stack[at] is not _MARK:
+            at -= 1
         if at < 0:
             raise CheckpointError("the pickle is damaged: a mark is missing")
         taken = self.stack[at + 1 :]
@@ -179,7 +195,7 @@ class _Machine:
 
     def op_setitem(self, _: Any) -> None:
         key, value = self._pop(2)
-        self._top(dict)[key] = value
+        self._top(dict)[_key(key)] = value
 
     def op_setitems(self, _: Any) -> None:
         values = self._since_mark()
@@ -214,20 +230,24 @@ class _Machine:
 
     def op_stack_global(self, _: Any) -> None:
         module, name = self._pop(2)
-        self.stack.append(_known(Name(str(module), str(name))))
+        self.stack.append(_known(Name(_text(module), _text(name))))
 
     def op_reduce(self, _: Any) -> None:
         function, arguments = self._pop(2)
         if not isinstance(function, Name) or function not in FUNCTIONS or not isinstance(arguments, tuple):
             raise Refused(f"a call of {_shown(function)}")
-        self.stack.append(FUNCTIONS[function](*arguments))
+        self._push_made(FUNCTIONS[function](*arguments))
+
+    def _push_made(self, made: Any) -> None:
+        self.meter.take(_made_bytes(made))
+        self.stack.append(made)
 
     def op_build(self, _: Any) -> None:
         target, state = self._pop(2)
         if isinstance(target, _Array):
-            _fill(target, state)
+            self.meter.take(_fill(target, state))
         elif isinstance(target, _DType):
-            target.order = str(state[1])
+            target.order = _text(state[1])
         elif not isinstance(target, dict):  # an OrderedDict's attributes, such as the versions of layers, are left out
             raise Refused(f"a state for {_shown(target)}")
         self.stack.append(target)
@@ -242,7 +262,38 @@ class _Machine:
 def _pairs(values: list[Any]) -> Iterator[tuple[Any, Any]]:
     if len(values) % 2:
         raise CheckpointError("the pickle is damaged: a key without a value")
-    return zip(values[::2], values[1::2], strict=True)
+    return zip(map(_key, values[::2]), values[1::2], strict=True)
+
+
+def _key(value: Any) -> Any:
+    """A key of a dict: hashing a container that holds others again and again would take hours."""
+    if not isinstance(value, (str, bytes, int, float)) and value is not None:
+        raise Refused(f"a {type(value).__name__} as a key")
+    if isinstance(value, int):
+        _whole((int(value),))
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Refused(f"a {type(value).__name__} where a text belongs")
+    return value
+
+
+def _whole(values: Any) -> tuple[int, ...]:
+    """An extent, stride or offset of each axis; a number beyond 64 bits would make arithmetic itself slow."""
+    if not isinstance(values, (tuple, list)) or not all(type(n) is int and abs(n) < 1 << 63 for n in values):
+        raise CheckpointError("the pickle is damaged: a shape that is no list of whole numbers")
+    return tuple(values)
+
+
+def _made_bytes(made: Any) -> int:
+    """What a function's result takes beyond what was there; an array that is a view takes nothing."""
+    if isinstance(made, np.ndarray):
+        return made.nbytes if made.base is None else 0
+    if isinstance(made, (bytes, tuple, dict)):
+        return len(made) * (1 if isinstance(made, bytes) else 8 if isinstance(made, tuple) else 128)
+    return 0
 
 
 def _shown(x: Any) -> str:
@@ -251,11 +302,12 @@ def _shown(x: Any) -> str:
 
 # -- what the names stand for
 def _ordered_dict(items: Any = ()) -> dict[Any, Any]:
-    return dict(items)
+    return {_key(k): v for k, v in items}
 
 
 def _torch_tensor(storage: Any, offset: int, size: Any, stride: Any, *_: Any) -> np.ndarray:
     """A tensor in a storage: its first element, shape, and elements from one index to the next, by axis."""
+    size, stride, (offset,) = _whole(size), _whole(stride), _whole((offset,))
     if not isinstance(storage, np.ndarray) or storage.ndim != 1 or len(size) != len(stride):
         raise CheckpointError("the pickle is damaged: a tensor without storage")
     last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if math.prod(size) else offset
@@ -271,16 +323,17 @@ def _torch_parameter(tensor: Any, *_: Any) -> Any:
 
 
 def _numpy_dtype(code: Any, *_: Any) -> _DType:
-    return _DType(str(code))
+    return _DType(_text(code))
 
 
 def _numpy_array(*_: Any) -> _Array:
     return _Array()
 
 
-def _fill(target: _Array, state: Any) -> None:
-    """An array's state: (version, shape, type, whether its first axis runs fastest, bytes)."""
+def _fill(target: _Array, state: Any) -> int:
+    """An array's state: (version, shape, type, whether its first axis runs fastest, bytes); returns bytes it took."""
     _, shape, dtype, fortran, data = state
+    shape = _whole(shape)
     raw = data.encode("latin-1") if isinstance(data, str) else data
     if not isinstance(dtype, _DType) or not isinstance(raw, bytes):
         raise Refused("an array of objects")
@@ -289,12 +342,13 @@ def _fill(target: _Array, state: Any) -> None:
         raise CheckpointError(f"an array {list(shape)} of {kind} comes with {len(raw)} bytes")
     array = np.frombuffer(raw, kind).reshape(shape, order="F" if fortran else "C")
     target.array = np.ascontiguousarray(array.astype(kind.newbyteorder("="), copy=False))
+    return len(raw)
 
 
 def _encoded(text: Any, encoding: Any = "latin1") -> bytes:
-    if str(encoding).replace("-", "") != "latin1":
+    if _text(encoding).replace("-", "") != "latin1":
         raise Refused(f"text in the encoding {encoding}")
-    return str(text).encode("latin-1")
+    return _text(text).encode("latin-1")
 
 
 def _tuple(items: Any = ()) -> tuple[Any, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import struct
 import zipfile
 import zlib
 from pathlib import Path
@@ -12,7 +14,8 @@ import numpy as np
 import safetensors
 
 from framework.errors import CheckpointError
-from suites.engine.weights.pickles import STORAGE_TYPES, Refused, load_pickle
+from framework.limits import Meter
+from suites.engine.weights.pickles import STORAGE_TYPES, Name, Refused, load_pickle
 
 _NAMES = ("model.safetensors", "pytorch_model.bin", "model_state.pdparams", "saved_weights.pdparams")
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
@@ -86,26 +89,37 @@ def _read(file: Path) -> dict[str, np.ndarray]:
         raise CheckpointError("there is no such file")
     if file.suffix == ".safetensors":
         return _read_safetensors(file)
-    if zipfile.is_zipfile(file):
+    if _is_zip(file):
         return _read_torch_zip(file)
     with file.open("rb") as stream:
         first = load_pickle(stream, _no_storage)
-        if first == _LEGACY_MAGIC:
+        if type(first) is int and first == _LEGACY_MAGIC:
             return _read_torch_legacy(stream, file.stat().st_size)
-    return _named(first)
+    return _named(first, file.stat().st_size)
+
+
+def _is_zip(file: Path) -> bool:
+    try:
+        return zipfile.is_zipfile(file)
+    except (zipfile.BadZipFile, struct.error, ValueError) as error:
+        raise CheckpointError(f"a damaged ZIP archive ({error})") from None
 
 
 def _no_storage(_: Any) -> np.ndarray:
     raise Refused("a persistent id")
 
 
-def _named(value: Any) -> dict[str, np.ndarray]:
-    """The arrays of a state_dict. Paddle adds a table of parameter names, and writes an array with its name."""
+def _named(value: Any, size: int) -> dict[str, np.ndarray]:
+    """The arrays of a state_dict. Paddle adds a table of parameter names, and writes an array with its name.
+
+    `size`: bytes of the file.
+    """
     if isinstance(value, dict) and set(value) == {"state_dict"}:
         value = value["state_dict"]
     if not isinstance(value, dict):
         raise CheckpointError(f"it holds a {type(value).__name__}; a weight file holds tensors by name")
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
+    meter = Meter(size, "the file")
     for name, item in value.items():
         if name == "StructuredToParameterName@@":
             continue
@@ -114,6 +128,7 @@ def _named(value: Any) -> dict[str, np.ndarray]:
         if not isinstance(name, str) or not isinstance(item, np.ndarray):
             raise CheckpointError(f"'{name}' is a {type(item).__name__}; a weight file holds tensors by name")
         arrays[name] = widened(item)
+        meter.take(arrays[name].nbytes if arrays[name] is not item else 0)
     return arrays
 
 
@@ -152,9 +167,12 @@ def _storage_id(number: Any) -> tuple[str, np.dtype[Any], int]:
     """("storage", type, key, device, elements, ...) -> key, type and elements of a storage."""
     if not isinstance(number, tuple) or len(number) < 5 or number[0] != "storage":
         raise Refused("a persistent id that names no storage")
-    if number[1] not in STORAGE_TYPES:
-        raise Refused(f"a storage of type {number[1]}")
-    return str(number[2]), STORAGE_TYPES[number[1]], int(number[4])
+    kind, key, count = number[1], number[2], number[4]
+    if not isinstance(kind, Name) or kind not in STORAGE_TYPES:
+        raise Refused(f"a storage of type {kind if isinstance(kind, Name) else type(kind).__name__}")
+    if not isinstance(key, (str, int)) or type(count) is not int or not 0 <= count < 1 << 48:
+        raise CheckpointError("the pickle is damaged: a storage without a key or a length")
+    return str(key), STORAGE_TYPES[kind], count
 
 
 def _read_torch_zip(file: Path) -> dict[str, np.ndarray]:
@@ -162,28 +180,36 @@ def _read_torch_zip(file: Path) -> dict[str, np.ndarray]:
     try:
         with zipfile.ZipFile(file) as archive:
             names = archive.namelist()
+            meter = Meter(file.stat().st_size, "the ZIP archive")
             pickles = [name for name in names if name == "data.pkl" or name.endswith("/data.pkl")]
             if len(pickles) != 1:
                 raise CheckpointError("a ZIP archive without data.pkl; PyTorch's weight files have one")
             folder = pickles[0][: -len("data.pkl")]
-            if folder + "byteorder" in names and archive.read(folder + "byteorder").strip() != b"little":
+            if folder + "byteorder" in names and _member(archive, folder + "byteorder", meter).strip() != b"little":
                 raise CheckpointError("written on a big-endian machine, which is not read here")
             arrays: dict[str, np.ndarray] = {}
 
             def storage(number: Any) -> np.ndarray:
                 key, dtype, count = _storage_id(number)
                 if key not in arrays:
-                    member = archive.getinfo(f"{folder}data/{key}")
-                    _expect(member.file_size == count * dtype.itemsize, key, count)
-                    arrays[key] = np.frombuffer(archive.read(member), dtype)
+                    data = _member(archive, f"{folder}data/{key}", meter)
+                    _expect(len(data) == count * dtype.itemsize, key, count)
+                    arrays[key] = np.frombuffer(data, dtype)
                 return arrays[key]
 
-            with archive.open(pickles[0]) as stream:
-                return _named(load_pickle(stream, storage))
+            return _named(load_pickle(io.BytesIO(_member(archive, pickles[0], meter)), storage), file.stat().st_size)
     except CheckpointError:
         raise
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, struct.error, KeyError, ValueError, EOFError, RuntimeError) as error:
         raise CheckpointError(f"a damaged ZIP archive ({error})") from None
+
+
+def _member(archive: zipfile.ZipFile, name: str, meter: Meter) -> bytes:
+    """A file of the archive, inflated no further than its directory says."""
+    info = archive.getinfo(name)
+    meter.take(info.file_size)
+    with archive.open(info) as stream:
+        return stream.read(info.file_size)
 
 
 def _expect(fits: bool, key: str, count: int) -> None:
@@ -201,11 +227,15 @@ def _read_torch_legacy(stream: IO[bytes], size: int) -> dict[str, np.ndarray]:
         load_pickle(stream)
     start = stream.tell()
     arrays: dict[str, np.ndarray] = {}
+    meter = Meter(size, "the file")
 
     def blank(number: Any) -> np.ndarray:
         key, dtype, count = _storage_id(number)
         _expect(0 <= count * dtype.itemsize <= size, key, count)
-        return arrays.setdefault(key, np.zeros(count, dtype))
+        if key not in arrays:
+            meter.take(count * dtype.itemsize)
+            arrays[key] = np.zeros(count, dtype)
+        return arrays[key]
 
     load_pickle(stream, blank)
     for key in load_pickle(stream):
@@ -215,4 +245,4 @@ def _read_torch_legacy(stream: IO[bytes], size: int) -> dict[str, np.ndarray]:
         _expect(count == len(blank_array) and len(data) == blank_array.nbytes, str(key), len(blank_array))
         arrays[str(key)] = np.frombuffer(data, blank_array.dtype)
     stream.seek(start)
-    return _named(load_pickle(stream, lambda number: arrays[_storage_id(number)[0]]))
+    return _named(load_pickle(stream, lambda number: arrays[_storage_id(number)[0]]), size)

@@ -130,7 +130,7 @@ def test_a_function_that_calls_itself_is_refused():
     proto = helper.make_model(
         graph, functions=[f], opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my", 1)]
     )
-    with pytest.raises(CheckpointError, match="nested deeper than 32"):
+    with pytest.raises(CheckpointError, match="nested too deeply, 33; 32 are allowed"):
         load(proto)
 
 

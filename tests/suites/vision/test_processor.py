@@ -5,6 +5,7 @@ import base64
 import numpy as np
 import pytest
 
+from framework import limits
 from framework.errors import DataError
 from suites.classification.processor import ClassificationProcessor
 from suites.engine.building import build_task
@@ -14,6 +15,7 @@ from suites.engine.inference import Model
 from suites.engine.registry import load_suites
 from suites.vision.images import encode_image
 from suites.vision.transforms import Resize
+from tests import bombs
 
 CONFIG = "configs/classification/resnet18_digits.yml"
 IMAGE = np.random.default_rng(0).integers(0, 255, (20, 24, 3), np.uint8)
@@ -69,3 +71,30 @@ def test_a_classifier_is_served():
     assert [row["name"] for row in metadata["inputs"]] == ["items", "images"]
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose([row["score"] for row in ours], [row["score"] for row in theirs], atol=2e-5)
+
+
+def test_a_picture_is_measured_before_it_is_decoded(processor):
+    assert processor.decoded_bytes(as_json(IMAGE)) == IMAGE.nbytes
+    bomb = base64.b64encode(bombs.png(20_000, 10_000)).decode()
+    for work in (processor.decoded_bytes, processor.from_json):
+        with pytest.raises(DataError, match=r"10000 x 20000 is too many pixels, 200000000; 67108864 are allowed"):
+            work(bomb)
+    with limits.allow(pixels=300), pytest.raises(DataError, match="480; 300 are allowed"):
+        processor.from_json(as_json(IMAGE))
+
+
+def test_a_thousand_pictures_in_a_request_are_refused_by_what_they_take(processor):
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from suites.engine.serving.service import Settings
+    from tests.suites.engine.serving.test_server import problem
+    from tests.suites.engine.serving.toy import running
+
+    picture = base64.b64encode(bombs.png(6000, 4000)).decode()
+
+    def predict(arrays):
+        return {"scores": np.zeros((len(arrays["images"]), 2), np.float32)}
+
+    model = Model(processor, ("images",), predict, lambda: predict)
+    with running(model, Settings(name="m")) as server:
+        status, message = problem(server, "/v1/scores", {"input": [picture] * 80})
+    assert status == 413 and "the items take 5760000000 bytes once decoded; 268435456 are allowed" in message
