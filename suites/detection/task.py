@@ -66,6 +66,7 @@ class DetectionTask(VisionTask):
         metric: the figures of an evaluation, made anew from the ground truth for each; COCO's by default.
         min_score: lowest score that is drawn and written.
         num_classes: how many classes the data sets must have; None for as many as the model predicts.
+        more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
     """
 
     train_inputs: tuple[str, ...] = ("images", "boxes", "classes", "scores")
@@ -82,8 +83,9 @@ class DetectionTask(VisionTask):
         metric: Factory[Evaluator] | None = None,
         min_score: float = 0.3,
         num_classes: int | None = None,
+        more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
-        super().__init__(model, train, eval, num_classes)
+        super().__init__(model, train, eval, num_classes, more_eval)
         self._metric = metric or Factory.of(CocoEvaluator)
         self._min_score = min_score
 

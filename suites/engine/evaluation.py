@@ -113,6 +113,11 @@ def evaluate(
     return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
 
 
+def named_figures(name: str, figures: dict[str, float]) -> dict[str, float]:
+    """Return figures with the name of their evaluation set before them, where it has one: `test/AP`."""
+    return {f"{name}/{key}" if name else key: value for key, value in figures.items()}
+
+
 def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predict, items: list[Any]) -> list[Any]:
     """Return the results for a few items, as one batch."""
     batch: Batch = processor.prepare(items)

@@ -8,10 +8,12 @@ predicts, which an exported model carries along.
 from __future__ import annotations
 
 import contextlib
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -220,6 +222,7 @@ class Task(ABC):
         processor_class: the suite's `Processor`.
         helpers: layers that only training needs, such as the projections of a distillation: trained and kept in
             checkpoints, but no part of the weights that are evaluated and exported. Made in `begin`.
+        more_eval: further evaluation sets by name.
     """
 
     model: Layer
@@ -228,6 +231,7 @@ class Task(ABC):
     main_metric: str
     lower_is_better: bool = False
     helpers: Layer | None = None
+    more_eval: Mapping[str, Any] = MappingProxyType({})
     processor_class: ClassVar[type[Processor]]
 
     @classmethod
@@ -256,6 +260,19 @@ class Task(ABC):
     @abstractmethod
     def eval_loader(self, *, workers: int) -> DataLoader:
         """Return the loader of evaluation batches, in order and without random transforms."""
+
+    def evaluations(self) -> dict[str, Task]:
+        """Return this task by the name of each evaluation set: "" for `eval`, then those of `more_eval`.
+
+        They share the model; `eval_loader`, `metric` and `examples` of each are of its own set.
+        """
+        return {"": self, **{name: self._on(data) for name, data in self.more_eval.items()}}
+
+    def _on(self, data: Any) -> Task:
+        view = copy.copy(self)
+        vars(view).pop("_eval_set", None)  # the set that was opened
+        vars(view)["_eval"] = data
+        return view
 
     @abstractmethod
     def train_step(self, inputs: dict[str, Tensor]) -> Mapping[str, Loss | Scalar]:

@@ -229,7 +229,10 @@ def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, 
 
 
 def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
-    loader = limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing")
+    sets = {
+        name: (view, limited(view.eval_loader(workers=runtime.workers), runtime.data, "nothing"))
+        for name, view in task.evaluations().items()
+    }
     how: dict[str, Any] = {"eager": runtime.eager, "conv_algorithm": runtime.conv_algorithm}
     losses = losses_of(task, **how) if runtime.evaluation.loss else None
     return [
@@ -237,7 +240,7 @@ def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
         NanGuard(every=runtime.log_every),
         ProgressBar(every=runtime.log_every),
         Events(run.events, every=runtime.log_every),
-        Assess(run, loader, predictor(task, **how), runtime.evaluation, runtime.early_stop, losses),
+        Assess(run, sets, predictor(task, **how), runtime.evaluation, runtime.early_stop, losses),
         Saving(run.weights, runtime.checkpoint),
     ]
 

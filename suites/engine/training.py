@@ -13,7 +13,7 @@ from rich.progress import Progress
 from framework.errors import ConfigError
 from suites.engine.building import build_runtime, build_task, limited, read_config
 from suites.engine.config import Config
-from suites.engine.evaluation import evaluate, predictor
+from suites.engine.evaluation import Predict, evaluate, named_figures, predictor
 from suites.engine.hooks import Hook
 from suites.engine.loop import TrainingLoop
 from suites.engine.ownership import is_owned
@@ -23,7 +23,8 @@ from suites.engine.trainer import Trainer
 from suites.engine.weights import load_weights
 
 if TYPE_CHECKING:
-    pass
+    from suites.engine.settings import Runtime
+    from suites.engine.task import Task
 
 _log = logging.getLogger(__name__)
 
@@ -82,21 +83,27 @@ def evaluate_weights(
         task.adopt(run.read_processor(task.processor_class))
     load_weights(task.model, weights or best_weights(run or RunFolder(source)))
     runtime = build_runtime(config)
+    predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
+    if profile is not None:
+        predict = profile.around(predict)
+    metrics: dict[str, float] = {}
+    for name, view in task.evaluations().items():
+        metrics |= named_figures(name, _shown_evaluation(view, predict, runtime))
+    if profile is not None:
+        profile.report()
+    if run is not None:
+        _keep_figures(run, metrics, config, overrides, weights)
+    return metrics
+
+
+def _shown_evaluation(task: Task, predict: Predict, runtime: Runtime) -> dict[str, float]:
     console = Console(stderr=True)
     with (
         limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader,
         Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
         shown = bar.add_task("evaluating", total=len(loader))
-        predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
-        if profile is not None:
-            predict = profile.around(predict)
-        metrics = evaluate(task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done))
-    if profile is not None:
-        profile.report()
-    if run is not None:
-        _keep_figures(run, metrics, config, overrides, weights)
-    return metrics
+        return evaluate(task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done))
 
 
 def _keep_figures(

@@ -57,6 +57,7 @@ class Data:
         tokenizer: text to token ids; one that builds its vocabulary does so from the training set.
         train: what is trained on.
         eval: what is evaluated on.
+        more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
         num_classes: classes of the data sets; the model's is `${data.num_classes}`. 1 for a number, null for answers.
         classes: names of the classes in the model's order; null for those of the training set, sorted.
         max_length: tokens of a sequence at most.
@@ -74,6 +75,7 @@ class Data:
     truncation: Truncation = "longest_first"
     transforms: list[TextTransform] = field(default_factory=list)
     root: str | None = None
+    more_eval: dict[str, EvalData] = field(default_factory=dict)
 
 
 @register("config", "nlp")

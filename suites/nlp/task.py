@@ -81,8 +81,10 @@ class NlpTask(Task):
         layer_decay: float | None = None,
         r_drop: float | None = None,
         distil: Distil | None = None,
+        more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
         self.model = model
+        self.more_eval = dict(more_eval or {})
         self._problem = problem
         self._given = Sequencer(tokenizer, tuple(transforms), max_length, truncation)
         self._train, self._eval = train, eval

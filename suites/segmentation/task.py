@@ -59,6 +59,7 @@ class SegmentationTask(VisionTask):
         eval: what is evaluated on.
         inference: how a label is found for every pixel.
         num_classes: how many classes the data sets must have; None for as many as the model predicts.
+        more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
     """
 
     train_inputs: tuple[str, ...] = ("images", "labels")
@@ -76,8 +77,9 @@ class SegmentationTask(VisionTask):
         eval: EvalData | None = None,
         inference: Labelling | None = None,
         num_classes: int | None = None,
+        more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
-        super().__init__(model, train, eval, num_classes)
+        super().__init__(model, train, eval, num_classes, more_eval)
         self._losses = list(losses)
         self._inference = inference or Labelling()
 

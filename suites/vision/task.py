@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -27,14 +27,21 @@ class VisionTask(Task):
         train: what is trained on; None for a task that only predicts.
         eval: what is evaluated on.
         num_classes: how many classes the data sets must have; None for as many as the model predicts.
+        more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
     """
 
     wrong_classes: ClassVar[str] = "correct data.num_classes"
 
     def __init__(
-        self, model: Layer, train: TrainData | None = None, eval: EvalData | None = None, num_classes: int | None = None
+        self,
+        model: Layer,
+        train: TrainData | None = None,
+        eval: EvalData | None = None,
+        num_classes: int | None = None,
+        more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
         self.model = model
+        self.more_eval = dict(more_eval or {})
         self._train, self._eval = train, eval
         self._num_classes: int | None = getattr(model, "num_classes", None) if num_classes is None else num_classes
 

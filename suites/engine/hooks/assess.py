@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.data import DataLoader
 from framework.errors import ConfigError
 from framework.io import save_tensors
-from suites.engine.evaluation import Interrupted, LossesOf, Predict, draw_examples, evaluate
+from suites.engine.evaluation import Interrupted, LossesOf, Predict, draw_examples, evaluate, named_figures
 from suites.engine.hooks.base import Hook
 from suites.engine.hooks.interval import Interval
 from suites.engine.run import RunFolder
@@ -28,14 +29,14 @@ class Assess(Hook):
     def __init__(
         self,
         run: RunFolder,
-        loader: DataLoader,
+        sets: Mapping[str, tuple[Task, DataLoader]],
         predict: Predict,
         settings: EvaluationSettings,
         early_stop: EarlyStopSettings | None = None,
         losses: LossesOf | None = None,
     ) -> None:
         self._run = run
-        self._loader = loader
+        self._sets = dict(sets)
         self._predict = predict
         self._losses = losses
         self._settings = settings
@@ -58,8 +59,9 @@ class Assess(Hook):
             self._assess(loop)
 
     def close(self, loop: TrainingLoop) -> None:
-        """Stop the loader's workers."""
-        self._loader.close()
+        """Stop the loaders' workers."""
+        for _, loader in self._sets.values():
+            loader.close()
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was best, and since when."""
@@ -81,24 +83,34 @@ class Assess(Hook):
         return self._interval.due(loop) or loop.ending
 
     def _assess(self, loop: TrainingLoop) -> None:
-        def after_batch(done: int) -> None:
-            loop.call("during_evaluation", done, len(self._loader))
+        def after_batch(done: int, total: int) -> None:
+            loop.call("during_evaluation", done, total)
             if loop.interrupted:
                 raise Interrupted
 
         loop.call("before_keeping")
         try:
             with loop.evaluation_weights():
-                metrics = evaluate(loop.task, self._predict, self._loader, after_batch=after_batch, losses=self._losses)
+                metrics = self._figures(after_batch)
                 draw_examples(loop.task, self._predict, self._run.pictures, self._settings.pictures)
         except Interrupted:
             return
         finally:
-            self._loader.close()
+            self.close(loop)
         self._done_at = loop.step
         self._run.write_metrics({**metrics, "step": loop.step, "epoch": loop.step / loop.steps_per_epoch})
         loop.call("after_evaluation", metrics)
         self._compare(loop, metrics)
+
+    def _figures(self, after_batch: Callable[[int, int], None]) -> dict[str, float]:
+        """Those of all evaluation sets; those of a set with a name have it before them."""
+        figures: dict[str, float] = {}
+        for name, (task, loader) in self._sets.items():
+            own = evaluate(
+                task, self._predict, loader, after_batch=partial(_told, after_batch, len(loader)), losses=self._losses
+            )
+            figures |= named_figures(name, own)
+        return figures
 
     def _compare(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         name, lower = main_figure(loop.task, self._settings)
@@ -125,6 +137,10 @@ class Assess(Hook):
                 mark = self._mark + settings.min_delta
                 bound = f"below {-mark:.4g}" if lower else f"above {mark:.4g}"
             loop.stop(f"{name} was not {bound} in the last {self._without_better} evaluations")
+
+
+def _told(after_batch: Callable[[int, int], None], total: int, done: int) -> None:
+    after_batch(done, total)
 
 
 def main_figure(task: Task, settings: EvaluationSettings) -> tuple[str, bool]:

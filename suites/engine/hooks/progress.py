@@ -66,7 +66,7 @@ class ProgressBar(Hook):
 
     def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """Show the figures; those of single classes, such as `AP/dog`, are in metrics.json."""
-        figures = " ".join(f"{name} {value:.4g}" for name, value in metrics.items() if "/" not in name)
+        figures = " ".join(f"{name} {value:.4g}" for name, value in metrics.items() if _is_main(name, loop))
         loop.log.say(f"evaluation at step {loop.step}: {figures}")
 
     def close(self, loop: TrainingLoop) -> None:
@@ -104,6 +104,12 @@ class ProgressBar(Hook):
                 f"note: {self._wait_share():.0%} of the time goes into waiting for data; more runtime.workers "
                 "(if there are idle cores), smaller images or fewer transforms would help"
             )
+
+
+def _is_main(name: str, loop: TrainingLoop) -> bool:
+    """Whether a figure is that of a whole evaluation set and not of a class."""
+    owner, _, rest = name.partition("/")
+    return "/" not in (rest if owner in loop.task.more_eval else name)
 
 
 def _mean(each: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -36,6 +36,7 @@ class RecognitionTask(VisionTask):
         eval: what is evaluated on.
         loss: what is minimised; cross entropy by default.
         num_classes: how many classes the data sets must have; None for as many as the model predicts.
+        more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
     """
 
     processor_class: ClassVar[type[RecognitionProcessor]]
@@ -48,8 +49,9 @@ class RecognitionTask(VisionTask):
         eval: EvalData | None = None,
         loss: CrossEntropy | None = None,
         num_classes: int | None = None,
+        more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
-        super().__init__(model, train, eval, num_classes)
+        super().__init__(model, train, eval, num_classes, more_eval)
         self._loss = loss or CrossEntropy()
         self._key = self.processor_class.sample_class.key
 

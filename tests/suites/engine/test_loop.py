@@ -87,6 +87,7 @@ class Scores:
     """Gives the figures of a list, one an evaluation."""
 
     main_metric, lower_is_better = "AP", False
+    more_eval = ()
 
     def __init__(self, scores=()):
         self.model, self.scores, self.evaluations = NumpyModel(), list(scores), 0
@@ -134,7 +135,7 @@ def make(
     loader = DataLoader(Points(bad), 3, shuffle=True, seed=1, transforms=[jitter])  # 4 steps an epoch
     assess = Assess(
         run,
-        DataLoader(Points(), 5),
+        {"": (task, DataLoader(Points(), 5))},
         lambda arrays: arrays,
         EvaluationSettings(every=evaluate_every, pictures=0, **evaluation),
         EarlyStopSettings(patience, min_delta) if patience else None,

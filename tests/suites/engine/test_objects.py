@@ -1,5 +1,6 @@
 """Objects and config files are two ways to the same run."""
 
+import json
 from functools import partial
 
 import numpy as np
@@ -12,7 +13,8 @@ from suites.engine.building import build_task, read_config
 from suites.engine.config import build_value, plain
 from suites.engine.evaluation import evaluate, predictor
 from suites.engine.inference import open_model
-from suites.engine.training import train
+from suites.engine.settings import EvaluationSettings
+from suites.engine.training import evaluate_weights, train
 from suites.vision.pipeline import Transform
 
 
@@ -134,3 +136,17 @@ def test_figures_of_objects_are_those_of_the_run(tmp_path):
     opened.model.load_state_dict(task.model.state_dict())
     with task.eval_loader(workers=0) as own, opened.eval_loader(workers=0) as other:
         assert evaluate(task, predictor(task), own) == evaluate(opened, predictor(opened), other)
+
+
+def test_named_evaluation_sets_have_figures_of_their_own_and_may_decide(tmp_path):
+    test = detection.EvalData(
+        dataset=detection.DigitScenes("test", 4, size=96, max_side=48), transforms=[detection.Normalize()], batch_size=4
+    )
+    settings = EvaluationSettings(main="test/AP", pictures=0)
+    task = small(more_eval={"test": test})
+    loop = trainer(task, steps=2, evaluation=settings).fit(tmp_path / "mine")
+    figures = json.loads((tmp_path / "mine/metrics.json").read_text())
+    assert {"AP", "test/AP", "AP50", "test/AP50"} <= figures.keys()
+    assert "test/AP " in (tmp_path / "mine/log.txt").read_text()
+    again = evaluate_weights(tmp_path / "mine")  # of the config that was written
+    assert again["test/AP"] == figures["test/AP"] and loop.task.evaluations().keys() == {"", "test"}
