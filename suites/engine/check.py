@@ -15,7 +15,7 @@ from framework.errors import ConfigError, NumericsError
 from suites.engine import checkpoint
 from suites.engine.building import build_runtime, build_task
 from suites.engine.config import Config
-from suites.engine.evaluation import losses_of, predictor
+from suites.engine.evaluation import losses_of, predict_of
 from suites.engine.losses import Loss
 from suites.engine.settings import Runtime
 from suites.engine.step import Step
@@ -72,7 +72,7 @@ def _check_evaluation(task: Task, runtime: Runtime) -> None:
     with task.eval_loader(workers=0) as loader:
         batch: Batch = next(iter(loader))
     _check_names(batch, task.eval_inputs)
-    predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
+    predict = predict_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
     task.metric().update(predict({name: batch[name] for name in task.eval_inputs}), batch)
     if runtime.evaluation.loss:
         losses_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)(batch)

@@ -29,7 +29,7 @@ class Interrupted(Exception):
     """Ctrl-C came in the middle of an evaluation."""
 
 
-def predictor(task: Task, *, eager: bool = False, conv_algorithm: str = "auto") -> Predict:
+def predict_of(task: Task, *, eager: bool = False, conv_algorithm: str = "auto") -> Predict:
     """Return a function from the arrays of `task.eval_inputs` to those of `eval_step`, run as a Program."""
 
     run = _as_tensors(task.eval_step) if eager else program(task.eval_step)
@@ -94,7 +94,7 @@ def evaluate(
 
     Args:
         task: gives the metric and names the inputs.
-        predict: see `predictor`.
+        predict: see `predict_of`.
         loader: the evaluation set.
         after_batch: called with the number of batches done; may raise `Interrupted`.
         losses: see `losses_of`; None for no figure `loss`.

@@ -23,7 +23,7 @@ from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.building import build_runtime, build_task, limited, read_config, task_class
-from suites.engine.evaluation import Predict, evaluate, predict_items, predictor, write_results
+from suites.engine.evaluation import Predict, evaluate, predict_items, predict_of, write_results
 from suites.engine.plugins import require_plugins
 from suites.engine.prediction import Prediction
 from suites.engine.profiling import StepProfile
@@ -115,7 +115,7 @@ def open_model(path: Path, weights: Path | None = None, overrides: Sequence[str]
     if (path / "config.yml").is_file():
         task = open_run(path, weights, overrides)
         processor = task.processor() if overrides else RunFolder(path).read_processor(task.processor_class)
-        predict = predictor(task, conv_algorithm=_conv_algorithm(path))
+        predict = predict_of(task, conv_algorithm=_conv_algorithm(path))
         return Model(processor, task.eval_inputs, *_in_turns(predict))
     raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
 
@@ -164,7 +164,7 @@ def export_run(
         raise DataError(f"export: {path}: the evaluation set is empty, so there is no input to trace the model with")
     batch = processor.prepare([item])
     algorithm = _conv_algorithm(path)
-    expected = predictor(task, conv_algorithm=algorithm)({name: batch[name] for name in task.eval_inputs})
+    expected = predict_of(task, conv_algorithm=algorithm)({name: batch[name] for name in task.eval_inputs})
     expected = {name: array.copy() for name, array in expected.items()}
     for name, parameter in task.model.named_parameters():
         parameter.name = name  # which the file's tensors have then, and patterns refer to
@@ -297,13 +297,13 @@ def _conv_algorithm(run: Path) -> str:
 
 
 def _open_export(path: Path) -> Model:
-    predictor_ = Predictor(path)
+    predictor = Predictor(path)
     try:
-        task = task_class(predictor_.extra["suite"])
-        processor = task.processor_class.from_metadata(predictor_.extra["processor"])
-        names = predictor_.extra["outputs"]
+        task = task_class(predictor.extra["suite"])
+        processor = task.processor_class.from_metadata(predictor.extra["processor"])
+        names = predictor.extra["outputs"]
     except ConfigError:
-        require_plugins(map(str, predictor_.extra.get("imports", ())), f"{path}/program.json")
+        require_plugins(map(str, predictor.extra.get("imports", ())), f"{path}/program.json")
         raise
     except KeyError as error:
         raise CheckpointError(
@@ -313,10 +313,10 @@ def _open_export(path: Path) -> Model:
     def with_names(run: Predictor) -> Predict:
         return lambda arrays: dict(zip(names, run.run(arrays), strict=True))
 
-    types = dict(zip(predictor_.input_names, predictor_.input_types, strict=True))
-    types |= dict(zip(names, predictor_.output_types, strict=True))
-    inputs = tuple(predictor_.input_names)
-    return Model(processor, inputs, with_names(predictor_), lambda: with_names(predictor_.replica()), types)
+    types = dict(zip(predictor.input_names, predictor.input_types, strict=True))
+    types |= dict(zip(names, predictor.output_types, strict=True))
+    inputs = tuple(predictor.input_names)
+    return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types)
 
 
 def _in_turns(predict: Predict) -> tuple[Predict, Callable[[], Predict]]:

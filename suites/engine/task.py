@@ -8,7 +8,6 @@ predicts, which an exported model carries along.
 from __future__ import annotations
 
 import contextlib
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -266,13 +265,14 @@ class Task(ABC):
 
         They share the model; `eval_loader`, `metric` and `examples` of each are of its own set.
         """
-        return {"": self, **{name: self._on(data) for name, data in self.more_eval.items()}}
+        return {"": self, **{name: self.with_eval(data) for name, data in self.more_eval.items()}}
 
-    def _on(self, data: Any) -> Task:
-        view = copy.copy(self)
-        vars(view).pop("_eval_set", None)  # the set that was opened
-        vars(view)["_eval"] = data
-        return view
+    def with_eval(self, data: Any) -> Task:
+        """Return this task with another evaluation set and the same model, for `more_eval`.
+
+        By default NotSupportedError: the task has one evaluation set.
+        """
+        raise NotSupportedError(f"{type(self).__name__} has one evaluation set: it does not take `more_eval`")
 
     @abstractmethod
     def train_step(self, inputs: dict[str, Tensor]) -> Mapping[str, Loss | Scalar]:

@@ -18,7 +18,7 @@ from framework.optim import Schedule
 from suites.engine.building import begin, limited
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import Config, Factory, plain
-from suites.engine.evaluation import losses_of, predictor
+from suites.engine.evaluation import losses_of, predict_of
 from suites.engine.hooks import (
     Assess,
     Events,
@@ -240,7 +240,7 @@ def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
         NanGuard(every=runtime.log_every),
         ProgressBar(every=runtime.log_every),
         Events(run.events, every=runtime.log_every),
-        Assess(run, sets, predictor(task, **how), runtime.evaluation, runtime.early_stop, losses),
+        Assess(run, sets, predict_of(task, **how), runtime.evaluation, runtime.early_stop, losses),
         Saving(run.weights, runtime.checkpoint),
     ]
 

@@ -13,7 +13,7 @@ from rich.progress import Progress
 from framework.errors import ConfigError
 from suites.engine.building import build_runtime, build_task, limited, read_config
 from suites.engine.config import Config
-from suites.engine.evaluation import Predict, evaluate, named_figures, predictor
+from suites.engine.evaluation import Predict, evaluate, named_figures, predict_of
 from suites.engine.hooks import Hook
 from suites.engine.loop import TrainingLoop
 from suites.engine.ownership import is_owned
@@ -83,7 +83,7 @@ def evaluate_weights(
         task.adopt(run.read_processor(task.processor_class))
     load_weights(task.model, weights or best_weights(run or RunFolder(source)))
     runtime = build_runtime(config)
-    predict = predictor(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
+    predict = predict_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
     if profile is not None:
         predict = profile.around(predict)
     metrics: dict[str, float] = {}

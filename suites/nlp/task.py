@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -126,6 +127,13 @@ class NlpTask(Task):
     @cached_property
     def _eval_set(self) -> TextDataset[Any]:
         return opened(self.eval_data.dataset)
+
+    def with_eval(self, data: EvalData) -> Self:
+        """Return this task with another evaluation set and the same model."""
+        other = copy.copy(self)
+        other._eval = data
+        vars(other).pop("_eval_set", None)
+        return other
 
     @cached_property
     def _sequencer(self) -> Sequencer:

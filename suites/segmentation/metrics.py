@@ -6,37 +6,42 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from framework.errors import ShapeError
+from framework.errors import DataError, ShapeError
 from suites.segmentation.sample import IGNORE
 
 
 class ConfusionMatrix:
-    """Counts pixels by true and predicted class, int64 [K, K], over a whole data set.
+    """Counts pixels by true and predicted class over a whole data set.
 
     Letters: t_i pixels of class i, p_i pixels predicted as i, n_i both, n all.
 
     Attributes:
-        counts: row true class, column predicted class.
+        counts: int64 [K, K + 1], row true class, column predicted class; the last column counts pixels to which the
+            prediction gives no class of the K, which are wrong and of no class's p_i.
     """
 
     def __init__(self, class_names: Sequence[str]) -> None:
         self.class_names = tuple(class_names)
-        self.counts = np.zeros((len(class_names), len(class_names)), np.int64)
+        self.counts = np.zeros((len(class_names), len(class_names) + 1), np.int64)
 
     def add(self, truth: np.ndarray, found: np.ndarray) -> None:
         """Take in one image's true and predicted labels, uint8 [H, W]; pixels that are `IGNORE` in truth do not count.
 
         Raises:
             ShapeError: they differ in size.
+            DataError: truth has a label that is neither a class nor `IGNORE`.
         """
         if truth.shape != found.shape:
             raise ShapeError(f"ConfusionMatrix: truth is {list(truth.shape)} but the prediction {list(found.shape)}")
         classes, counted = len(self.class_names), truth != IGNORE
-        pairs = truth[counted].astype(np.int64) * classes + found[counted]
-        self.counts += np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
+        labels = truth[counted].astype(np.int64)
+        if labels.size and labels.max() >= classes:
+            raise DataError(f"ConfusionMatrix: truth has the label {labels.max()}, but there are {classes} classes")
+        pairs = labels * (classes + 1) + np.minimum(found[counted].astype(np.int64), classes)
+        self.counts += np.bincount(pairs, minlength=self.counts.size).reshape(self.counts.shape)
 
     def merge(self, counts: np.ndarray) -> None:
-        """Take in the counts int64 [K, K] of another part of the data set."""
+        """Take in the counts int64 [K, K + 1] of another part of the data set."""
         self.counts += counts
 
     def class_iou(self) -> dict[str, float]:
@@ -71,7 +76,7 @@ class ConfusionMatrix:
         return self.counts.sum(axis=1)
 
     def _found(self) -> np.ndarray:
-        return self.counts.sum(axis=0)
+        return self.counts[:, :-1].sum(axis=0)
 
     def _both(self) -> np.ndarray:
         return self.counts.diagonal()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from framework.data import DataLoader
 from framework.nn import Layer
@@ -58,6 +59,13 @@ class VisionTask(Task):
     @cached_property
     def _eval_set(self) -> Any:
         return self._open(self.eval_data.dataset, "data.eval.dataset")
+
+    def with_eval(self, data: EvalData) -> Self:
+        """Return this task with another evaluation set and the same model."""
+        other = copy.copy(self)
+        other._eval = data
+        vars(other).pop("_eval_set", None)
+        return other
 
     def _open(self, dataset: Any, path: str) -> Any:
         return open_dataset(dataset, self._num_classes, path, self.wrong_classes.format(path=path))

@@ -11,7 +11,7 @@ from framework.errors import ConfigError
 from suites import detection, engine
 from suites.engine.building import build_task, read_config
 from suites.engine.config import build_value, plain
-from suites.engine.evaluation import evaluate, predictor
+from suites.engine.evaluation import evaluate, predict_of
 from suites.engine.inference import open_model
 from suites.engine.settings import EvaluationSettings
 from suites.engine.training import evaluate_weights, train
@@ -135,7 +135,7 @@ def test_figures_of_objects_are_those_of_the_run(tmp_path):
     opened = build_task(read_config(tmp_path / "mine"))
     opened.model.load_state_dict(task.model.state_dict())
     with task.eval_loader(workers=0) as own, opened.eval_loader(workers=0) as other:
-        assert evaluate(task, predictor(task), own) == evaluate(opened, predictor(opened), other)
+        assert evaluate(task, predict_of(task), own) == evaluate(opened, predict_of(opened), other)
 
 
 def test_named_evaluation_sets_have_figures_of_their_own_and_may_decide(tmp_path):

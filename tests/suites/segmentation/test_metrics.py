@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score, f1_score, jaccard_score, recall_score
 
-from framework.errors import ShapeError
+from framework.errors import DataError, ShapeError
 from suites.segmentation.metrics import ConfusionMatrix
 
 RNG = np.random.default_rng(0)
@@ -55,6 +55,18 @@ def test_a_perfect_and_an_empty_set():
     assert figures["mIoU"] == figures["kappa"] == figures["accuracy"] == 1.0
     nothing = ConfusionMatrix(NAMES).result()
     assert all(np.isfinite(v) for v in nothing.values()) and nothing["mIoU"] == 0.0
+
+
+def test_a_pixel_predicted_as_no_class_is_wrong_and_counts_for_no_class():
+    truth = np.array([[0, 0, 1, 3]], np.uint8)
+    figures = filled(truth, np.array([[0, 255, 255, 4]], np.uint8)).result()
+    assert figures["IoU/sky"] == 0.5 and figures["IoU/road"] == figures["IoU/tree"] == 0
+    assert "IoU/car" not in figures and figures["accuracy"] == 0.25
+
+
+def test_a_true_label_must_be_a_class():
+    with pytest.raises(DataError, match="truth has the label 4, but there are 4 classes"):
+        filled(np.array([[4]], np.uint8), np.array([[0]], np.uint8))
 
 
 def test_sizes_must_agree():

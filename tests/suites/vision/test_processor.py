@@ -10,7 +10,7 @@ from framework.errors import DataError
 from suites.classification.processor import ClassificationProcessor
 from suites.engine.building import build_task
 from suites.engine.config import load_config
-from suites.engine.evaluation import predict_items, predictor
+from suites.engine.evaluation import predict_items, predict_of
 from suites.engine.inference import Model
 from suites.engine.registry import load_suites
 from suites.vision.images import encode_image
@@ -59,7 +59,7 @@ def test_a_classifier_is_served():
     from tests.suites.engine.serving.toy import running
 
     task = build_task(load_config(CONFIG))
-    predict = predictor(task)
+    predict = predict_of(task)
     model = Model(task.processor(), task.eval_inputs, predict, lambda: predict)
     images = [np.roll(IMAGE, 3 * i, axis=0) for i in range(5)]
     expected = predict_items(model.processor, model.inputs, predict, images)
