@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -36,11 +36,13 @@ class Optimizer(ABC):
         lr_multipliers: factor on the learning rate by name pattern such as `backbone.*`; the first that fits counts.
 
     Attributes:
+        lr_scaling: how the learning rate follows the batch where a schedule does not say; see `Schedule`.
         lr: float32 [], the learning rate; `set_lr` changes it.
         steps: int64 [], updates done.
     """
 
     slot_names: tuple[str, ...] = ()
+    lr_scaling: ClassVar[Literal["linear", "sqrt", "none"]] = "linear"
 
     def __init__(
         self,

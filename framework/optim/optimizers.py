@@ -87,6 +87,7 @@ class Adam(Optimizer):
     """
 
     slot_names = ("m", "v")
+    lr_scaling = "sqrt"  # an update's size follows not the gradient but its sign: Malladi et al. 2022
     decoupled = False
 
     def __init__(

@@ -6,8 +6,11 @@ import bisect
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from framework.errors import AttributeValueError
+
+_EXPONENTS = {"linear": 1.0, "sqrt": 0.5, "none": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +22,11 @@ class Schedule:
         total_steps: updates of the whole run.
         warmup_steps: updates over which the rate grows from `warmup_from` times to its full value.
         warmup_from: where the warm-up starts, as a share of the full value.
-        reference_batch: batch that `base_lr` was tuned for; the rate is scaled by batch_size / reference_batch.
+        reference_batch: batch that `base_lr` was tuned for. With another one the rate is scaled by the rule `scaling`.
         batch_size: batch at hand.
+        scaling: how the rate follows r = batch_size / reference_batch. "linear": times r (Goyal et al. 2017).
+            "sqrt": times the root of r, which suits Adam and AdamW (Malladi et al. 2022). "none": not at all. None:
+            as the optimizer wants it where something knows that one, such as a trainer; else "linear".
     """
 
     base_lr: float
@@ -29,6 +35,7 @@ class Schedule:
     warmup_from: float = 0.0
     reference_batch: int | None = None
     batch_size: int | None = None
+    scaling: Literal["linear", "sqrt", "none"] | None = None
 
     def __post_init__(self) -> None:
         who = type(self).__name__
@@ -38,11 +45,15 @@ class Schedule:
             raise AttributeValueError(f"{who}: warmup_steps is {self.warmup_steps}; it must be 0 or more")
         if self.reference_batch is not None and self.reference_batch < 1:
             raise AttributeValueError(f"{who}: reference_batch is {self.reference_batch}; it must be 1 or more")
+        if self.scaling not in (None, *_EXPONENTS):
+            raise AttributeValueError(f"{who}: scaling is '{self.scaling}'; it must be one of {', '.join(_EXPONENTS)}")
 
     @property
     def scale(self) -> float:
-        """batch_size / reference_batch, or 1 where one of them is not given."""
-        return self.batch_size / self.reference_batch if self.batch_size and self.reference_batch else 1.0
+        """The factor on the rate for the batch at hand; 1 where it or `reference_batch` is not given."""
+        if not (self.batch_size and self.reference_batch):
+            return 1.0
+        return float((self.batch_size / self.reference_batch) ** _EXPONENTS[self.scaling or "linear"])
 
     def __call__(self, step: int) -> float:
         """The learning rate of update number `step`, from 0."""

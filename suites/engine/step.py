@@ -6,7 +6,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from framework.errors import CheckpointError
 from framework.random import default_generator
@@ -53,11 +53,13 @@ class Step(ABC):
     Attributes:
         inputs: names of the batch arrays that an update takes.
         updates: how many were made.
+        lr_scaling: how the learning rate follows the batch where the schedule does not say; see `optim.Schedule`.
         scaler: of the loss, where there is one; without it an update is never skipped.
     """
 
     inputs: tuple[str, ...] = ()
     scaler: LossScaler | None = None
+    lr_scaling: Literal["linear", "sqrt", "none"] = "linear"
 
     def __init__(self, task: Task) -> None:
         self._task = task

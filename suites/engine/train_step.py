@@ -57,6 +57,7 @@ class TrainStep(Step):
     ) -> None:
         super().__init__(task)
         self.inputs = task.train_inputs
+        self.lr_scaling = optimizer.lr_scaling
         self._optimizer = optimizer
         self._average = average
         self._clip_norm = clip_norm

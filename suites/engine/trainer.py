@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,7 @@ class Trainer:
         total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
         step = task.step(self._optimizer, runtime)
+        schedule = replace(schedule, scaling=schedule.scaling or step.lr_scaling)
         log.say(
             f"{run.path}: {_how_much(loader, runtime)}, {total_steps} steps, "
             f"{sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
@@ -219,7 +221,7 @@ def _factory(make: Later) -> Factory[Any]:
 def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, log: RunLog) -> None:
     log.say(
         f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or batch_size}, "
-        f"so {schedule.base_lr * schedule.scale:g} for this batch of {batch_size}"
+        f"so {schedule.base_lr * schedule.scale:g} for this batch of {batch_size} ({schedule.scaling} scaling)"
     )
     if runtime.precision != "float32":
         scale = f"loss scale {step.scaler.scale.item():g}" if step.scaler else "no loss scale"

@@ -1,6 +1,7 @@
 """Schedules give the rates their formulas say, at the start, in between and at the end."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -43,7 +44,8 @@ def test_piecewise():
 
 def test_the_rate_is_scaled_to_the_batch():
     schedule = optim.Constant(base_lr=0.1, total_steps=10, reference_batch=64, batch_size=16)
-    assert schedule.scale == 0.25
+    assert schedule.scale == replace(schedule, scaling="linear").scale == 0.25
+    assert replace(schedule, scaling="sqrt").scale == 0.5 and replace(schedule, scaling="none").scale == 1
     assert schedule(5) == pytest.approx(0.025)
     assert optim.Constant(base_lr=0.1, total_steps=10, batch_size=16).scale == 1
 
@@ -54,6 +56,10 @@ def test_the_rate_is_scaled_to_the_batch():
         (lambda: optim.Constant(base_lr=0.0, total_steps=1), "base_lr is 0.0; it must be positive"),
         (lambda: optim.Constant(base_lr=1.0, total_steps=1, warmup_steps=-1), "warmup_steps is -1"),
         (lambda: optim.Constant(base_lr=1.0, total_steps=1, reference_batch=0), "reference_batch is 0"),
+        (
+            lambda: optim.Constant(base_lr=1.0, total_steps=1, scaling="cubic"),
+            "'cubic'; it must be one of linear, sqrt",
+        ),
         (lambda: optim.MultiStep(base_lr=1.0, total_steps=1, milestones=(5, 5)), r"\[5, 5\]; they must be positive"),
         (
             lambda: optim.Piecewise(base_lr=1.0, total_steps=1, boundaries=(5,), shares=(1,)),

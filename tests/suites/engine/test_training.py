@@ -129,7 +129,7 @@ def test_training_learns_and_leaves_all_its_files(reference):
     }
     assert sorted(p.name for p in (reference / "pictures").iterdir()) == ["grey0.jpg", "grey1.jpg"]
     log = (reference / "log.txt").read_text()
-    assert "learning rate: 0.2 for a batch of 8, so 0.1 for this batch of 4" in log
+    assert "learning rate: 0.2 for a batch of 8, so 0.1 for this batch of 4 (linear scaling)" in log
     assert "20 training samples, 5 steps an epoch, 20 steps" in log
 
 
