@@ -131,6 +131,7 @@ class _Held:
 
 
 ON_A_TERMINAL = """
+    import signal
     import sys
     sys.path[:0] = [{root!r}]
     import tests.suites.engine.toy
@@ -147,6 +148,7 @@ ON_A_TERMINAL = """
                 time.sleep(0.05)
 
     if __name__ == "__main__":
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
         train(Path({config!r}), ["runtime.workers=2", "runtime.steps=4000", "runtime.epochs=null"], runs=Path({runs!r}),
               hooks=[Say()])
 """
@@ -175,7 +177,7 @@ def test_workers_survive_the_hangup_that_their_parent_handles(tmp_path, config):
     """SIGHUP to the whole process group, as a terminal sends it."""
     script = tmp_path / "script.py"
     values = {"root": str(ROOT), "mark": str(tmp_path / "mark"), "config": str(config), "runs": str(tmp_path)}
-    text = ON_A_TERMINAL.replace("Path({mark!r}).touch()", "import os, signal; os.killpg(0, signal.SIGHUP)")
+    text = ON_A_TERMINAL.replace("Path({mark!r}).touch()", "import os; os.killpg(0, signal.SIGHUP)")
     script.write_text(textwrap.dedent(text).format(**values))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, start_new_session=True)
     assert done.returncode == 0, done.stderr
