@@ -376,21 +376,29 @@ def test_figures_that_are_no_numbers_stop_early_and_leave_the_last_weights(tmp_p
     assert "AP was not a number in the last 3 evaluations" in (tmp_path / "log.txt").read_text()
 
 
+@contextlib.contextmanager
+def handled(number, handler):
+    """Inside, a signal has this handler, whatever the tests were started with; nohup ignores SIGHUP."""
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_other_ends_save_too(tmp_path, number):
-    trainer = make(tmp_path, hooks=[Do(6, lambda: os.kill(os.getpid(), number))], every=100)
-    trainer.train()
+    with handled(number, signal.SIG_DFL):
+        trainer = make(tmp_path, hooks=[Do(6, lambda: os.kill(os.getpid(), number))], every=100)
+        trainer.train()
     assert trainer.interrupted and Checkpoints(tmp_path / "weights").steps()[-1] == 6
 
 
 def test_a_signal_that_is_ignored_as_nohup_does_stays_ignored(tmp_path):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
+    with handled(signal.SIGHUP, signal.SIG_IGN):
         trainer = make(tmp_path, hooks=[Do(6, lambda: os.kill(os.getpid(), signal.SIGHUP))])
         trainer.train()
         assert trainer.step == 12 and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def test_there_is_always_an_evaluation_at_the_end(tmp_path):
