@@ -196,13 +196,6 @@ def opened(dataset: Any) -> Any:
     return dataset() if isinstance(dataset, Factory) else dataset
 
 
-def required(data: Any, name: str) -> Any:
-    """Return the `train` or `eval` of a task; ConfigError where it has none."""
-    if data is None:
-        raise ConfigError(f"task: it has no data to {name} on; give it {name}=...")
-    return data
-
-
 def _place(config: Config, name: str) -> str | None:
     return next((path for path in (name, f"data.{name}") if config.has(path)), None)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +16,12 @@ from framework.errors import ConfigError
 from framework.io import load_tensors
 from framework.nn import init
 from framework.tensor import Tensor
+from suites.engine.data_task import DataTask
 from suites.engine.hooks import Hook
 from suites.engine.losses import Loss, count_of
 from suites.engine.names import listing
 from suites.engine.registry import register
-from suites.engine.task import Batch, Metric, Processor, Task, opened, required
+from suites.engine.task import Batch, Metric, Processor, opened
 from suites.nlp.datasets import TextDataset
 from suites.nlp.losses import two_way_divergence
 from suites.nlp.models.base import TextModel
@@ -40,7 +40,7 @@ _SHOWN = 12  # classes in a message
 
 
 @register("task", "nlp")
-class NlpTask(Task):
+class NlpTask(DataTask[TrainData, EvalData]):
     """A model of text with its data; data sets are opened when they are first needed.
 
     Args:
@@ -84,11 +84,10 @@ class NlpTask(Task):
         distil: Distil | None = None,
         more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
+        super().__init__(train, eval, more_eval)
         self.model = model
-        self.more_eval = dict(more_eval or {})
         self._problem = problem
         self._given = Sequencer(tokenizer, tuple(transforms), max_length, truncation)
-        self._train, self._eval = train, eval
         self._num_classes, self._named = num_classes, classes
         self._task_id, self._layer_decay, self._r_drop = task_id, layer_decay, r_drop
         self._adopted: TextProcessor | None = None
@@ -110,16 +109,6 @@ class NlpTask(Task):
         self._adopted = processor
         self._check_fit(processor.sequencer)
 
-    @property
-    def train_data(self) -> TrainData:
-        """What is trained on; ConfigError where the task has none."""
-        return required(self._train, "train")
-
-    @property
-    def eval_data(self) -> EvalData:
-        """What is evaluated on; ConfigError where the task has none."""
-        return required(self._eval, "eval")
-
     @cached_property
     def _train_set(self) -> TextDataset[Any]:
         return opened(self.train_data.dataset)
@@ -127,13 +116,6 @@ class NlpTask(Task):
     @cached_property
     def _eval_set(self) -> TextDataset[Any]:
         return opened(self.eval_data.dataset)
-
-    def with_eval(self, data: EvalData) -> Self:
-        """Return this task with another evaluation set and the same model."""
-        other = copy.copy(self)
-        other._eval = data
-        vars(other).pop("_eval_set", None)
-        return other
 
     @cached_property
     def _sequencer(self) -> Sequencer:

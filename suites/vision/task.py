@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from framework.data import DataLoader
 from framework.nn import Layer
-from suites.engine.task import Batch, Task, required
+from suites.engine.data_task import DataTask
+from suites.engine.task import Batch
 from suites.vision.classes import open_dataset
 from suites.vision.pipeline import Augmented, Transform
 from suites.vision.settings import EvalData, TrainData
 
 
-class VisionTask(Task):
+class VisionTask(DataTask[TrainData, EvalData]):
     """A network with its data; data sets that are factories are opened when they are first needed.
 
     Attributes:
@@ -41,31 +41,13 @@ class VisionTask(Task):
         num_classes: int | None = None,
         more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
+        super().__init__(train, eval, more_eval)
         self.model = model
-        self.more_eval = dict(more_eval or {})
-        self._train, self._eval = train, eval
         self._num_classes: int | None = getattr(model, "num_classes", None) if num_classes is None else num_classes
-
-    @property
-    def train_data(self) -> TrainData:
-        """What is trained on; ConfigError where the task has none."""
-        return required(self._train, "train")
-
-    @property
-    def eval_data(self) -> EvalData:
-        """What is evaluated on; ConfigError where the task has none."""
-        return required(self._eval, "eval")
 
     @cached_property
     def _eval_set(self) -> Any:
         return self._open(self.eval_data.dataset, "data.eval.dataset")
-
-    def with_eval(self, data: EvalData) -> Self:
-        """Return this task with another evaluation set and the same model."""
-        other = copy.copy(self)
-        other._eval = data
-        vars(other).pop("_eval_set", None)
-        return other
 
     def _open(self, dataset: Any, path: str) -> Any:
         return open_dataset(dataset, self._num_classes, path, self.wrong_classes.format(path=path))
