@@ -5,7 +5,7 @@ Content and order of batches depend on (seed, epoch, index) alone, never on the 
 
 from framework.data.collate import collate
 from framework.data.dataset import Dataset, RandomDataset, describe
-from framework.data.limits import Limits, Skipped
+from framework.data.faults import FaultPolicy, Skipped
 from framework.data.loader import DataLoader
 from framework.data.mixed import Mixed
 from framework.data.ragged import RaggedCollate, TokenBatches
@@ -18,8 +18,8 @@ __all__ = [
     "BatchSampler",
     "DataLoader",
     "Dataset",
+    "FaultPolicy",
     "FixedBatches",
-    "Limits",
     "Mixed",
     "RaggedCollate",
     "RandomDataset",

@@ -1,4 +1,4 @@
-"""Limits: what a DataLoader puts up with, and the list of samples it could not use."""
+"""FaultPolicy: what a DataLoader does about samples that it cannot use, and the list of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _MAX_REASON = 500  # characters kept of why a sample cannot be used
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a loader puts up with.
+class FaultPolicy:
+    """What a loader does about samples that it cannot use, and how many it bears.
 
     Args:
         skipped: share of the data set's samples that may be unusable. A sample is unusable where it raises DataError
@@ -36,8 +36,8 @@ class Limits:
     def __post_init__(self) -> None:
         if not 0 <= self.skipped <= 1 or not self.seconds >= 0:
             raise AttributeValueError(
-                f"Limits: skipped is {self.skipped} and seconds {self.seconds}; needed is a share in [0, 1] and a time "
-                "of 0 or more"
+                f"FaultPolicy: skipped is {self.skipped} and seconds {self.seconds}; needed is a share in [0, 1] and "
+                "a time of 0 or more"
             )
 
 
@@ -66,12 +66,12 @@ class Skipped:
         """Those that made a worker hang; they are not tried again."""
         return frozenset(self._hung)
 
-    def add(self, found: Mapping[int, str], limits: Limits) -> None:
+    def add(self, found: Mapping[int, str], faults: FaultPolicy) -> None:
         """Take in samples with their reasons; raise DataError where there are too many of them."""
         for index, reason in found.items():
             self._reasons.setdefault(index, reason[:_MAX_REASON])
-        if found and len(self._reasons) > limits.skipped * self._size:
-            raise DataError(self._too_many(limits))
+        if found and len(self._reasons) > faults.skipped * self._size:
+            raise DataError(self._too_many(faults))
 
     def add_hung(self, index: int) -> None:
         """Remember a sample that made a worker hang."""
@@ -100,11 +100,11 @@ class Skipped:
         more = f"; and {len(self) - _SHOWN} more" if len(self) > _SHOWN else ""
         return "; ".join(_one_line(self._reasons[i]) for i in self.indices[:_SHOWN]) + more
 
-    def _too_many(self, limits: Limits) -> str:
+    def _too_many(self, faults: FaultPolicy) -> str:
         if len(self) == 1:
             return f"DataLoader: {next(iter(self._reasons.values()))}"
         return (
-            f"DataLoader: {self.report()}; at most {limits.skipped:.3g} of the samples may be skipped: "
+            f"DataLoader: {self.report()}; at most {faults.skipped:.3g} of the samples may be skipped: "
             "repair the data, or allow more"
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from framework.data.collate import collate as stack
 from framework.data.dataset import Dataset, RandomDataset
-from framework.data.limits import Limits, Skipped
+from framework.data.faults import FaultPolicy, Skipped
 from framework.data.pool import Hung, WorkerPool
 from framework.data.recipe import BatchFunction, BatchJob, Made, Recipe, SampleTransform
 from framework.data.sampler import BatchSampler, FixedBatches, Sampler, SequentialSampler, ShuffledSampler
@@ -42,8 +42,8 @@ class DataLoader:
         batch_sampler: an order of one's own, in place of batch_size, shuffle and drop_last.
         worker_init: called with the worker's rank when it starts.
         start_method: how processes start, `forkserver` where possible by default (see `framework.data.pool`).
-        limits: what is put up with; by default the first unusable sample is an error. May be replaced before the first
-            batch.
+        faults: what becomes of unusable samples; by default the first one is an error. May be replaced before the
+            first batch.
 
     Iterating gives one whole epoch, numbered `epoch`. `stream()` continues from the current position for
     ever, which is what training needs. Only the newest iterator is valid.
@@ -70,7 +70,7 @@ class DataLoader:
         batch_sampler: BatchSampler | None = None,
         worker_init: Callable[[int], None] | None = None,
         start_method: str | None = None,
-        limits: Limits = Limits(),  # noqa: B008  (frozen)
+        faults: FaultPolicy = FaultPolicy(),  # noqa: B008  (frozen)
     ) -> None:
         if workers < 0 or prefetch < 1:
             raise AttributeValueError(
@@ -96,7 +96,7 @@ class DataLoader:
         self._worker_init = worker_init
         self._start_method = start_method
         self._pool: WorkerPool | None = None
-        self.limits = limits
+        self.faults = faults
         self.skipped = Skipped(len(dataset))
         self._position = 0  # batches given out since epoch 0
         self._iteration = 0
@@ -172,7 +172,7 @@ class DataLoader:
     def start(self) -> None:
         """Start the workers now, so that they load while the caller does something else."""
         if self._pool is None and self._workers:
-            self._pool = WorkerPool(self._recipe, self._workers, self._start_method, self._worker_init, self.limits)
+            self._pool = WorkerPool(self._recipe, self._workers, self._start_method, self._worker_init, self.faults)
 
     def close(self) -> None:
         """Stop the workers; iterating again starts new ones."""
@@ -227,7 +227,7 @@ class DataLoader:
 
     def _job(self, number: int) -> BatchJob:
         epoch, batch = divmod(number, len(self))
-        instead = self.limits.instead if self.limits.skipped else None
+        instead = self.faults.instead if self.faults.skipped else None
         place = batch * self.world.size + self.world.rank  # among the batches of all processes, which draw apart
         return BatchJob(number, epoch, place, self._batches.batch(epoch, batch), instead, self.skipped.hung)
 
@@ -237,7 +237,7 @@ class DataLoader:
 
     def _take(self, number: int) -> Any:
         made = self._recipe.make(self._job(number)) if self._pool is None else self._taken(self._pool, number)
-        self.skipped.add(made.skipped, self.limits)
+        self.skipped.add(made.skipped, self.faults)
         return made.batch
 
     def _taken(self, pool: WorkerPool, number: int) -> Made:
@@ -245,11 +245,11 @@ class DataLoader:
             try:
                 return pool.take(number)
             except Hung as hung:
-                if self.limits.hung == "end" or not self.limits.skipped or hung.sample < 0:
+                if self.faults.hung == "end" or not self.faults.skipped or hung.sample < 0:
                     raise WorkerError(
                         f"DataLoader: {hung}, so it was stopped; look at the file and the transforms, "
                         "or allow more time"
                     ) from None
                 self.skipped.add_hung(hung.sample)
-                self.skipped.add({hung.sample: str(hung)}, self.limits)
+                self.skipped.add({hung.sample: str(hung)}, self.faults)
                 pool.restart(hung, self.skipped.hung)

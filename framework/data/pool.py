@@ -28,7 +28,7 @@ import numpy as np
 
 from framework.data.blocks import create, pack, receive_block, send_fd, unpack
 from framework.data.dataset import describe
-from framework.data.limits import Limits
+from framework.data.faults import FaultPolicy
 from framework.data.recipe import BatchJob, Made, Recipe
 from framework.data.worker import NOT_STARTED, Order, Progress, Result, Setup
 from framework.data.worker import main as worker_main
@@ -59,7 +59,7 @@ class WorkerPool:
         workers: how many processes.
         method: how they start.
         worker_init: called with each worker's rank.
-        limits: how long a sample may take.
+        faults: how long a sample may take.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class WorkerPool:
         workers: int,
         method: str | None,
         worker_init: Callable[[int], None] | None,
-        limits: Limits = Limits(),  # noqa: B008  (frozen)
+        faults: FaultPolicy = FaultPolicy(),  # noqa: B008  (frozen)
     ) -> None:
         payload = _pack_recipe(recipe)
         self._dataset = recipe.dataset
-        self._limits = limits
+        self._faults = faults
         self._members: list[_Member] = []
         self._done: dict[int, tuple[_Member, Result]] = {}
         self._wanted: set[int] = set()
@@ -163,17 +163,17 @@ class WorkerPool:
 
     def _patience(self) -> float | None:
         """Seconds until a worker that works now will have taken too long; None if there is no bound."""
-        if not self._limits.seconds:
+        if not self._faults.seconds:
             return None
         began = [m.progress.since for m in self._members if m.jobs and m.progress.since]
-        return max(0.0, min(began, default=time.monotonic()) + self._limits.seconds - time.monotonic()) + _TICK
+        return max(0.0, min(began, default=time.monotonic()) + self._faults.seconds - time.monotonic()) + _TICK
 
     def _overdue(self) -> list[Any]:
         """Raise `Hung` for the first worker that has taken too long for one sample."""
         for member in self._members:
             since = member.progress.since
-            if member.jobs and since and time.monotonic() - since > self._limits.seconds:
-                raise Hung(member.rank, member.progress.sample, self._at(member), self._limits.seconds)
+            if member.jobs and since and time.monotonic() - since > self._faults.seconds:
+                raise Hung(member.rank, member.progress.sample, self._at(member), self._faults.seconds)
         return []
 
     def _at(self, member: _Member) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from framework.data.collate import collate as stack
-from framework.data.limits import Limits, Skipped
+from framework.data.faults import FaultPolicy, Skipped
 from framework.data.recipe import SampleTransform
 from framework.data.streams import sample_rng
 from framework.data.world import ALONE, World
@@ -39,7 +39,7 @@ class StreamLoader:
 
     Attributes:
         length: None; a `DataLoader` has the number of its batches there.
-        limits, skipped: as those of a `DataLoader`. Nothing is skipped: a sample that raises an error ends the pass.
+        faults, skipped: as those of a `DataLoader`. Nothing is skipped: a sample that raises an error ends the pass.
         wait_seconds: time that batches took.
     """
 
@@ -57,7 +57,7 @@ class StreamLoader:
         if batch_size < 1:
             raise AttributeValueError(f"StreamLoader: batch_size is {batch_size}; it must be 1 or more")
         self.dataset, self.batch_size = source, batch_size
-        self.limits, self.skipped = Limits(), Skipped(0)
+        self.faults, self.skipped = FaultPolicy(), Skipped(0)
         self.world = ALONE
         self.wait_seconds = 0.0
         self._seed, self._transforms, self._collate = seed, transforms, collate

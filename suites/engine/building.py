@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from framework import random, set_num_threads
-from framework.data import DataLoader, Limits, StreamLoader
+from framework.data import DataLoader, FaultPolicy, StreamLoader
 from framework.nn import init
 from suites.engine.config import Config, load_config
 from suites.engine.registry import REGISTRY, load_suites
@@ -68,7 +68,7 @@ def build_task(config: Config) -> Task:
 def limited(loader: Loader, settings: DataSettings, instead: Literal["another", "nothing"]) -> Loader:
     """Return `loader`, which from now on skips samples and watches its workers as the settings say.
 
-    `instead` is what takes the place of a sample that cannot be used, see `framework.data.Limits`.
+    `instead` is what takes the place of a sample that cannot be used, see `framework.data.FaultPolicy`.
     """
-    loader.limits = Limits(settings.max_skipped, instead, settings.timeout, settings.hung)
+    loader.faults = FaultPolicy(settings.max_skipped, instead, settings.timeout, settings.hung)
     return loader

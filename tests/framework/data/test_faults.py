@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from framework.data import DataLoader, Limits
+from framework.data import DataLoader, FaultPolicy
 from framework.errors import AttributeValueError, DataError, WorkerError
 
 ROOT = Path(__file__).parents[3]
@@ -42,8 +42,8 @@ class Files:
         return f"photo{index}.jpg"
 
 
-def loader(dataset, workers=0, **limits):
-    return DataLoader(dataset, 4, shuffle=True, seed=3, workers=workers, limits=Limits(**limits))
+def loader(dataset, workers=0, **faults):
+    return DataLoader(dataset, 4, shuffle=True, seed=3, workers=workers, faults=FaultPolicy(**faults))
 
 
 def epochs(made, count=2):
@@ -99,8 +99,8 @@ def test_a_bug_is_never_skipped():
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_without_replacement_batches_are_smaller_and_empty_ones_are_left_out(workers):
-    limits = Limits(0.5, "nothing")
-    with DataLoader(Files(bad=(1, 4, 5, 6, 7), size=10), 4, workers=workers, limits=limits) as made:
+    faults = FaultPolicy(0.5, "nothing")
+    with DataLoader(Files(bad=(1, 4, 5, 6, 7), size=10), 4, workers=workers, faults=faults) as made:
         assert [batch["index"].tolist() for batch in made] == [[0, 2, 3], [8, 9]]
     assert made.skipped.indices == [1, 4, 5, 6, 7]
 
@@ -121,9 +121,9 @@ def test_a_sample_that_hangs_is_skipped_with_a_new_worker_and_not_tried_again():
     assert made.state_dict()["skipped"]["hung"] == [7]
 
 
-@pytest.mark.parametrize("limits", [{"skipped": 0.1, "hung": "end"}, {"skipped": 0.0}])
-def test_a_sample_that_hangs_can_end_the_pass(limits):
-    with loader(Files(hang=7), 1, seconds=0.5, **limits) as made, pytest.raises(WorkerError) as caught:
+@pytest.mark.parametrize("faults", [{"skipped": 0.1, "hung": "end"}, {"skipped": 0.0}])
+def test_a_sample_that_hangs_can_end_the_pass(faults):
+    with loader(Files(hang=7), 1, seconds=0.5, **faults) as made, pytest.raises(WorkerError) as caught:
         list(made)
     assert "sample 7 (photo7.jpg): a worker took longer than 0.5 s" in str(caught.value)
 
@@ -133,9 +133,9 @@ def hang(samples):
 
 
 def test_a_batch_that_hangs_while_it_is_put_together_ends_the_pass():
-    limits = Limits(0.1, seconds=0.5)
+    faults = FaultPolicy(0.1, seconds=0.5)
     with (
-        DataLoader(Files(), 4, workers=1, collate=hang, limits=limits) as made,
+        DataLoader(Files(), 4, workers=1, collate=hang, faults=faults) as made,
         pytest.raises(WorkerError, match=r"putting a batch together: a worker took longer than 0\.5 s"),
     ):
         next(iter(made))
@@ -146,9 +146,9 @@ def hanging_init(rank):
 
 
 def test_a_worker_that_hangs_at_its_start_ends_the_pass():
-    limits = Limits(0.1, seconds=1)
+    faults = FaultPolicy(0.1, seconds=1)
     with (
-        DataLoader(Files(), 4, workers=1, worker_init=hanging_init, limits=limits) as made,
+        DataLoader(Files(), 4, workers=1, worker_init=hanging_init, faults=faults) as made,
         pytest.raises(WorkerError, match="its start: a worker took longer than 1 s"),
     ):
         next(iter(made))
@@ -156,7 +156,7 @@ def test_a_worker_that_hangs_at_its_start_ends_the_pass():
 
 def test_slow_workers_are_not_taken_for_hanging_ones():
     """Each sample takes less than the limit, a batch takes more."""
-    with DataLoader(Slow(), 8, workers=1, limits=Limits(seconds=1.0)) as made:
+    with DataLoader(Slow(), 8, workers=1, faults=FaultPolicy(seconds=1.0)) as made:
         assert len(list(made)) == 1
 
 
@@ -178,7 +178,7 @@ def test_a_killed_worker_is_reported_with_the_sample_it_was_at():
 KEPT = """
     import os, sys
     sys.path[:0] = [{root!r}]
-    from tests.framework.data.test_limits import Files
+    from tests.framework.data.test_faults import Files
     from framework.data import DataLoader
     if __name__ == "__main__":
         with DataLoader(Files(size=400), 4, workers=2) as loader:
@@ -199,7 +199,7 @@ def test_kept_batches_need_no_file_descriptors(tmp_path):
     assert (done.stdout, done.stderr) == (f"100 {sum(range(400))} True\n", "")
 
 
-@pytest.mark.parametrize("limits", [{"skipped": -0.1}, {"skipped": 2}, {"seconds": -1}, {"seconds": float("nan")}])
-def test_impossible_limits_are_refused(limits):
-    with pytest.raises(AttributeValueError, match="Limits: skipped is"):
-        Limits(**limits)
+@pytest.mark.parametrize("faults", [{"skipped": -0.1}, {"skipped": 2}, {"seconds": -1}, {"seconds": float("nan")}])
+def test_an_impossible_policy_is_refused(faults):
+    with pytest.raises(AttributeValueError, match="FaultPolicy: skipped is"):
+        FaultPolicy(**faults)
