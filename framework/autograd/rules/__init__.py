@@ -1,12 +1,14 @@
 """Gradient rules, one line an operator, one file a family (as in framework/native/ops/)."""
 
 from framework.autograd.rules import attention as attention
+from framework.autograd.rules import boxes as boxes
 from framework.autograd.rules import chain as chain
 from framework.autograd.rules import conv as conv
 from framework.autograd.rules import crf as crf
 from framework.autograd.rules import detection as detection
 from framework.autograd.rules import elementwise as elementwise
 from framework.autograd.rules import indexing as indexing
+from framework.autograd.rules import matching as matching
 from framework.autograd.rules import matmul as matmul
 from framework.autograd.rules import movement as movement
 from framework.autograd.rules import norm as norm

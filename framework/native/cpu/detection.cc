@@ -1,20 +1,9 @@
 // Kernels of ops/detection.cc. Candidates are ordered by (score, class, index), so that ties never depend on chance.
+#include "cpu/box.h"
 #include "cpu/kernel.h"
 
 namespace paddock::cpu {
 namespace {
-
-template <class T>
-struct Box {
-  T x1, y1, x2, y2;
-  T area() const { return std::max(T(0), x2 - x1) * std::max(T(0), y2 - y1); }
-};
-
-template <class T>
-T intersection(const Box<T>& a, const Box<T>& b) {
-  const T w = std::min(a.x2, b.x2) - std::max(a.x1, b.x1), h = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  return std::max(T(0), w) * std::max(T(0), h);
-}
 
 PADDOCK_CPU_KERNEL(box_iou) {
   dispatch_float(c.out(0).dtype(), [&](auto tag) {

@@ -1,28 +1,11 @@
 // What object detectors do with boxes: overlap and the suppression of those that overlap a better one.
 // Boxes are [x1, y1, x2, y2]; M boxes, K classes, N images. Output shapes do not depend on the data.
-#include "op/context.h"
+#include "ops/boxes.h"
 
 namespace paddock {
 namespace {
 
-constexpr int64_t kCoordinates = 4;
-
-void expect_boxes(const InferContext& c, const char* name) {
-  if (c.shape(name).back() != kCoordinates)
-    c.shape_error(name, " of shape ", c.shape(name), " must end in 4 coordinates, x1, y1, x2, y2");
-}
-
-void expect_positive(const InferContext& c, const char* attr) {
-  const auto value = c.attr<int64_t>(attr);
-  if (value < 1) c.attr_error(attr, " is ", value, " but must be at least 1");
-}
-
 constexpr const char* kIouDoc = "A box that overlaps a better one by more than this is suppressed, in [0, 1].";
-
-void expect_overlap(const InferContext& c) {
-  const auto value = c.attr<double>("iou_threshold");
-  if (!(value >= 0 && value <= 1)) c.attr_error("iou_threshold is ", value, " but must lie in [0, 1]");
-}
 
 PADDOCK_OP(box_iou, "a, b -> iou")
     .doc(
@@ -52,7 +35,7 @@ PADDOCK_OP(nms, "boxes, scores -> keep, count")
       c.expect_floating("boxes");
       c.expect_same_dtype();
       c.expect_shape("scores", {c.shape("boxes")[0]});
-      expect_overlap(c);
+      expect_share(c, "iou_threshold");
       expect_positive(c, "max_outputs");
       c.out(0, {c.attr<int64_t>("max_outputs")}, DType::kI64);
       c.out(1, {}, DType::kI64);
@@ -78,7 +61,7 @@ PADDOCK_OP(multiclass_nms, "boxes, scores -> detections, count")
       const Shape &boxes = c.shape("boxes"), &scores = c.shape("scores");
       if (boxes[0] != scores[0] || boxes[1] != scores[1])
         c.shape_error("boxes ", boxes, " and scores ", scores, " must agree in images (axis 0) and boxes (axis 1)");
-      expect_overlap(c);
+      expect_share(c, "iou_threshold");
       expect_positive(c, "nms_top_k");
       expect_positive(c, "keep_top_k");
       c.out(0, {boxes[0], c.attr<int64_t>("keep_top_k"), 6}, c.in("boxes").dtype);
