@@ -140,7 +140,7 @@ class YOLOv3Head(Head):
             scores.append(ops.sigmoid(seen) * ops.sigmoid(kinds))
         return ops.concat(boxes, axis=1), ops.concat(scores, axis=1)
 
-    def detect(self, maps: Sequence[Tensor]) -> Detections:
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
         """What it finds, in pixels of the input."""
         return self.postprocess(*self.scored_boxes(maps))
 
@@ -184,6 +184,6 @@ class YOLOv3(Detector):
         """Loss terms by name for images [N, H, W, 3]."""
         return self.head.losses(self.neck(self.backbone(images)), targets)
 
-    def detect(self, images: Tensor) -> Detections:
+    def detect(self, images: Tensor, sizes: Tensor | None = None) -> Detections:
         """What it finds on images [N, H, W, 3], in their pixels."""
         return self.head.detect(self.neck(self.backbone(images)))
