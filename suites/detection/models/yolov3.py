@@ -15,7 +15,8 @@ from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
 from suites.detection.losses import YOLOv3Loss
-from suites.detection.models.base import Detections, Detector, Head, Neck, PostProcess, Targets
+from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
+from suites.detection.models.one_stage import OneStageDetector
 from suites.engine.config import Factory, Part, Problem
 from suites.engine.registry import register
 from suites.vision.backbones import Backbone
@@ -146,7 +147,7 @@ class YOLOv3Head(Head):
 
 
 @register("detector")
-class YOLOv3(Detector):
+class YOLOv3(OneStageDetector):
     """YOLOv3. Image sides must be multiples of the largest stride.
 
     Args:
@@ -156,12 +157,8 @@ class YOLOv3(Detector):
     """
 
     def __init__(self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck] | None = None) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.neck = (neck or Factory.of(YOLOv3Neck))(in_channels=backbone.channels, in_strides=backbone.strides)
-        self.head = head(in_channels=self.neck.channels, strides=self.neck.strides)
+        super().__init__(backbone, head, neck or Factory.of(YOLOv3Neck))
         self.size_multiple = max(self.neck.strides)
-        self.num_classes: int | None = getattr(self.head, "num_classes", None)
 
     @classmethod
     def config_rules(cls, part: Part) -> Iterator[Problem]:
@@ -175,15 +172,3 @@ class YOLOv3(Detector):
                 if side % max(strides):
                     text = f"{side} is no multiple of {max(strides)}, the network's largest stride"
                     yield part.config.problem(path, text)
-
-    def forward(self, images: Tensor) -> list[Tensor]:
-        """images: [N, H, W, 3]; raw predictions [N, H/s, W/s, A * (5 + K)] of each level."""
-        return self.head(self.neck(self.backbone(images)))
-
-    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor]:
-        """Loss terms by name for images [N, H, W, 3]."""
-        return self.head.losses(self.neck(self.backbone(images)), targets)
-
-    def detect(self, images: Tensor, sizes: Tensor | None = None) -> Detections:
-        """What it finds on images [N, H, W, 3], in their pixels."""
-        return self.head.detect(self.neck(self.backbone(images)))
