@@ -39,6 +39,7 @@ from suites.engine.registry import REGISTRY
 from suites.engine.run import RunFolder, resume_command
 from suites.engine.settings import Runtime
 from suites.engine.step import Step
+from suites.engine.weights import load_wanted, loaded_names, resolve
 
 if TYPE_CHECKING:
     from framework.nn import Layer

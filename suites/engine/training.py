@@ -86,8 +86,8 @@ def evaluate_weights(
             _log.info("%s", line)
     else:
         raise ConfigError(
-            f"{source}: a config has no weights, unless its model is `pretrained`; name a file with --weights, or a run "
-            "folder"
+            f"{source}: a config has no weights, unless its model is `pretrained`; name a file with --weights, or a "
+            "run folder"
         )
     runtime = build_runtime(config)
     predict = predict_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)

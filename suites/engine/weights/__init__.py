@@ -5,7 +5,14 @@ Nothing that is read can run code: pickles go through an interpreter that knows 
 
 from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, rename
-from suites.engine.weights.pretrained import load_pretrained, load_wanted, loaded_names, start_from, wants_weights
+from suites.engine.weights.pretrained import (
+    load_pretrained,
+    load_wanted,
+    loaded_names,
+    resolve,
+    start_from,
+    wants_weights,
+)
 from suites.engine.weights.reading import find_weights, read_weights
 
 __all__ = [
@@ -20,6 +27,7 @@ __all__ = [
     "loaded_names",
     "read_weights",
     "rename",
+    "resolve",
     "start_from",
     "wants_weights",
 ]

@@ -7,6 +7,7 @@ variances, and weights [K, C / groups, R, S] (Redmon, https://pjreddie.com/darkn
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,8 +55,8 @@ def read_darknet(path: Path) -> dict[str, np.ndarray]:
     if len(data) - start != 4 * wanted:
         what = "cut off" if len(data) - start < 4 * wanted else "too long"
         raise CheckpointError(
-            f"{what}, or not of {cfg.name}: that has {wanted} numbers in {len(layers)} convolutions, {start + 4 * wanted} "
-            f"bytes with the header, and the file has {len(data)}"
+            f"{what}, or not of {cfg.name}: that has {wanted} numbers in {len(layers)} convolutions, "
+            f"{start + 4 * wanted} bytes with the header, and the file has {len(data)}"
         )
     numbers = np.frombuffer(data, "<f4", wanted, start)
     arrays, at = {}, 0
@@ -146,11 +147,11 @@ class _Options:
     def layers(self, count: int) -> list[int]:
         """Numbers of the sections that a route names; from its own place where they are negative."""
         found = []
-        for text in self.values.get("layers", "").split(","):
-            try:
-                number = int(text)
-            except ValueError:
-                raise self.wrong(f"layers is {self.values.get('layers', '')[:40]!r}; it must be whole numbers") from None
+        named = self.values.get("layers", "")
+        for text in named.split(","):
+            if not re.fullmatch(r"\s*-?[0-9]{1,6}\s*", text):
+                raise self.wrong(f"layers is {named[:40]!r}; it must be whole numbers")
+            number = int(text)
             found.append(number if number >= 0 else count + number)
             if not 0 <= found[-1] < count:
                 raise self.wrong(f"layers names {number}, which there is not before it")

@@ -126,7 +126,8 @@ def _extract(archive: Path, file: File, path: Path, record: Record) -> None:
                     out.write(block)
             _check(part, file.sha256, file.bytes, file.inside or file.name, record)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, KeyError) as error:
-        raise CheckpointError(f"{record.name}: {file.inside} cannot be taken out of {record.archive} ({error})") from None
+        text = f"{record.name}: {file.inside} cannot be taken out of {record.archive} ({error})"
+        raise CheckpointError(text) from None
 
 
 @contextlib.contextmanager

@@ -81,7 +81,8 @@ class LoadReport:
     def __str__(self) -> str:
         lines = [f"{len(self.loaded)} tensors loaded"]
         lines += [f"{len(self.new)} new: {shown(self.new)}"] if self.new else []
-        lines += [f"{len(self.resized)} new, of another size in the file: {shown(self.resized)}"] if self.resized else []
+        if self.resized:
+            lines.append(f"{len(self.resized)} new, of another size in the file: {shown(self.resized)}")
         counters = [name for name in self.unused if name.endswith(_COUNTER)]
         left = [name for name in self.unused if name not in counters]
         lines += [f"{len(left)} of the file not used: {shown(left)}"] if left else []

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
 import suites
 from framework.errors import AttributeValueError, ConfigError
 from suites.engine.config.config import build_node

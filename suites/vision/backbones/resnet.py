@@ -99,8 +99,10 @@ class ResNet(Backbone):
 
     def names_in(self, scheme: str) -> Names:
         """Torchvision's names, which timm shares."""
-        axes = {True: CONV_AXES, False: None}
-        names = {name: Source((torchvision_name(name, self._variant),), axes[".conv." in name]) for name in self.state_dict()}
+        names = {
+            ours: Source((torchvision_name(ours, self._variant),), CONV_AXES if ".conv." in ours else None)
+            for ours in self.state_dict()
+        }
         coarser = [rf"^layer[{len(self.stages) + 1}-4]\."] if len(self.stages) < 4 else []
         return Names(names, (r"^fc\.", *coarser))
 
@@ -206,7 +208,8 @@ def torchvision_name(name: str, variant: Variant = "b") -> str:
     norm = {"scale": "weight"}.get(leaf, leaf)
     leaf = leaf if kind == "conv" else norm
     if place[0] == "stem":
-        if variant != "b" and (kind == "conv" or place[1] != "2"):  # a sequence of conv, norm, relu, conv, norm, relu, conv
+        # Of c and d, `conv1` is a sequence: conv, norm, relu, conv, norm, relu, conv.
+        if variant != "b" and (kind == "conv" or place[1] != "2"):
             return f"conv1.{3 * int(place[1]) + (kind != 'conv')}.{leaf}"
         return f"{'conv' if kind == 'conv' else 'bn'}1.{leaf}"
     block = f"layer{int(place[1]) + 1}.{place[2]}"
