@@ -28,12 +28,10 @@ def test_names_are_torchvisions():
 
 
 def test_torchvisions_weights_load_whole_and_cut_short(tmp_path):
-    arrays = {
-        f"features.{i}.bias": tensor(np.full(n, i, np.float32)) for i, n in zip((0, 2, 5, 7, 10), (1, 1, 2, 2, 4))
-    }
     shapes = {0: (1, 3), 2: (1, 1), 5: (2, 1), 7: (2, 2), 10: (4, 2)}
+    arrays = {f"features.{i}.bias": tensor(np.full(s[0], i, np.float32)) for i, s in shapes.items()}
     arrays |= {f"features.{i}.weight": tensor(np.zeros((*s, 3, 3), np.float32)) for i, s in shapes.items()}
-    save_tensors(arrays, tmp_path / "vgg.safetensors")
+    save_tensors(tmp_path / "vgg.safetensors", arrays)
     net = VGG(width=1, out_strides=(2,), pretrained=str(tmp_path / "vgg.safetensors"))
     assert [float(c.bias.numpy()[0]) for c in net.convs] == [0, 2, 5, 7]
 
