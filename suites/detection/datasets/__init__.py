@@ -1,9 +1,10 @@
-"""Detection datasets: Pascal VOC folders, COCO files, and the demo's digits on photographs."""
+"""Detection datasets: Pascal VOC folders, COCO files, WIDER FACE, and the demo's digits on photographs."""
 
 from suites.detection.datasets.base import DetectionDataset, FileDataset
 from suites.detection.datasets.coco import CocoDetection, read_coco_ground_truth
 from suites.detection.datasets.digits import DigitScenes
 from suites.detection.datasets.voc import VocDetection
+from suites.detection.datasets.wider import WiderFace
 
 __all__ = [
     "CocoDetection",
@@ -11,5 +12,6 @@ __all__ = [
     "DigitScenes",
     "FileDataset",
     "VocDetection",
+    "WiderFace",
     "read_coco_ground_truth",
 ]
