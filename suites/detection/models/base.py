@@ -5,11 +5,12 @@ Letters: N batch, H W image size, D detections an image, C_s channels at stride 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from framework import nn, ops
 from framework.tensor import Tensor
+from suites.engine.losses import Loss
 from suites.engine.registry import register_role
 
 
@@ -93,8 +94,8 @@ class Neck(nn.Layer):
 class Head(nn.Layer):
     """Neck maps to raw predictions, to losses, and to detections."""
 
-    def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Tensor]:
-        """Loss terms by name, each a scalar."""
+    def losses(self, maps: Sequence[Tensor], targets: Targets) -> Mapping[str, Tensor | Loss]:
+        """Loss terms by name, each a scalar, a mean over images, or a Loss where it is a mean over something else."""
         raise NotImplementedError(f"{type(self).__name__} defines no losses()")
 
     def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
@@ -115,8 +116,8 @@ class Detector(nn.Layer):
     takes_padding: bool = False
     needs_masks: bool = False
 
-    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor]:
-        """Loss terms by name for images [N, H, W, 3]."""
+    def losses(self, images: Tensor, targets: Targets) -> Mapping[str, Tensor | Loss]:
+        """Loss terms by name for images [N, H, W, 3]; see `Head.losses`."""
         raise NotImplementedError(f"{type(self).__name__} defines no losses()")
 
     def detect(self, images: Tensor, sizes: Tensor | None = None) -> Detections:
