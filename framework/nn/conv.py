@@ -100,6 +100,7 @@ class ConvBNAct(Layer):
         act: name of the activation, see `nn.activation`.
         slope: leaky_relu's.
         norm_momentum: see `BatchNorm`.
+        norm_eps: see `BatchNorm`.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class ConvBNAct(Layer):
         act: str = "relu",
         slope: float = 0.1,
         norm_momentum: float = 0.9,
+        norm_eps: float = 1e-5,
     ) -> None:
         super().__init__()
         weight_init = init.Kaiming(slope={"leaky_relu": slope, "none": 1.0}.get(act, 0.0))
@@ -126,7 +128,7 @@ class ConvBNAct(Layer):
             bias=False,
             initializer=weight_init,
         )
-        self.norm = BatchNorm(out_channels, momentum=norm_momentum)
+        self.norm = BatchNorm(out_channels, norm_eps, norm_momentum)
         self.act = act
         self._activation = activation(act, slope)
 

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -165,6 +165,11 @@ def undrawn() -> Iterator[None]:
         _state.drawing = before
 
 
+def drawing() -> bool:
+    """Whether new parameters are drawn as they are made; not inside `undrawn`."""
+    return _state.drawing
+
+
 def first_values(initializer: Initializer, shape: Sequence[int], name: str) -> Tensor:
     """What a new parameter `name` holds until `initialize`: numbers drawn by its own name, or any inside `undrawn`."""
     if not _state.drawing:
@@ -172,18 +177,20 @@ def first_values(initializer: Initializer, shape: Sequence[int], name: str) -> T
     return tensor(draw(initializer, shape, seed=0, name=name))
 
 
-def initialize(model: Layer, seed: int) -> None:
+def initialize(model: Layer, seed: int, keep: Collection[str] = ()) -> None:
     """Draws every parameter that has an initializer again, by (seed, its path in `model`).
 
     Call it once after a model is built: until then, equal layers hold equal numbers. Parameters are shared out among
-    as many threads as operators have.
+    as many threads as operators have. Those whose paths are in `keep` stay as they are.
     """
     tensors: list[Tensor] = []
     jobs: list[tuple[Initializer, Sequence[int], str]] = []
     for path, layer in model.named_layers():
         for name, initializer in layer._initializers.items():
-            tensors.append(getattr(layer, name))
-            jobs.append((initializer, tensors[-1].shape, f"{path}.{name}" if path else name))
+            full = f"{path}.{name}" if path else name
+            if full not in keep:
+                tensors.append(getattr(layer, name))
+                jobs.append((initializer, tensors[-1].shape, full))
     with ThreadPoolExecutor(_core.num_threads()) as pool:
         drawn = pool.map(lambda job: draw(job[0], job[1], seed=seed, name=job[2]), jobs)
         for t, values in zip(tensors, drawn, strict=True):

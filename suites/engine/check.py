@@ -21,6 +21,7 @@ from suites.engine.settings import Runtime
 from suites.engine.step import Step
 from suites.engine.task import Batch, Task
 from suites.engine.train_step import TrainStep
+from suites.engine.weights import load_wanted
 
 _UPDATES = 2  # the second one runs with what the first one left in the optimizer
 
@@ -28,6 +29,7 @@ _UPDATES = 2  # the second one runs with what the first one left in the optimize
 def check_runs(config: Config) -> None:
     """Raise the error that training would meet: of data, model, losses, optimizer, checkpoint or metric."""
     task, runtime = build_task(config), build_runtime(config)
+    load_wanted(task.model)
     task.begin(None, lambda line: None, runtime.seed)
     step = task.step(config.part("optimizer"), runtime)
     with task.train_loader(seed=runtime.seed, workers=0) as loader:

@@ -111,6 +111,10 @@ class Checkpoints:
         """Return the steps that have a checkpoint, ascending."""
         return sorted({step for step, _ in self._folders()})
 
+    def exist(self) -> bool:
+        """Return whether there is any checkpoint, whole or not."""
+        return bool(self._folders())
+
     def latest(self) -> dict[str, Any] | None:
         """Return the newest whole checkpoint, or None where there is none; tidy up what a killed run left.
 

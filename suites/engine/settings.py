@@ -159,8 +159,8 @@ class Runtime:
             should be fastest for each shape, such as Winograd's transforms (error up to 1e-5 of the largest value);
             "direct" computes every product.
         log_every: Steps between two log lines and TensorBoard points.
-        weights: A safetensors file to start from; what does not fit the model is listed and left out. For text also a
-            checkpoint of another framework, as file or folder.
+        weights: What to start from: a safetensors file, of which what does not fit the model is listed and left out;
+            the name of published weights (`paddock zoo list`); or a checkpoint of another framework, as file or folder.
         accumulate: Batches whose gradients are averaged for one update: a large batch in the memory of a small one.
         clip_norm: Gradients are scaled down to at most this norm over all parameters; null for none.
         checkpoint: When weights are saved.

@@ -25,7 +25,7 @@ from suites.engine.config.signatures import signature_of
 from suites.engine.recording import given
 from suites.engine.registry import REGISTRY
 from suites.engine.train_step import TrainStep
-from suites.engine.weights import load_weights
+from suites.engine.weights import load_pretrained, load_weights
 
 if TYPE_CHECKING:
     from framework import Tensor
@@ -322,9 +322,12 @@ class Task(ABC):
     def start_from(self, path: Path) -> list[str]:
         """Put the weights of `runtime.weights` into the model; return lines that say what did not fit.
 
-        By default those of a safetensors file of ours. Raises CheckpointError where nothing fits.
+        By default what fits of a safetensors file of ours, or all of a file of another framework whose names the model
+        knows. Raises CheckpointError where nothing fits.
         """
-        return load_weights(self.model, path, partial=True)
+        if path.suffix == ".safetensors":
+            return load_weights(self.model, path, partial=True)
+        return [str(load_pretrained(self.model, path))]
 
     def lr_factors(self) -> dict[str, float]:
         """Return factors on the learning rate by parameter name, such as smaller ones for lower layers."""

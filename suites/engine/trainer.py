@@ -39,6 +39,7 @@ from suites.engine.registry import REGISTRY
 from suites.engine.run import RunFolder, resume_command
 from suites.engine.settings import Runtime
 from suites.engine.step import Step
+from suites.engine.weights import load_wanted, loaded_names, resolve
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -142,7 +143,10 @@ class Trainer:
         runtime, task = self.runtime, self.task
         begin(runtime)
         if untouched(task.model):
-            init.initialize(task.model, runtime.seed)
+            init.initialize(task.model, runtime.seed, keep=loaded_names(task.model))
+        if not (resume and Checkpoints(run.weights).exist()):
+            for line in load_wanted(task.model):
+                log.say(line)
         if resume and run.processor.is_file():
             task.adopt(run.read_processor(task.processor_class))
         task.begin(run.path, log.say, runtime.seed)
@@ -150,7 +154,7 @@ class Trainer:
         loader.split(self.world)
         loader.start()  # workers read while the rest is built
         if runtime.weights is not None:
-            _start_from(task, Path(runtime.weights), log)
+            _start_from(task, runtime.weights, log)
         run.write_processor(task.processor())
         batch_size = loader.batch_size * runtime.accumulate * self.world.size
         total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
@@ -190,9 +194,15 @@ def _with_imports(config: Config) -> Config:
 
 
 def untouched(model: Layer) -> bool:
-    """Return whether every parameter still holds what a new layer holds, so that equal layers hold equal numbers."""
-    for _, layer in model.named_layers():
+    """Return whether every parameter still holds what a new layer holds, so that equal layers hold equal numbers.
+
+    Those that were loaded because a part of the model asked for pretrained weights do not count.
+    """
+    loaded = loaded_names(model)
+    for path, layer in model.named_layers():
         for name, initializer in layer._initializers.items():
+            if (f"{path}.{name}" if path else name) in loaded:
+                continue
             now = getattr(layer, name).numpy()
             if not np.array_equal(now, init.draw(initializer, now.shape, seed=0, name=name).astype(now.dtype)):
                 return False
@@ -256,7 +266,8 @@ def _continue(loop: TrainingLoop, run: RunFolder) -> None:
     loop.log.say(f"resumed at step {loop.step}")
 
 
-def _start_from(task: Task, path: Path, log: RunLog) -> None:
+def _start_from(task: Task, source: str, log: RunLog) -> None:
+    path, _ = resolve(source)
     log.say(f"weights from {path}")
     for line in task.start_from(path):
         log.say(f"  {line}")

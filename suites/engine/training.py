@@ -20,7 +20,7 @@ from suites.engine.ownership import is_owned
 from suites.engine.profiling import StepProfile
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.trainer import Trainer
-from suites.engine.weights import load_weights
+from suites.engine.weights import load_wanted, load_weights, wants_weights
 
 if TYPE_CHECKING:
     from suites.engine.settings import Runtime
@@ -72,16 +72,23 @@ def evaluate_weights(
 
     A run's figures go to its `metrics.json`; with overrides or other weights, or while the run is being trained, to a
     file of their own beside it, which is logged. `profile` records some of the batches.
-    Raises ConfigError if a config is given without weights.
+    Raises ConfigError if a config is given without weights and its model is not pretrained as a whole.
     """
     config = read_config(source, overrides)
     run = RunFolder(source) if source.is_dir() else None
-    if run is None and weights is None:
-        raise ConfigError(f"{source}: a config has no weights; name a file with --weights, or a run folder")
     task = build_task(config)
     if run is not None:
         task.adopt(run.read_processor(task.processor_class))
-    load_weights(task.model, weights or best_weights(run or RunFolder(source)))
+    if run is not None or weights is not None:
+        load_weights(task.model, weights or best_weights(run or RunFolder(source)))
+    elif wants_weights(task.model):
+        for line in load_wanted(task.model):
+            _log.info("%s", line)
+    else:
+        raise ConfigError(
+            f"{source}: a config has no weights, unless its model is `pretrained`; name a file with --weights, or a "
+            "run folder"
+        )
     runtime = build_runtime(config)
     predict = predict_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
     if profile is not None:

@@ -4,7 +4,30 @@ Nothing that is read can run code: pickles go through an interpreter that knows 
 """
 
 from suites.engine.weights.loading import load_weights
-from suites.engine.weights.matching import LoadReport, Source, load_mapped, rename
+from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, rename
+from suites.engine.weights.pretrained import (
+    load_pretrained,
+    load_wanted,
+    loaded_names,
+    resolve,
+    start_from,
+    wants_weights,
+)
 from suites.engine.weights.reading import find_weights, read_weights
 
-__all__ = ["LoadReport", "Source", "find_weights", "load_mapped", "load_weights", "read_weights", "rename"]
+__all__ = [
+    "LoadReport",
+    "Names",
+    "Source",
+    "find_weights",
+    "load_mapped",
+    "load_pretrained",
+    "load_wanted",
+    "load_weights",
+    "loaded_names",
+    "read_weights",
+    "rename",
+    "resolve",
+    "start_from",
+    "wants_weights",
+]

@@ -12,6 +12,7 @@ from framework.errors import CheckpointError
 from framework.nn import Layer
 from framework.tensor import tensor
 
+_COUNTER = "num_batches_tracked"
 _SHOWN = 8  # names listed of each kind of difference
 
 
@@ -21,11 +22,44 @@ class Source:
 
     Attributes:
         names: theirs, in order.
-        transpose: they are stored the other way round, as Paddle's linear layers [in, out] are.
+        axes: which of their axes ours are, where the order is another: (1, 0) of Paddle's linear weights [in, out].
+        flipped: axes of ours that run backwards there.
     """
 
     names: tuple[str, ...]
-    transpose: bool = False
+    axes: tuple[int, ...] | None = None
+    flipped: tuple[int, ...] = ()
+
+    def ours(self, theirs: np.ndarray) -> np.ndarray:
+        """A tensor of theirs as ours has it; as it is where it has another number of axes."""
+        if self.axes is None or theirs.ndim != len(self.axes):
+            return theirs
+        return np.flip(theirs.transpose(self.axes), self.flipped)
+
+    def theirs(self, ours: np.ndarray) -> np.ndarray:
+        """The inverse of `ours`."""
+        return ours if self.axes is None else np.flip(ours, self.flipped).transpose(np.argsort(self.axes))
+
+
+@dataclass(frozen=True)
+class Names:
+    """What another framework calls the tensors of a model.
+
+    Attributes:
+        sources: for names of the model, where they come from.
+        unused: regular expressions of names of theirs that may find no place in the model.
+    """
+
+    sources: Mapping[str, Source]
+    unused: tuple[str, ...] = ()
+
+    def below(self, prefix: str) -> Names:
+        """The same for a model that has this one under `prefix`, such as "backbone."."""
+        return Names({prefix + name: source for name, source in self.sources.items()}, self.unused)
+
+    def __or__(self, other: Names) -> Names:
+        """Both together: `other` names further tensors of the model."""
+        return Names({**self.sources, **other.sources}, (*self.unused, *other.unused))
 
 
 @dataclass(frozen=True)
@@ -36,16 +70,23 @@ class LoadReport:
         loaded: names of ours that were replaced.
         new: names of ours that the file does not have and was allowed not to have; they are as they were.
         unused: names of the file that this model has no place for.
+        resized: names of ours that the file has for another number of classes, with both shapes; they are as they were.
     """
 
     loaded: list[str]
     new: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
+    resized: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         lines = [f"{len(self.loaded)} tensors loaded"]
         lines += [f"{len(self.new)} new: {shown(self.new)}"] if self.new else []
-        lines += [f"{len(self.unused)} of the file not used: {shown(self.unused)}"] if self.unused else []
+        if self.resized:
+            lines.append(f"{len(self.resized)} new, of another size in the file: {shown(self.resized)}")
+        counters = [name for name in self.unused if name.endswith(_COUNTER)]
+        left = [name for name in self.unused if name not in counters]
+        lines += [f"{len(left)} of the file not used: {shown(left)}"] if left else []
+        lines += [f"{len(counters)} counters of PyTorch's batch norms not used"] if counters else []
         return "; ".join(lines)
 
 
@@ -63,6 +104,7 @@ def load_mapped(
     file: str,
     new: Iterable[str] = (),
     unused: Iterable[str] = (),
+    resized: Iterable[str] = (),
 ) -> LoadReport:
     """Puts arrays under foreign names into a model.
 
@@ -73,6 +115,8 @@ def load_mapped(
         file: for messages.
         new: prefixes of names of the model that the file may lack; those stay as they are.
         unused: regular expressions of names of the file that may find no place.
+        resized: regular expressions of names of the model that may have another shape in the file, as they depend on
+            the number of classes; those stay as they are.
 
     Raises:
         CheckpointError: something is missing, unexpected or of another shape; all of it is listed, and the model is
@@ -80,15 +124,19 @@ def load_mapped(
     """
     state, missing, different = _assembled(model, arrays, sources)
     fresh = [name for name in missing if name.startswith(tuple(new))]
+    other = [text for name, text in different.items() if not _matches(name, resized)]
     used = {theirs for source in sources.values() for theirs in source.names}
     left = [name for name in arrays if name not in used]
-    unexpected = [name for name in left if not any(re.search(pattern, name) for pattern in unused)]
+    unexpected = [name for name in left if not _matches(name, unused)]
+    if not state:
+        begins = shown(list(arrays)[:3])
+        raise CheckpointError(f"{file}: nothing in it fits this {type(model).__name__}; it begins with {begins}")
     problems = [
         f"{len(names)} {what}: {shown(names)}"
         for what, names in (
             ("missing", [f"{n} (from {_wanted(sources, n)})" for n in missing if n not in fresh]),
             ("unexpected", unexpected),
-            ("of another shape", different),
+            ("of another shape", other),
         )
         if names
     ]
@@ -97,7 +145,11 @@ def load_mapped(
     own = model.state_dict()
     for name, array in state.items():
         own[name].set(tensor(array, dtype=own[name].dtype))
-    return LoadReport(list(state), fresh, left)
+    return LoadReport(list(state), fresh, left, list(different.values()))
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(re.search(pattern, name) for pattern in patterns)
 
 
 def _wanted(sources: Mapping[str, Source], name: str) -> str:
@@ -106,17 +158,17 @@ def _wanted(sources: Mapping[str, Source], name: str) -> str:
 
 def _assembled(
     model: Layer, arrays: Mapping[str, np.ndarray], sources: Mapping[str, Source]
-) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+) -> tuple[dict[str, np.ndarray], list[str], dict[str, str]]:
     """The model's tensors that the file has, the names of those it lacks, and what has another shape."""
     state: dict[str, np.ndarray] = {}
     missing: list[str] = []
-    different: list[str] = []
+    different: dict[str, str] = {}
     for name, own in model.state_dict().items():
         source = sources.get(name)
         if source is None or any(theirs not in arrays for theirs in source.names):
             missing.append(name)
             continue
-        parts = [arrays[theirs].T if source.transpose else arrays[theirs] for theirs in source.names]
+        parts = [source.ours(arrays[theirs]) for theirs in source.names]
         if len({part.shape[1:] for part in parts}) == 1 and all(part.ndim for part in parts):
             joined = np.concatenate(parts) if len(parts) > 1 else parts[0]
         else:
@@ -125,7 +177,7 @@ def _assembled(
             state[name] = joined
         else:
             theirs = " + ".join(f"{n} {list(arrays[n].shape)}" for n in source.names)
-            different.append(f"{name} {list(own.shape)} from {theirs}")
+            different[name] = f"{name} {list(own.shape)} from {theirs}"
     return state, missing, different
 
 
@@ -141,5 +193,5 @@ def rename(model: Layer, sources: Mapping[str, Source]) -> dict[str, np.ndarray]
             raise CheckpointError(f"{type(model).__name__}: '{name}' has no name in this format")
         source = sources[name]
         for theirs, part in zip(source.names, np.split(own.numpy(), len(source.names)), strict=True):
-            arrays[theirs] = np.ascontiguousarray(part.T if source.transpose else part)
+            arrays[theirs] = np.ascontiguousarray(source.theirs(part))
     return arrays

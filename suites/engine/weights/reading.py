@@ -1,4 +1,7 @@
-"""Weight files of several frameworks as named arrays: safetensors, PyTorch's .bin/.pt, Paddle's .pdparams."""
+"""Weight files of several frameworks as named arrays.
+
+safetensors, PyTorch's .bin, .pt and .pth, Paddle's .pdparams, Detectron2's .pkl, and darknet's .weights with its .cfg.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,12 @@ import safetensors
 
 from framework.errors import CheckpointError
 from framework.limits import Meter
+from suites.engine.weights.darknet import read_darknet
 from suites.engine.weights.pickles import STORAGE_TYPES, Name, Refused, load_pickle
 
 _NAMES = ("model.safetensors", "pytorch_model.bin", "model_state.pdparams", "saved_weights.pdparams")
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
-_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams")
+_SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams", ".pkl", ".weights")
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of a file that PyTorch before 1.6 wrote
 
 
@@ -63,7 +67,8 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
     """All tensors of a checkpoint by the names it gives them; float16 and bfloat16 come as float32.
 
     Args:
-        path: a .safetensors, .bin, .pt, .pth or .pdparams file, or a folder with one (see `find_weights`).
+        path: a .safetensors, .bin, .pt, .pth, .pdparams, .pkl or .weights file, or a folder with one (see
+            `find_weights`).
 
     Raises:
         CheckpointError: a file is missing, damaged, of another kind, or holds more than tensors.
@@ -89,6 +94,8 @@ def _read(file: Path) -> dict[str, np.ndarray]:
         raise CheckpointError("there is no such file")
     if file.suffix == ".safetensors":
         return _read_safetensors(file)
+    if file.suffix == ".weights":
+        return read_darknet(file)
     if _is_zip(file):
         return _read_torch_zip(file)
     with file.open("rb") as stream:
@@ -112,10 +119,14 @@ def _no_storage(_: Any) -> np.ndarray:
 def _named(value: Any, size: int) -> dict[str, np.ndarray]:
     """The arrays of a state_dict. Paddle adds a table of parameter names, and writes an array with its name.
 
+    Training scripts put it under "state_dict" or "model", beside numbers and texts of the run; Detectron2 puts it under
+    "model" beside "__author__" and how names are to be matched.
     `size`: bytes of the file.
     """
-    if isinstance(value, dict) and set(value) == {"state_dict"}:
-        value = value["state_dict"]
+    for key in ("state_dict", "model"):
+        if isinstance(value, dict) and isinstance(value.get(key), dict):
+            value = value[key]
+            break
     if not isinstance(value, dict):
         raise CheckpointError(f"it holds a {type(value).__name__}; a weight file holds tensors by name")
     arrays: dict[str, np.ndarray] = {}

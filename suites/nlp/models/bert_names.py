@@ -169,7 +169,7 @@ def _linear(family: Family, theirs: str | tuple[str, ...], ours: str) -> dict[st
     parts = (theirs,) if isinstance(theirs, str) else theirs
     weight, bias = family.endings[:2]
     return {
-        f"{ours}.weight": Source(tuple(part + weight for part in parts), transpose=family.paddle),
+        f"{ours}.weight": Source(tuple(part + weight for part in parts), axes=(1, 0) if family.paddle else None),
         f"{ours}.bias": Source(tuple(part + bias for part in parts)),
     }
 
@@ -209,7 +209,7 @@ def _head_names(family: Family, model: nn.Layer) -> dict[str, Source]:
         return {}
     if family is _STATIC:
         head = _STATIC_HEADS[kind]
-        return {"fc.weight": Source((head + "_w",), transpose=True), "fc.bias": Source((head + "_b",))}
+        return {"fc.weight": Source((head + "_w",), axes=(1, 0)), "fc.bias": Source((head + "_b",))}
     return _linear(family, family.parts["fc" if kind == "tags" else kind], "fc")
 
 

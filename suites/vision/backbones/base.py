@@ -1,32 +1,87 @@
-"""What every image backbone offers: feature maps at several strides, and how many channels each has."""
+"""What every image backbone offers: feature maps at several strides, how many channels each has, what is frozen, and
+what other frameworks call its weights.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from framework import nn
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensor import Tensor
+from suites.engine.weights import Names, start_from
+
+_MOST_FROZEN = 5  # all up to stride 2^5
 
 
 class Backbone(nn.Layer):
     """Image [N, H, W, 3] to feature maps [N, H/s, W/s, C_s], one for each wanted stride, finest first.
 
+    The last line of a constructor is `self.finish(...)`.
+
     Attributes:
         strides: s of each map.
         channels: C_s of each map.
+        schemes: whose names `names_in` knows, such as "torchvision".
     """
 
     strides: tuple[int, ...]
     channels: tuple[int, ...]
+    schemes: ClassVar[tuple[str, ...]] = ()
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3], H and W multiples of the largest stride; one map for each of `strides`."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
 
+    def parts(self) -> Sequence[Sequence[nn.Layer]]:
+        """The layers in the order of the image's way: item k - 1 has those that end at stride 2^k, for `freeze_at`."""
+        raise NotSupportedError(f"{type(self).__name__}: does not say what its parts are, so freeze_at must be 0")
+
+    def names_in(self, scheme: str) -> Names:
+        """What `scheme`, one of `schemes`, calls the tensors."""
+        raise NotImplementedError(f"{type(self).__name__} defines no names_in()")
+
+    def top(self) -> tuple[nn.Layer, int]:
+        """What its authors put between the last map and a classifier's linear layer: maps [N, H, W, C] to features
+        [N, D]; and D. By default the mean over the map.
+        """
+        return nn.GlobalAvgPool2d(), self.channels[-1]
+
+    def top_names(self, scheme: str) -> Names:
+        """What `scheme` calls the tensors of `top()` and, under `fc`, those of the linear layer behind it."""
+        raise NotImplementedError(f"{type(self).__name__} defines no top_names()")
+
+    def finish(self, freeze_at: int = 0, frozen_norm: bool = False, pretrained: str | None = None) -> None:
+        """Freezes parts and asks for weights; the last thing that a constructor does.
+
+        Args:
+            freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
+            frozen_norm: batch norms use their running statistics in training too, and are not trained.
+            pretrained: see `suites.engine.weights.start_from`.
+        """
+        if not 0 <= freeze_at <= _MOST_FROZEN:
+            raise AttributeValueError(
+                f"{type(self).__name__}: freeze_at is {freeze_at}; it must be one of {[*range(_MOST_FROZEN + 1)]}"
+            )
+        still = [layer for part in self.parts()[:freeze_at] for layer in part] if freeze_at else []
+        for layer in still:
+            for parameter in layer.parameters():
+                parameter.requires_grad = False
+        for layer in [self] if frozen_norm else still:
+            _freeze_norms(layer)
+        start_from(self, pretrained)
+
+
+def _freeze_norms(layer: nn.Layer) -> None:
+    for _, part in layer.named_layers():
+        if isinstance(part, nn.BatchNorm):
+            part.frozen = True
+            part.scale.requires_grad = part.bias.requires_grad = False
+
 
 class Stack(Backbone):
-    """A stem and blocks one after the other; the last block of each wanted stride gives a map.
+    """A stem of stride 2 and blocks one after the other; the last block of each wanted stride gives a map.
 
     `MobileNetV1` and its kin fill it with `keep`.
     """
@@ -37,7 +92,15 @@ class Stack(Backbone):
         """Takes the blocks; `last` gives number and channels of the last one of each stride."""
         self.blocks = nn.LayerList(list(blocks))
         self._taps = tuple(last[s][0] for s in self.strides)
+        self._ends = tuple(last[s][0] + 1 for s in sorted(last))
         self.channels = tuple(last[s][1] for s in self.strides)
+
+    def parts(self) -> Sequence[Sequence[nn.Layer]]:
+        """The stem with the blocks of its stride, then the blocks of each further stride."""
+        blocks = list(self.blocks)
+        starts = (0, *self._ends)
+        found: list[list[nn.Layer]] = [blocks[a:b] for a, b in zip(starts, self._ends, strict=False)]
+        return [[self.stem, *found[0]], *found[1:]]
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
@@ -48,6 +111,19 @@ class Stack(Backbone):
             if i in self._taps:
                 maps.append(x)
         return maps
+
+
+class ConvTop(nn.Layer):
+    """A 1x1 convolution with batch norm and activation, then the mean over the map.  [N, H, W, C] to [N, D]."""
+
+    def __init__(self, in_channels: int, channels: int, act: str, norm_eps: float = 1e-5) -> None:
+        super().__init__()
+        self.conv = nn.ConvBNAct(in_channels, channels, 1, act=act, norm_eps=norm_eps)
+        self.pool = nn.GlobalAvgPool2d()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C]; y: [N, D]."""
+        return self.pool(self.conv(x))
 
 
 def check_scale(who: str, scale: float) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from framework import nn
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
+from suites.engine.weights import Names
 from suites.vision.backbones.base import Backbone, check_strides
+from suites.vision.backbones.naming import darknet_units
 
 
 @register("backbone")
@@ -17,13 +22,21 @@ class DarkNet53(Backbone):
         width: channels of the stem; stage i has width * 2^(i + 1).
         blocks: residual pairs of each stage.
         out_strides: strides of the maps given out, of 2, 4, 8, 16, 32; the network ends at the last.
+        freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
+        frozen_norm: batch norms use their running statistics in training too, and are not trained.
+        pretrained: name or file of published weights; see docs/pretrained.md.
     """
+
+    schemes: ClassVar[tuple[str, ...]] = ("darknet",)
 
     def __init__(
         self,
         width: int = 32,
         blocks: tuple[int, ...] = (1, 2, 8, 8, 4),
         out_strides: tuple[int, ...] = (8, 16, 32),
+        freeze_at: int = 0,
+        frozen_norm: bool = False,
+        pretrained: str | None = None,
     ) -> None:
         super().__init__()
         if width < 2 or not blocks or min(blocks) < 0:
@@ -42,6 +55,20 @@ class DarkNet53(Backbone):
             if stride in self.strides:
                 channels.append(width)
         self.channels = tuple(channels)
+        self.finish(freeze_at, frozen_norm, pretrained)
+
+    def parts(self) -> Sequence[Sequence[nn.Layer]]:
+        """The stem with the first stage, then stage after stage."""
+        stages = list(self.stages)
+        return [[self.stem, *stages[:1]], *([stage] for stage in stages[1:])]
+
+    def names_in(self, scheme: str) -> Names:
+        """Numbers of the convolutions in darknet53.cfg or yolov3.cfg, which begin alike."""
+        units = ["stem"]
+        for i, stage in enumerate(self.stages):
+            units.append(f"stages.{i}.down")
+            units += [f"stages.{i}.pairs.{j}.{k}" for j in range(len(stage.pairs)) for k in range(2)]
+        return Names(darknet_units(units), (r"^(\d+)\.",))
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""

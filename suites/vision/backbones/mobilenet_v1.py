@@ -17,9 +17,19 @@ class MobileNetV1(Stack):
     Args:
         scale: factor on all channel numbers ("width multiplier"), rounded to multiples of 8.
         out_strides: strides of the maps given out, of 2, 4, 8, 16, 32; the network ends at the last.
+        freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
+        frozen_norm: batch norms use their running statistics in training too, and are not trained.
+        pretrained: name or file of published weights; see docs/pretrained.md.
     """
 
-    def __init__(self, scale: float = 1.0, out_strides: tuple[int, ...] = (8, 16, 32)) -> None:
+    def __init__(
+        self,
+        scale: float = 1.0,
+        out_strides: tuple[int, ...] = (8, 16, 32),
+        freeze_at: int = 0,
+        frozen_norm: bool = False,
+        pretrained: str | None = None,
+    ) -> None:
         super().__init__()
         check_scale("MobileNetV1", scale)
         self.strides = check_strides("MobileNetV1", out_strides, (2, 4, 8, 16, 32))
@@ -36,6 +46,7 @@ class MobileNetV1(Stack):
             width = _scaled(out, scale)
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
+        self.finish(freeze_at, frozen_norm, pretrained)
 
 
 def _separable(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:

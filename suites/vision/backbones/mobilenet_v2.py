@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from framework import nn
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.vision.backbones.base import Stack, check_scale, check_strides
+from suites.engine.weights import Names
+from suites.vision.backbones.base import ConvTop, Stack, check_scale, check_strides
+from suites.vision.backbones.naming import conv_norm, linear
 
 # (expansion, channels out, blocks, stride of the first block) of each stage after the stem (table 2 of the paper).
 _PLAN = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+_COUNT = sum(count for _, _, count, _ in _PLAN)  # blocks
 
 
 @register("backbone")
@@ -25,10 +28,21 @@ class MobileNetV2(Stack):
         scale: factor on all channel numbers ("width multiplier"), rounded to multiples of 8.
         out_strides: strides of the maps given out, of 2, 4, ... `output_stride`; the network ends at the last.
         output_stride: least resolution of the maps, 1 / 32, 1 / 16 or 1 / 8 of the image.
+        freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
+        frozen_norm: batch norms use their running statistics in training too, and are not trained.
+        pretrained: name or file of published weights, such as mobilenetv2_imagenet; see docs/pretrained.md.
     """
 
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "torchvision_flat", "timm")
+
     def __init__(
-        self, scale: float = 1.0, out_strides: tuple[int, ...] = (8, 16, 32), output_stride: Literal[8, 16, 32] = 32
+        self,
+        scale: float = 1.0,
+        out_strides: tuple[int, ...] = (8, 16, 32),
+        output_stride: Literal[8, 16, 32] = 32,
+        freeze_at: int = 0,
+        frozen_norm: bool = False,
+        pretrained: str | None = None,
     ) -> None:
         super().__init__()
         check_scale("MobileNetV2", scale)
@@ -49,6 +63,56 @@ class MobileNetV2(Stack):
                 width = _scaled(out, scale)
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
+        self._scale = scale
+        self.finish(freeze_at, frozen_norm, pretrained)
+
+    def top(self) -> tuple[nn.Layer, int]:
+        """A 1x1 convolution to 1,280 channels, more for scales above 1, then the mean."""
+        channels = _scaled(1280, max(1.0, self._scale))
+        return ConvTop(self.channels[-1], channels, "relu6"), channels
+
+    def names_in(self, scheme: str) -> Names:
+        """Names of torchvision, of its older flat form, or of timm (of the convolutions and norms of each block)."""
+        stem = ("conv_stem", "bn1") if scheme == "timm" else ("features.0.0", "features.0.1")
+        names = conv_norm("stem", *stem)
+        count = len(self.blocks)
+        for i, block in enumerate(self.blocks):
+            theirs = _block_names(scheme, i, len(block.body))
+            for j, pair in enumerate(theirs):
+                names |= conv_norm(f"blocks.{i}.body.{j}", *pair)
+        if scheme == "timm":
+            stages = _timm_stage(count)[0] if count < _COUNT else 7
+            return Names(names, (r"^conv_head\.", r"^bn2\.", r"^classifier\.", rf"^blocks\.[{stages}-7]\."))
+        coarser = "|".join(map(str, range(count + 1, _COUNT + 2)))
+        return Names(names, (rf"^features\.({coarser})\.", r"^classifier\."))
+
+    def top_names(self, scheme: str) -> Names:
+        """Of the 1x1 convolution and the linear layer."""
+        pair = ("conv_head", "bn2") if scheme == "timm" else ("features.18.0", "features.18.1")
+        fc = "classifier" if scheme == "timm" else "classifier.1"
+        return Names({**conv_norm("top.conv", *pair), **linear("fc", fc)})
+
+
+def _block_names(scheme: str, i: int, layers: int) -> list[tuple[str, str]]:
+    """Convolution and norm of each layer of block i, which has `layers` of them."""
+    if scheme == "timm":
+        stage, place = _timm_stage(i)
+        convs = ["conv_pw", "conv_dw", "conv_pwl"] if layers == 3 else ["conv_dw", "conv_pw"]
+        return [(f"blocks.{stage}.{place}.{c}", f"blocks.{stage}.{place}.bn{j}") for j, c in enumerate(convs, start=1)]
+    place = f"features.{i + 1}.conv"
+    if scheme == "torchvision_flat":
+        return [(f"{place}.{3 * j}", f"{place}.{3 * j + 1}") for j in range(layers)]
+    inner = [(f"{place}.{j}.0", f"{place}.{j}.1") for j in range(layers - 1)]
+    return [*inner, (f"{place}.{layers - 1}", f"{place}.{layers}")]
+
+
+def _timm_stage(i: int) -> tuple[int, int]:
+    """Stage and place in it of block i."""
+    for stage, (_, _, count, _) in enumerate(_PLAN):
+        if i < count:
+            return stage, i
+        i -= count
+    return len(_PLAN), 0
 
 
 class _InvertedResidual(nn.Layer):

@@ -5,15 +5,18 @@ Letters: N batch, H W height and width, C_s channels of the map of stride s.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.tensor import Tensor
 from suites.engine.registry import register
+from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import Backbone, check_strides
+from suites.vision.backbones.naming import CONV_AXES, linear
 
 Variant = Literal["b", "c", "d"]
 
@@ -49,7 +52,10 @@ class ResNet(Backbone):
         freeze_at: how much is not trained: 0 nothing, 1 the stem, 2 the first stage too, and so on up to 5.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         zero_init: the last norm of each block starts with scale 0, so that each block starts as the identity.
+        pretrained: name or file of published weights; see docs/pretrained.md.
     """
+
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)  # timm's too
 
     def __init__(
         self,
@@ -61,11 +67,13 @@ class ResNet(Backbone):
         freeze_at: int = 0,
         frozen_norm: bool = False,
         zero_init: bool = False,
+        pretrained: str | None = None,
     ) -> None:
         super().__init__()
-        _check(depth, variant, width, output_stride, freeze_at)
+        _check(depth, variant, width, output_stride)
         self.strides = check_strides("ResNet", out_strides, [s for s in (4, 8, 16, 32) if s <= output_stride])
         counts, bottleneck = _PLANS[depth]
+        self._variant = variant
         self.stem = _stem(width, variant)
         self.pool = nn.MaxPool2d(3, 2, padding=1)
         self.stages = nn.LayerList()
@@ -83,7 +91,24 @@ class ResNet(Backbone):
             taps[stride] = (i, at)
         self._taps = tuple(taps[s][0] for s in self.strides)
         self.channels = tuple(taps[s][1] for s in self.strides)
-        _freeze(self, freeze_at, frozen_norm)
+        self.finish(freeze_at, frozen_norm, pretrained)
+
+    def parts(self) -> Sequence[Sequence[nn.Layer]]:
+        """The stem, then stage after stage."""
+        return [[self.stem], *([stage] for stage in self.stages)]
+
+    def names_in(self, scheme: str) -> Names:
+        """Torchvision's names, which timm shares."""
+        names = {
+            ours: Source((torchvision_name(ours, self._variant),), CONV_AXES if ".conv." in ours else None)
+            for ours in self.state_dict()
+        }
+        coarser = [rf"^layer[{len(self.stages) + 1}-4]\."] if len(self.stages) < 4 else []
+        return Names(names, (r"^fc\.", *coarser))
+
+    def top_names(self, scheme: str) -> Names:
+        """Of the linear layer."""
+        return Names(linear("fc", "fc"))
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""
@@ -158,12 +183,11 @@ def _stem(width: int, variant: Variant) -> nn.Sequential:
     return nn.Sequential(nn.ConvBNAct(3, half, 3, 2), nn.ConvBNAct(half, half, 3), nn.ConvBNAct(half, width, 3))
 
 
-def _check(depth: int, variant: str, width: int, output_stride: int, freeze_at: int) -> None:
+def _check(depth: int, variant: str, width: int, output_stride: int) -> None:
     allowed: list[tuple[str, object, list[object]]] = [
         ("depth", depth, [*_PLANS]),
         ("variant", variant, ["b", "c", "d"]),
         ("output_stride", output_stride, [8, 16, 32]),
-        ("freeze_at", freeze_at, [*range(6)]),
     ]
     for name, value, values in allowed:
         if value not in values:
@@ -172,21 +196,8 @@ def _check(depth: int, variant: str, width: int, output_stride: int, freeze_at: 
         raise AttributeValueError(f"ResNet: width is {width}; it must be even, 2 or more")
 
 
-def _freeze(net: ResNet, freeze_at: int, frozen_norm: bool) -> None:
-    """Stops training of the first parts of the network, and of every norm if wanted."""
-    still = [net.stem, *net.stages][:freeze_at]
-    for part in still:
-        for parameter in part.parameters():
-            parameter.requires_grad = False
-    for part in [net] if frozen_norm else still:
-        for _, layer in part.named_layers():
-            if isinstance(layer, nn.BatchNorm):
-                layer.frozen = True
-                layer.scale.requires_grad = layer.bias.requires_grad = False
-
-
-def torchvision_name(name: str) -> str:
-    """What torchvision (and timm) call the parameter or buffer `name` of a ResNet of variant b.
+def torchvision_name(name: str, variant: Variant = "b") -> str:
+    """What torchvision (and timm) call the parameter or buffer `name` of a ResNet; of variants c and d only timm.
 
     Their convolution weights are [K, C, R, S]: transpose them to [K, R, S, C] by (0, 2, 3, 1).
 
@@ -197,8 +208,12 @@ def torchvision_name(name: str) -> str:
     norm = {"scale": "weight"}.get(leaf, leaf)
     leaf = leaf if kind == "conv" else norm
     if place[0] == "stem":
+        # Of c and d, `conv1` is a sequence: conv, norm, relu, conv, norm, relu, conv.
+        if variant != "b" and (kind == "conv" or place[1] != "2"):
+            return f"conv1.{3 * int(place[1]) + (kind != 'conv')}.{leaf}"
         return f"{'conv' if kind == 'conv' else 'bn'}1.{leaf}"
     block = f"layer{int(place[1]) + 1}.{place[2]}"
     if place[3] == "short":
-        return f"{block}.downsample.{0 if kind == 'conv' else 1}.{leaf}"
+        pooled = variant == "d"  # a pool stands before the convolution, of 1x1 in the first stage
+        return f"{block}.downsample.{(kind != 'conv') + pooled}.{leaf}"
     return f"{block}.{'conv' if kind == 'conv' else 'bn'}{int(place[4]) + 1}.{leaf}"

