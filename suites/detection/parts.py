@@ -2,6 +2,7 @@
 
 import suites.detection.datasets
 import suites.detection.models.fpn
+import suites.detection.models.rcnn
 import suites.detection.models.yolov3
 import suites.detection.settings
 import suites.detection.task

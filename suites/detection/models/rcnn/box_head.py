@@ -27,9 +27,13 @@ class RoIHead(nn.Layer):
 
     Attributes:
         num_classes: K.
+        sampler: which regions are trained.
+        postprocess: how detections are chosen.
     """
 
     num_classes: int
+    sampler: RegionSampler
+    postprocess: PostProcess
 
     def losses(
         self, maps: Sequence[Tensor], proposals: Proposals, targets: Targets, sizes: Tensor
@@ -43,7 +47,7 @@ class RoIHead(nn.Layer):
 
 
 class BoxPredictor(nn.Layer):
-    """Two fully connected layers with ReLU, then logits of K + 1 classes, the last for background, and codes of boxes.
+    """Two fully connected layers with ReLU, then logits of background and K classes, and codes of boxes.
 
     Parameters: `fc1`, `fc2`, `classes`, `deltas`.
 
@@ -64,7 +68,7 @@ class BoxPredictor(nn.Layer):
         self.deltas = nn.Linear(width, 4 * self.boxes_each, initializer=nn.init.Normal(0.001))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """x: [N * R, S, S, C]; logits [N * R, K + 1] and codes [N * R, boxes_each, 4]."""
+        """x: [N * R, S, S, C]; logits [N * R, 1 + K] and codes [N * R, boxes_each, 4]."""
         x = ops.relu(self.fc1(ops.reshape(x, shape=(0, -1))))
         x = ops.relu(self.fc2(x))
         return self.classes(x), ops.reshape(self.deltas(x), shape=(0, self.boxes_each, 4))
@@ -90,16 +94,15 @@ class RegionLoss:
         """Both terms.
 
         Args:
-            logits: [N * R, K + 1].
+            logits: [N * R, 1 + K]; class 0 is background.
             deltas: [N * R, boxes_each, 4].
             regions: what they should be.
             code: weights of the box code.
             boxes_each: K, or 1 for heads with one box a region.
         """
         weight, positive = (ops.reshape(x, shape=(-1,)) for x in (regions.weight, regions.positive))
-        classes = ops.reshape(regions.classes, shape=(-1,))
-        entropy = ops.cross_entropy(logits, classes)
-        chosen = of_class(deltas, classes, boxes_each)  # [N * R, 4]
+        entropy = ops.cross_entropy(logits, ops.reshape(regions.labels, shape=(-1,)))
+        chosen = of_class(deltas, ops.reshape(regions.classes, shape=(-1,)), boxes_each)  # [N * R, 4]
         boxes, truths = (ops.reshape(x, shape=(-1, 4)) for x in (regions.boxes, regions.truths))
         if self.kind == "smooth_l1":
             with no_grad():
@@ -112,13 +115,13 @@ class RegionLoss:
 
 
 def of_class(values: Tensor, classes: Tensor, each: int) -> Tensor:
-    """values[i, classes[i]] of values [I, each, ...], values[i, 0] where `each` is 1; the last where a class is beyond."""
+    """values[i, classes[i]] of values [I, each, ...], values[i, 0] where `each` is 1."""
     if each == 1:
         return ops.squeeze(values, axis=1)
     with no_grad():
         ones = ops.full_like(classes, value=1)
         row = ops.cumsum(ones, axis=0) - ones
-        index = row * each + ops.minimum(classes, each - 1)
+        index = row * each + classes
     return ops.gather(ops.flatten(values, start=0, end=1), index)
 
 
@@ -166,7 +169,7 @@ class BoxHead(RoIHead):
         self, maps: Sequence[Tensor], proposals: Proposals, targets: Targets, sizes: Tensor
     ) -> tuple[dict[str, Loss], Regions]:
         """`loss_cls` and `loss_box`, means over regions, and these regions."""
-        regions = self.sampler(proposals.boxes, targets, self.num_classes)
+        regions = self.sampler(proposals.boxes, targets)
         logits, deltas = self.predictor(self.pool(maps, self.strides, regions.boxes))
         classes, boxes = self.loss(logits, deltas, regions, self.code, self.predictor.boxes_each)
         return {"loss_cls": Loss(classes, regions.count), "loss_box": Loss(boxes, regions.count)}, regions
@@ -199,9 +202,9 @@ def decoded(deltas: Tensor, proposals: Proposals, code: Code, sizes: Tensor, eac
 
 
 def scores_of(probabilities: Tensor, proposals: Proposals, classes: int) -> Tensor:
-    """Scores [N, T, K] out of probabilities [N * T, K + 1]; 0 for proposals without area, which are padding."""
+    """Scores [N, T, K] out of probabilities [N * T, 1 + K]; 0 for proposals without area, which are padding."""
     table = ops.reshape(probabilities, shape=(-1, proposals.rows, classes + 1))
-    kept = ops.slice(table, starts=(0,), ends=(classes,), axes=(2,))
+    kept = ops.slice(table, starts=(1,), ends=(classes + 1,), axes=(2,))
     real = ops.cast(area_of(proposals.boxes) > 0.0, "float32")
     return kept * ops.expand_dims(real, axis=2)
 

@@ -85,7 +85,7 @@ class CascadeHead(RoIHead):
         self, maps: Sequence[Tensor], proposals: Proposals, targets: Targets, sizes: Tensor
     ) -> tuple[dict[str, Loss], Regions]:
         """`loss_cls_I` and `loss_box_I` of each stage I, means over regions, and the first stage's regions."""
-        first = regions = self.sampler(proposals.boxes, targets, self.num_classes)
+        first = regions = self.sampler(proposals.boxes, targets)
         terms: dict[str, Loss] = {}
         for i, (predictor, code, weight) in enumerate(zip(self.predictors, self.codes, self.weights, strict=True)):
             if i:
@@ -104,7 +104,7 @@ class CascadeHead(RoIHead):
         with no_grad():
             kind = match_regions(boxes, targets, iou)
             kind = ops.where(before.kind > -2, kind, ops.full_like(kind, value=-2))
-            return matched(boxes, kind, targets, self.num_classes)
+            return matched(boxes, kind, targets)
 
     def detect(self, maps: Sequence[Tensor], proposals: Proposals, sizes: Tensor) -> Detections:
         """What it finds."""

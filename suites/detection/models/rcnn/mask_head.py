@@ -86,9 +86,7 @@ class MaskHead(nn.Layer):
             side = 2 * self.pool.size
             wanted = ops.crop_masks(masks.runs, masks.offsets, regions.boxes, regions.kind, sizes, size=side)
             wanted = ops.reshape(wanted, shape=(-1, side, side))
-            real = regions.kind >= 0
-            zero = ops.full_like(regions.classes, value=0)
-            classes = ops.reshape(ops.where(real, regions.classes, zero), shape=(-1,))
+            classes = ops.reshape(regions.classes, shape=(-1,))
             count = ops.maximum(ops.sum(positive), 1.0)
         logits = self(self.pool(maps, self.strides, regions.boxes, matched), classes)
         entropy = ops.mean(ops.sigmoid_cross_entropy(logits, wanted), axes=(1, 2))

@@ -24,7 +24,7 @@ class Regions:
     Attributes:
         boxes: float32 [N, R, 4], in pixels of the input.
         kind: int64 [N, R], the number of the truth that a region stands for; -1 background, -2 a row of padding.
-        classes: int64 [N, R], the truth's class; K, one beyond the last class, for background.
+        labels: int64 [N, R], the truth's class plus 1; 0 for background.
         truths: float32 [N, R, 4], the truth's box; the first truth's where there is none.
         weight: float32 [N, R], 1, or the truth's score, which is less after mixup; 0 for padding.
         count: float32 [], the sum of `weight`, at least 1: what losses are divided by.
@@ -32,10 +32,16 @@ class Regions:
 
     boxes: Tensor
     kind: Tensor
-    classes: Tensor
+    labels: Tensor
     truths: Tensor
     weight: Tensor
     count: Tensor
+
+    @property
+    def classes(self) -> Tensor:
+        """int64 [N, R], the truth's class; 0 where there is none."""
+        with no_grad():
+            return ops.maximum(self.labels - 1, 0)
 
     @property
     def positive(self) -> Tensor:
@@ -50,7 +56,7 @@ class Regions:
             return Regions(*rows, count=self.count)
 
     def _columns(self) -> tuple[Tensor, ...]:
-        return self.boxes, self.kind, self.classes, self.truths, self.weight
+        return self.boxes, self.kind, self.labels, self.truths, self.weight
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ class RegionSampler:
         """Regions of an image that stand for a truth, at most."""
         return max(1, int(self.samples * self.positive_share + 1e-6))
 
-    def __call__(self, proposals: Tensor, targets: Targets, num_classes: int) -> Regions:
+    def __call__(self, proposals: Tensor, targets: Targets) -> Regions:
         """Regions out of proposals [N, T, 4] and the truths themselves; rows without area are never drawn."""
         with no_grad():
             boxes = ops.concat([proposals.detach(), learnt(targets)], axis=1)
@@ -87,7 +93,7 @@ class RegionSampler:
             index, kind = ops.sample_matches(
                 match, draw_keys(match), count=self.samples, positive_share=self.positive_share
             )
-            return matched(rows_of(boxes, index), kind, targets, num_classes)
+            return matched(rows_of(boxes, index), kind, targets)
 
 
 def learnt(targets: Targets) -> Tensor:
@@ -106,17 +112,17 @@ def match_regions(boxes: Tensor, targets: Targets, iou: float) -> Tensor:
     return ops.where(area_of(boxes) > 0.0, match, ops.full_like(match, value=-2))
 
 
-def matched(boxes: Tensor, kind: Tensor, targets: Targets, num_classes: int) -> Regions:
+def matched(boxes: Tensor, kind: Tensor, targets: Targets) -> Regions:
     """Regions of boxes [N, R, 4] whose truths are known."""
     owner = ops.maximum(kind, 0)
     real = kind >= 0
-    classes = rows_of(targets.classes, owner)
+    labels = rows_of(targets.classes, owner) + 1
     ones = ops.full_like(ops.cast(kind, "float32"), value=1.0)
     weight = ops.where(real, rows_of(targets.scores, owner), ones) * ops.cast(kind > -2, "float32")
     return Regions(
         boxes=boxes,
         kind=kind,
-        classes=ops.where(real, classes, ops.full_like(classes, value=num_classes)),
+        labels=ops.where(real, labels, ops.full_like(labels, value=0)),
         truths=rows_of(targets.boxes, owner),
         weight=weight,
         count=ops.maximum(ops.sum(weight), 1.0),
