@@ -5,18 +5,22 @@ Letters: N batch, H W image size.
 
 from __future__ import annotations
 
-from framework.errors import AttributeValueError
+from typing import ClassVar
+
+from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensor import Tensor
 from suites.detection.models.base import Detections, Detector, Neck, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import full_sizes
-from suites.detection.models.rcnn.box_head import RoIHead
+from suites.detection.models.rcnn import names as names_of
+from suites.detection.models.rcnn.box_head import BoxHead, RoIHead
 from suites.detection.models.rcnn.cascade import CascadeHead
 from suites.detection.models.rcnn.mask_head import MaskHead
 from suites.detection.models.rcnn.proposals import RPN
 from suites.engine.config import Factory
 from suites.engine.losses import Loss
 from suites.engine.registry import register
+from suites.engine.weights import Names, start_from
 from suites.vision.backbones import Backbone
 
 
@@ -32,9 +36,13 @@ class FasterRCNN(Detector):
         neck: what lies between; P2 to P6 by default.
         rpn: where objects may be.
         mask_head: shapes of objects, for a network that learns them too.
+        pretrained: name or file of published weights of a whole detector; see docs/pretrained.md. What depends on the
+            classes starts anew where their number differs.
     """
 
     takes_padding = True
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    class_tensors: ClassVar[tuple[str, ...]] = (r"\.classes\.", r"^head\..*deltas\.", r"^mask_head\.out_")
 
     def __init__(
         self,
@@ -43,6 +51,7 @@ class FasterRCNN(Detector):
         neck: Factory[Neck] | None = None,
         rpn: Factory[RPN] | None = None,
         mask_head: Factory[MaskHead] | None = None,
+        pretrained: str | None = None,
     ) -> None:
         super().__init__()
         self.backbone = backbone
@@ -56,6 +65,19 @@ class FasterRCNN(Detector):
         self.size_multiple = max(backbone.strides)
         self.needs_masks = mask_head is not None
         self.num_classes: int | None = self.head.num_classes
+        start_from(self, pretrained)
+
+    def names_in(self, scheme: str) -> Names:
+        """torchvision's names, of models with a `BoxHead`; anchors and RoIAlign are theirs with `rounded_anchors: true`
+        of the RPN and `aligned: false` of the pools."""
+        if not isinstance(self.head, BoxHead) or not isinstance(self.neck, FPN):
+            raise NotSupportedError(f"{type(self).__name__}: torchvision has such models with an FPN and a BoxHead only")
+        names = names_of.pyramid(self.backbone, self.neck) | Names(names_of.rpn())
+        names = names | Names(names_of.box_head(self.neck.channels[0], self.head.pool.size))
+        if self.mask_head is not None:
+            convs = self.mask_head.convs
+            return names | Names(names_of.mask_head(len(convs), self.mask_head.width))
+        return Names(names.sources, (*names.unused, r"^roi_heads\.mask_"))
 
     def maps(self, images: Tensor) -> list[Tensor]:
         """The pyramid's maps, finest first, of images [N, H, W, 3]."""
@@ -95,6 +117,7 @@ class MaskRCNN(FasterRCNN):
         neck: as for `FasterRCNN`.
         rpn: as for `FasterRCNN`.
         mask_head: shapes of objects.
+        pretrained: as for `FasterRCNN`.
     """
 
     def __init__(
@@ -104,8 +127,9 @@ class MaskRCNN(FasterRCNN):
         neck: Factory[Neck] | None = None,
         rpn: Factory[RPN] | None = None,
         mask_head: Factory[MaskHead] | None = None,
+        pretrained: str | None = None,
     ) -> None:
-        super().__init__(backbone, head, neck, rpn, mask_head or Factory.of(MaskHead))
+        super().__init__(backbone, head, neck, rpn, mask_head or Factory.of(MaskHead), pretrained)
 
 
 @register("detector")
@@ -118,7 +142,10 @@ class CascadeRCNN(FasterRCNN):
         neck: as for `FasterRCNN`.
         rpn: as for `FasterRCNN`.
         mask_head: shapes of objects, if wanted ("Cascade Mask R-CNN").
+        pretrained: as for `FasterRCNN`; of our own names only.
     """
+
+    schemes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -127,8 +154,9 @@ class CascadeRCNN(FasterRCNN):
         neck: Factory[Neck] | None = None,
         rpn: Factory[RPN] | None = None,
         mask_head: Factory[MaskHead] | None = None,
+        pretrained: str | None = None,
     ) -> None:
-        super().__init__(backbone, head, neck, rpn, mask_head)
+        super().__init__(backbone, head, neck, rpn, mask_head, pretrained)
         if not isinstance(self.head, CascadeHead):
             raise AttributeValueError(
                 f"CascadeRCNN: its head is a {type(self.head).__name__}; it takes a CascadeHead (FasterRCNN takes any)"

@@ -47,6 +47,7 @@ class MaskHead(nn.Layer):
             raise AttributeValueError(f"MaskHead: width is {width} and convs {convs}; they must be positive")
         self.pool = pool or RegionPool(size=14)
         self.strides = tuple(strides)
+        self.width = width
         start = nn.init.Kaiming("normal")
         channels = [in_channels[0], *[width] * convs]
         self.convs = nn.LayerList(nn.Conv2d(a, width, 3, initializer=start) for a in channels[:-1])
