@@ -126,10 +126,8 @@ class RetinaNetLoss:
         wanted = _wanted(self.matcher, everywhere, targets)
         with no_grad():
             counted = ops.cast(wanted.matches.positive | wanted.matches.negative, "float32")
-            parts = [
-                ops.split_like(x, [level.detach() for level in logits], axis=1)
-                for x in (wanted.classes, wanted.weight, counted)
-            ]
+            likes = [ops.squeeze(ops.slice(x.detach(), starts=(0,), ends=(1,), axes=(2,)), axis=2) for x in deltas]
+            parts = [ops.split_like(x, likes, axis=1) for x in (wanted.classes, wanted.weight, counted)]
         classes = [sparse_focal_loss(*level, self.alpha, self.gamma) for level in zip(logits, *parts, strict=True)]
         boxes = self.box(ops.concat(list(deltas), axis=1), everywhere, wanted.truths, wanted.weight, (1, 1, 1, 1))
         return {

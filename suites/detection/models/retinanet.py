@@ -60,7 +60,7 @@ class LevelPostProcess:
         best, place = ops.topk(ops.pad(flat, pads=(0, 0, 0, count), value=_NEVER), k=count, axis=1)
         real = best > _NEVER
         place = ops.where(real, place, ops.full_like(place, value=0))
-        owner = place // classes
+        owner = ops.floor_div(place, classes)
         kind = ops.one_hot(place - owner * classes, depth=classes, dtype="float32")
         score = ops.where(real, ops.sigmoid(best), ops.full_like(best, value=0.0))
         boxes = ops.box_decode(rows_of(deltas, owner), ops.gather(anchors, owner))
