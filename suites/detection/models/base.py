@@ -148,7 +148,7 @@ class PostProcess:
 
     def __call__(self, boxes: Tensor, scores: Tensor) -> Detections:
         """The best of boxes [N, M, 4] with scores [N, M, K], by class."""
-        rows, counts = ops.multiclass_nms(
+        rows, counts, _ = ops.multiclass_nms(
             boxes,
             scores,
             score_threshold=self.score_threshold,
