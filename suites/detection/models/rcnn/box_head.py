@@ -59,7 +59,9 @@ class BoxPredictor(nn.Layer):
         agnostic: one box a region, whatever its class, in place of one for each class.
     """
 
-    def __init__(self, in_channels: int, size: int, num_classes: int, width: int = 1024, agnostic: bool = False) -> None:
+    def __init__(
+        self, in_channels: int, size: int, num_classes: int, width: int = 1024, agnostic: bool = False
+    ) -> None:
         super().__init__()
         self.num_classes, self.boxes_each = num_classes, 1 if agnostic else num_classes
         self.fc1 = nn.Linear(in_channels * size * size, width, initializer=nn.init.Kaiming("uniform", slope=1.0))

@@ -71,7 +71,9 @@ class FasterRCNN(Detector):
         """torchvision's names, of models with a `BoxHead`; anchors and RoIAlign are theirs with `rounded_anchors: true`
         of the RPN and `aligned: false` of the pools."""
         if not isinstance(self.head, BoxHead) or not isinstance(self.neck, FPN):
-            raise NotSupportedError(f"{type(self).__name__}: torchvision has such models with an FPN and a BoxHead only")
+            raise NotSupportedError(
+                f"{type(self).__name__}: torchvision has such models with an FPN and a BoxHead only"
+            )
         names = names_of.pyramid(self.backbone, self.neck) | Names(names_of.rpn())
         names = names | Names(names_of.box_head(self.neck.channels[0], self.head.pool.size))
         if self.mask_head is not None:

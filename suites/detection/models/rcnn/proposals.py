@@ -126,9 +126,7 @@ class RPN(nn.Layer):
             deltas.append(ops.reshape(self.deltas(x), shape=(0, -1, 4)))
         return logits, deltas
 
-    def losses(
-        self, maps: Sequence[Tensor], targets: Targets, sizes: Tensor
-    ) -> tuple[dict[str, Loss], Proposals]:
+    def losses(self, maps: Sequence[Tensor], targets: Targets, sizes: Tensor) -> tuple[dict[str, Loss], Proposals]:
         """`loss_rpn_cls` and `loss_rpn_box`, means over sampled anchors, and proposals to train the next stage on."""
         logits, deltas = self(maps)
         anchors = self.anchors.grids(maps)
@@ -139,9 +137,7 @@ class RPN(nn.Layer):
         """Where objects may be; `sizes` int64 [N, 2], the true (H, W) of each image."""
         return self._select(*self(maps), self.anchors.grids(maps), sizes, self._predict)
 
-    def _losses(
-        self, logits: Tensor, deltas: Tensor, anchors: Sequence[Tensor], targets: Targets
-    ) -> dict[str, Loss]:
+    def _losses(self, logits: Tensor, deltas: Tensor, anchors: Sequence[Tensor], targets: Targets) -> dict[str, Loss]:
         """Of logits [N, P] and codes [N, P, 4]."""
         with no_grad():
             boxes = ops.concat(list(anchors), axis=0)  # [P, 4]

@@ -106,9 +106,7 @@ def learnt(targets: Targets) -> Tensor:
 
 def match_regions(boxes: Tensor, targets: Targets, iou: float) -> Tensor:
     """For each box [N, P, 4] its truth, else -1; -2 inside a crowd region and for boxes without area: int64 [N, P]."""
-    match = ops.match_boxes(
-        boxes, targets.boxes, targets.ignored, high=iou, low=iou, keep_best=False, ignore_iou=0.5
-    )
+    match = ops.match_boxes(boxes, targets.boxes, targets.ignored, high=iou, low=iou, keep_best=False, ignore_iou=0.5)
     return ops.where(area_of(boxes) > 0.0, match, ops.full_like(match, value=-2))
 
 
