@@ -2,6 +2,7 @@
 
 import suites.detection.datasets
 import suites.detection.models.fpn
+import suites.detection.models.rcnn
 import suites.detection.models.retinanet
 import suites.detection.models.ssd
 import suites.detection.models.yolov3

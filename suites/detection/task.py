@@ -119,11 +119,11 @@ class DetectionTask(VisionTask):
         return self.model.size_multiple if self.model.takes_padding else None
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
-        """Loss terms by name, each a mean over images or over what its `Loss` says."""
+        """Loss terms by name; means over images where the model does not say otherwise."""
         masks = MaskTargets(inputs["mask_runs"], inputs["mask_offsets"]) if self.model.needs_masks else None
-        targets = Targets(*(inputs[name] for name in ("boxes", "classes", "scores", "sizes", "ignored")), masks=masks)
-        images = count_of(inputs["classes"])
-        terms = self.model.losses(inputs["images"], targets)
+        boxes, classes, scores, sizes, ignored = (inputs[name] for name in self.train_inputs[1:6])
+        terms = self.model.losses(inputs["images"], Targets(boxes, classes, scores, sizes, ignored, masks))
+        images = count_of(classes)
         return {name: term if isinstance(term, Loss) else Loss(term, images) for name, term in terms.items()}
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:

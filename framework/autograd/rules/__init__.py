@@ -15,11 +15,13 @@ from framework.autograd.rules import norm as norm
 from framework.autograd.rules import optim as optim
 from framework.autograd.rules import overlap as overlap
 from framework.autograd.rules import pool as pool
+from framework.autograd.rules import proposals as proposals
 from framework.autograd.rules import quantized as quantized
 from framework.autograd.rules import ragged as ragged
 from framework.autograd.rules import random as random
 from framework.autograd.rules import recurrent as recurrent
 from framework.autograd.rules import reduce as reduce
+from framework.autograd.rules import regions as regions
 from framework.autograd.rules import resize as resize
 from framework.autograd.rules import shape as shape
 from framework.autograd.rules import softmax as softmax

@@ -24,6 +24,8 @@ inline void expect_share(const InferContext& c, const char* attr) {
   if (!(value >= 0 && value <= 1)) c.attr_error(attr, " is ", value, " but must lie in [0, 1]");
 }
 
+inline constexpr const char* kIouDoc = "A box that overlaps a better one by more than this is suppressed, in [0, 1].";
+
 // The true heights and widths of N images: `sizes` [N, 2], int32 or int64.
 inline void expect_sizes(const InferContext& c, int64_t images) {
   c.expect_index("sizes");

@@ -8,8 +8,10 @@ from framework import no_grad, tensor
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.predictor import Predictor
-from suites.detection.models.base import Targets
+from framework.random import seed
+from suites.detection.models.base import MaskTargets, Targets
 from suites.engine.losses import Loss
+from suites.vision.structures import encode, runs_of
 
 SIZE = (64, 96)  # H, W
 
@@ -35,13 +37,28 @@ def targets_of(count, objects, classes=3, size=SIZE, seed=0):
     return Targets(*(tensor(x) for x in arrays_of(count, objects, classes, size, seed)))
 
 
+def mask_arrays(boxes, size):
+    """Ellipses that fill boxes [N, M, 4], as run lengths and offsets of pictures of `size` (H, W)."""
+    rows, columns = np.mgrid[: size[0], : size[1]] + 0.5
+    runs, lengths = [np.zeros(0, np.int32)], []
+    for x1, y1, x2, y2 in boxes.reshape(-1, 4):
+        if x2 <= x1:
+            lengths.append(0)
+            continue
+        inside = ((2 * columns - x1 - x2) / (x2 - x1)) ** 2 + ((2 * rows - y1 - y2) / (y2 - y1)) ** 2 <= 1
+        runs.append(runs_of(encode(inside)))
+        lengths.append(len(runs[-1]))
+    return np.concatenate([*runs, np.zeros(4096, np.int32)])[:4096], np.concatenate([[0], np.cumsum(lengths)])
+
+
 def assert_trains_as_a_program(model, classes, size=SIZE):
     """Losses and gradients are those of eager code, finite without objects; one trace for any batch and contents."""
 
-    def step(images, boxes, labels, scores):
+    def step(images, boxes, labels, scores, runs, offsets):
         for parameter in model.parameters():
             parameter.grad = None
-        terms = model.losses(images, Targets(boxes, labels, scores))
+        targets = Targets(boxes, labels, scores, masks=MaskTargets(runs, offsets) if model.needs_masks else None)
+        terms = model.losses(images, targets)
         means = {name: term.mean if isinstance(term, Loss) else term for name, term in terms.items()}
         total = sum(means.values(), start=tensor(np.float32(0)))
         total.backward()
@@ -54,7 +71,9 @@ def assert_trains_as_a_program(model, classes, size=SIZE):
         for run in (step, traced):
             for name, buffer in model.named_buffers():
                 buffer.set(tensor(buffers[name]))
-            arrays = images_of(2, size), *arrays_of(2, objects, classes, size)
+            seed(3)  # what is sampled
+            boxes, labels, scores = arrays_of(2, objects, classes, size)
+            arrays = images_of(2, size), boxes, labels, scores, *mask_arrays(boxes, size)
             terms = {name: float(value) for name, value in run(*(tensor(a) for a in arrays)).items()}
             grads = {name: p.grad.numpy().copy() for name, p in model.named_parameters() if p.grad is not None}
             assert all(np.isfinite(v) for v in terms.values()) and all(np.isfinite(g).all() for g in grads.values())
