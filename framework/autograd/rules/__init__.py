@@ -5,9 +5,11 @@ from framework.autograd.rules import boxes as boxes
 from framework.autograd.rules import chain as chain
 from framework.autograd.rules import conv as conv
 from framework.autograd.rules import crf as crf
+from framework.autograd.rules import deform_conv as deform_conv
 from framework.autograd.rules import detection as detection
 from framework.autograd.rules import elementwise as elementwise
 from framework.autograd.rules import indexing as indexing
+from framework.autograd.rules import masks as masks
 from framework.autograd.rules import matching as matching
 from framework.autograd.rules import matmul as matmul
 from framework.autograd.rules import movement as movement
