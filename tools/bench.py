@@ -91,6 +91,71 @@ def inference(make_model: Callable[[], Layer], shape: tuple[int, ...]) -> tuple[
     return step, shape[0]
 
 
+DETECTION_CLASSES = 90  # as torchvision's detectors for COCO, with background
+
+
+def detection_arrays(count: int, side: int, objects: int = 8) -> tuple[np.ndarray, ...]:
+    """Images [N, side, side, 3] in [0, 1), boxes [N, 16, 4], classes and scores [N, 16] of `objects` objects each."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    images = rng.random((count, side, side, 3), np.float32)
+    sides = rng.uniform(side / 16, side / 2, (count, objects, 2))
+    corners = rng.uniform(0, side - sides)
+    boxes = np.zeros((count, 16, 4), np.float32)
+    boxes[:, :objects] = np.concatenate([corners, corners + sides], axis=2)
+    classes = np.zeros((count, 16), np.int64)
+    classes[:, :objects] = rng.integers(0, DETECTION_CLASSES, (count, objects))
+    return images, boxes, classes, (boxes[..., 2] > 0).astype(np.float32)
+
+
+def detector_training(make_model: Callable[[], Layer], count: int, side: int) -> tuple[Step, int]:
+    """A detector's training step on fixed random images and boxes, matching and losses included, and N."""
+    from framework import program, tensor
+    from framework.nn import init
+    from framework.optim import Momentum
+    from suites.detection.models.base import Targets
+    from suites.engine.losses import Loss
+
+    with init.undrawn():
+        model: Any = make_model()
+    init.initialize(model, 0)
+    arrays = [tensor(x) for x in detection_arrays(count, side)]
+    optimizer = Momentum(model.named_parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4, decay_vectors=True)
+
+    @program
+    def step(images: Any, boxes: Any, classes: Any, scores: Any) -> Any:
+        terms = model.losses(images, Targets(boxes, classes, scores)).values()
+        first, *more = [term.mean if isinstance(term, Loss) else term for term in terms]
+        total = sum(more, start=first)
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+        return total
+
+    return lambda: step(*arrays), count
+
+
+def retinanet_resnet50() -> Layer:
+    """RetinaNet on ResNet-50 with FPN, as torchvision's `retinanet_resnet50_fpn`."""
+    from suites.detection.models.retinanet import RetinaNet, RetinaNetHead
+    from suites.engine.config import Factory
+    from suites.vision.backbones import ResNet
+
+    head = Factory.of(RetinaNetHead, num_classes=DETECTION_CLASSES, rounded_anchors=True)
+    return RetinaNet(ResNet(50, out_strides=(8, 16, 32)), head)
+
+
+def ssd300_vgg16() -> Layer:
+    """SSD300 on VGG16, as torchvision's `ssd300_vgg16`."""
+    from suites.detection.models.ssd import SSD, SSDHead, SSDNeck
+    from suites.engine.config import Factory
+    from suites.vision.backbones import VGG
+
+    head = Factory.of(SSDHead, num_classes=DETECTION_CLASSES)
+    return SSD(VGG(out_strides=(8, 16), reduced_fc=True), head, Factory.of(SSDNeck, norm=False, l2_norm=20.0))
+
+
 LENGTHS = [128, 24, 37, 52, 18, 95, 41, 30]  # the mixed batches': short sentences, one long
 
 
@@ -226,6 +291,8 @@ CASES: dict[str, Callable[[], tuple[Step, int]]] = {
     "yolov3_mobilenetv1_train_b8_320": lambda: dense(yolov3_mobilenet, (8, 320, 320, 3)),
     "yolov3_darknet53_train_b4_320": lambda: dense(yolov3_darknet, (4, 320, 320, 3)),
     "yolov3_darknet53_infer_b1_416": lambda: inference(yolov3_darknet, (1, 416, 416, 3)),
+    "retinanet_r50_fpn_train_b2_512": lambda: detector_training(retinanet_resnet50, 2, 512),
+    "ssd300_vgg16_train_b4": lambda: detector_training(ssd300_vgg16, 4, 300),
     "deeplabv3p_mobilenetv2_train_b4_256": lambda: labelled(deeplab_mobilenet, (4, 256, 256, 3)),
     "deeplabv3p_mobilenetv2_infer_b1_512": lambda: inference(deeplab_mobilenet, (1, 512, 512, 3)),
     "tsn_resnet50_train_b2_t4_224": lambda: labelled(tsn_resnet50, (2, 4, 224, 224, 3)),

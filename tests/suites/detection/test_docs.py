@@ -8,10 +8,11 @@ import yaml
 
 from suites.detection.transforms import Transform
 from suites.engine.config.signatures import signature_of
-from suites.engine.registry import REGISTRY
+from suites.engine.registry import REGISTRY, load_suites
 from tests.suites.detection.transforms.helpers import painted
 
 TEXT = (Path(__file__).resolve().parents[3] / "docs" / "detection_data.md").read_text()
+load_suites(["detection"])
 COMPONENTS = REGISTRY.seen_by("detection")
 
 
@@ -21,7 +22,7 @@ def blocks(kind):
 
 def test_every_dataset_line_names_a_type_and_arguments_it_takes():
     lines = [line for block in blocks("yaml") for line in block.splitlines()]
-    assert len(lines) == 5
+    assert len(lines) == 6
     for line in lines:
         spec = yaml.safe_load(line)["dataset"]
         taken = signature_of(COMPONENTS.get("dataset", spec.pop("type"))).parameters

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Claim: a training step of a detector is at least 1.5 times as fast as torchvision's on a CPU.
+
+    python benchmarks/detectors_vs_torchvision.py [CASE ...] --peer-python PYTHON [--modes eager channels_last]
+
+Each round runs tools/bench.py and, in the peer's interpreter, torchvision's network of the same name: forward with
+targets and matching, losses, backward and the optimizer's update on the same shapes, boxes and classes, in float32, all
+weights and batch norms trained. The peer's interpreter has torch and torchvision; `scripts/stub_torchvision` makes a
+CUDA build of torchvision load where torch is CPU-only. Memory is the process's largest resident size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from common import ROOT, Claim, Competitor, add_options, chosen_cases, compare, finish, has_modules, in_turns, table
+from detection_ops_vs_torchvision import torchvision_ops
+from peers import ours
+
+CLAIMS = [
+    Claim("retinanet_r50_fpn_train_b2_512", 1.5, 2.0),
+    Claim("ssd300_vgg16_train_b4", 1.5, 2.0),
+]
+MODES = ("eager", "channels_last")
+
+
+def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
+    """A training step of torchvision's network, and the images of its batch."""
+    import torch
+
+    torchvision_ops()
+    from torchvision.models import detection
+
+    sys.path.insert(0, str(ROOT))
+    from tools.bench import DETECTION_CLASSES, detection_arrays
+
+    torch.manual_seed(0)
+    plain: dict[str, Any] = {"weights": None, "weights_backbone": None, "trainable_backbone_layers": 5}
+    plain["num_classes"] = DETECTION_CLASSES + 1  # background, or a class 0 that is not used
+    if case.startswith("retinanet"):
+        count, side = 2, 512
+        model = detection.retinanet_resnet50_fpn(**plain, min_size=side, max_size=side)
+    else:
+        count, side = 4, 300
+        model = detection.ssd300_vgg16(**plain)
+    images, boxes, classes, _ = detection_arrays(count, side)
+    given = [torch.from_numpy(x.transpose(2, 0, 1).copy()) for x in images]
+    layout = torch.channels_last if mode == "channels_last" else torch.contiguous_format
+    model = model.train().to(memory_format=layout)
+    real = [b[:, 2] > 0 for b in boxes]
+    targets = [
+        {"boxes": torch.from_numpy(b[r]), "labels": torch.from_numpy(c[r] + 1)}
+        for b, c, r in zip(boxes, classes, real, strict=True)
+    ]
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4)
+
+    def step() -> Any:
+        terms = model(given, targets)
+        loss = sum(terms.values())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, count
+
+
+def run_peer(case: str, mode: str, seconds: float, threads: int) -> None:
+    """Time torchvision's step and print the JSON line that `common.measure` reads."""
+    import torch
+
+    torch.set_num_threads(threads)
+    step, items = peer_step(case, mode)
+    for _ in range(2):
+        step()
+    times: list[float] = []
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop or len(times) < 3:
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    median = statistics.median(times)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    result = {"case": case, "unit": "images/s", "rate": round(items / median, 3), "step_ms": round(median * 1e3, 2)}
+    print(json.dumps(result | {"steps": len(times), "peak_rss_mb": memory, "threads": threads}), flush=True)
+
+
+def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
+    """Ours, and torchvision in every mode where it is installed."""
+    found = [ours(case, a)]
+    if not has_modules(a.peer_python, "torch", "torchvision"):
+        print(f"torchvision is not installed for {a.peer_python}: pip install torch torchvision", file=sys.stderr)
+        return found
+    words = [a.peer_python, __file__, "--threads", str(a.threads), "--seconds", str(a.seconds), case]
+    return [*found, *(Competitor(f"torchvision {mode}", [*words, "--peer", mode]) for mode in a.modes)]
+
+
+def main(words: list[str] | None = None) -> list[dict]:
+    """Measure, print the table and return the results by case."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, [claim.case for claim in CLAIMS])
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
+    parser.add_argument("--peer", choices=MODES, help=argparse.SUPPRESS)
+    a = parser.parse_args(words)
+    if a.peer:
+        run_peer(a.cases[0], a.peer, a.seconds, a.threads)
+        return []
+    results = [
+        compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix), "torchvision eager")
+        for claim in chosen_cases(a, CLAIMS)
+    ]
+    print(table(results))
+    finish("detectors_vs_torchvision", results, a.json)
+    return results
+
+
+if __name__ == "__main__":
+    main()
