@@ -54,9 +54,10 @@ class DetectionProcessor(ImageProcessor):
         return collate(samples, padded_to=self._padded_to)
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[list[dict[str, Any]]]:
-        """For each image, its detections, best first: class name, score, box in the image's own pixels, mask if any.
+        """For each image, its detections, best first: class name, score, box in the image's own pixels.
 
-        A mask is COCO's compressed run-length code: size [H, W] and counts, which pycocotools reads.
+        And where the network finds them, `mask`, COCO's compressed run-length code (size [H, W] and counts, which
+        pycocotools reads), and `landmarks`, [x, y] each.
         """
         return [self._rows(objects) for objects in found_on_originals(outputs, batch)]
 
@@ -69,15 +70,20 @@ class DetectionProcessor(ImageProcessor):
         ]
         for row, code in zip(found, kept.masks.codes() if kept.masks else (), strict=bool(kept.masks)):
             row["mask"] = {"size": list(code["size"]), "counts": code["counts"].decode()}
+        for row, points in zip(found, () if kept.keypoints is None else kept.keypoints.tolist(), strict=False):
+            row["landmarks"] = [[round(x, 2), round(y, 2)] for x, y, _ in points]
         return found
 
     def draw(self, item: np.ndarray, result: list[dict[str, Any]]) -> np.ndarray:
-        """The image with the boxes, and the masks if there are any, of `result`."""
+        """The image with the boxes, and the masks and landmarks if there are any, of `result`."""
         boxes = Boxes(np.array([r["box"] for r in result], np.float32))
         classes = np.array([self._class_names.index(r["class"]) for r in result], np.int64)
         scores = np.array([r["score"] for r in result], np.float32)
         masks = Masks(tuple(r["mask"] for r in result), item.shape[:2]) if result and "mask" in result[0] else None
-        return draw_instances(item, Instances(boxes, classes, scores, masks=masks), self._class_names)
+        points = None
+        if result and "landmarks" in result[0]:
+            points = np.array([[[x, y, 2.0] for x, y in r["landmarks"]] for r in result], np.float32)
+        return draw_instances(item, Instances(boxes, classes, scores, masks=masks, keypoints=points), self._class_names)
 
 
 def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Instances]:
@@ -85,7 +91,7 @@ def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[
 
     Args:
         outputs: `boxes` [N, D, 4] in pixels of the input, `scores` and `classes` [N, D], `counts` [N], and perhaps
-            `masks` [N, D, S, S].
+            `masks` [N, D, S, S] and `landmarks` [N, D, L, 2].
         batch: `placements` [N, 4] and `original_sizes` [N, 2].
     """
     found = []
@@ -93,7 +99,10 @@ def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[
         boxes, scores, classes = (outputs[name][i, :count].copy() for name in ("boxes", "scores", "classes"))
         back = Placement(*batch["placements"][i].tolist()).inverse()
         height, width = batch["original_sizes"][i].tolist()
-        objects = Instances(Boxes(boxes), classes, scores).placed(back).clipped((height, width))
+        points = outputs["landmarks"][i, :count].copy() if "landmarks" in outputs else None
+        if points is not None:
+            points = np.concatenate([points, np.full_like(points[..., :1], 2)], axis=-1)  # all seen
+        objects = Instances(Boxes(boxes), classes, scores, keypoints=points).placed(back).clipped((height, width))
         if "masks" in outputs:
             grids = outputs["masks"][i, :count, :: _sign(back.ay), :: _sign(back.ax)]
             objects = replace(objects, masks=pasted(grids, objects.boxes, (height, width)))

@@ -92,6 +92,8 @@ class DetectionTask(VisionTask):
         self._min_score = min_score
         if model.needs_masks:
             self.train_inputs = (*self.train_inputs, "mask_runs", "mask_offsets")
+        if model.landmarks:
+            self.train_inputs = (*self.train_inputs, "landmarks")
         if model.takes_padding:
             self.eval_inputs = (*self.eval_inputs, "sizes")
 
@@ -103,7 +105,8 @@ class DetectionTask(VisionTask):
 
     def collate(self, dataset: DetectionDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""
-        return partial(collate, padded_to=self._padded_to, masks=self.model.needs_masks and dataset.has_masks)
+        masks = self.model.needs_masks and dataset.has_masks
+        return partial(collate, padded_to=self._padded_to, masks=masks, landmarks=self.model.landmarks)
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled, augmented batches; a short last batch is left out."""
@@ -122,7 +125,8 @@ class DetectionTask(VisionTask):
         """Loss terms by name; means over images where the model does not say otherwise."""
         masks = MaskTargets(inputs["mask_runs"], inputs["mask_offsets"]) if self.model.needs_masks else None
         boxes, classes, scores, sizes, ignored = (inputs[name] for name in self.train_inputs[1:6])
-        terms = self.model.losses(inputs["images"], Targets(boxes, classes, scores, sizes, ignored, masks))
+        targets = Targets(boxes, classes, scores, sizes, ignored, masks, inputs.get("landmarks"))
+        terms = self.model.losses(inputs["images"], targets)
         images = count_of(classes)
         return {name: term if isinstance(term, Loss) else Loss(term, images) for name, term in terms.items()}
 

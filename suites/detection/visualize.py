@@ -16,7 +16,7 @@ from suites.vision.structures import Instances
 def draw_instances(
     image: np.ndarray, instances: Instances, class_names: Sequence[str], *, with_scores: bool = True
 ) -> np.ndarray:
-    """Draws objects on a copy of an image, the best score last so that it lies on top; masks are tinted areas.
+    """Draws objects on a copy of an image, the best score last so that it lies on top; masks are tinted areas, keypoints dots.
 
     Args:
         image: uint8 RGB [H, W, 3]. A small one is enlarged by a whole number, so that text stays legible.
@@ -37,6 +37,10 @@ def draw_instances(
         kind = int(instances.classes[at])
         text = class_names[kind] + (f" {instances.scores[at]:.2f}" if with_scores else "")
         _draw_one(canvas, np.rint(instances.boxes.array[at] * factor), text, class_colour(kind))
+        for x, y, visible in () if instances.keypoints is None else instances.keypoints[at]:
+            if visible:
+                centre = round(float(x) * factor), round(float(y) * factor)
+                cv2.circle(canvas, centre, stroke(canvas)[1] + 1, class_colour(kind), cv2.FILLED)
     return canvas
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset, OnProblem
-from suites.detection.sample import GroundTruth
+from suites.detection.sample import GroundTruth, Sample
 from suites.engine.registry import register
 from suites.engine.sources import Source, open_source, read_file
 from suites.vision.headers import image_size
@@ -35,6 +35,8 @@ class WiderFace(FileDataset):
         split: "train" or "val".
         subsets: Folder of `wider_face_val.mat` and `wider_{easy,medium,hard}_val.mat` from the evaluation tools
             ("ground_truth"), which say which faces count at which level; for `WiderEvaluator`.
+        landmarks: Reads boxes and five landmarks a face (eyes, nose, corners of the mouth; left is the picture's left)
+            from this file in place of the list: RetinaFace's `label.txt` (Deng et al. 2020, arXiv:1905.00641).
         min_side: Faces with a shorter side, in pixels, become crowd regions too.
         bad_images: "error", or "skip" to decode all images at the start and leave out, with a count, those that are
             missing or damaged.
@@ -50,12 +52,13 @@ class WiderFace(FileDataset):
         split: Literal["train", "val"] = "train",
         *,
         subsets: str | Path | None = None,
+        landmarks: str | Path | None = None,
         min_side: float = 0.0,
         bad_images: OnProblem = "error",
         skip_empty: bool = False,
     ) -> None:
         source = open_source(root)
-        faces = _read_faces(source, split)
+        faces = _read_faces(source, split) if landmarks is None else _read_landmarks(Path(landmarks))
         folder = f"WIDER_{split}/images"
         raw, missing, kept = RawAnnotations(), [], []
         for face in faces:
@@ -63,7 +66,10 @@ class WiderFace(FileDataset):
             if not source.exists(name):
                 missing.append(f"{source.root}/{name}")
                 continue
-            at = raw.add_image(name, image_size(source.read(name)) or (0, 0))
+            size = image_size(source.read(name)) or (0, 0)
+            at = raw.add_image(name, size)
+            if landmarks is not None:
+                face = _inside(face, size)
             kept.append(face)
             for box, invalid in zip(face.boxes, face.invalid, strict=True):
                 x, y, width, height = box
@@ -71,6 +77,7 @@ class WiderFace(FileDataset):
                 raw.add_box(at, (x, y, x + width, y + height), 0, crowd=bool(invalid) or small)
         self._levels = None if subsets is None else _read_levels(Path(subsets), kept)
         self._listed = kept
+        self._points = None if landmarks is None else [np.array(f.points, np.float32).reshape(-1, 5, 3) for f in kept]
         super().__init__(
             f"WiderFace {root} {split}",
             raw,
@@ -80,6 +87,13 @@ class WiderFace(FileDataset):
             bad_images=bad_images,
             skip_empty=skip_empty,
         )
+
+    def __getitem__(self, index: int) -> Sample:
+        sample = super().__getitem__(index)
+        if self._points is None:
+            return sample
+        points = self._points[self._chosen[index]].copy()
+        return replace(sample, instances=replace(sample.instances, keypoints=points))
 
     def ground_truth(self) -> GroundTruth:
         """All faces; with `subsets` exactly those of the list, uncut, and which of them count at which level."""
@@ -108,11 +122,12 @@ class WiderFace(FileDataset):
 
 @dataclass
 class _Faces:
-    """One image of the list: its name, boxes (x, y, width, height) and which are invalid."""
+    """One image of the list: its name, boxes (x, y, width, height), which are invalid, landmarks (x, y, visible)."""
 
     name: str
     boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
     invalid: list[bool] = field(default_factory=list)
+    points: list[list[float]] = field(default_factory=list)
 
 
 def _read_faces(source: Source, split: str) -> list[_Faces]:
@@ -138,6 +153,41 @@ def _read_faces(source: Source, split: str) -> list[_Faces]:
             at += 1
         found.append(faces)
     return found
+
+
+def _read_landmarks(path: Path) -> list[_Faces]:
+    """Images of RetinaFace's list: `# name`, then a line a face: x, y, width, height, five times x, y and a flag.
+
+    A landmark whose x is below 0 is not known; the flag (how it was labelled) is not read.
+    """
+    found: list[_Faces] = []
+    lines = read_file(path).decode("utf-8", "replace").splitlines()
+    for at, line in enumerate(lines):
+        if line.startswith("#"):
+            found.append(_Faces(line[1:].strip()))
+        elif line.strip():
+            numbers = _numbers(str(path), lines, at, 19)
+            if not found:
+                raise DataError(f"{path}:{at + 1}: a face stands before the first `# image`")
+            found[-1].boxes.append((numbers[0], numbers[1], numbers[2], numbers[3]))
+            found[-1].invalid.append(False)
+            points = np.array(numbers[4:19]).reshape(5, 3)
+            seen = points[:, :1] >= 0
+            found[-1].points.append(
+                (np.concatenate([points[:, :2], np.full((5, 1), 2.0)], axis=1) * seen).ravel().tolist()
+            )
+    return found
+
+
+def _inside(faces: _Faces, size: tuple[int, int]) -> _Faces:
+    """The faces that have an area inside the image, so that landmarks stay beside their boxes."""
+    height, width = size
+    keep = [
+        (min(x + w, width) > max(x, 0) and min(y + h, height) > max(y, 0)) or not height for x, y, w, h in faces.boxes
+    ]
+    columns = (faces.boxes, faces.invalid, faces.points)
+    boxes, invalid, points = ([v for v, k in zip(column, keep, strict=True) if k] for column in columns)
+    return _Faces(faces.name, boxes, invalid, points)
 
 
 def _numbers(file: str, lines: list[str], at: int, least: int) -> list[float]:

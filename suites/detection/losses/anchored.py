@@ -14,6 +14,7 @@ from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.detection.losses.boxes import BOX_LOSSES, BoxLoss, box_loss, smooth_l1
 from suites.detection.losses.focal import check_focal, sparse_focal_loss
+from suites.detection.losses.landmarks import landmark_loss
 from suites.detection.losses.mining import hardest, negatives_for
 from suites.detection.matching import Matcher, Matches, rows_of
 from suites.detection.models.base import Targets
@@ -151,12 +152,14 @@ class SSDLoss:
         negatives: background priors trained for each positive of an image, those of the highest loss.
         least_negatives: background priors trained at least, of images without objects too; 0 in the paper.
         box: the loss of boxes.
+        landmark_weight: factor of the landmarks' term, of a head that has some.
     """
 
     overlap: float = 0.5
     negatives: float = 3.0
     least_negatives: float = 0.0
     box: BoxTerm = field(default_factory=BoxTerm)
+    landmark_weight: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap <= 1 or self.negatives < 0 or self.least_negatives < 0:
@@ -166,9 +169,15 @@ class SSDLoss:
             )
 
     def __call__(
-        self, logits: Tensor, deltas: Tensor, anchors: Tensor, targets: Targets, code: Weights
+        self,
+        logits: Tensor,
+        deltas: Tensor,
+        anchors: Tensor,
+        targets: Targets,
+        code: Weights,
+        landmarks: Tensor | None = None,
     ) -> dict[str, Loss]:
-        """`loss_cls` and `loss_box`, sums over priors divided by the number of positives.
+        """`loss_cls`, `loss_box` and perhaps `loss_landmarks`, sums over priors divided by the number of positives.
 
         Args:
             logits: [N, P, 1 + K]; class 0 is background.
@@ -176,6 +185,7 @@ class SSDLoss:
             anchors: [P, 4].
             targets: the ground truth.
             code: weights of the box code.
+            landmarks: [N, P, L, 2], codes of landmarks, if there are any.
         """
         wanted = _wanted(Matcher(self.overlap, self.overlap, "truth"), anchors, targets)
         matches = wanted.matches
@@ -186,10 +196,13 @@ class SSDLoss:
         mined = ops.sum(hardest(entropy, matches.negative, count))
         classes = ops.sum(entropy * wanted.weight) + mined
         boxes = self.box(deltas, anchors, wanted.truths, wanted.weight, code)
-        return {
-            "loss_cls": Loss(classes / wanted.count, wanted.count),
-            "loss_box": Loss(boxes / wanted.count, wanted.count),
-        }
+        sums = {"loss_cls": classes, "loss_box": boxes}
+        if landmarks is not None and targets.landmarks is not None:
+            with no_grad():
+                points = rows_of(ops.flatten(targets.landmarks, start=2, end=3), matches.index)  # [N, P, 3 L]
+                points = ops.reshape(points, shape=(0, 0, -1, 3))
+            sums["loss_landmarks"] = landmark_loss(landmarks, anchors, points, wanted.weight) * self.landmark_weight
+        return {name: Loss(total / wanted.count, wanted.count) for name, total in sums.items()}
 
 
 def _total(terms: Sequence[Tensor]) -> Tensor:

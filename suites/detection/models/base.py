@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from framework import nn, ops
 from framework.tensor import Tensor
@@ -38,6 +39,7 @@ class Targets:
         sizes: int64 [N, 2], the true (H, W) of each image, which may be padded; None where all fill the input.
         ignored: bool [N, M], crowd regions: nothing is learnt from them, nor punished in them; None if there are none.
         masks: the objects' shapes, for networks that need them.
+        landmarks: float32 [N, M, L, 3], (x, y, visible) in pixels, where they are learnt; those of visible 0 are not.
     """
 
     boxes: Tensor
@@ -46,6 +48,7 @@ class Targets:
     sizes: Tensor | None = None
     ignored: Tensor | None = None
     masks: MaskTargets | None = None
+    landmarks: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Detections:
         classes: int64 [N, D].
         counts: int32 [N], how many of an image's D rows are detections.
         masks: float32 [N, D, S, S], how likely each cell of a grid over the box belongs to the object; or None.
+        landmarks: float32 [N, D, L, 2], (x, y) in pixels of the network's input; or None.
     """
 
     boxes: Tensor
@@ -65,6 +69,7 @@ class Detections:
     classes: Tensor
     counts: Tensor
     masks: Tensor | None = None
+    landmarks: Tensor | None = None
 
     @classmethod
     def of_rows(cls, rows: Tensor, counts: Tensor) -> Detections:
@@ -110,11 +115,13 @@ class Detector(nn.Layer):
         size_multiple: image sides must be multiples of it, so that the levels fit onto each other.
         takes_padding: whether images of different size may stand in one batch, padded at the right and below.
         needs_masks: whether it learns from the objects' shapes.
+        landmarks: L, how many points of each object it learns and finds.
     """
 
     size_multiple: int = 1
     takes_padding: bool = False
     needs_masks: bool = False
+    landmarks: int = 0
 
     def losses(self, images: Tensor, targets: Targets) -> Mapping[str, Tensor | Loss]:
         """Loss terms by name for images [N, H, W, 3]; see `Head.losses`."""
@@ -130,6 +137,9 @@ class Detector(nn.Layer):
         raise NotImplementedError(f"{type(self).__name__} defines no detect()")
 
 
+Suppression = Literal["hard", "soft_linear", "soft_gaussian", "matrix_linear", "matrix_gaussian"]
+
+
 @dataclass(frozen=True)
 class PostProcess:
     """From scored boxes to detections.
@@ -139,24 +149,37 @@ class PostProcess:
         nms_top_k: boxes of each class that enter non-maximum suppression.
         iou_threshold: overlap with a better box of the class that removes a box.
         keep_top_k: detections an image at most.
+        method: "hard" removes; the others lower the score, see `ops.multiclass_nms`.
+        sigma: of the Gaussian methods.
+        post_threshold: lowest lowered score that counts.
     """
 
     score_threshold: float = 0.01
     nms_top_k: int = 1000
     iou_threshold: float = 0.45
     keep_top_k: int = 100
+    method: Suppression = "hard"
+    sigma: float = 0.5
+    post_threshold: float = 0.0
 
     def __call__(self, boxes: Tensor, scores: Tensor) -> Detections:
         """The best of boxes [N, M, 4] with scores [N, M, K], by class."""
-        rows, counts, _ = ops.multiclass_nms(
+        return self.indexed(boxes, scores)[0]
+
+    def indexed(self, boxes: Tensor, scores: Tensor) -> tuple[Detections, Tensor]:
+        """The detections, and which of the M boxes each is: int64 [N, D], -1 in rows that are none."""
+        rows, counts, index = ops.multiclass_nms(
             boxes,
             scores,
             score_threshold=self.score_threshold,
             nms_top_k=self.nms_top_k,
             iou_threshold=self.iou_threshold,
             keep_top_k=self.keep_top_k,
+            method=self.method,
+            sigma=self.sigma,
+            post_threshold=self.post_threshold,
         )
-        return Detections.of_rows(rows, counts)
+        return Detections.of_rows(rows, counts), index
 
 
 register_role("detector", Detector, doc="A whole detection network.")

@@ -16,7 +16,7 @@ from framework.tensor import Tensor
 from suites.detection.anchor_boxes import RATIOS, retinanet_anchors
 from suites.detection.losses.anchored import RetinaNetLoss
 from suites.detection.matching import rows_of
-from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
+from suites.detection.models.base import Detections, Head, Neck, PostProcess, Suppression, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import OneStageDetector
 from suites.detection.models.torchvision_names import SCHEMES, backbone_names, convs
@@ -38,12 +38,16 @@ class LevelPostProcess:
         level_top_k: pairs of anchor and class of each level that enter non-maximum suppression.
         iou_threshold: overlap with a better box of the class that removes a box.
         keep_top_k: detections an image at most.
+        method, sigma, post_threshold: see `PostProcess`.
     """
 
     score_threshold: float = 0.05
     level_top_k: int = 1000
     iou_threshold: float = 0.5
     keep_top_k: int = 100
+    method: Suppression = "hard"
+    sigma: float = 0.5
+    post_threshold: float = 0.0
 
     def __call__(
         self,
@@ -57,7 +61,13 @@ class LevelPostProcess:
         chosen = [self._best(*level, classes) for level in zip(logits, deltas, anchors, strict=True)]
         boxes, scores = (ops.concat([level[i] for level in chosen], axis=1) for i in range(2))
         suppress = PostProcess(
-            self.score_threshold, self.level_top_k * len(chosen), self.iou_threshold, self.keep_top_k
+            self.score_threshold,
+            self.level_top_k * len(chosen),
+            self.iou_threshold,
+            self.keep_top_k,
+            self.method,
+            self.sigma,
+            self.post_threshold,
         )
         return suppress(boxes if sizes is None else ops.clip_boxes(boxes, sizes), scores)
 

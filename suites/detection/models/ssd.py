@@ -6,6 +6,7 @@ Letters: N batch, H W a level's grid, A priors a cell, P priors of all levels, K
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from framework import nn, ops
@@ -13,6 +14,8 @@ from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.detection.anchor_boxes import SSD300, SSDPriors
 from suites.detection.losses.anchored import SSDLoss
+from suites.detection.losses.landmarks import landmarks_of
+from suites.detection.matching import rows_of
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
 from suites.detection.models.torchvision_names import convs
@@ -89,6 +92,7 @@ class SSDHead(Head):
         priors: sizes, ratios and steps of each level; by default those of SSD300 for Pascal VOC.
         loss: what is minimised.
         postprocess: how detections are chosen.
+        landmarks: L, points of each object that are predicted too, such as the 5 of a face; by `mark_outs.I`.
     """
 
     def __init__(
@@ -99,10 +103,15 @@ class SSDHead(Head):
         priors: SSDPriors | None = None,
         loss: SSDLoss | None = None,
         postprocess: PostProcess | None = None,
+        landmarks: int = 0,
     ) -> None:
         super().__init__()
-        if num_classes < 1:
-            raise AttributeValueError(f"SSDHead: num_classes is {num_classes}; it must be 1 or more")
+        if num_classes < 1 or landmarks < 0:
+            raise AttributeValueError(
+                f"SSDHead: num_classes is {num_classes} and landmarks {landmarks}; num_classes must be 1 or more, "
+                "landmarks 0 or more"
+            )
+        self.landmarks = landmarks
         self.num_classes = num_classes
         self.anchors = (priors or SSD300).grid()
         if len(in_channels) != len(self.anchors.levels):
@@ -115,6 +124,7 @@ class SSDHead(Head):
         pairs = list(zip(in_channels, self.anchors.per_cell, strict=True))
         self.cls_outs = nn.LayerList(_out(c, each * (1 + num_classes)) for c, each in pairs)
         self.box_outs = nn.LayerList(_out(c, each * 4) for c, each in pairs)
+        self.mark_outs = nn.LayerList(_out(c, each * 2 * landmarks) for c, each in pairs if landmarks)
 
     def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """Maps [N, H, W, C_s]; logits [N, P, 1 + K] and codes of boxes [N, P, 4]."""
@@ -124,17 +134,30 @@ class SSDHead(Head):
         return ops.concat(logits, axis=1), ops.concat(deltas, axis=1)
 
     def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Loss]:
-        """`loss_cls` and `loss_box`, by the number of positive priors."""
+        """`loss_cls`, `loss_box` and perhaps `loss_landmarks`, by the number of positive priors."""
         logits, deltas = self(maps)
-        return self.loss(logits, deltas, self._anchors(maps), targets, CODE)
+        return self.loss(logits, deltas, self._anchors(maps), targets, CODE, self._marks(maps))
 
     def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
         """What it finds, in pixels of the input, cut to the images' `sizes` (int64 [N, 2]) where these are given."""
         logits, deltas = self(maps)
-        boxes = ops.box_decode(deltas, self._anchors(maps), weights=CODE)
+        anchors = self._anchors(maps)
+        boxes = ops.box_decode(deltas, anchors, weights=CODE)
         scores = ops.softmax(logits, axis=2)
         scores = ops.slice(scores, starts=(1,), ends=(1 + self.num_classes,), axes=(2,))
-        return self.postprocess(boxes if sizes is None else ops.clip_boxes(boxes, sizes), scores)
+        found, index = self.postprocess.indexed(boxes if sizes is None else ops.clip_boxes(boxes, sizes), scores)
+        codes = self._marks(maps)
+        if codes is None:
+            return found
+        points = ops.flatten(landmarks_of(codes, anchors), start=2, end=3)  # [N, P, 2 L]
+        return replace(found, landmarks=ops.reshape(rows_of(points, ops.maximum(index, 0)), shape=(0, 0, -1, 2)))
+
+    def _marks(self, maps: Sequence[Tensor]) -> Tensor | None:
+        """Codes of landmarks [N, P, L, 2]."""
+        if not self.landmarks:
+            return None
+        pairs = zip(self.mark_outs, maps, strict=True)
+        return ops.concat([ops.reshape(out(x), shape=(0, -1, self.landmarks, 2)) for out, x in pairs], axis=1)
 
     def _anchors(self, maps: Sequence[Tensor]) -> Tensor:
         return ops.concat(self.anchors.grids(maps), axis=0)  # [P, 4]
@@ -163,6 +186,7 @@ class SSD(OneStageDetector):
     ) -> None:
         super().__init__(backbone, head, neck or Factory.of(SSDNeck), pretrained)
         self.size_multiple = 1
+        self.landmarks = getattr(self.head, "landmarks", 0)
 
     def names_in(self, scheme: str) -> Names:
         """Names in torchvision's `ssd300_vgg16`."""

@@ -35,7 +35,11 @@ class Each(BatchTransform):
 
 
 def collate(
-    samples: Sequence[Sample], multiple: int = BOXES_MULTIPLE, padded_to: int | None = None, masks: bool = False
+    samples: Sequence[Sample],
+    multiple: int = BOXES_MULTIPLE,
+    padded_to: int | None = None,
+    masks: bool = False,
+    landmarks: int = 0,
 ) -> dict[str, Any]:
     """The batch of some samples; crowd regions stand behind the objects, marked, as they are no training targets.
 
@@ -43,6 +47,7 @@ def collate(
         samples: N of them.
         multiple: Of boxes an image.
         masks: Whether the objects' shapes are wanted.
+        landmarks: L, how many points of each object are wanted.
         padded_to: For a network that takes images of different size in a batch: they are padded to the largest, with
             sides that are multiples of this. None asks for images of one size.
 
@@ -53,7 +58,7 @@ def collate(
         ignored bool [N, M], the crowd regions, whose score is 0; counts int64 [N], the objects of each row;
         image_ids int64 [N]; original_sizes int64 [N, 2], (H, W); placements float64 [N, 4], where
         the original images lie; with `masks`, mask_runs int32 [T] and mask_offsets int64 [N * M + 1], see
-        `MaskTargets`.
+        `MaskTargets`; with `landmarks`, landmarks float32 [N, M, L, 3], (x, y, visible), all 0 of objects without.
 
     Raises:
         DataError: The images differ in size or type, or an object has no mask where masks are wanted.
@@ -82,7 +87,19 @@ def collate(
         "original_sizes": np.array([sample.original_size for sample in samples], np.int64),
         "placements": np.array([sample.placement for sample in samples], np.float64),
     }
+    if landmarks:
+        batch["landmarks"] = fill([_points(instances, landmarks) for instances in kept])
     return batch | _mask_runs(samples, kept, width) if masks else batch
+
+
+def _points(instances: Instances, count: int) -> np.ndarray:
+    """The landmarks [M, count, 3] of objects; zeros, not visible, of those that have none."""
+    points = instances.keypoints
+    if points is None:
+        return np.zeros((len(instances), count, 3), np.float32)
+    if points.shape[1] != count:
+        raise DataError(f"collate: objects have {points.shape[1]} landmarks, the network learns {count}")
+    return points.astype(np.float32)
 
 
 def _crowd_last(instances: Instances) -> Instances:

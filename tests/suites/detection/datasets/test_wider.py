@@ -141,3 +141,25 @@ def test_wrong_levels_are_refused(root, levels):
     savemat(levels / "wider_hard_val.mat", {"other": 1})
     with pytest.raises(DataError, match=r"wider_hard_val.mat: has no 'gt_list'; it has other"):
         WiderFace(root, "val", subsets=levels)
+
+
+MARKS = """# 0--Parade/a.png
+2 3 10 12 3 4 0 8 4 0 5 7 0 4 10 0 8 10 0 0.82
+30 5 0 20 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 0.1
+40 20 8 9 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 -1 0.1
+# 1--Handshaking/b.png
+"""
+
+
+def test_landmarks_stand_beside_their_faces(root):
+    (root / "label.txt").write_text(MARKS)
+    data = WiderFace(root, "train", landmarks=root / "label.txt")
+    assert len(data) == 2
+    instances = data[0].instances
+    assert instances.boxes.array.tolist() == [[2, 3, 12, 15], [40, 20, 48, 29]]
+    assert instances.keypoints[0].tolist() == [[3, 4, 2], [8, 4, 2], [5, 7, 2], [4, 10, 2], [8, 10, 2]]
+    assert not instances.keypoints[1].any()
+    assert data[1].instances.keypoints.shape == (0, 5, 3)
+    (root / "label.txt").write_text("1 2 3 4\n")
+    with pytest.raises(DataError, match=r"label.txt:1: '1 2 3 4' stands where 19 numbers"):
+        WiderFace(root, "train", landmarks=root / "label.txt")
