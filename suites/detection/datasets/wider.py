@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Literal
 
@@ -185,9 +186,8 @@ def _inside(faces: _Faces, size: tuple[int, int]) -> _Faces:
     keep = [
         (min(x + w, width) > max(x, 0) and min(y + h, height) > max(y, 0)) or not height for x, y, w, h in faces.boxes
     ]
-    columns = (faces.boxes, faces.invalid, faces.points)
-    boxes, invalid, points = ([v for v, k in zip(column, keep, strict=True) if k] for column in columns)
-    return _Faces(faces.name, boxes, invalid, points)
+    boxes, invalid = list(compress(faces.boxes, keep)), list(compress(faces.invalid, keep))
+    return _Faces(faces.name, boxes, invalid, list(compress(faces.points, keep)))
 
 
 def _numbers(file: str, lines: list[str], at: int, least: int) -> list[float]:
