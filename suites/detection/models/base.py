@@ -98,8 +98,8 @@ class Head(nn.Layer):
         """Loss terms by name, each a scalar, a mean over images, or a Loss where it is a mean over something else."""
         raise NotImplementedError(f"{type(self).__name__} defines no losses()")
 
-    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
-        """What it finds, in pixels of the input; `sizes` as for `Detector.detect`."""
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
+        """What it finds, in pixels of the input; `sizes` int64 [N, 2], the true (H, W) of each image."""
         raise NotImplementedError(f"{type(self).__name__} defines no detect()")
 
 

@@ -5,7 +5,7 @@ from suites.detection.models.rcnn.cascade import CascadeHead
 from suites.detection.models.rcnn.detectors import CascadeRCNN, FasterRCNN, MaskRCNN
 from suites.detection.models.rcnn.mask_head import MaskHead
 from suites.detection.models.rcnn.proposals import RPN, Proposals
-from suites.detection.models.rcnn.regions import RegionPool, RegionSampler, Regions
+from suites.detection.models.rcnn.regions import RegionPool, Regions, RegionSampler
 
 __all__ = [
     "RPN",

@@ -135,7 +135,7 @@ def area_of(boxes: Tensor) -> Tensor:
 
 def draw_keys(match: Tensor) -> Tensor:
     """Random numbers float32 [N, P], new ones each time, by which `ops.sample_matches` chooses."""
-    return ops.random_uniform(default_generator.key(), shape=match.shape)
+    return ops.random_uniform_like(default_generator.key(), match)
 
 
 @dataclass(frozen=True)
