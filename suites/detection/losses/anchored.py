@@ -128,7 +128,10 @@ class RetinaNetLoss:
             counted = ops.cast(wanted.matches.positive | wanted.matches.negative, "float32")
             likes = [ops.squeeze(ops.slice(x.detach(), starts=(0,), ends=(1,), axes=(2,)), axis=2) for x in deltas]
             parts = [ops.split_like(x, likes, axis=1) for x in (wanted.classes, wanted.weight, counted)]
-        classes = [sparse_focal_loss(*level, self.alpha, self.gamma) for level in zip(logits, *parts, strict=True)]
+        classes = [
+            sparse_focal_loss(x, kinds, weight, counts, self.alpha, self.gamma)
+            for x, kinds, weight, counts in zip(logits, *parts, strict=True)
+        ]
         boxes = self.box(ops.concat(list(deltas), axis=1), everywhere, wanted.truths, wanted.weight, (1, 1, 1, 1))
         return {
             "loss_cls": Loss(_total(classes) / wanted.count, wanted.count),

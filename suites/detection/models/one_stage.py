@@ -8,9 +8,9 @@ from __future__ import annotations
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.tensor import Tensor
-from suites.detection.models.base import Detections, Detector, Head, Neck, Targets
+from suites.detection.models.base import Detections, Detector, Head, Losses, Neck, Targets
 from suites.engine.config import Factory
-from suites.engine.losses import Loss
+from suites.engine.weights import start_from
 from suites.vision.backbones import Backbone
 
 
@@ -21,15 +21,19 @@ class OneStageDetector(Detector):
         backbone: image to feature maps.
         head: predictions and losses.
         neck: what lies between.
+        pretrained: name or file of published weights of the whole detector; see docs/pretrained.md.
     """
 
-    def __init__(self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck]) -> None:
+    def __init__(
+        self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck], pretrained: str | None = None
+    ) -> None:
         super().__init__()
         self.backbone = backbone
         self.neck = neck(in_channels=backbone.channels, in_strides=backbone.strides)
         self.head = head(in_channels=self.neck.channels, strides=self.neck.strides)
         self.size_multiple = max(backbone.strides)
         self.num_classes: int | None = getattr(self.head, "num_classes", None)
+        start_from(self, pretrained)
 
     def maps(self, images: Tensor) -> list[Tensor]:
         """The neck's maps, finest first, of images [N, H, W, 3]."""
@@ -39,7 +43,7 @@ class OneStageDetector(Detector):
         """images: [N, H, W, 3]; the head's raw predictions."""
         return self.head(self.maps(images))
 
-    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor | Loss]:
+    def losses(self, images: Tensor, targets: Targets) -> Losses:
         """Loss terms by name for images [N, H, W, 3]."""
         return self.head.losses(self.maps(images), targets)
 

@@ -43,7 +43,12 @@ class LevelPostProcess:
     keep_top_k: int = 100
 
     def __call__(
-        self, logits: Sequence[Tensor], deltas: Sequence[Tensor], anchors: Sequence[Tensor], sizes: Tensor, classes: int
+        self,
+        logits: Sequence[Tensor],
+        deltas: Sequence[Tensor],
+        anchors: Sequence[Tensor],
+        sizes: Tensor | None,
+        classes: int,
     ) -> Detections:
         """The best of all levels: logits [N, P_l, K], deltas [N, P_l, 4], anchors [P_l, 4]; sizes int64 [N, 2]."""
         chosen = [self._best(*level, classes) for level in zip(logits, deltas, anchors, strict=True)]
@@ -51,7 +56,7 @@ class LevelPostProcess:
         suppress = PostProcess(
             self.score_threshold, self.level_top_k * len(chosen), self.iou_threshold, self.keep_top_k
         )
-        return suppress(ops.clip_boxes(boxes, sizes), scores)
+        return suppress(boxes if sizes is None else ops.clip_boxes(boxes, sizes), scores)
 
     def _best(self, logits: Tensor, deltas: Tensor, anchors: Tensor, classes: int) -> tuple[Tensor, Tensor]:
         """The T best pairs of a level: boxes [N, T, 4]; scores [N, T, K], 0 but for the pair's class."""
@@ -136,11 +141,13 @@ class RetinaNetHead(Head):
 
     def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Loss]:
         """`loss_cls` and `loss_box`, means over positive anchors."""
-        return self.loss(*self(maps), self.anchors.grids(maps), targets)
+        logits, deltas = self(maps)
+        return self.loss(logits, deltas, self.anchors.grids(maps), targets)
 
-    def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
-        """What it finds, in pixels of the input, cut to each image's size (int64 [N, 2])."""
-        return self.postprocess(*self(maps), self.anchors.grids(maps), sizes, self.num_classes)
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
+        """What it finds, in pixels of the input, cut to the images' `sizes` (int64 [N, 2]) where these are given."""
+        logits, deltas = self(maps)
+        return self.postprocess(logits, deltas, self.anchors.grids(maps), sizes, self.num_classes)
 
 
 @register("detector")

@@ -121,15 +121,16 @@ class SSDHead(Head):
 
     def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Loss]:
         """`loss_cls` and `loss_box`, by the number of positive priors."""
-        return self.loss(*self(maps), self._anchors(maps), targets, CODE)
+        logits, deltas = self(maps)
+        return self.loss(logits, deltas, self._anchors(maps), targets, CODE)
 
-    def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
-        """What it finds, in pixels of the input, cut to each image's size (int64 [N, 2])."""
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
+        """What it finds, in pixels of the input, cut to the images' `sizes` (int64 [N, 2]) where these are given."""
         logits, deltas = self(maps)
         boxes = ops.box_decode(deltas, self._anchors(maps), weights=CODE)
         scores = ops.softmax(logits, axis=2)
         scores = ops.slice(scores, starts=(1,), ends=(1 + self.num_classes,), axes=(2,))
-        return self.postprocess(ops.clip_boxes(boxes, sizes), scores)
+        return self.postprocess(boxes if sizes is None else ops.clip_boxes(boxes, sizes), scores)
 
     def _anchors(self, maps: Sequence[Tensor]) -> Tensor:
         return ops.concat(self.anchors.grids(maps), axis=0)  # [P, 4]

@@ -7,23 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from framework import nn, ops
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, CheckpointError
 from framework.tensor import Tensor
 from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
 from suites.detection.losses import YOLOv3Loss
-from suites.detection.models.base import Detections, Detector, Head, Neck, PostProcess, Targets
+from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
+from suites.detection.models.one_stage import OneStageDetector
 from suites.engine.config import Factory, Part, Problem
 from suites.engine.registry import register
+from suites.engine.weights import Names
 from suites.vision.backbones import Backbone
+from suites.vision.backbones.naming import conv, darknet_units
 from suites.vision.pipeline import image_sizes
 
 
+class DarknetNeck(Neck):
+    """A neck of darknet's."""
+
+    def units(self, level: int) -> list[str]:
+        """Its convolutions that darknet computes for a level, from the coarsest, number 0, in order."""
+        raise NotImplementedError(f"{type(self).__name__} defines no units()")
+
+
 @register("neck")
-class YOLOv3Neck(Neck):
+class YOLOv3Neck(DarknetNeck):
     """From the coarsest level up: five convolutions give a route; half of it, doubled in size, joins the next level.
 
     Args:
@@ -48,6 +60,10 @@ class YOLOv3Neck(Neck):
         self.up = nn.Upsample(2)
         self.channels = tuple(width >> i for i in reversed(range(len(in_channels))))
 
+    def units(self, level: int) -> list[str]:
+        """The lateral convolution to the level, then its five."""
+        return [*([f"laterals.{level - 1}"] if level else []), *(f"sets.{level}.{i}" for i in range(5))]
+
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
         """Maps [N, H_s, W_s, C_s], finest first; routes of the same strides."""
         routes: list[Tensor] = []
@@ -56,6 +72,39 @@ class YOLOv3Neck(Neck):
                 x = ops.concat([self.up(self.laterals[i - 1](routes[-1])), x], axis=3)
             routes.append(self.sets[i](x))
         return routes[::-1]
+
+
+@register("neck")
+class TinyYOLOv3Neck(DarknetNeck):
+    """The neck of yolov3-tiny.cfg: a 1x1 convolution gives the coarse route; half of it, doubled in size, joins the
+    finer map, which has no convolutions of its own.
+
+    Args:
+        in_channels: of the two backbone maps, the finer first.
+        in_strides: of the two backbone maps; the routes have the same.
+        width: channels of the coarse route.
+    """
+
+    def __init__(self, in_channels: Sequence[int], in_strides: Sequence[int], width: int = 256) -> None:
+        super().__init__()
+        if len(in_channels) != 2 or width < 2:
+            raise AttributeValueError(
+                f"TinyYOLOv3Neck: {len(in_channels)} backbone maps, width {width}; it takes two maps and a width from 2"
+            )
+        self.strides = tuple(in_strides)
+        self.route = nn.ConvBNAct(in_channels[1], width, 1, act="leaky_relu")
+        self.lateral = nn.ConvBNAct(width, width // 2, 1, act="leaky_relu")
+        self.up = nn.Upsample(2)
+        self.channels = (width // 2 + in_channels[0], width)
+
+    def units(self, level: int) -> list[str]:
+        """The route, then the lateral convolution."""
+        return ["lateral" if level else "route"]
+
+    def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
+        """Two maps [N, H_s, W_s, C_s], the finer first; routes of the same strides."""
+        route = self.route(maps[1])
+        return [ops.concat([self.up(self.lateral(route)), maps[0]], axis=3), route]
 
 
 def _conv_set(in_channels: int, width: int) -> nn.Sequential:
@@ -89,6 +138,7 @@ class YOLOv3Head(Head):
         loss: what is minimised.
         postprocess: how detections are chosen.
         prior: score of "object" that an untrained head gives; small, as most cells are empty (Lin et al. 2017, 4.1).
+        tip_channels: of each level's 3x3 convolution; by default twice the map's.
     """
 
     def __init__(
@@ -100,6 +150,7 @@ class YOLOv3Head(Head):
         loss: YOLOv3Loss | None = None,
         postprocess: PostProcess | None = None,
         prior: float = 0.01,
+        tip_channels: tuple[int, ...] | None = None,
     ) -> None:
         super().__init__()
         if num_classes < 1:
@@ -110,16 +161,20 @@ class YOLOv3Head(Head):
         self.levels = split_anchors(anchors, strides)
         self.loss = loss or YOLOv3Loss()
         self.postprocess = postprocess or PostProcess()
-        self.tips = nn.LayerList(nn.ConvBNAct(c, 2 * c, 3, act="leaky_relu") for c in in_channels)
+        tips = tuple(2 * c for c in in_channels) if tip_channels is None else tuple(tip_channels)
+        if len(tips) != len(in_channels):
+            raise AttributeValueError(f"YOLOv3Head: tip_channels is {list(tips)} for {len(in_channels)} levels")
+        pairs = zip(in_channels, tips, strict=True)
+        self.tips = nn.LayerList(nn.ConvBNAct(c, t, 3, act="leaky_relu") for c, t in pairs)
         self.outs = nn.LayerList(
             nn.Conv2d(
-                2 * c,
+                t,
                 len(v.anchors) * (5 + num_classes),
                 1,
                 initializer=nn.init.Normal(0.01),
                 bias_initializer=_ObjectBias(len(v.anchors), prior),
             )
-            for c, v in zip(in_channels, self.levels, strict=True)
+            for t, v in zip(tips, self.levels, strict=True)
         )
 
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
@@ -146,22 +201,43 @@ class YOLOv3Head(Head):
 
 
 @register("detector")
-class YOLOv3(Detector):
+class YOLOv3(OneStageDetector):
     """YOLOv3. Image sides must be multiples of the largest stride.
 
     Args:
         backbone: image to feature maps.
         head: predictions and losses.
         neck: what lies between.
+        pretrained: name or file of published weights, such as yolov3_tiny_coco; see docs/pretrained.md.
     """
 
-    def __init__(self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck] | None = None) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.neck = (neck or Factory.of(YOLOv3Neck))(in_channels=backbone.channels, in_strides=backbone.strides)
-        self.head = head(in_channels=self.neck.channels, strides=self.neck.strides)
+    schemes: ClassVar[tuple[str, ...]] = ("darknet",)
+    class_tensors: ClassVar[tuple[str, ...]] = (r"^head\.outs\.",)
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        head: Factory[Head],
+        neck: Factory[Neck] | None = None,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__(backbone, head, neck or Factory.of(YOLOv3Neck), pretrained)
         self.size_multiple = max(self.neck.strides)
-        self.num_classes: int | None = getattr(self.head, "num_classes", None)
+
+    def names_in(self, scheme: str) -> Names:
+        """Numbers of the convolutions in a darknet cfg: the backbone's, then level by level, the coarsest first."""
+        if not isinstance(self.neck, DarknetNeck) or not isinstance(self.head, YOLOv3Head):
+            raise CheckpointError("YOLOv3: only a DarkNet with darknet's neck and head has names of darknet")
+        names = self.backbone.names_in(scheme).below("backbone.").sources
+        at, found = len({name.partition(".")[0] for s in names.values() for name in s.names}), dict(names)
+        levels = len(self.neck.channels)
+        for i in range(levels):
+            units = [f"neck.{unit}" for unit in self.neck.units(i)] + [f"head.tips.{levels - 1 - i}"]
+            found |= darknet_units(units, at)
+            at += len(units)
+            found |= conv(f"head.outs.{levels - 1 - i}", str(at), bias=True)
+            at += 1
+        return Names(found)
 
     @classmethod
     def config_rules(cls, part: Part) -> Iterator[Problem]:
@@ -175,15 +251,3 @@ class YOLOv3(Detector):
                 if side % max(strides):
                     text = f"{side} is no multiple of {max(strides)}, the network's largest stride"
                     yield part.config.problem(path, text)
-
-    def forward(self, images: Tensor) -> list[Tensor]:
-        """images: [N, H, W, 3]; raw predictions [N, H/s, W/s, A * (5 + K)] of each level."""
-        return self.head(self.neck(self.backbone(images)))
-
-    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor]:
-        """Loss terms by name for images [N, H, W, 3]."""
-        return self.head.losses(self.neck(self.backbone(images)), targets)
-
-    def detect(self, images: Tensor, sizes: Tensor | None = None) -> Detections:
-        """What it finds on images [N, H, W, 3], in their pixels."""
-        return self.head.detect(self.neck(self.backbone(images)))

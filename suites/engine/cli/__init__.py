@@ -13,7 +13,7 @@ import importlib
 import sys
 from pathlib import Path
 
-_ORDER = ("train", "eval", "infer", "export", "serve", "config")  # of the help; others follow by name
+_ORDER = ("train", "eval", "infer", "export", "serve", "config", "zoo")  # of the help; others follow by name
 
 
 def main(words: list[str] | None = None) -> int:

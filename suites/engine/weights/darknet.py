@@ -39,7 +39,7 @@ class Convolution:
 
 def read_darknet(path: Path) -> dict[str, np.ndarray]:
     """The convolutions of a `.weights` file, numbered as in its `.cfg`: `0.weight`, `0.bias`, `0.scale`, `0.mean`,
-    `0.variance`.
+    `0.variance`, the last one for a batch norm with eps 1e-5.
 
     The cfg lies beside the file under the same name, or is the only one in its folder.
 
@@ -63,8 +63,18 @@ def read_darknet(path: Path) -> dict[str, np.ndarray]:
     for name, shape in shapes:
         count = _product(shape)
         arrays[name] = numbers[at : at + count].reshape(shape)
+        if name.endswith(".variance"):
+            arrays[name] = _for_our_norm(arrays[name])
         at += count
     return arrays
+
+
+def _for_our_norm(variance: np.ndarray) -> np.ndarray:
+    """The variance v' with which sqrt(v' + 1e-5), our batch norm's divisor, is darknet's: sqrt(v) + 1e-6.
+
+    It is negative where v is below 1e-5, of channels that hardly ever change.
+    """
+    return np.asarray((np.sqrt(np.maximum(variance.astype(np.float64), 0)) + 1e-6) ** 2 - 1e-5, np.float32)
 
 
 def _product(shape: tuple[int, ...]) -> int:

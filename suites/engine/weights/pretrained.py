@@ -17,11 +17,12 @@ from framework.errors import CheckpointError
 from framework.nn import Layer, init
 from suites.engine.names import did_you_mean
 from suites.engine.weights.fetching import check_file
-from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped
+from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown
 from suites.engine.weights.reading import read_weights
 from suites.engine.weights.records import Record, find_record, record_names
 
 OWN = "paddock"  # the scheme of our own names
+_LEAST = 0.2  # share of a model's names that a file has, or it is no file of that model's family
 _COUNTERS = (r"(^|\.)num_batches_tracked$",)  # PyTorch's batch norms count, which nothing here reads
 
 
@@ -148,16 +149,21 @@ def _recognised(
     if scheme is not None and scheme not in offered:
         known = ", ".join(offered)
         raise CheckpointError(f"{where}: {type(layer).__name__} has no names of {scheme}; it has those of {known}")
-    best: tuple[int, str, Names, str] | None = None
+    best: tuple[float, str, Names, str] | None = None
     for name, names_of in offered.items() if scheme is None else [(scheme, offered[scheme])]:
         names = names_of()
         theirs = {n for source in names.sources.values() for n in source.names}
         for prefix in _prefixes(theirs, arrays):
-            hits = sum(prefix + n in arrays for n in theirs)
+            hits = sum(prefix + n in arrays for n in theirs) / len(theirs)
             if best is None or hits > best[0]:
                 best = (hits, name, names, prefix)
     assert best is not None
-    _, name, names, prefix = best
+    hits, name, names, prefix = best
+    if hits < _LEAST:
+        raise CheckpointError(
+            f"{where}: not the weights of this {type(layer).__name__}: they begin with {shown(list(arrays)[:3])}, and "
+            f"it knows the names of {', '.join(offered)}"
+        )
     if not prefix:
         return name, names, dict(arrays)
     # What is not below the prefix belongs to what this layer is a part of.

@@ -31,6 +31,9 @@ class BlazeNet(Stack):
         double: (channels in, middle, out, stride) of each double block.
         kernel: of the depthwise convolutions: 5, or 3 for two of 3x3 in place of each.
         out_strides: strides of the maps given out; the network ends at the last.
+        freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
+        frozen_norm: batch norms use their running statistics in training too, and are not trained.
+        pretrained: file of weights under our own names.
     """
 
     def __init__(
@@ -39,6 +42,9 @@ class BlazeNet(Stack):
         double: tuple[tuple[int, int, int, int], ...] = _DOUBLE,
         kernel: int = 5,
         out_strides: tuple[int, ...] = (8, 16),
+        freeze_at: int = 0,
+        frozen_norm: bool = False,
+        pretrained: str | None = None,
     ) -> None:
         super().__init__()
         if kernel not in (3, 5):
@@ -63,6 +69,7 @@ class BlazeNet(Stack):
             width = out
             last[total] = (len(blocks) - 1, out)
         self.keep(blocks, last)
+        self.finish(freeze_at, frozen_norm, pretrained)
 
 
 class _Block(nn.Layer):

@@ -1,11 +1,11 @@
-"""DarkNet-53, the residual backbone of YOLOv3 (Redmon and Farhadi 2018, arXiv:1804.02767)."""
+"""DarkNet-53, the residual backbone of YOLOv3 (Redmon and Farhadi 2018, arXiv:1804.02767), and that of YOLOv3-tiny."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from framework import nn
+from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
@@ -44,6 +44,7 @@ class DarkNet53(Backbone):
                 f"DarkNet53: width is {width}, blocks {list(blocks)}; width must be 2 or more, no block negative"
             )
         self.strides = check_strides("DarkNet53", out_strides, [2 << i for i in range(len(blocks))])
+        self._blocks = tuple(blocks)
         self.stem = nn.ConvBNAct(3, width, 3, act="leaky_relu")
         self.stages = nn.LayerList()
         channels = []
@@ -65,9 +66,9 @@ class DarkNet53(Backbone):
     def names_in(self, scheme: str) -> Names:
         """Numbers of the convolutions in darknet53.cfg or yolov3.cfg, which begin alike."""
         units = ["stem"]
-        for i, stage in enumerate(self.stages):
+        for i, count in enumerate(self._blocks[: len(self.stages)]):
             units.append(f"stages.{i}.down")
-            units += [f"stages.{i}.pairs.{j}.{k}" for j in range(len(stage.pairs)) for k in range(2)]
+            units += [f"stages.{i}.pairs.{j}.{k}" for j in range(count) for k in range(2)]
         return Names(darknet_units(units), (r"^(\d+)\.",))
 
     def forward(self, x: Tensor) -> list[Tensor]:
@@ -101,3 +102,60 @@ class _Stage(nn.Layer):
         for pair in self.pairs:
             x = x + pair(x)
         return x
+
+
+_TINY = (16, 32, 64, 128, 256, 512, 1024)  # channels of the convolutions
+
+
+@register("backbone")
+class TinyDarkNet(Backbone):
+    """Seven 3x3 convolutions with max pooling between them, the backbone of yolov3-tiny.cfg; leaky ReLU 0.1.
+
+    The map of stride s is what comes before it is halved again. The last pooling has stride 1 and looks at the pixel
+    and its neighbours to the right and below, so that the map keeps its size.
+
+    Args:
+        out_strides: strides of the maps given out, of 2, 4, 8, 16, 32; the network ends at the last.
+        freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
+        frozen_norm: batch norms use their running statistics in training too, and are not trained.
+        pretrained: name or file of published weights; see docs/pretrained.md.
+    """
+
+    schemes: ClassVar[tuple[str, ...]] = ("darknet",)
+
+    def __init__(
+        self,
+        out_strides: tuple[int, ...] = (16, 32),
+        freeze_at: int = 0,
+        frozen_norm: bool = False,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.strides = check_strides("TinyDarkNet", out_strides, (2, 4, 8, 16, 32))
+        count = len(_TINY) if self.strides[-1] == 32 else self.strides[-1].bit_length()
+        pairs = zip((3, *_TINY), _TINY[:count], strict=False)
+        self.convs = nn.LayerList(nn.ConvBNAct(a, b, 3, act="leaky_relu") for a, b in pairs)
+        self.channels = tuple(_TINY[-1] if s == 32 else _TINY[s.bit_length() - 1] for s in self.strides)
+        self.finish(freeze_at, frozen_norm, pretrained)
+
+    def parts(self) -> Sequence[Sequence[nn.Layer]]:
+        """The first two convolutions, then one of each further stride; the last two together."""
+        convs = list(self.convs)
+        return [convs[:2], *([conv] for conv in convs[2:5]), convs[5:]]
+
+    def names_in(self, scheme: str) -> Names:
+        """Numbers of the convolutions in yolov3-tiny.cfg."""
+        return Names(darknet_units([f"convs.{i}" for i in range(len(self.convs))]), (r"^(\d+)\.",))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: [N, H, W, 3], H and W multiples of the last stride; maps [N, H/s, W/s, C_s]."""
+        maps = []
+        for i, conv in enumerate(self.convs):
+            if 0 < i < 6:
+                x = ops.max_pool2d(x, kernel=2, stride=2)
+            elif i == 6:
+                x = ops.max_pool2d(x, kernel=2, stride=1, padding=(0, 1, 0, 1))
+            x = conv(x)
+            if i != 5 and (32 if i == 6 else 1 << i) in self.strides:
+                maps.append(x)
+        return maps

@@ -82,7 +82,8 @@ class EfficientNetLite(Stack):
         names = conv_norm("stem", *(("conv_stem", "bn1") if timm else ("_conv_stem", "_bn0")), flipped=True)
         places = [(stage, i) for stage, (*_, count, _) in enumerate(self._plan) for i in range(count)]
         for i, block in enumerate(self.blocks):
-            layers = len(block.body)
+            assert isinstance(block, _Block)
+            layers = block.layers
             if timm:
                 place = "blocks.{}.{}.".format(*places[i])
                 convs = ["conv_pw", "conv_dw", "conv_pwl"] if layers == 3 else ["conv_dw", "conv_pw"]
@@ -113,7 +114,7 @@ class _Block(nn.Layer):
         layers = [nn.ConvBNAct(in_channels, inner, 1, act="relu6", norm_eps=_EPS)] if expansion > 1 else []
         layers.append(nn.ConvBNAct(inner, inner, kernel, stride, groups=inner, act="relu6", norm_eps=_EPS))
         layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none", norm_eps=_EPS))
-        self.body = nn.Sequential(*layers)
+        self.body, self.layers = nn.Sequential(*layers), len(layers)
         self.residual = stride == 1 and in_channels == out_channels
 
     def forward(self, x: Tensor) -> Tensor:

@@ -77,12 +77,13 @@ class MobileNetV2(Stack):
         names = conv_norm("stem", *stem)
         count = len(self.blocks)
         for i, block in enumerate(self.blocks):
-            theirs = _block_names(scheme, i, len(block.body))
+            assert isinstance(block, _InvertedResidual)
+            theirs = _block_names(scheme, i, block.layers)
             for j, pair in enumerate(theirs):
                 names |= conv_norm(f"blocks.{i}.body.{j}", *pair)
         if scheme == "timm":
-            stages = _timm_stage(count)[0] if count < _COUNT else 7
-            return Names(names, (r"^conv_head\.", r"^bn2\.", r"^classifier\.", rf"^blocks\.[{stages}-7]\."))
+            left = (r"^conv_head\.", r"^bn2\.", r"^classifier\.")
+            return Names(names, (*left, rf"^blocks\.[{_timm_stage(count)[0]}-7]\."))
         coarser = "|".join(map(str, range(count + 1, _COUNT + 2)))
         return Names(names, (rf"^features\.({coarser})\.", r"^classifier\."))
 
@@ -96,9 +97,11 @@ class MobileNetV2(Stack):
 def _block_names(scheme: str, i: int, layers: int) -> list[tuple[str, str]]:
     """Convolution and norm of each layer of block i, which has `layers` of them."""
     if scheme == "timm":
-        stage, place = _timm_stage(i)
+        stage, number = _timm_stage(i)
         convs = ["conv_pw", "conv_dw", "conv_pwl"] if layers == 3 else ["conv_dw", "conv_pw"]
-        return [(f"blocks.{stage}.{place}.{c}", f"blocks.{stage}.{place}.bn{j}") for j, c in enumerate(convs, start=1)]
+        return [
+            (f"blocks.{stage}.{number}.{c}", f"blocks.{stage}.{number}.bn{j}") for j, c in enumerate(convs, start=1)
+        ]
     place = f"features.{i + 1}.conv"
     if scheme == "torchvision_flat":
         return [(f"{place}.{3 * j}", f"{place}.{3 * j + 1}") for j in range(layers)]
@@ -108,10 +111,10 @@ def _block_names(scheme: str, i: int, layers: int) -> list[tuple[str, str]]:
 
 def _timm_stage(i: int) -> tuple[int, int]:
     """Stage and place in it of block i."""
-    for stage, (_, _, count, _) in enumerate(_PLAN):
-        if i < count:
+    for stage, (_, _, blocks, _) in enumerate(_PLAN):
+        if i < blocks:
             return stage, i
-        i -= count
+        i -= blocks
     return len(_PLAN), 0
 
 
@@ -124,7 +127,7 @@ class _InvertedResidual(nn.Layer):
         layers = [nn.ConvBNAct(in_channels, inner, 1, act="relu6")] if expansion > 1 else []
         layers.append(nn.ConvBNAct(inner, inner, 3, stride, groups=inner, dilation=dilation, act="relu6"))
         layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none"))
-        self.body = nn.Sequential(*layers)
+        self.body, self.layers = nn.Sequential(*layers), len(layers)
         self.residual = stride == 1 and in_channels == out_channels
 
     def forward(self, x: Tensor) -> Tensor:

@@ -5,13 +5,16 @@ Letters: N batch, H W image size, C_s channels of the map of stride s.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
+from suites.engine.weights import Names
 from suites.vision.backbones.base import Backbone, check_strides
+from suites.vision.backbones.naming import conv
 
 _BLOCKS = {16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}  # convolutions before each pooling
 _WIDTHS = (64, 128, 256, 512, 512)  # of each block, at width 64
@@ -34,8 +37,11 @@ class VGG(Backbone):
         out_strides: strides of the maps given out, of 1, 2, 4, 8, 16 and, without `reduced_fc`, 32; the network ends at
             the last.
         reduced_fc: SSD's form.
-        frozen_blocks: how many of the first blocks are not trained.
+        freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
+        pretrained: name or file of published weights; see docs/pretrained.md.
     """
+
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
 
     def __init__(
         self,
@@ -43,14 +49,12 @@ class VGG(Backbone):
         width: int = 64,
         out_strides: tuple[int, ...] = (8, 16, 32),
         reduced_fc: bool = False,
-        frozen_blocks: int = 0,
+        freeze_at: int = 0,
+        pretrained: str | None = None,
     ) -> None:
         super().__init__()
-        if depth not in _BLOCKS or width < 1 or not 0 <= frozen_blocks <= 5:
-            raise AttributeValueError(
-                f"VGG: depth is {depth}, width {width}, frozen_blocks {frozen_blocks}; depth must be 16 or 19, width 1 "
-                "or more, frozen_blocks 0 to 5"
-            )
+        if depth not in _BLOCKS or width < 1:
+            raise AttributeValueError(f"VGG: depth is {depth}, width {width}; depth must be 16 or 19, width 1 or more")
         offered = (1, 2, 4, 8, 16) if reduced_fc else (1, 2, 4, 8, 16, 32)
         self.strides = check_strides("VGG", out_strides, offered)
         self._ends: list[int] = []  # number of convolutions up to the end of each block
@@ -61,10 +65,7 @@ class VGG(Backbone):
                 break
             out = _WIDTHS[i] * width // 64
             for _ in range(count):
-                conv = nn.Conv2d(channels, out, 3)
-                for parameter in conv.parameters():
-                    parameter.requires_grad = i >= frozen_blocks
-                self.convs.append(conv)
+                self.convs.append(nn.Conv2d(channels, out, 3))
                 channels = out
             self._ends.append(len(self.convs))
             by_stride[1 << i] = channels
@@ -75,6 +76,24 @@ class VGG(Backbone):
             self.fc6, self.fc7 = nn.Conv2d(channels, wide, 3, dilation=6), nn.Conv2d(wide, wide, 1)
             by_stride[16] = wide
         self.channels = tuple(by_stride[s] for s in self.strides)
+        self._depth = depth
+        self.finish(freeze_at, pretrained=pretrained)
+
+    def parts(self) -> Sequence[Sequence[nn.Layer]]:
+        """The first two blocks, then one after the other; fc6 and fc7 with the last."""
+        convs = list(self.convs)
+        blocks = [convs[a:b] for a, b in zip([0, *self._ends], self._ends, strict=False)]
+        if self.fc6 is not None:
+            blocks[-1] += [self.fc6, self.fc7]
+        return [[*blocks[0], *(blocks[1] if len(blocks) > 1 else [])], *blocks[2:]]
+
+    def names_in(self, scheme: str) -> Names:
+        """Torchvision's names in `vgg16` and `vgg19`; those of fc6 and fc7 are of its SSD, see `SSD.names_in`."""
+        names = {}
+        for i in range(len(self.convs)):
+            names |= conv(f"convs.{i}", torchvision_name(f"convs.{i}.", self._depth).rstrip("."), bias=True)
+        coarser = rf"^features\.({'|'.join(str(n) for n in range(2 * len(self.convs) + len(self._ends) - 1, 40))})\."
+        return Names(names, (r"^classifier\.", coarser))
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""

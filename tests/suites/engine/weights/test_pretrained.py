@@ -1,0 +1,205 @@
+"""`pretrained`: names are found out, everything is accounted for, and a run loads what its parts ask for, once."""
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from framework import nn
+from framework.errors import CheckpointError, ConfigError
+from framework.nn import init
+from suites.engine import cli
+from suites.engine.weights import load_pretrained, load_wanted, loaded_names, rename
+from suites.vision.backbones import EfficientNetLite, MobileNetV2, ResNet
+
+SMALL = {"scale": 0.25, "out_strides": (4, 8)}
+
+
+def drawn(model, seed=0):
+    init.initialize(model, seed)
+    return model
+
+
+def saved(path, model, scheme=None, prefix="", **more):
+    """A file of a model's weights under the names of `scheme`, or its own."""
+    arrays = {n: t.numpy() for n, t in model.state_dict().items()}
+    if scheme is not None:
+        arrays = rename(model, model.names_in(scheme).sources)
+    safetensors.numpy.save_file({prefix + n: np.ascontiguousarray(a) for n, a in arrays.items()} | more, path)
+    return str(path)
+
+
+def same(a, b):
+    return all(np.array_equal(t.numpy(), b.state_dict()[n].numpy()) for n, t in a.state_dict().items())
+
+
+NETS = {
+    "MobileNetV2 torchvision": (lambda: MobileNetV2(0.25), "torchvision"),
+    "MobileNetV2 flat": (lambda: MobileNetV2(0.25), "torchvision_flat"),
+    "MobileNetV2 timm": (lambda: MobileNetV2(0.25), "timm"),
+    "EfficientNetLite": (lambda: EfficientNetLite(0, out_strides=(8,)), "efficientnet-lite-pytorch"),
+    "EfficientNetLite timm": (lambda: EfficientNetLite(0, out_strides=(8,)), "timm"),
+    "ResNet": (lambda: ResNet(18, width=8), "torchvision"),
+    "ResNet d": (lambda: ResNet(50, "d", width=8), "torchvision"),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("prefix", ["", "module.", "backbone.body."])
+def test_the_scheme_and_the_prefix_of_a_file_are_found_out(tmp_path, name, prefix):
+    make, scheme = NETS[name]
+    net, other = drawn(make()), drawn(make(), 1)
+    counter = {prefix + "x.num_batches_tracked": np.zeros(1, np.int64)}
+    report = load_pretrained(other, saved(tmp_path / "w.safetensors", net, scheme, prefix, **counter))
+    assert same(net, other) and not report.new and len(report.loaded) == len(net.state_dict())
+    assert str(report).endswith("1 counters of PyTorch's batch norms not used")
+
+
+def test_a_part_takes_its_weights_out_of_a_file_of_ours_of_the_whole(tmp_path):
+    whole = nn.Layer()
+    whole.backbone, whole.fc = drawn(MobileNetV2(**SMALL), 3), nn.Linear(4, 2)
+    part = drawn(MobileNetV2(**SMALL), 1)
+    report = load_pretrained(part, saved(tmp_path / "w.safetensors", whole))
+    assert same(part, whole.backbone) and report.unused == ["fc.bias", "fc.weight"]
+
+
+def test_a_network_that_ends_early_leaves_the_rest_and_says_so(tmp_path):
+    net = drawn(MobileNetV2(0.25))
+    for scheme in net.schemes:
+        short = drawn(MobileNetV2(**SMALL), 1)
+        report = load_pretrained(short, saved(tmp_path / "w.safetensors", net, scheme))
+        assert len(report.loaded) == len(short.state_dict())
+        assert len(report.unused) == len(net.state_dict()) - len(short.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("net", "into", "match"),
+    [
+        (lambda: MobileNetV2(0.25), lambda: MobileNetV2(0.5), "of another shape: stem.conv.weight"),
+        (lambda: ResNet(34, width=8), lambda: ResNet(18, width=8), r"unexpected: layer1\.2"),
+        (lambda: ResNet(18, width=8), lambda: ResNet(34, width=8), r"missing: stages\.0\.2"),
+        (
+            lambda: ResNet(18, width=8),
+            lambda: MobileNetV2(0.25),
+            r"not the weights of this MobileNetV2: they begin with",
+        ),
+    ],
+)
+def test_weights_of_another_network_are_one_error_and_change_nothing(tmp_path, net, into, match):
+    model = drawn(into(), 1)
+    before = {n: t.numpy().copy() for n, t in model.state_dict().items()}
+    with pytest.raises(CheckpointError, match=match):
+        load_pretrained(model, saved(tmp_path / "w.safetensors", drawn(net()), "torchvision"))
+    assert all(np.array_equal(before[n], t.numpy()) for n, t in model.state_dict().items())
+
+
+def test_a_scheme_that_the_model_does_not_know_is_an_error(tmp_path):
+    path = saved(tmp_path / "w.safetensors", MobileNetV2(0.25))
+    with pytest.raises(CheckpointError, match="no names of darknet; it has those of paddock, torchvision, torch"):
+        load_pretrained(MobileNetV2(0.25), path, scheme="darknet")
+
+
+def test_in_python_a_backbone_has_its_weights_at_once(tmp_path):
+    net = drawn(MobileNetV2(**SMALL), 5)
+    assert same(MobileNetV2(**SMALL, pretrained=saved(tmp_path / "w.safetensors", net, "timm")), net)
+    with pytest.raises(CheckpointError, match="'nothing' is no file and no weights of that name are known"):
+        MobileNetV2(**SMALL, pretrained="nothing")
+
+
+def test_a_model_that_is_drawn_after_it_is_built_is_loaded_after_that(tmp_path):
+    net = drawn(MobileNetV2(**SMALL), 5)
+    with init.undrawn():
+        model = nn.Sequential(MobileNetV2(**SMALL, pretrained=saved(tmp_path / "w.safetensors", net)), nn.Linear(4, 2))
+    init.initialize(model, 7)
+    head = model[1].weight.numpy().copy()
+    assert not same(model[0], net) and not loaded_names(model)
+    (line,) = load_wanted(model)
+    assert line.startswith("0: pretrained ") and same(model[0], net) and np.array_equal(model[1].weight.numpy(), head)
+    init.initialize(model, 8, keep=loaded_names(model))
+    assert same(model[0], net) and not np.array_equal(model[1].weight.numpy(), head)
+
+
+# -- runs
+CONFIG = """
+suite: classification
+model:
+  type: ImageClassifier
+  num_classes: 10
+  backbone: {{type: MobileNetV2, scale: 0.25, out_strides: [4, 8], pretrained: {path}, freeze_at: 3}}
+data:
+  num_classes: 10
+  train: {{dataset: {{type: Digits}}, transforms: [{{type: Resize, size: 16}}, {{type: Normalize}}], batch_size: 16}}
+  eval:
+    dataset: {{type: Digits, split: val}}
+    transforms: [{{type: Resize, size: 16}}, {{type: Normalize}}]
+    batch_size: 64
+optimizer: {{type: Momentum}}
+schedule: {{type: Constant, base_lr: 0.01}}
+runtime: {{steps: 2, workers: 0, evaluation: {{pictures: 0}}}}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    net = drawn(MobileNetV2(**SMALL), 5)
+    path = saved(tmp_path / "w.safetensors", net, "torchvision")
+    (tmp_path / "c.yml").write_text(CONFIG.format(path=path))
+    return tmp_path, net
+
+
+def test_a_run_starts_from_the_weights_and_needs_them_no_more_afterwards(config, capsys):
+    folder, net = config
+    runs = ["--runs", str(folder / "runs")]
+    assert cli.main(["train", str(folder / "c.yml"), *runs]) == 0
+    assert "backbone: pretrained " in (folder / "runs" / "c" / "log.txt").read_text()
+    trained = safetensors.numpy.load_file(folder / "runs" / "c" / "weights" / "last.safetensors")
+    assert all(np.array_equal(trained["backbone." + n], t.numpy()) for n, t in net.state_dict().items())  # all frozen
+    (folder / "w.safetensors").unlink()
+    run = str(folder / "runs" / "c")
+    assert cli.main(["eval", run]) == 0 and cli.main(["export", run, "--output", str(folder / "out")]) == 0
+    assert cli.main(["train", run, "--resume"]) == 0
+    capsys.readouterr()
+    config = str(folder / "c.yml")
+    for words in (["train", config, *runs, "--name", "again"], ["config", "check", config]):
+        assert cli.main(words) == 2
+        assert "w.safetensors' is no file and no weights of that name are known" in capsys.readouterr().err
+
+
+def test_a_config_can_be_evaluated_only_if_its_whole_model_has_weights(config):
+    from suites.engine.training import evaluate_weights
+
+    folder, _ = config
+    with pytest.raises(ConfigError, match="a config has no weights, unless its model is `pretrained`"):
+        evaluate_weights(folder / "c.yml")
+
+
+# -- the command
+@pytest.fixture
+def zoo(tmp_path, monkeypatch):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    return tmp_path
+
+
+def test_the_zoo_lists_searches_and_shows_its_records(zoo, capsys):
+    assert cli.main(["zoo", "list"]) == 0
+    said = capsys.readouterr().out
+    assert "  mobilenetv2_imagenet " in said and said.endswith(f"the files lie in {zoo / 'zoo'}\n")
+    assert cli.main(["zoo", "search", "MobileNet", "imagenet"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["mobilenetv2_imagenet"]
+    assert cli.main(["zoo", "search", "nothingofthename"]) == 1
+    capsys.readouterr()
+    assert cli.main(["zoo", "show", "yolov3_tiny_coco"]) == 0
+    assert capsys.readouterr().out.endswith(
+        "# files: not there; fetch them with `paddock zoo fetch yolov3_tiny_coco`\n"
+    )
+    assert cli.main(["zoo", "fetch", "yolov3_tiny_coc"]) == 2
+    assert "did you mean 'yolov3_tiny_coco'" in capsys.readouterr().err
+
+
+def test_the_zoo_converts_a_part_to_a_file_of_ours(config, capsys):
+    folder, net = config
+    words = ["zoo", "convert", str(folder / "w.safetensors"), "--model", str(folder / "c.yml")]
+    assert cli.main([*words, "--part", "backbone", "--output", str(folder / "ours.safetensors")]) == 0
+    assert same(MobileNetV2(**SMALL, pretrained=str(folder / "ours.safetensors")), net)
+    assert cli.main([*words, "--part", "neck", "--output", str(folder / "x")]) == 2
+    assert "ImageClassifier has no part 'neck'; it has backbone" in capsys.readouterr().err
+    assert cli.main([*words, "--output", str(folder / "x")]) == 2 and not (folder / "x").exists()
