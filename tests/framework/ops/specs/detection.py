@@ -163,7 +163,7 @@ spec(
         Sample([boxes(1, 50), scores(1, 50, 4)], {"nms_top_k": 10, "keep_top_k": 100, "iou_threshold": 0.2}),
         Sample([boxes(2, 30), np.stack([NAN_SCORES, scores(30, seed=1)] * 2).reshape(2, 30, 2)], {"keep_top_k": 12}),
         Sample([boxes(3, 20), scores(3, 20, 2)], {"score_threshold": 0.9, "keep_top_k": 5}),
-        Sample([boxes(2, 30, 3), scores(2, 30, 3)], {"keep_top_k": 20, "iou_threshold": 0.3}),
+        Sample([boxes(2, 20, 3), scores(2, 20, 3)], {"keep_top_k": 20, "iou_threshold": 0.3}),
         Sample([broken(2, 30), uneven(2, 30, 2)], {"method": "soft_linear", "iou_threshold": 0.2, "keep_top_k": 40}),
         Sample([broken(2, 30, 2), uneven(2, 30, 2)], {"method": "soft_gaussian", "sigma": 0.4, "keep_top_k": 9}),
         Sample([broken(2, 30), uneven(2, 30, 2)], {"method": "matrix_linear", "keep_top_k": 40}),
