@@ -21,7 +21,7 @@ class MaskTargets:
     """Shapes of the objects of a batch, as runs of pixels inside and outside; see `ops.crop_masks`.
 
     Attributes:
-        runs: int32 [T], COCO's run lengths of all objects one after the other; T may be padded at the end.
+        runs: int32 [T], COCO's run lengths of all objects one after the other; the last may be followed by zeros.
         offsets: int64 [N * M + 1]; object m of image n has runs offsets[n * M + m] to offsets[n * M + m + 1].
     """
 
