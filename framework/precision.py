@@ -47,7 +47,7 @@ FOLLOWING: frozenset[str] = frozenset().union(
     ("relu_grad", "relu6_grad", "leaky_relu_grad", "gelu_grad", "silu_grad", "sigmoid_grad", "tanh_grad"),
     ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite"),
     ("max", "min", "argmax", "argmin", "segment_max", "segment_spread", "ragged_window"),
-    ("cast", "broadcast_to", "broadcast_like", "chain"),
+    ("cast", "broadcast_to", "broadcast_like", "chain", "roi_align", "roi_align_grad"),
 )
 _MOVING = ("cast", "broadcast_to", "broadcast_like")  # outside of these families, and of any type
 # Everything else computes in float32 and gives float32: softmax and losses, sums and means, exponentials, logarithms

@@ -49,6 +49,7 @@ class RuleTable:
         self.without_gradient: dict[str, str] = {}  # operator -> why
         self.first_order_only: dict[str, str] = {}  # an operator's gradient that has none itself -> why
         self.flat: dict[tuple[str, str], str] = {}  # operator and float input without a formula -> why
+        self.held: dict[tuple[str, str], str] = {}  # operator and float input that counts as a constant -> why
 
     def __contains__(self, name: str) -> bool:
         return name in self.rules
@@ -175,6 +176,15 @@ def flat(name: str, **reasons: str) -> None:
     """Declares that the gradient of operator `name` by a float input is 0 wherever it exists, and why."""
     for input_name, reason in reasons.items():
         RULES.flat[name, input_name] = reason
+
+
+def held(name: str, **reasons: str) -> None:
+    """Declares that the gradient of operator `name` treats a float input as a constant, and why.
+
+    Unlike with `flat` its result does depend on that input.
+    """
+    for input_name, reason in reasons.items():
+        RULES.held[name, input_name] = reason
 
 
 def through_composition(*names: str) -> None:

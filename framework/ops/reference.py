@@ -103,8 +103,9 @@ def _gradient_facts(info: OpInfo) -> list[str]:
         return [f"No gradient: {RULES.without_gradient[info.name]}."]
     if info.name in RULES.first_order_only:
         return [f"A gradient without one of its own: {RULES.first_order_only[info.name]}."]
-    by_name = [(name, why) for (op, name), why in RULES.flat.items() if op == info.name]
-    return ["Differentiable.", *(f"The gradient by `{name}` is 0: {why}." for name, why in by_name)]
+    zeros = [f"The gradient by `{name}` is 0: {why}." for (op, name), why in RULES.flat.items() if op == info.name]
+    held = [f"`{name}` is held fixed: {why}." for (op, name), why in RULES.held.items() if op == info.name]
+    return ["Differentiable.", *zeros, *held]
 
 
 def _onnx_fact(info: OpInfo) -> str:

@@ -1,4 +1,4 @@
-"""The field's figures for boxes: COCO's AP and AR through pycocotools, and Pascal VOC's mAP.
+"""The field's figures for boxes and masks: COCO's AP and AR through pycocotools, and Pascal VOC's mAP.
 
 Letters: I images, P predictions, K classes. Predictions are in pixels of the original images.
 """
@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.coco import read_json
+from suites.detection.datasets.shapes import read_shape
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register, register_role
-from suites.vision.structures import Boxes, Instances
+from suites.vision.structures import Boxes, Instances, Masks
 
 COCO_NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
 
@@ -47,6 +49,7 @@ class Evaluator(ABC):
         self._index = {int(image_id): at for at, image_id in enumerate(truth.image_ids)}
         self._seen: set[int] = set()
         self._rows: list[np.ndarray] = []
+        self._codes: list[list[bytes]] = []  # of each of `_rows`, the run-length codes of its masks, if it has any
 
     def add(self, image_id: int, found: Instances) -> None:
         """Adds the predictions of one image, in pixels of the original.
@@ -69,10 +72,15 @@ class Evaluator(ABC):
         self._seen.add(at)
         columns = [np.full(len(found), at), found.boxes.array.astype(np.float64), found.scores, kinds]
         self._rows.append(np.column_stack(columns))
+        self._codes.append([] if found.masks is None else [code["counts"] for code in found.masks.codes()])
 
     def state(self) -> dict[str, Any]:
-        """What was added: `images` int64 [S], their places in the truth, and `rows` [P, 7], see `_predictions`."""
-        return {"images": np.array(sorted(self._seen), np.int64), "rows": self._all_rows()}
+        """What was added: `images` int64 [S], their places in the truth; `rows` [P, 7], see `_predictions`; `masks`.
+
+        Masks are P texts, pycocotools' run-length codes; none where no masks were added.
+        """
+        images = np.array(sorted(self._seen), np.int64)
+        return {"images": images, "rows": self._all_rows(), "masks": [code.decode() for code in self._all_codes()]}
 
     def merge(self, state: Mapping[str, Any]) -> None:
         """Adds what another evaluator of the same truth has seen.
@@ -86,11 +94,22 @@ class Evaluator(ABC):
             raise DataError(f"{type(self).__name__}: image {image_id} was added already; merge parts that share none")
         self._seen |= images
         self._rows.append(np.asarray(state["rows"]))
+        self._codes.append([code.encode() for code in state["masks"]])
 
     def _all_rows(self) -> np.ndarray:
         """Rows in the order of the images, whatever the order in which these were added."""
         rows = np.concatenate([np.zeros((0, 7)), *self._rows])
         return rows[np.argsort(rows[:, 0], kind="stable")]
+
+    def _all_codes(self) -> list[bytes]:
+        """The masks of `_all_rows`, none where predictions came without."""
+        codes = [code for codes in self._codes for code in codes]
+        rows = np.concatenate([np.zeros((0, 7)), *self._rows])
+        if len(codes) not in (0, len(rows)):
+            raise DataError(
+                f"{type(self).__name__}: {len(codes)} of {len(rows)} predictions have masks; all or none must"
+            )
+        return [codes[at] for at in np.argsort(rows[:, 0], kind="stable")] if codes else []
 
     @abstractmethod
     def compute(self) -> dict[str, float]:
@@ -112,32 +131,47 @@ register_role("metric", Evaluator, supplied=("truth",), doc="The figures of an e
 
 @register("metric")
 class CocoEvaluator(Evaluator):
-    """COCO's box figures, by pycocotools: AP, AP50, AP75, APs/m/l, AR1/10/100, ARs/m/l and `AP/<class>`.
+    """COCO's figures, by pycocotools: AP, AP50, AP75, APs/m/l, AR1/10/100, ARs/m/l and `AP/<class>`.
 
+    Those of boxes; where both truth and predictions have masks, those of masks too, with `mask_` before their names.
     AP is the mean over IoU 0.50 to 0.95 in steps of 0.05, over classes with objects, of precision at 101 recalls,
-    with at most 100 predictions an image (https://cocodataset.org/#detection-eval).
+    with at most `max_detections` predictions an image (https://cocodataset.org/#detection-eval).
 
     Args:
         truth: What is compared with.
+        max_detections: Predictions of an image that count, the best; COCO's figures have 100. AR1 and AR10 stay.
     """
 
     main_figure: ClassVar[str] = "AP"
 
-    def __init__(self, truth: GroundTruth) -> None:
+    def __init__(self, truth: GroundTruth, max_detections: int = 100) -> None:
         super().__init__(truth)
+        if max_detections < 11:
+            raise AttributeValueError(f"CocoEvaluator: max_detections is {max_detections}; it must be 11 or more")
+        self._max_detections = max_detections
 
     def compute(self) -> dict[str, float]:
         """The figures by name, 0 to 1."""
-        rows = self._predictions()
+        rows, codes = self._predictions(), self._all_codes()
+        with_masks = self._truth.masks is not None and (bool(codes) or not len(rows))
+        truth = _coco(self._truth, _truth_rows(self._truth, with_masks))
+        figures = self._compare(truth, _coco(self._truth, _row_dicts(self._truth, rows)), "bbox")
+        if with_masks:
+            found = _coco(self._truth, _row_dicts(self._truth, rows, codes))
+            figures |= {f"mask_{name}": value for name, value in self._compare(truth, found, "segm").items()}
+        return figures
+
+    def _compare(self, truth: COCO, found: COCO, kind: Literal["bbox", "segm"]) -> dict[str, float]:
         with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its tables
-            run = COCOeval(
-                _coco(self._truth, _truth_rows(self._truth)), _coco(self._truth, _row_dicts(self._truth, rows)), "bbox"
-            )
+            run = COCOeval(truth, found, kind)
+            run.params.maxDets = [1, 10, self._max_detections]
             run.evaluate()
             run.accumulate()
             run.summarize()
         figures = dict(zip(COCO_NAMES, run.stats.tolist(), strict=True))
-        precision = run.eval["precision"][:, :, :, 0, -1]  # [IoU, recall, K]: all areas, 100 predictions
+        precision = run.eval["precision"][:, :, :, 0, -1]  # [IoU, recall, K]: all areas, `max_detections` predictions
+        # pycocotools' own AP is -1 where the limit is not 100.
+        figures["AP"] = float(precision[precision > -1].mean()) if (precision > -1).any() else -1.0
         for label, name in enumerate(self._truth.class_names):
             defined = precision[:, :, label] > -1
             figures[f"AP/{name}"] = float(precision[:, :, label][defined].mean()) if defined.any() else -1.0
@@ -223,26 +257,46 @@ def match_greedily(
 
 
 def read_coco_results(path: str | Path, truth: GroundTruth) -> dict[int, Instances]:
-    """Reads a file of results in COCO's format: the predictions of each image id of `truth`."""
+    """Reads a file of results in COCO's format: the predictions of each image id of `truth`.
+
+    Where results have a `segmentation`, a run-length code, they come with masks; where they lack `bbox`, the box is the
+    smallest around the mask.
+    """
     label_of = {int(category): label for label, category in enumerate(truth.category_ids)}
-    found: dict[int, list[list[float]]] = {int(image_id): [] for image_id in truth.image_ids}
-    for row in read_json(path):
-        x, y, width, height = row["bbox"]
+    sizes = dict(zip(truth.image_ids.tolist(), truth.sizes.tolist(), strict=True))
+    found: dict[int, list[tuple[Any, float, int, Any]]] = {int(image_id): [] for image_id in truth.image_ids}
+    for number, row in enumerate(read_json(path)):
         label = label_of.get(row["category_id"])
         if label is None or row["image_id"] not in found:
             raise DataError(f"{path}: a result of image {row['image_id']}, category {row['category_id']}: unknown")
-        found[row["image_id"]].append([x, y, x + width, y + height, row["score"], label])
-    tables = {image_id: np.array(rows, np.float64).reshape(-1, 6) for image_id, rows in found.items()}
-    return {image_id: Instances(Boxes(t[:, :4]), t[:, 5].astype(np.int64), t[:, 4]) for image_id, t in tables.items()}
+        code = read_shape(row["segmentation"], f"{path}: result {number}") if "segmentation" in row else None
+        found[row["image_id"]].append((row.get("bbox"), row["score"], label, code))
+    return {image_id: _instances(rows, sizes[image_id]) for image_id, rows in found.items()}
+
+
+def _instances(rows: Sequence[tuple[Any, float, int, Any]], size: Sequence[int]) -> Instances:
+    masks = None
+    if rows and all(code is not None for *_, code in rows):
+        masks = Masks(tuple(code for *_, code in rows), (size[0], size[1]))
+    if masks is not None and all(box is None for box, *_ in rows):
+        boxes = masks.boxes().array.astype(np.float64)
+    else:
+        sides = np.array([box for box, *_ in rows], np.float64).reshape(-1, 4)
+        boxes = np.concatenate([sides[:, :2], sides[:, :2] + sides[:, 2:]], axis=1)
+    scores, classes = np.array([r[1] for r in rows], np.float64), np.array([r[2] for r in rows], np.int64)
+    return Instances(Boxes(boxes), classes, scores, masks=masks)
 
 
 def coco_results(image_id: int, found: Instances, category_ids: Sequence[int] | np.ndarray) -> list[dict[str, Any]]:
     """One image's predictions as entries of a COCO results file (`category_ids`: see `GroundTruth`)."""
     sides = np.concatenate([found.boxes.array[:, :2], found.boxes.sides], axis=1)
-    return [
+    entries: list[dict[str, Any]] = [
         {"image_id": int(image_id), "category_id": int(category_ids[kind]), "bbox": box, "score": float(score)}
         for box, score, kind in zip(sides.tolist(), found.scores, found.classes, strict=True)
     ]
+    for entry, code in zip(entries, found.masks.codes() if found.masks else (), strict=bool(found.masks)):
+        entry["segmentation"] = {"size": list(code["size"]), "counts": code["counts"].decode()}
+    return entries
 
 
 def _coco(truth: GroundTruth, annotations: list[dict[str, Any]]) -> COCO:
@@ -261,25 +315,36 @@ def _coco(truth: GroundTruth, annotations: list[dict[str, Any]]) -> COCO:
     return coco
 
 
-def _truth_rows(truth: GroundTruth) -> list[dict[str, Any]]:
+def _truth_rows(truth: GroundTruth, with_masks: bool = False) -> list[dict[str, Any]]:
     scores = np.zeros(len(truth.boxes))
     rows = np.column_stack([truth.owners(), truth.boxes, scores, truth.classes])
-    entries = _row_dicts(truth, rows)
+    codes: list[bytes] = []
+    if with_masks and truth.masks is not None:
+        codes = [code["counts"] for masks in truth.masks for code in masks.codes()]
+    entries = _row_dicts(truth, rows, codes)
     for entry, area, crowd in zip(entries, truth.areas.tolist(), truth.crowd.tolist(), strict=True):
         entry |= {"area": area, "iscrowd": int(crowd)}
     return entries
 
 
-def _row_dicts(truth: GroundTruth, rows: np.ndarray) -> list[dict[str, Any]]:
-    """Rows [P, 7] as pycocotools wants them. Ids count from 1: it takes a match with id 0 for no match."""
+def _row_dicts(truth: GroundTruth, rows: np.ndarray, codes: Sequence[bytes] = ()) -> list[dict[str, Any]]:
+    """Rows [P, 7] as pycocotools wants them; with masks their area is that of the mask.
+
+    Ids count from 1: it takes a match with id 0 for no match.
+    """
     sides = rows[:, 3:5] - rows[:, 1:3]
     boxes = np.concatenate([rows[:, 1:3], sides], axis=1).tolist()
     image_ids = truth.image_ids.tolist()
-    return [
+    entries: list[dict[str, Any]] = [
         {"id": at, "image_id": image_ids[int(row[0])], "category_id": int(row[6]), "bbox": box, "score": row[5],
          "area": float(side.prod()), "iscrowd": 0}
         for at, (row, box, side) in enumerate(zip(rows.tolist(), boxes, sides, strict=True), start=1)
     ]  # fmt: skip
+    sizes = truth.sizes.tolist()
+    for entry, row, code in zip(entries, rows, codes, strict=bool(codes)):
+        entry["segmentation"] = {"size": sizes[int(row[0])], "counts": code}
+        entry["area"] = float(coco_mask.area(entry["segmentation"]))
+    return entries
 
 
 def _overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:

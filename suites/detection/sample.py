@@ -6,7 +6,7 @@ Boxes are `[x1, y1, x2, y2]` in pixels; classes count from 0 to K - 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from suites.vision.geometry import Move
 from suites.vision.sample import ImageSample, reclassed
-from suites.vision.structures import Instances
+from suites.vision.structures import Instances, Masks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,7 @@ class GroundTruth:
         areas: float64 [T], square pixels; COCO's is the area of the mask, not of the box.
         difficult, crowd: bool [T].
         category_ids: int64 [K], each class's id in the annotation file (for submissions).
+        masks: of each image, the shapes of its objects, where the data set has them.
     """
 
     class_names: tuple[str, ...]
@@ -76,6 +77,7 @@ class GroundTruth:
     difficult: np.ndarray
     crowd: np.ndarray
     category_ids: np.ndarray
+    masks: Sequence[Masks] | None = None
 
     def owners(self) -> np.ndarray:
         """int64 [T]: for each object, the index of its image."""

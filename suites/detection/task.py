@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from framework.data import DataLoader
+from framework.errors import ConfigError
 from framework.tensor import Tensor
 from suites.detection.datasets import DetectionDataset
 from suites.detection.metrics import CocoEvaluator, Evaluator
-from suites.detection.models.base import Detector, Targets
+from suites.detection.models.base import Detector, MaskTargets, Targets
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
@@ -69,7 +71,7 @@ class DetectionTask(VisionTask):
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
     """
 
-    train_inputs: tuple[str, ...] = ("images", "boxes", "classes", "scores")
+    train_inputs: tuple[str, ...] = ("images", "boxes", "classes", "scores", "sizes", "ignored")
     eval_inputs: tuple[str, ...] = ("images",)
     processor_class = DetectionProcessor
     wrong_classes = "correct data.num_classes, or choose classes with {path}.classes"
@@ -88,6 +90,10 @@ class DetectionTask(VisionTask):
         super().__init__(model, train, eval, num_classes, more_eval)
         self._metric = metric or Factory.of(CocoEvaluator)
         self._min_score = min_score
+        if model.needs_masks:
+            self.train_inputs = (*self.train_inputs, "mask_runs", "mask_offsets")
+        if model.takes_padding:
+            self.eval_inputs = (*self.eval_inputs, "sizes")
 
     @property
     def main_metric(self) -> str:  # type: ignore[override]
@@ -97,21 +103,32 @@ class DetectionTask(VisionTask):
 
     def collate(self, dataset: DetectionDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""
-        return partial(collate, padded_to=self._padded_to)
+        return partial(collate, padded_to=self._padded_to, masks=self.model.needs_masks and dataset.has_masks)
+
+    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
+        """Shuffled, augmented batches; a short last batch is left out."""
+        if self.model.needs_masks and not self._open(self.train_data.dataset, "data.train.dataset").has_masks:
+            raise ConfigError(
+                f"data.train.dataset: {type(self.model).__name__} learns from masks, and this data set reads none; "
+                "take a CocoDetection with `masks: true`, or a model of boxes such as FasterRCNN"
+            )
+        return super().train_loader(seed=seed, workers=workers)
 
     @property
     def _padded_to(self) -> int | None:
         return self.model.size_multiple if self.model.takes_padding else None
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
-        """Loss terms by name, each a mean over images."""
-        targets = Targets(inputs["boxes"], inputs["classes"], inputs["scores"])
-        images = count_of(inputs["classes"])
-        return {name: Loss(mean, images) for name, mean in self.model.losses(inputs["images"], targets).items()}
+        """Loss terms by name; means over images where the model does not say otherwise."""
+        masks = MaskTargets(inputs["mask_runs"], inputs["mask_offsets"]) if self.model.needs_masks else None
+        boxes, classes, scores, sizes, ignored = (inputs[name] for name in self.train_inputs[1:6])
+        terms = self.model.losses(inputs["images"], Targets(boxes, classes, scores, sizes, ignored, masks))
+        images = count_of(classes)
+        return {name: term if isinstance(term, Loss) else Loss(term, images) for name, term in terms.items()}
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """`boxes` [N, D, 4] in pixels of the input, `scores` and `classes` [N, D], `counts` [N]."""
-        return self.model.detect(inputs["images"]).by_name()
+        """`boxes` [N, D, 4] in pixels of the input, `scores` and `classes` [N, D], `counts` [N], perhaps `masks`."""
+        return self.model.detect(inputs["images"], inputs.get("sizes")).by_name()
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""

@@ -1,11 +1,13 @@
-"""Pictures of boxes: class names and scores on an image, large enough to read, one colour a class."""
+"""Pictures of boxes and masks: class names and scores on an image, large enough to read, one colour a class."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import cv2
 import numpy as np
+from pycocotools import mask as coco
 
 from suites.vision.drawing import class_colour, enlarged, put_plate, stroke
 from suites.vision.structures import Instances
@@ -14,7 +16,7 @@ from suites.vision.structures import Instances
 def draw_instances(
     image: np.ndarray, instances: Instances, class_names: Sequence[str], *, with_scores: bool = True
 ) -> np.ndarray:
-    """Draws objects on a copy of an image, the best score last so that it lies on top.
+    """Draws objects on a copy of an image, the best score last so that it lies on top; masks are tinted areas.
 
     Args:
         image: uint8 RGB [H, W, 3]. A small one is enlarged by a whole number, so that text stays legible.
@@ -26,11 +28,25 @@ def draw_instances(
         uint8 RGB [H * s, W * s, 3], s the whole number.
     """
     canvas, factor = enlarged(image)
-    for at in np.argsort(instances.scores, kind="stable"):
+    order = np.argsort(instances.scores, kind="stable")
+    if instances.masks is not None:
+        codes = instances.masks.codes()
+        for at in order:
+            _tint(canvas, codes[at], factor, class_colour(int(instances.classes[at])))
+    for at in order:
         kind = int(instances.classes[at])
         text = class_names[kind] + (f" {instances.scores[at]:.2f}" if with_scores else "")
         _draw_one(canvas, np.rint(instances.boxes.array[at] * factor), text, class_colour(kind))
     return canvas
+
+
+def _tint(canvas: np.ndarray, code: dict[str, Any], factor: int, colour: tuple[int, int, int]) -> None:
+    """Colours the pixels of a shape, half through, and draws its outline."""
+    bitmap = np.repeat(np.repeat(coco.decode(code), factor, 0), factor, 1)
+    inside = bitmap.astype(bool)
+    canvas[inside] = (canvas[inside].astype(np.uint16) + np.array(colour, np.uint16)) // 2
+    outline, _ = cv2.findContours(bitmap, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+    cv2.drawContours(canvas, outline, -1, colour, stroke(canvas)[1])
 
 
 def _draw_one(canvas: np.ndarray, box: np.ndarray, text: str, colour: tuple[int, int, int]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from framework.errors import DataError
+from suites.detection.datasets.shapes import ImageMasks, Shape, ShapeTable
 from suites.detection.sample import GroundTruth
 
 _ROUNDING = 0.5  # pixels outside an image that count as rounding, not as a wrong box
@@ -18,7 +19,8 @@ class RawAnnotations:
     """What a reader of a format collects before cleaning: one entry an image, one row a box.
 
     `boxes` rows are x1, y1, x2, y2 as the file has them; `owners` gives each row's image; `areas` is NaN
-    where the file gives none; a size of (0, 0) means the file does not tell it.
+    where the file gives none; a size of (0, 0) means the file does not tell it; `shapes` has one entry a box where
+    masks are read, and none otherwise.
     """
 
     image_ids: list[int] = field(default_factory=list)
@@ -30,6 +32,7 @@ class RawAnnotations:
     areas: list[float] = field(default_factory=list)
     difficult: list[bool] = field(default_factory=list)
     crowd: list[bool] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
 
     def add_image(self, file: str, size: tuple[int, int], image_id: int | None = None) -> int:
         """Adds an image of `size` (H, W); returns its index, which is also its id unless one is given."""
@@ -47,14 +50,17 @@ class RawAnnotations:
         area: float = float("nan"),
         difficult: bool = False,
         crowd: bool = False,
+        shape: Shape | None = None,
     ) -> None:
-        """Adds a box to image index `image`."""
+        """Adds a box to image index `image`, with its shape where masks are read."""
         self.owners.append(image)
         self.boxes.append(box)
         self.classes.append(label)
         self.areas.append(area)
         self.difficult.append(difficult)
         self.crowd.append(crowd)
+        if shape is not None:
+            self.shapes.append(shape)
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,7 @@ class BoxTable:
         areas: float64 [T], the file's where it gives them.
         difficult, crowd: bool [T].
         clipped, dropped: int64 [I], how many boxes of each image were cut at its border or had no area.
+        shapes: of each box, where masks were read.
     """
 
     offsets: np.ndarray
@@ -78,6 +85,7 @@ class BoxTable:
     crowd: np.ndarray
     clipped: np.ndarray
     dropped: np.ndarray
+    shapes: ShapeTable | None = None
 
     def ground_truth(
         self,
@@ -103,6 +111,7 @@ class BoxTable:
             difficult=self.difficult[rows],
             crowd=self.crowd[rows],
             category_ids=category_ids,
+            masks=None if self.shapes is None else ImageMasks(self.shapes, self.offsets, np.flatnonzero(wanted), sizes),
         )
 
 
@@ -138,4 +147,5 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray, name_of: Callable[[int],
         crowd=np.asarray(raw.crowd, bool)[order],
         clipped=per_image(keep & outside),
         dropped=per_image(~keep),
+        shapes=ShapeTable([raw.shapes[at] for at in order]) if raw.shapes else None,
     )

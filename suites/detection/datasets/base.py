@@ -22,9 +22,15 @@ _log = logging.getLogger(__name__)
 
 
 class DetectionDataset(ABC):
-    """Images with boxes, by index; read-only, picklable, the same sample for the same index."""
+    """Images with boxes, by index; read-only, picklable, the same sample for the same index.
+
+    Attributes:
+        class_names: K names.
+        has_masks: whether objects have their shapes too.
+    """
 
     class_names: tuple[str, ...]
+    has_masks: bool = False
 
     @property
     def num_classes(self) -> int:
@@ -89,6 +95,7 @@ class FileDataset(DetectionDataset):
         self.counts["bad_images"] = len(missing)
         self._check_images(bad_images)
         self._table = clean_boxes(raw, self._sizes, files.full_name)
+        self.has_masks = self._table.shapes is not None
         self._count_problems()
         if skip_empty:
             self._choose(np.diff(self._table.offsets)[self._chosen] > 0, "empty_images")
@@ -110,6 +117,7 @@ class FileDataset(DetectionDataset):
                 "correct the annotation or the image (an EXIF rotation counts)"
             )
         rows = slice(self._table.offsets[at], self._table.offsets[at + 1])
+        shapes = self._table.shapes
         return Sample(
             image=image,
             image_id=int(self._image_ids[at]),
@@ -118,6 +126,7 @@ class FileDataset(DetectionDataset):
                 self._table.classes[rows].copy(),
                 difficult=self._table.difficult[rows].copy(),
                 crowd=self._table.crowd[rows].copy(),
+                masks=None if shapes is None else shapes.masks(np.arange(rows.start, rows.stop), image.shape[:2]),
             ),
         )
 

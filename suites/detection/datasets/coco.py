@@ -12,6 +12,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations, clean_boxes
 from suites.detection.datasets.base import FileDataset, OnProblem
+from suites.detection.datasets.shapes import Shape, read_shape
 from suites.detection.sample import GroundTruth
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
@@ -24,7 +25,7 @@ class CocoDetection(FileDataset):
 
     Category ids may have gaps; labels count from 0 in the order of `classes`, and the ids are kept for
     submissions (`ground_truth().category_ids`). Crowd regions stay in samples and in the ground truth,
-    marked; `collate` never makes them training targets. Masks are not read here.
+    marked; `collate` never makes them training targets.
 
     Args:
         annotations: The JSON file (`data/nuclei.zip/instances_train.json` reads from a zip).
@@ -35,6 +36,7 @@ class CocoDetection(FileDataset):
         bad_images: "error", or "skip" to decode all images at the start and leave out, with a count, those
             that are missing, damaged, or not of the size the file says.
         skip_empty: Leaves out images without boxes.
+        masks: Reads the objects' shapes too; every object must have one then.
 
     Raises:
         DataError: Names the file, and line and column of JSON that is cut off: keys that are missing, an
@@ -50,9 +52,10 @@ class CocoDetection(FileDataset):
         unknown_class: OnProblem = "error",
         bad_images: OnProblem = "error",
         skip_empty: bool = False,
+        masks: bool = False,
     ) -> None:
         source = open_source(images)
-        reader = _Reader(annotations, classes, unknown_class)
+        reader = _Reader(annotations, classes, unknown_class, masks)
         reader.read(_Presence(source))
         super().__init__(
             f"CocoDetection {annotations}",
@@ -67,9 +70,9 @@ class CocoDetection(FileDataset):
         )
 
 
-def read_coco_ground_truth(annotations: str | Path) -> GroundTruth:
-    """The boxes of a COCO JSON file without its images, to evaluate a file of results."""
-    reader = _Reader(annotations, None, "error")
+def read_coco_ground_truth(annotations: str | Path, *, masks: bool = False) -> GroundTruth:
+    """The boxes, and `masks` if wanted, of a COCO JSON file without its images, to evaluate a file of results."""
+    reader = _Reader(annotations, None, "error", masks)
     reader.read(None)
     raw, sizes = reader.raw, np.asarray(reader.raw.sizes, np.int32).reshape(-1, 2)
     table = clean_boxes(raw, sizes, raw.files.__getitem__)
@@ -107,11 +110,14 @@ class _Presence:
 class _Reader:
     """Turns a COCO document into `RawAnnotations`, with the classes and what was left out."""
 
-    def __init__(self, path: str | Path, classes: Sequence[str] | None, unknown_class: OnProblem) -> None:
+    def __init__(
+        self, path: str | Path, classes: Sequence[str] | None, unknown_class: OnProblem, masks: bool = False
+    ) -> None:
         self.raw = RawAnnotations()
         self.missing: list[str] = []
         self.unknown = 0
         self._path = path
+        self._masks = masks
         self._skip_unknown = unknown_class == "skip"
         document = read_json(path)
         absent = [k for k in ("images", "annotations", "categories") if k not in document]
@@ -152,7 +158,25 @@ class _Reader:
             raise DataError(f"{self._path}: {who}: bbox is {box!r}; it must be [x, y, width, height]") from None
         area = float(annotation.get("area", "nan"))
         crowd = bool(annotation.get("iscrowd", 0))
-        self.raw.add_box(at, (x, y, x + width, y + height), label, area, crowd=crowd)
+        shape = self._shape(annotation, at, who) if self._masks else None
+        self.raw.add_box(at, (x, y, x + width, y + height), label, area, crowd=crowd, shape=shape)
+
+    def _shape(self, annotation: dict[str, Any], image: int, who: str) -> Shape:
+        segmentation = self._get(annotation, "segmentation", who)
+        who = f"{self._path}: {who}"
+        shape = read_shape(segmentation, who)
+        if not isinstance(shape, dict):
+            return shape
+        height, width = shape["size"]
+        stated = self.raw.sizes[image]
+        if stated == (0, 0):
+            self.raw.sizes[image] = height, width
+        elif (height, width) != stated:
+            raise DataError(
+                f"{who}: its run-length code is of a picture of {width}x{height}, but image "
+                f"{self.raw.image_ids[image]} is {stated[1]}x{stated[0]} (width x height)"
+            )
+        return shape
 
     def _label(self, annotation: dict[str, Any], who: str) -> int | None:
         category = self._get(annotation, "category_id", who)

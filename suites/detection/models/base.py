@@ -5,12 +5,28 @@ Letters: N batch, H W image size, D detections an image, C_s channels at stride 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 
 from framework import nn, ops
 from framework.tensor import Tensor
+from suites.engine.losses import Loss
 from suites.engine.registry import register_role
+
+Losses = Mapping[str, Tensor | Loss]  # terms by name: a mean over images, or a mean with what it is over
+
+
+@dataclass(frozen=True)
+class MaskTargets:
+    """Shapes of the objects of a batch, as runs of pixels inside and outside; see `ops.crop_masks`.
+
+    Attributes:
+        runs: int32 [T], COCO's run lengths of all objects one after the other; the last may be followed by zeros.
+        offsets: int64 [N * M + 1]; object m of image n has runs offsets[n * M + m] to offsets[n * M + m + 1].
+    """
+
+    runs: Tensor
+    offsets: Tensor
 
 
 @dataclass(frozen=True)
@@ -20,12 +36,18 @@ class Targets:
     Attributes:
         boxes: float32 [N, M, 4], [x1, y1, x2, y2] in pixels of the network's input.
         classes: int64 [N, M].
-        scores: float32 [N, M], weight of each box; 1, less after mixup.
+        scores: float32 [N, M], weight of each box; 1, less after mixup, 0 where `ignored` and in padding.
+        sizes: int64 [N, 2], the true (H, W) of each image, which may be padded; None where all fill the input.
+        ignored: bool [N, M], crowd regions: nothing is learnt from them, nor punished in them; None if there are none.
+        masks: the objects' shapes, for networks that need them.
     """
 
     boxes: Tensor
     classes: Tensor
     scores: Tensor
+    sizes: Tensor | None = None
+    ignored: Tensor | None = None
+    masks: MaskTargets | None = None
 
 
 @dataclass(frozen=True)
@@ -37,12 +59,14 @@ class Detections:
         scores: float32 [N, D].
         classes: int64 [N, D].
         counts: int32 [N], how many of an image's D rows are detections.
+        masks: float32 [N, D, S, S], how likely each cell of a grid over the box belongs to the object; or None.
     """
 
     boxes: Tensor
     scores: Tensor
     classes: Tensor
     counts: Tensor
+    masks: Tensor | None = None
 
     @classmethod
     def of_rows(cls, rows: Tensor, counts: Tensor) -> Detections:
@@ -53,7 +77,8 @@ class Detections:
 
     def by_name(self) -> dict[str, Tensor]:
         """The tensors by name: outputs of an exported model."""
-        return {"boxes": self.boxes, "scores": self.scores, "classes": self.classes, "counts": self.counts}
+        named = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in named.items() if value is not None}
 
 
 class Neck(nn.Layer):
@@ -71,12 +96,12 @@ class Neck(nn.Layer):
 class Head(nn.Layer):
     """Neck maps to raw predictions, to losses, and to detections."""
 
-    def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Tensor]:
-        """Loss terms by name, each a scalar."""
+    def losses(self, maps: Sequence[Tensor], targets: Targets) -> Losses:
+        """Loss terms by name, each a mean over images, or a `Loss` that says what it is a mean over."""
         raise NotImplementedError(f"{type(self).__name__} defines no losses()")
 
-    def detect(self, maps: Sequence[Tensor]) -> Detections:
-        """What it finds, in pixels of the input."""
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
+        """What it finds, in pixels of the input; `sizes` int64 [N, 2], the true (H, W) of each image."""
         raise NotImplementedError(f"{type(self).__name__} defines no detect()")
 
 
@@ -86,17 +111,24 @@ class Detector(nn.Layer):
     Attributes:
         size_multiple: image sides must be multiples of it, so that the levels fit onto each other.
         takes_padding: whether images of different size may stand in one batch, padded at the right and below.
+        needs_masks: whether it learns from the objects' shapes.
     """
 
     size_multiple: int = 1
     takes_padding: bool = False
+    needs_masks: bool = False
 
-    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor]:
-        """Loss terms by name for images [N, H, W, 3]."""
+    def losses(self, images: Tensor, targets: Targets) -> Losses:
+        """Loss terms by name for images [N, H, W, 3]; see `Head.losses`."""
         raise NotImplementedError(f"{type(self).__name__} defines no losses()")
 
-    def detect(self, images: Tensor) -> Detections:
-        """What it finds on images [N, H, W, 3], in their pixels."""
+    def detect(self, images: Tensor, sizes: Tensor | None = None) -> Detections:
+        """What it finds on images [N, H, W, 3], in their pixels.
+
+        Args:
+            images: the batch.
+            sizes: int64 [N, 2], the true (H, W) of each image where it is padded; given where `takes_padding`.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines no detect()")
 
 
@@ -118,7 +150,7 @@ class PostProcess:
 
     def __call__(self, boxes: Tensor, scores: Tensor) -> Detections:
         """The best of boxes [N, M, 4] with scores [N, M, K], by class."""
-        rows, counts = ops.multiclass_nms(
+        rows, counts, _ = ops.multiclass_nms(
             boxes,
             scores,
             score_threshold=self.score_threshold,

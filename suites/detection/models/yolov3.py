@@ -16,10 +16,11 @@ from framework.errors import AttributeValueError, CheckpointError
 from framework.tensor import Tensor
 from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
 from suites.detection.losses import YOLOv3Loss
-from suites.detection.models.base import Detections, Detector, Head, Neck, PostProcess, Targets
+from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
+from suites.detection.models.one_stage import OneStageDetector
 from suites.engine.config import Factory, Part, Problem
 from suites.engine.registry import register
-from suites.engine.weights import Names, start_from
+from suites.engine.weights import Names
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.naming import conv, darknet_units
 from suites.vision.pipeline import image_sizes
@@ -194,13 +195,13 @@ class YOLOv3Head(Head):
             scores.append(ops.sigmoid(seen) * ops.sigmoid(kinds))
         return ops.concat(boxes, axis=1), ops.concat(scores, axis=1)
 
-    def detect(self, maps: Sequence[Tensor]) -> Detections:
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
         """What it finds, in pixels of the input."""
         return self.postprocess(*self.scored_boxes(maps))
 
 
 @register("detector")
-class YOLOv3(Detector):
+class YOLOv3(OneStageDetector):
     """YOLOv3. Image sides must be multiples of the largest stride.
 
     Args:
@@ -220,13 +221,8 @@ class YOLOv3(Detector):
         neck: Factory[Neck] | None = None,
         pretrained: str | None = None,
     ) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.neck = (neck or Factory.of(YOLOv3Neck))(in_channels=backbone.channels, in_strides=backbone.strides)
-        self.head = head(in_channels=self.neck.channels, strides=self.neck.strides)
+        super().__init__(backbone, head, neck or Factory.of(YOLOv3Neck), pretrained)
         self.size_multiple = max(self.neck.strides)
-        self.num_classes: int | None = getattr(self.head, "num_classes", None)
-        start_from(self, pretrained)
 
     def names_in(self, scheme: str) -> Names:
         """Numbers of the convolutions in a darknet cfg: the backbone's, then level by level, the coarsest first."""
@@ -255,15 +251,3 @@ class YOLOv3(Detector):
                 if side % max(strides):
                     text = f"{side} is no multiple of {max(strides)}, the network's largest stride"
                     yield part.config.problem(path, text)
-
-    def forward(self, images: Tensor) -> list[Tensor]:
-        """images: [N, H, W, 3]; raw predictions [N, H/s, W/s, A * (5 + K)] of each level."""
-        return self.head(self.neck(self.backbone(images)))
-
-    def losses(self, images: Tensor, targets: Targets) -> dict[str, Tensor]:
-        """Loss terms by name for images [N, H, W, 3]."""
-        return self.head.losses(self.neck(self.backbone(images)), targets)
-
-    def detect(self, images: Tensor) -> Detections:
-        """What it finds on images [N, H, W, 3], in their pixels."""
-        return self.head.detect(self.neck(self.backbone(images)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from framework.errors import DataError
 from suites.detection.sample import Sample
 from suites.engine.registry import register
 from suites.vision.pipeline import BatchTransform, Transform
-from suites.vision.structures import ImageList
+from suites.vision.structures import ImageList, Instances, runs_of
 
 BOXES_MULTIPLE = 16  # box counts are rounded up to it, so that few different shapes are planned for
 
@@ -33,25 +34,29 @@ class Each(BatchTransform):
         return [self._transform(sample, rng) for sample in samples]
 
 
-def collate(samples: Sequence[Sample], multiple: int = BOXES_MULTIPLE, padded_to: int | None = None) -> dict[str, Any]:
-    """The batch of some samples; crowd boxes are left out, as they are no training targets.
+def collate(
+    samples: Sequence[Sample], multiple: int = BOXES_MULTIPLE, padded_to: int | None = None, masks: bool = False
+) -> dict[str, Any]:
+    """The batch of some samples; crowd regions stand behind the objects, marked, as they are no training targets.
 
     Args:
         samples: N of them.
         multiple: Of boxes an image.
+        masks: Whether the objects' shapes are wanted.
         padded_to: For a network that takes images of different size in a batch: they are padded to the largest, with
             sides that are multiples of this. None asks for images of one size.
 
     Returns:
         Arrays by name; N samples, M the largest count of boxes, rounded up to a multiple of `multiple`:
         images [N, H, W, 3], float32 or uint8 as the samples have it, and sizes int64 [N, 2], the true (H, W) of each;
-        boxes float32 [N, M, 4], classes int64
-        [N, M] and scores float32 [N, M], all 0 where a row has no box; counts int64 [N], the boxes of each row;
+        boxes float32 [N, M, 4], classes int64 [N, M] and scores float32 [N, M], all 0 where a row has no box;
+        ignored bool [N, M], the crowd regions, whose score is 0; counts int64 [N], the objects of each row;
         image_ids int64 [N]; original_sizes int64 [N, 2], (H, W); placements float64 [N, 4], where
-        the original images lie.
+        the original images lie; with `masks`, mask_runs int32 [T] and mask_offsets int64 [N * M + 1], see
+        `MaskTargets`.
 
     Raises:
-        DataError: The images differ in size or type.
+        DataError: The images differ in size or type, or an object has no mask where masks are wanted.
     """
     images = [sample.image for sample in samples]
     for sample in samples if padded_to is None else ():
@@ -62,21 +67,60 @@ def collate(samples: Sequence[Sample], multiple: int = BOXES_MULTIPLE, padded_to
                 "Letterbox, or use RandomShape"
             )
     listed = ImageList.of(images, padded_to or 1)
-    kept = [sample.instances[~sample.instances.crowd] for sample in samples]
-    counts = np.array([len(instances) for instances in kept], np.int64)
-    width = max(1, -(-int(counts.max()) // multiple)) * multiple
+    kept = [_crowd_last(sample.instances) for sample in samples]
+    width = max(1, -(-max(len(instances) for instances in kept) // multiple)) * multiple
     fill = partial(_padded, count=width)
-    return {
+    batch = {
         "images": listed.images,
         "sizes": listed.sizes,
         "boxes": fill([instances.boxes.array for instances in kept]),
         "classes": fill([instances.classes for instances in kept]),
         "scores": fill([instances.scores for instances in kept]),
-        "counts": counts,
+        "ignored": fill([instances.crowd for instances in kept]),
+        "counts": np.array([(~instances.crowd).sum() for instances in kept], np.int64),
         "image_ids": np.array([sample.image_id for sample in samples], np.int64),
         "original_sizes": np.array([sample.original_size for sample in samples], np.int64),
         "placements": np.array([sample.placement for sample in samples], np.float64),
     }
+    return batch | _mask_runs(samples, kept, width) if masks else batch
+
+
+def _crowd_last(instances: Instances) -> Instances:
+    if not instances.crowd.any():
+        return instances
+    ordered = instances[np.argsort(instances.crowd, kind="stable")]
+    return replace(ordered, scores=np.where(ordered.crowd, np.float32(0), ordered.scores))
+
+
+def _mask_runs(samples: Sequence[Sample], kept: Sequence[Instances], width: int) -> dict[str, np.ndarray]:
+    """The shapes of all objects as `MaskTargets` wants them; crowd regions and padding have none."""
+    runs: list[np.ndarray] = []
+    lengths = np.zeros((len(kept), width), np.int64)
+    for at, (sample, instances) in enumerate(zip(samples, kept, strict=True)):
+        objects = instances[~instances.crowd]
+        if not len(objects):
+            continue
+        if objects.masks is None:
+            raise DataError(
+                f"collate: image {sample.image_id} has objects without masks, which this network learns from; "
+                "use a data set and transforms that keep them (CocoDetection with masks: true)"
+            )
+        found = [runs_of(code) for code in objects.masks.codes()]
+        lengths[at, : len(found)] = [len(each) for each in found]
+        runs += found
+    total = int(lengths.sum())
+    padded = np.zeros(_rounded(total), np.int32)
+    if runs:
+        padded[:total] = np.concatenate(runs)
+    ends = np.cumsum(lengths.reshape(-1))
+    ends[-1] = len(padded)  # runs without pixels, behind those of the last object
+    return {"mask_runs": padded, "mask_offsets": np.concatenate([[0], ends])}
+
+
+def _rounded(count: int) -> int:
+    """`count` rounded up in steps of an eighth or less, so that few different lengths are planned for."""
+    step = max(1024, 1 << max(0, count.bit_length() - 4))
+    return max(1, -(-count // step)) * step
 
 
 def _padded(rows: list[np.ndarray], count: int) -> np.ndarray:

@@ -41,18 +41,11 @@ class Mixup(MixingTransform):
         weight = float(rng.beta(self._alpha, self._beta))
         other = draw()
         size = max(sample.size[0], other.size[0]), max(sample.size[1], other.size[1])
-        image = cv2.addWeighted(_on_canvas(sample.image, size), weight, _on_canvas(other.image, size), 1 - weight, 0)
-        # Masks would have to move to the larger picture; nothing that reads them mixes.
-        parts = [_weighted(sample.instances, weight), _weighted(other.instances, 1 - weight)]
-        return replace(sample, image=image, instances=Instances.joined(parts))
+        one, two = (each.padded(size, 0, 0, (0.0, 0.0, 0.0)) for each in (sample, other))
+        image = cv2.addWeighted(one.image, weight, two.image, 1 - weight, 0)
+        parts = [_weighted(one.instances, weight), _weighted(two.instances, 1 - weight)]
+        return replace(one, image=image, instances=Instances.joined(parts))
 
 
 def _weighted(instances: Instances, weight: float) -> Instances:
-    return replace(instances, scores=(instances.scores * weight).astype(np.float32), masks=None)
-
-
-def _on_canvas(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    height, width = image.shape[:2]
-    if (height, width) == size:
-        return image
-    return cv2.copyMakeBorder(image, 0, size[0] - height, 0, size[1] - width, cv2.BORDER_CONSTANT)
+    return replace(instances, scores=(instances.scores * weight).astype(np.float32))

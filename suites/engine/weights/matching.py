@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,20 +24,38 @@ class Source:
         names: theirs, in order.
         axes: which of their axes ours are, where the order is another: (1, 0) of Paddle's linear weights [in, out].
         flipped: axes of ours that run backwards there.
+        skipped: their first rows that ours has no place for, such as those of a box for "background".
+        view: extents that their tensor is seen with before its axes are ordered; one may be -1. It is seen flat again,
+            but for its first axis, afterwards.
     """
 
     names: tuple[str, ...]
     axes: tuple[int, ...] | None = None
     flipped: tuple[int, ...] = ()
+    skipped: int = 0
+    view: tuple[int, ...] | None = None
 
     def ours(self, theirs: np.ndarray) -> np.ndarray:
         """A tensor of theirs as ours has it; as it is where it has another number of axes."""
+        theirs = theirs[self.skipped :]
+        if self.view is not None and self.axes is not None:
+            try:
+                seen = theirs.reshape(self.view)
+            except ValueError:
+                return theirs
+            return seen.transpose(self.axes).reshape(len(theirs), -1)
         if self.axes is None or theirs.ndim != len(self.axes):
             return theirs
         return np.flip(theirs.transpose(self.axes), self.flipped)
 
     def theirs(self, ours: np.ndarray) -> np.ndarray:
-        """The inverse of `ours`."""
+        """The inverse of `ours`; their rows that it skips are zeros."""
+        if self.skipped:
+            rows = replace(self, skipped=0).theirs(ours)
+            return np.concatenate([np.zeros((self.skipped, *rows.shape[1:]), rows.dtype), rows])
+        if self.view is not None and self.axes is not None:
+            extents = [self.view[axis] for axis in self.axes]
+            return ours.reshape(extents).transpose(np.argsort(self.axes)).reshape(len(ours), -1)
         return ours if self.axes is None else np.flip(ours, self.flipped).transpose(np.argsort(self.axes))
 
 

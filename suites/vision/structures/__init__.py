@@ -4,6 +4,6 @@ from suites.vision.structures.boxes import Boxes, pairwise_iou
 from suites.vision.structures.features import Features, ragged
 from suites.vision.structures.image_list import ImageList
 from suites.vision.structures.instances import Instances
-from suites.vision.structures.masks import Masks
+from suites.vision.structures.masks import Masks, encode, runs_of
 
-__all__ = ["Boxes", "Features", "ImageList", "Instances", "Masks", "pairwise_iou", "ragged"]
+__all__ = ["Boxes", "Features", "ImageList", "Instances", "Masks", "encode", "pairwise_iou", "ragged", "runs_of"]

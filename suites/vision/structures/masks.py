@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -89,6 +89,48 @@ class Masks:
 def encode(bitmap: np.ndarray) -> dict[str, Any]:
     """The run-length code of a bitmap [H, W]."""
     return coco.encode(np.asfortranarray(bitmap.astype(np.uint8)))
+
+
+def runs_of(code: Mapping[str, Any]) -> np.ndarray:
+    """The run lengths, int32 [R], of a shape: pixels outside, inside, outside ..., column by column.
+
+    Args:
+        code: pycocotools' run-length code, with "size" (H, W) and "counts": numbers of 5 bits a byte, the lowest first,
+            from the fourth on as differences to the run before last; or already a list of run lengths.
+
+    Raises:
+        DataError: the runs are not as long as the picture has pixels.
+    """
+    height, width = code["size"]
+    counts = code["counts"]
+    runs = np.asarray(counts, np.int64) if isinstance(counts, list) else _uncompressed(counts)
+    if runs.ndim != 1 or (runs < 0).any() or runs.sum() != height * width:
+        raise DataError(
+            f"a run-length code covers {int(runs.sum())} pixels; its picture of {width}x{height} has {height * width}"
+        )
+    return runs.astype(np.int32)
+
+
+def _uncompressed(text: bytes | str) -> np.ndarray:
+    """int64 run lengths of pycocotools' compressed text."""
+    codes = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8).astype(np.int64) - 48
+    if not len(codes):
+        return np.zeros(0, np.int64)
+    if codes.min() < 0 or codes.max() > 63 or codes[-1] & 32:
+        raise DataError("a run-length code is damaged: it is no text of pycocotools, or cut off")
+    last = codes & 32 == 0  # the last byte of its number
+    number = np.cumsum(last) - last
+    starts = np.flatnonzero(np.concatenate([[True], last[:-1]]))
+    place = 5 * (np.arange(len(codes)) - starts[number])
+    if place.max() > 55:
+        raise DataError("a run-length code is damaged: a number in it has more than 60 bits")
+    runs = np.zeros(number[-1] + 1, np.int64)
+    np.add.at(runs, number, (codes & 31) << place)
+    negative = codes[last] & 16 != 0
+    runs -= np.where(negative, np.int64(1) << (place[last] + 5), 0)
+    for start in (1, 2):  # number i > 2 is a difference to number i - 2
+        runs[start::2] = np.cumsum(runs[start::2])
+    return runs
 
 
 def _polygon(numbers: Sequence[float]) -> np.ndarray:

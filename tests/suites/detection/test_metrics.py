@@ -7,11 +7,17 @@ from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets import read_coco_ground_truth
 from suites.detection.metrics import CocoEvaluator, VocEvaluator, coco_results, read_coco_results
 from suites.detection.sample import GroundTruth
-from suites.vision.structures import Boxes, Instances
+from suites.vision.structures import Boxes, Instances, Masks
 
 PUBLISHED = {  # pycocotools 2.0 on cocoapi's fake results of 100 images of val2014
     "AP": 0.5046, "AP50": 0.6970, "AP75": 0.5730, "APs": 0.5856, "APm": 0.5194, "APl": 0.5014,
     "AR1": 0.3868, "AR10": 0.5937, "AR100": 0.5954,
+}  # fmt: skip
+
+
+PUBLISHED_MASKS = {  # the same, of masks
+    "AP": 0.3195, "AP50": 0.5623, "AP75": 0.2989, "APs": 0.3874, "APm": 0.3102, "APl": 0.3269,
+    "AR1": 0.2682, "AR10": 0.4154, "AR100": 0.4168,
 }  # fmt: skip
 
 
@@ -55,6 +61,37 @@ def test_the_published_figures_of_the_reference_api(shared_data):
     assert {name: round(figures[name], 4) for name in PUBLISHED} == PUBLISHED
     by_class = [value for name, value in figures.items() if name.startswith("AP/")]
     assert np.mean(by_class) == pytest.approx(figures["AP"], abs=1e-12)  # all classes have the same weight
+
+
+def test_the_published_mask_figures_of_the_reference_api(shared_data):
+    archive = shared_data("detection/coco_eval_fixture/coco_eval_fixture.zip")
+    truth = read_coco_ground_truth(archive / "instances_val2014_100.json", masks=True)
+    evaluator, other = CocoEvaluator(truth), CocoEvaluator(truth)
+    results = read_coco_results(archive / "instances_val2014_fakesegm100_results.json", truth)
+    for image_id, found in results.items():
+        (evaluator if image_id % 2 else other).add(image_id, found)
+    evaluator.merge(other.state())
+    figures = evaluator.compute()
+    assert {name: round(figures[f"mask_{name}"], 4) for name in PUBLISHED_MASKS} == PUBLISHED_MASKS
+
+
+def test_a_limit_of_detections_other_than_coco_s_gives_an_ap():
+    truth = truth_of([[(A, 0), (B, 0)]])
+    evaluator = CocoEvaluator(truth, max_detections=300)
+    assert run(evaluator, [[(A, 0.9, 0), (B, 0.8, 0)]])["AP"] == pytest.approx(1)
+    with pytest.raises(AttributeValueError, match="max_detections is 5"):
+        CocoEvaluator(truth, max_detections=5)
+
+
+def test_predictions_of_which_some_have_masks_are_refused():
+    truth = truth_of([[(A, 0)], [(B, 0)]])
+    evaluator = CocoEvaluator(truth)
+    bitmap = np.zeros((1, 400, 400), bool)
+    one = Boxes(np.array([A], np.float32)), np.array([0]), np.array([0.9])
+    evaluator.add(100, Instances(*one, masks=Masks.of_bitmaps(bitmap)))
+    evaluator.add(101, Instances(*one))
+    with pytest.raises(DataError, match="1 of 2 predictions have masks; all or none must"):
+        evaluator.compute()
 
 
 def test_perfect_predictions_score_one_and_absent_classes_are_left_out():

@@ -6,7 +6,7 @@ import pytest
 
 from framework.errors import DataError, ShapeError
 from suites.vision.geometry import Canvas, Cut, Mirror, Stretch
-from suites.vision.structures import Boxes, Masks
+from suites.vision.structures import Boxes, Masks, encode, runs_of
 
 SIZE = (20, 30)
 RECTANGLE, TRIANGLE = [4, 2, 14, 2, 14, 12, 4, 12], [16, 4, 28, 4, 16, 16]
@@ -70,3 +70,14 @@ def test_bad_polygons_are_named():
         Masks.of_polygons([[[0, 0, 1, 1]]], SIZE)
     with pytest.raises(DataError, match="a polygon has 7 coordinates"):
         Masks.of_polygons([[[0, 0, 1, 1, 2, 2, 3]]], SIZE)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_run_lengths_are_those_of_the_bitmap(seed):
+    rng = np.random.default_rng(seed)
+    bitmap = rng.random((37, 53)) < (0.02, 0.5, 0.98)[seed % 3]
+    bitmap[0, 0] = seed > 3
+    flat = bitmap.T.reshape(-1)
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], flat]))).tolist()
+    runs = np.diff([0, *changes, flat.size])
+    np.testing.assert_array_equal(runs_of(encode(bitmap)), runs)

@@ -1,0 +1,199 @@
+"""Losses of heads that predict a class and an offset for every anchor: RetinaNet's and SSD's.
+
+Letters: N batch, P anchors of all levels, P_l of one level, M boxes an image, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from framework import ops
+from framework.autograd.tape import no_grad
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+from suites.detection.losses.boxes import BOX_LOSSES, BoxLoss, box_loss, smooth_l1
+from suites.detection.losses.focal import check_focal, sparse_focal_loss
+from suites.detection.losses.mining import hardest, negatives_for
+from suites.detection.matching import Matcher, Matches, rows_of
+from suites.detection.models.base import Targets
+from suites.engine.losses import Loss
+from suites.engine.registry import register
+
+Weights = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class BoxTerm:
+    """The loss of positive anchors' boxes.
+
+    Args:
+        kind: "smooth_l1" of codes; "iou", "giou", "diou" or "ciou" of decoded boxes.
+        beta: of smooth L1.
+        weight: factor of the term.
+    """
+
+    kind: BoxLoss = "smooth_l1"
+    beta: float = 1.0
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.kind != "smooth_l1":
+            box_loss(self.kind)
+        if self.beta < 0 or self.weight < 0:
+            raise AttributeValueError(f"BoxTerm: beta is {self.beta} and weight {self.weight}; both must be 0 or more")
+
+    def __call__(self, deltas: Tensor, anchors: Tensor, truths: Tensor, weight: Tensor, code: Weights) -> Tensor:
+        """The sum over anchors.
+
+        Args:
+            deltas: [N, P, 4], predicted codes.
+            anchors: [P, 4].
+            truths: [N, P, 4], the box that each anchor stands for; anything where `weight` is 0.
+            weight: float32 [N, P], 0 for anchors that stand for none.
+            code: weights of the box code.
+        """
+        if self.kind == "smooth_l1":
+            with no_grad():
+                wanted = ops.box_encode(truths, anchors, weights=code)
+            loss = ops.sum(smooth_l1(deltas, wanted, self.beta), axes=(2,))
+        else:
+            loss = BOX_LOSSES[self.kind](ops.box_decode(deltas, anchors, weights=code), truths)
+        return ops.sum(loss * weight) * self.weight
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What anchors are trained to say.
+
+    `classes` int64 [N, P]; `truths` [N, P, 4]; `weight` float32 [N, P] is the truth's score where the anchor is
+    positive, else 0; `count` is the number of positives of the batch, at least 1.
+    """
+
+    matches: Matches
+    classes: Tensor
+    truths: Tensor
+    weight: Tensor
+    count: Tensor
+
+
+def _wanted(matcher: Matcher, anchors: Tensor, targets: Targets) -> _Wanted:
+    with no_grad():
+        matches = matcher(anchors, targets)
+        positive = ops.cast(matches.positive, "float32")
+        return _Wanted(
+            matches=matches,
+            classes=rows_of(targets.classes, matches.index),
+            truths=rows_of(targets.boxes, matches.index),
+            weight=rows_of(targets.scores, matches.index) * positive,
+            count=ops.maximum(ops.sum(positive), 1.0),
+        )
+
+
+@register("loss")
+@dataclass(frozen=True)
+class RetinaNetLoss:
+    """Focal loss of every anchor and class, box loss of positives, both divided by the positives of the batch.
+
+    (Lin et al. 2017, arXiv:1708.02002, sections 4 and 5.1.)
+
+    Args:
+        alpha, gamma: of the focal loss.
+        box: the loss of boxes.
+        matcher: which anchors are positive.
+    """
+
+    alpha: float = 0.25
+    gamma: float = 2.0
+    box: BoxTerm = field(default_factory=lambda: BoxTerm(beta=0.11))
+    matcher: Matcher = field(default_factory=Matcher)
+
+    def __post_init__(self) -> None:
+        check_focal("RetinaNetLoss", self.alpha, self.gamma)
+
+    def __call__(
+        self, logits: Sequence[Tensor], deltas: Sequence[Tensor], anchors: Sequence[Tensor], targets: Targets
+    ) -> dict[str, Loss]:
+        """`loss_cls` and `loss_box`, means over positive anchors.
+
+        Args:
+            logits: [N, P_l, K] of each level.
+            deltas: [N, P_l, 4] of each level.
+            anchors: [P_l, 4] of each level.
+            targets: the ground truth.
+        """
+        everywhere = ops.concat(list(anchors), axis=0)
+        wanted = _wanted(self.matcher, everywhere, targets)
+        with no_grad():
+            counted = ops.cast(wanted.matches.positive | wanted.matches.negative, "float32")
+            likes = [ops.squeeze(ops.slice(x.detach(), starts=(0,), ends=(1,), axes=(2,)), axis=2) for x in deltas]
+            parts = [ops.split_like(x, likes, axis=1) for x in (wanted.classes, wanted.weight, counted)]
+        classes = [
+            sparse_focal_loss(x, kinds, weight, counts, self.alpha, self.gamma)
+            for x, kinds, weight, counts in zip(logits, *parts, strict=True)
+        ]
+        boxes = self.box(ops.concat(list(deltas), axis=1), everywhere, wanted.truths, wanted.weight, (1, 1, 1, 1))
+        return {
+            "loss_cls": Loss(_total(classes) / wanted.count, wanted.count),
+            "loss_box": Loss(boxes / wanted.count, wanted.count),
+        }
+
+
+@register("loss")
+@dataclass(frozen=True)
+class SSDLoss:
+    """Cross entropy of positives and of the hardest background, smooth L1 of boxes, by the positives of the batch.
+
+    (Liu et al. 2016, arXiv:1512.02325, section 2.2.)
+
+    Args:
+        overlap: least IoU of a positive; each truth has its best prior in any case.
+        negatives: background priors trained for each positive of an image, those of the highest loss.
+        least_negatives: background priors trained at least, of images without objects too; 0 in the paper.
+        box: the loss of boxes.
+    """
+
+    overlap: float = 0.5
+    negatives: float = 3.0
+    least_negatives: float = 0.0
+    box: BoxTerm = field(default_factory=BoxTerm)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overlap <= 1 or self.negatives < 0 or self.least_negatives < 0:
+            raise AttributeValueError(
+                f"SSDLoss: overlap is {self.overlap}, negatives {self.negatives}, least_negatives "
+                f"{self.least_negatives}; overlap must lie in [0, 1], the others be 0 or more"
+            )
+
+    def __call__(
+        self, logits: Tensor, deltas: Tensor, anchors: Tensor, targets: Targets, code: Weights
+    ) -> dict[str, Loss]:
+        """`loss_cls` and `loss_box`, sums over priors divided by the number of positives.
+
+        Args:
+            logits: [N, P, 1 + K]; class 0 is background.
+            deltas: [N, P, 4].
+            anchors: [P, 4].
+            targets: the ground truth.
+            code: weights of the box code.
+        """
+        wanted = _wanted(Matcher(self.overlap, self.overlap, "truth"), anchors, targets)
+        matches = wanted.matches
+        with no_grad():
+            labels = ops.where(matches.positive, wanted.classes + 1, ops.full_like(wanted.classes, value=0))
+            count = negatives_for(matches.positive, self.negatives, self.least_negatives)
+        entropy = ops.cross_entropy(logits, labels)  # [N, P]
+        mined = ops.sum(hardest(entropy, matches.negative, count))
+        classes = ops.sum(entropy * wanted.weight) + mined
+        boxes = self.box(deltas, anchors, wanted.truths, wanted.weight, code)
+        return {
+            "loss_cls": Loss(classes / wanted.count, wanted.count),
+            "loss_box": Loss(boxes / wanted.count, wanted.count),
+        }
+
+
+def _total(terms: Sequence[Tensor]) -> Tensor:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total

@@ -1,0 +1,62 @@
+"""Detectors of one stage: a backbone, a neck and a head that predicts on every cell of every level.
+
+Letters: N batch, H W image size.
+"""
+
+from __future__ import annotations
+
+from framework import ops
+from framework.autograd.tape import no_grad
+from framework.tensor import Tensor
+from suites.detection.models.base import Detections, Detector, Head, Losses, Neck, Targets
+from suites.engine.config import Factory
+from suites.engine.weights import start_from
+from suites.vision.backbones import Backbone
+
+
+class OneStageDetector(Detector):
+    """Backbone, neck, head. Derive to say which neck stands between by default and which image sizes will do.
+
+    Args:
+        backbone: image to feature maps.
+        head: predictions and losses.
+        neck: what lies between.
+        pretrained: name or file of published weights of the whole detector; see docs/pretrained.md.
+    """
+
+    def __init__(
+        self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck], pretrained: str | None = None
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.neck = neck(in_channels=backbone.channels, in_strides=backbone.strides)
+        self.head = head(in_channels=self.neck.channels, strides=self.neck.strides)
+        self.size_multiple = max(backbone.strides)
+        self.num_classes: int | None = getattr(self.head, "num_classes", None)
+        start_from(self, pretrained)
+
+    def maps(self, images: Tensor) -> list[Tensor]:
+        """The neck's maps, finest first, of images [N, H, W, 3]."""
+        return self.neck(self.backbone(images))
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """images: [N, H, W, 3]; the head's raw predictions."""
+        return self.head(self.maps(images))
+
+    def losses(self, images: Tensor, targets: Targets) -> Losses:
+        """Loss terms by name for images [N, H, W, 3]."""
+        return self.head.losses(self.maps(images), targets)
+
+    def detect(self, images: Tensor, sizes: Tensor | None = None) -> Detections:
+        """What it finds on images [N, H, W, 3], in their pixels; see `Detector.detect`."""
+        return self.head.detect(self.maps(images), full_sizes(images) if sizes is None else sizes)
+
+
+def full_sizes(images: Tensor) -> Tensor:
+    """int64 [N, 2], (H, W) of each of images [N, H, W, 3]."""
+    with no_grad():
+        pixels = ops.slice(images.detach(), starts=(0,), ends=(1,), axes=(3,))
+        ones = ops.cast(ops.full_like(pixels, value=1.0), "int64")  # [N, H, W, 1]
+        column = ops.sum(ops.slice(ones, starts=(0,), ends=(1,), axes=(2,)), axes=(1, 2))  # [N, 1], H
+        row = ops.sum(ops.slice(ones, starts=(0,), ends=(1,), axes=(1,)), axes=(1, 2))  # [N, 1], W
+        return ops.concat([column, row], axis=1)

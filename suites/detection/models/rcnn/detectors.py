@@ -1,0 +1,168 @@
+"""Faster R-CNN, Mask R-CNN and Cascade R-CNN (arXiv:1506.01497, 1703.06870, 1712.00726), with a pyramid of maps.
+
+Letters: N batch, H W image size.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from framework.errors import AttributeValueError, NotSupportedError
+from framework.tensor import Tensor
+from suites.detection.models.base import Detections, Detector, Neck, Targets
+from suites.detection.models.fpn import FPN
+from suites.detection.models.one_stage import full_sizes
+from suites.detection.models.rcnn import names as names_of
+from suites.detection.models.rcnn.box_head import BoxHead, RoIHead
+from suites.detection.models.rcnn.cascade import CascadeHead
+from suites.detection.models.rcnn.mask_head import MaskHead
+from suites.detection.models.rcnn.proposals import RPN
+from suites.engine.config import Factory
+from suites.engine.losses import Loss
+from suites.engine.registry import register
+from suites.engine.weights import Names, start_from
+from suites.vision.backbones import Backbone
+
+
+@register("detector")
+class FasterRCNN(Detector):
+    """Backbone, pyramid, region proposals, and a head that looks at each region.
+
+    Images may have any size, and different ones in a batch.
+
+    Args:
+        backbone: image to feature maps, of strides 4, 8, 16 and 32.
+        head: classes and boxes of regions.
+        neck: what lies between; P2 to P6 by default.
+        rpn: where objects may be.
+        mask_head: shapes of objects, for a network that learns them too.
+        pretrained: name or file of published weights of a whole detector; see docs/pretrained.md. What depends on the
+            classes starts anew where their number differs.
+    """
+
+    takes_padding = True
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    class_tensors: ClassVar[tuple[str, ...]] = (r"\.classes\.", r"^head\..*deltas\.", r"^mask_head\.out_")
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        head: Factory[RoIHead],
+        neck: Factory[Neck] | None = None,
+        rpn: Factory[RPN] | None = None,
+        mask_head: Factory[MaskHead] | None = None,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.neck = (neck or Factory.of(FPN))(in_channels=backbone.channels, in_strides=backbone.strides)
+        shape = {"in_channels": self.neck.channels, "strides": self.neck.strides}
+        self.rpn = (rpn or Factory.of(RPN))(**shape)
+        self.head = head(**shape)
+        self.mask_head: MaskHead | None = None
+        if mask_head is not None:
+            self.mask_head = mask_head(**shape, num_classes=self.head.num_classes)
+        self.size_multiple = max(backbone.strides)
+        self.needs_masks = mask_head is not None
+        self.num_classes: int | None = self.head.num_classes
+        start_from(self, pretrained)
+
+    def names_in(self, scheme: str) -> Names:
+        """torchvision's names, of models with a `BoxHead`; anchors and RoIAlign are theirs with `rounded_anchors: true`
+        of the RPN and `aligned: false` of the pools."""
+        if not isinstance(self.head, BoxHead) or not isinstance(self.neck, FPN):
+            raise NotSupportedError(
+                f"{type(self).__name__}: torchvision has such models with an FPN and a BoxHead only"
+            )
+        names = names_of.pyramid(self.backbone, self.neck) | Names(names_of.rpn())
+        names = names | Names(names_of.box_head(self.neck.channels[0], self.head.pool.size))
+        if self.mask_head is not None:
+            convs = self.mask_head.convs
+            return names | Names(names_of.mask_head(len(convs), self.mask_head.width))
+        return Names(names.sources, (*names.unused, r"^roi_heads\.mask_"))
+
+    def maps(self, images: Tensor) -> list[Tensor]:
+        """The pyramid's maps, finest first, of images [N, H, W, 3]."""
+        return self.neck(self.backbone(images))
+
+    def losses(self, images: Tensor, targets: Targets) -> dict[str, Loss]:
+        """Loss terms by name: of proposals, of regions, of masks."""
+        maps = self.maps(images)
+        sizes = full_sizes(images) if targets.sizes is None else targets.sizes
+        terms, proposals = self.rpn.losses(maps, targets, sizes)
+        of_regions, regions = self.head.losses(maps, proposals, targets, sizes)
+        terms |= of_regions
+        if self.mask_head is not None:
+            if targets.masks is None:
+                raise AttributeValueError(f"{type(self).__name__}: learns from masks, but the targets have none")
+            matched = regions.first(self.head.sampler.positives)
+            terms |= self.mask_head.losses(maps, matched, targets.masks, sizes)
+        return terms
+
+    def detect(self, images: Tensor, sizes: Tensor | None = None) -> Detections:
+        """What it finds on images [N, H, W, 3], in their pixels; see `Detector.detect`."""
+        maps = self.maps(images)
+        sizes = full_sizes(images) if sizes is None else sizes
+        found = self.head.detect(maps, self.rpn.propose(maps, sizes), sizes)
+        if self.mask_head is None:
+            return found
+        return self.mask_head.detect(maps, found, self.head.postprocess.keep_top_k)
+
+
+@register("detector")
+class MaskRCNN(FasterRCNN):
+    """Faster R-CNN with the shape of each object.
+
+    Args:
+        backbone: as for `FasterRCNN`.
+        head: as for `FasterRCNN`.
+        neck: as for `FasterRCNN`.
+        rpn: as for `FasterRCNN`.
+        mask_head: shapes of objects.
+        pretrained: as for `FasterRCNN`.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        head: Factory[RoIHead],
+        neck: Factory[Neck] | None = None,
+        rpn: Factory[RPN] | None = None,
+        mask_head: Factory[MaskHead] | None = None,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__(backbone, head, neck, rpn, mask_head or Factory.of(MaskHead), pretrained)
+
+
+@register("detector")
+class CascadeRCNN(FasterRCNN):
+    """Faster R-CNN with second stages one after the other.
+
+    Args:
+        backbone: as for `FasterRCNN`.
+        head: the stages; a `CascadeHead`.
+        neck: as for `FasterRCNN`.
+        rpn: as for `FasterRCNN`.
+        mask_head: shapes of objects, if wanted ("Cascade Mask R-CNN").
+        pretrained: as for `FasterRCNN`; of our own names only.
+    """
+
+    schemes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        head: Factory[RoIHead],
+        neck: Factory[Neck] | None = None,
+        rpn: Factory[RPN] | None = None,
+        mask_head: Factory[MaskHead] | None = None,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__(backbone, head, neck, rpn, mask_head, pretrained)
+        if not isinstance(self.head, CascadeHead):
+            raise AttributeValueError(
+                f"CascadeRCNN: its head is a {type(self.head).__name__}; it takes a CascadeHead (FasterRCNN takes any)"
+            )
+
+
+__all__ = ["CascadeRCNN", "FasterRCNN", "MaskRCNN"]

@@ -1,0 +1,62 @@
+"""What torchvision calls the tensors of `FasterRCNN` and `MaskRCNN` with a pyramid."""
+
+from __future__ import annotations
+
+from suites.detection.models.fpn import FPN
+from suites.engine.weights import Names, Source
+from suites.vision.backbones import Backbone
+from suites.vision.backbones.naming import CONV_AXES, conv, linear
+
+
+def pyramid(backbone: Backbone, neck: FPN) -> Names:
+    """Of a backbone and an FPN on it, as `backbone.body` and `backbone.fpn`."""
+    names: dict[str, Source] = {}
+    for ours, source in backbone.names_in("torchvision").sources.items():
+        theirs = tuple(f"backbone.body.{name}" for name in source.names)
+        names[f"backbone.{ours}"] = Source(theirs, source.axes, source.flipped)
+    for i in range(len(neck.inner_blocks)):
+        names |= conv(f"neck.inner_blocks.{i}", f"backbone.fpn.inner_blocks.{i}.0", bias=True)
+        names |= conv(f"neck.layer_blocks.{i}", f"backbone.fpn.layer_blocks.{i}.0", bias=True)
+    for i, level in enumerate(range(6, 6 + len(neck.extra_blocks))):
+        names |= conv(f"neck.extra_blocks.{i}", f"backbone.fpn.extra_blocks.p{level}", bias=True)
+    return Names(names)
+
+
+def rpn() -> dict[str, Source]:
+    """Of the region proposals."""
+    return {
+        **conv("rpn.conv", "rpn.head.conv.0.0", bias=True),
+        **conv("rpn.logits", "rpn.head.cls_logits", bias=True),
+        **conv("rpn.deltas", "rpn.head.bbox_pred", bias=True),
+    }
+
+
+def box_head(channels: int, size: int) -> dict[str, Source]:
+    """Of the second stage: regions are [C, S, S] there before they are laid flat, and background has a box too."""
+    below = "head.predictor"
+    theirs = "roi_heads.box_head"
+    flat = {f"{below}.fc1.weight": Source((f"{theirs}.fc6.weight",), CONV_AXES, view=(-1, channels, size, size))}
+    flat |= {f"{below}.fc1.bias": Source((f"{theirs}.fc6.bias",))}
+    boxes = "roi_heads.box_predictor.bbox_pred"
+    return {
+        **flat,
+        **linear(f"{below}.fc2", f"{theirs}.fc7"),
+        **linear(f"{below}.classes", "roi_heads.box_predictor.cls_score"),
+        f"{below}.deltas.weight": Source((f"{boxes}.weight",), skipped=4),
+        f"{below}.deltas.bias": Source((f"{boxes}.bias",), skipped=4),
+    }
+
+
+def mask_head(convs: int, width: int) -> dict[str, Source]:
+    """Of the shapes; background has a channel there."""
+    names: dict[str, Source] = {}
+    for i in range(convs):
+        names |= conv(f"mask_head.convs.{i}", f"roi_heads.mask_head.{i}.0", bias=True)
+    theirs = "roi_heads.mask_predictor"
+    return {
+        **names,
+        "mask_head.up_weight": Source((f"{theirs}.conv5_mask.weight",), (0, 2, 3, 1)),
+        "mask_head.up_bias": Source((f"{theirs}.conv5_mask.bias",)),
+        "mask_head.out_weight": Source((f"{theirs}.mask_fcn_logits.weight",), (0, 1), skipped=1, view=(-1, width)),
+        "mask_head.out_bias": Source((f"{theirs}.mask_fcn_logits.bias",), skipped=1),
+    }

@@ -1,0 +1,161 @@
+"""SSD: priors on several maps, a class and an offset for each (Liu et al. 2016, arXiv:1512.02325).
+
+Letters: N batch, H W a level's grid, A priors a cell, P priors of all levels, K classes, C_s channels at stride s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from framework import nn, ops
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+from suites.detection.anchor_boxes import SSD300, SSDPriors
+from suites.detection.losses.anchored import SSDLoss
+from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
+from suites.detection.models.one_stage import OneStageDetector
+from suites.engine.config import Factory
+from suites.engine.losses import Loss
+from suites.engine.registry import register
+from suites.vision.backbones import Backbone
+
+# (channels between, channels out, kernel, stride, padding) of each extra level
+SSD300_EXTRAS = ((256, 512, 3, 2, 1), (128, 256, 3, 2, 1), (128, 256, 3, 1, 0), (128, 256, 3, 1, 0))
+CODE = (10.0, 10.0, 5.0, 5.0)  # weights of the box code: 1 / the "variances" 0.1, 0.1, 0.2, 0.2
+
+
+@register("neck")
+class SSDNeck(Neck):
+    """The backbone's maps, the first scaled to a length of its own, then levels of a 1x1 and another convolution each.
+
+    Parameters: `scale` (with `l2_norm`), and for each extra level `extras.I.0` and `extras.I.1`.
+
+    Args:
+        in_channels: C_s of each backbone map, finest first.
+        in_strides: of each backbone map.
+        extras: (channels between, channels out, kernel, stride, padding) of the second convolution of each level.
+        l2_norm: length that each pixel of the first map starts with, learnt for each channel (Liu et al. 2015,
+            ParseNet); 20 for VGG. None leaves the map as it is.
+        norm: batch norm in the extra levels, without which the paper's VGG gets along.
+    """
+
+    def __init__(
+        self,
+        in_channels: Sequence[int],
+        in_strides: Sequence[int],
+        extras: tuple[tuple[int, int, int, int, int], ...] = SSD300_EXTRAS,
+        l2_norm: float | None = None,
+        norm: bool = True,
+    ) -> None:
+        super().__init__()
+        self.scale: Tensor | None = None
+        if l2_norm is not None:
+            self.add_parameter("scale", (in_channels[0],), nn.init.Constant(l2_norm))
+        self.extras = nn.LayerList()
+        channels, strides = list(in_channels), list(in_strides)
+        for middle, out, kernel, stride, padding in extras:
+            first = _layer(channels[-1], middle, 1, 1, 0, norm)
+            self.extras.append(nn.Sequential(*first, *_layer(middle, out, kernel, stride, padding, norm)))
+            channels.append(out)
+            strides.append(strides[-1] * stride)
+        self.channels, self.strides = tuple(channels), tuple(strides)
+
+    def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
+        """maps: [N, H, W, C_s], finest first; these, and one for each extra level."""
+        found = list(maps)
+        for extra in self.extras:
+            found.append(extra(found[-1]))
+        if self.scale is not None:
+            x = found[0]
+            squares = ops.sum(x * x, axes=(3,), keepdims=True)
+            found[0] = x * ops.rsqrt(squares + 1e-10) * self.scale
+        return found
+
+
+@register("head")
+class SSDHead(Head):
+    """A 3x3 convolution for classes and one for boxes on each map. Class 0 of the logits is background.
+
+    Parameters: `cls_outs.I`, `box_outs.I`; channel a * (1 + K) + k is class k of prior a.
+
+    Args:
+        in_channels: of each map, finest first.
+        strides: not used; `priors` has its own.
+        num_classes: K.
+        priors: sizes, ratios and steps of each level; by default those of SSD300 for Pascal VOC.
+        loss: what is minimised.
+        postprocess: how detections are chosen.
+    """
+
+    def __init__(
+        self,
+        in_channels: Sequence[int],
+        strides: Sequence[int],
+        num_classes: int,
+        priors: SSDPriors | None = None,
+        loss: SSDLoss | None = None,
+        postprocess: PostProcess | None = None,
+    ) -> None:
+        super().__init__()
+        if num_classes < 1:
+            raise AttributeValueError(f"SSDHead: num_classes is {num_classes}; it must be 1 or more")
+        self.num_classes = num_classes
+        self.anchors = (priors or SSD300).grid()
+        if len(in_channels) != len(self.anchors.levels):
+            raise AttributeValueError(
+                f"SSDHead: the neck gives {len(in_channels)} maps but the priors are of {len(self.anchors.levels)} "
+                "levels; give min_sizes, ratios and steps for each map"
+            )
+        self.loss = loss or SSDLoss()
+        self.postprocess = postprocess or PostProcess(0.01, 400, 0.45, 200)
+        pairs = list(zip(in_channels, self.anchors.per_cell, strict=True))
+        self.cls_outs = nn.LayerList(_out(c, each * (1 + num_classes)) for c, each in pairs)
+        self.box_outs = nn.LayerList(_out(c, each * 4) for c, each in pairs)
+
+    def forward(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """Maps [N, H, W, C_s]; logits [N, P, 1 + K] and codes of boxes [N, P, 4]."""
+        width = 1 + self.num_classes
+        logits = [ops.reshape(out(x), shape=(0, -1, width)) for out, x in zip(self.cls_outs, maps, strict=True)]
+        deltas = [ops.reshape(out(x), shape=(0, -1, 4)) for out, x in zip(self.box_outs, maps, strict=True)]
+        return ops.concat(logits, axis=1), ops.concat(deltas, axis=1)
+
+    def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Loss]:
+        """`loss_cls` and `loss_box`, by the number of positive priors."""
+        logits, deltas = self(maps)
+        return self.loss(logits, deltas, self._anchors(maps), targets, CODE)
+
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
+        """What it finds, in pixels of the input, cut to the images' `sizes` (int64 [N, 2]) where these are given."""
+        logits, deltas = self(maps)
+        boxes = ops.box_decode(deltas, self._anchors(maps), weights=CODE)
+        scores = ops.softmax(logits, axis=2)
+        scores = ops.slice(scores, starts=(1,), ends=(1 + self.num_classes,), axes=(2,))
+        return self.postprocess(boxes if sizes is None else ops.clip_boxes(boxes, sizes), scores)
+
+    def _anchors(self, maps: Sequence[Tensor]) -> Tensor:
+        return ops.concat(self.anchors.grids(maps), axis=0)  # [P, 4]
+
+
+@register("detector")
+class SSD(OneStageDetector):
+    """SSD. Images of the side that the priors are made for.
+
+    Args:
+        backbone: image to feature maps.
+        head: predictions and losses.
+        neck: what lies between.
+    """
+
+    def __init__(self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck] | None = None) -> None:
+        super().__init__(backbone, head, neck or Factory.of(SSDNeck))
+        self.size_multiple = 1
+
+
+def _layer(in_channels: int, out: int, kernel: int, stride: int, padding: int, norm: bool) -> list[nn.Layer]:
+    start = nn.init.Kaiming() if norm else nn.init.Xavier("uniform")
+    conv = nn.Conv2d(in_channels, out, kernel, stride, padding, bias=not norm, initializer=start)
+    return [conv, *([nn.BatchNorm(out)] if norm else []), nn.Activation("relu")]
+
+
+def _out(in_channels: int, out: int) -> nn.Conv2d:
+    return nn.Conv2d(in_channels, out, 3, initializer=nn.init.Xavier("uniform"))

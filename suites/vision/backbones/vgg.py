@@ -1,0 +1,129 @@
+"""VGG of 16 and 19 layers (Simonyan and Zisserman 2015, arXiv:1409.1556), and its form in SSD (Liu et al. 2016).
+
+Letters: N batch, H W image size, C_s channels of the map of stride s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from framework import nn, ops
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+from suites.engine.registry import register
+from suites.engine.weights import Names
+from suites.vision.backbones.base import Backbone, check_strides
+from suites.vision.backbones.naming import conv
+
+_BLOCKS = {16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}  # convolutions before each pooling
+_WIDTHS = (64, 128, 256, 512, 512)  # of each block, at width 64
+
+
+@register("backbone")
+class VGG(Backbone):
+    """Five blocks of 3x3 convolutions with ReLU, each but the first after a max pooling of 2.
+
+    The map of stride s is that of the last convolution before the pooling that would make it 2s: conv4_3 has stride 8,
+    conv5_3 stride 16; the fifth pooling, stride 32. Poolings round up. With `reduced_fc` the fifth pooling is 3x3 of
+    stride 1, and fc6 (3x3, dilation 6) and fc7 (1x1), 1024 channels each, follow: their map is that of stride 16.
+
+    Parameters: `convs.I` (`.weight`, `.bias`), all 3x3 convolutions in order, and `fc6` and `fc7`; `torchvision_name`
+    translates.
+
+    Args:
+        depth: 16 or 19.
+        width: channels of the first block.
+        out_strides: strides of the maps given out, of 1, 2, 4, 8, 16 and, without `reduced_fc`, 32; the network ends at
+            the last.
+        reduced_fc: SSD's form.
+        freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
+        pretrained: name or file of published weights; see docs/pretrained.md.
+    """
+
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+
+    def __init__(
+        self,
+        depth: Literal[16, 19] = 16,
+        width: int = 64,
+        out_strides: tuple[int, ...] = (8, 16, 32),
+        reduced_fc: bool = False,
+        freeze_at: int = 0,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__()
+        if depth not in _BLOCKS or width < 1:
+            raise AttributeValueError(f"VGG: depth is {depth}, width {width}; depth must be 16 or 19, width 1 or more")
+        offered = (1, 2, 4, 8, 16) if reduced_fc else (1, 2, 4, 8, 16, 32)
+        self.strides = check_strides("VGG", out_strides, offered)
+        self._ends: list[int] = []  # number of convolutions up to the end of each block
+        self.convs = nn.LayerList()
+        channels, by_stride = 3, {}
+        for i, count in enumerate(_BLOCKS[depth]):
+            if 1 << i > self.strides[-1]:
+                break
+            out = _WIDTHS[i] * width // 64
+            for _ in range(count):
+                self.convs.append(nn.Conv2d(channels, out, 3))
+                channels = out
+            self._ends.append(len(self.convs))
+            by_stride[1 << i] = channels
+        by_stride[32] = channels
+        self.fc6: nn.Conv2d | None = None
+        if reduced_fc and self.strides[-1] == 16:
+            wide = 1024 * width // 64
+            self.fc6, self.fc7 = nn.Conv2d(channels, wide, 3, dilation=6), nn.Conv2d(wide, wide, 1)
+            by_stride[16] = wide
+        self.channels = tuple(by_stride[s] for s in self.strides)
+        self._depth = depth
+        self.finish(freeze_at, pretrained=pretrained)
+
+    def parts(self) -> Sequence[Sequence[nn.Layer]]:
+        """The first two blocks, then one after the other; fc6 and fc7 with the last."""
+        convs = list(self.convs)
+        blocks = [convs[a:b] for a, b in zip([0, *self._ends], self._ends, strict=False)]
+        if self.fc6 is not None:
+            blocks[-1] += [self.fc6, self.fc7]
+        return [[*blocks[0], *(blocks[1] if len(blocks) > 1 else [])], *blocks[2:]]
+
+    def names_in(self, scheme: str) -> Names:
+        """Torchvision's names in `vgg16` and `vgg19`; those of fc6 and fc7 are of its SSD, see `SSD.names_in`."""
+        names = {}
+        for i in range(len(self.convs)):
+            names |= conv(f"convs.{i}", torchvision_name(f"convs.{i}.", self._depth).rstrip("."), bias=True)
+        coarser = rf"^features\.({'|'.join(str(n) for n in range(2 * len(self.convs) + len(self._ends) - 1, 40))})\."
+        return Names(names, (r"^classifier\.", coarser))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
+        found, start = {}, 0
+        for i, end in enumerate(self._ends):
+            if i:
+                x = ops.max_pool2d(x, kernel=2, stride=2, ceil_mode=True)
+            for at in range(start, end):
+                x = ops.relu(self.convs[at](x))
+            found[1 << i], start = x, end
+        if self.fc6 is not None:
+            x = ops.max_pool2d(x, kernel=3, stride=1, padding=1)
+            found[16] = ops.relu(self.fc7(ops.relu(self.fc6(x))))
+        elif self.strides[-1] == 32:
+            found[32] = ops.max_pool2d(x, kernel=2, stride=2, ceil_mode=True)
+        return [found[s] for s in self.strides]
+
+
+def torchvision_name(name: str, depth: int = 16) -> str:
+    """What torchvision's `vgg16` (or `vgg19`) calls the parameter `convs.I.weight` or `.bias`.
+
+    Their weights are [K, C, R, S]: transpose them to [K, R, S, C] by (0, 2, 3, 1).
+
+    >>> torchvision_name("convs.12.weight")
+    'features.28.weight'
+    """
+    _, number, leaf = name.split(".")
+    at, before = int(number), 0
+    for block, count in enumerate(_BLOCKS[depth]):
+        if at < before + count:
+            return f"features.{2 * at + block}.{leaf}"
+        before += count
+    raise AttributeValueError(f"VGG-{depth} has no parameter {name}")

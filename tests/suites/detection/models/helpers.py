@@ -1,0 +1,111 @@
+"""What tests of all detectors ask of them: a step traced as well as eager, batches without objects, export."""
+
+import numpy as np
+import pytest
+
+import framework
+from framework import no_grad, tensor
+from framework.graph.files import save_program
+from framework.graph.passes import INFERENCE_PASSES
+from framework.predictor import Predictor
+from framework.random import seed
+from suites.detection.models.base import MaskTargets, Targets
+from suites.engine.losses import Loss
+from suites.vision.structures import encode, runs_of
+
+SIZE = (64, 96)  # H, W
+
+
+def images_of(count, size=SIZE, seed=0):
+    return np.random.default_rng(seed).standard_normal((count, *size, 3)).astype(np.float32)
+
+
+def arrays_of(count, objects, classes=3, size=SIZE, seed=0):
+    """Boxes [N, 16, 4], classes and scores [N, 16] of `objects` objects an image, zeros behind."""
+    rng = np.random.default_rng(seed)
+    boxes, labels = np.zeros((count, 16, 4), np.float32), np.zeros((count, 16), np.int64)
+    scores = np.zeros((count, 16), np.float32)
+    for n in range(count):
+        for m in range(objects):
+            side = rng.uniform(12, 40, 2)
+            corner = rng.uniform(0, np.array(size[::-1]) - side)
+            boxes[n, m], labels[n, m], scores[n, m] = (*corner, *(corner + side)), rng.integers(classes), 1
+    return boxes, labels, scores
+
+
+def targets_of(count, objects, classes=3, size=SIZE, seed=0):
+    return Targets(*(tensor(x) for x in arrays_of(count, objects, classes, size, seed)))
+
+
+def mask_arrays(boxes, size):
+    """Ellipses that fill boxes [N, M, 4], as run lengths and offsets of pictures of `size` (H, W)."""
+    rows, columns = np.mgrid[: size[0], : size[1]] + 0.5
+    runs, lengths = [np.zeros(0, np.int32)], []
+    for x1, y1, x2, y2 in boxes.reshape(-1, 4):
+        if x2 <= x1:
+            lengths.append(0)
+            continue
+        inside = ((2 * columns - x1 - x2) / (x2 - x1)) ** 2 + ((2 * rows - y1 - y2) / (y2 - y1)) ** 2 <= 1
+        runs.append(runs_of(encode(inside)))
+        lengths.append(len(runs[-1]))
+    lengths[-1] += 4096 - sum(lengths)  # runs without pixels
+    return np.concatenate([*runs, np.zeros(4096, np.int32)])[:4096], np.concatenate([[0], np.cumsum(lengths)])
+
+
+def assert_trains_as_a_program(model, classes, size=SIZE):
+    """Losses and gradients are those of eager code, finite without objects; one trace for any batch and contents."""
+
+    def step(images, boxes, labels, scores, runs, offsets):
+        for parameter in model.parameters():
+            parameter.grad = None
+        targets = Targets(boxes, labels, scores, masks=MaskTargets(runs, offsets) if model.needs_masks else None)
+        terms = model.losses(images, targets)
+        means = {name: term.mean if isinstance(term, Loss) else term for name, term in terms.items()}
+        total = sum(means.values(), start=tensor(np.float32(0)))
+        total.backward()
+        return means
+
+    traced = framework.program(step)
+    buffers = {name: b.numpy().copy() for name, b in model.named_buffers()}
+    for objects in (2, 0):
+        found = []
+        for run in (step, traced):
+            for name, buffer in model.named_buffers():
+                buffer.set(tensor(buffers[name]))
+            seed(3)  # what is sampled
+            boxes, labels, scores = arrays_of(2, objects, classes, size)
+            arrays = images_of(2, size), boxes, labels, scores, *mask_arrays(boxes, size)
+            terms = {name: float(value) for name, value in run(*(tensor(a) for a in arrays)).items()}
+            grads = {name: p.grad.numpy().copy() for name, p in model.named_parameters() if p.grad is not None}
+            assert all(np.isfinite(v) for v in terms.values()) and all(np.isfinite(g).all() for g in grads.values())
+            found.append((terms, grads))
+        (eager, ours), (program, theirs) = found
+        assert program == pytest.approx(eager, rel=1e-4, abs=1e-6)
+        assert ours.keys() == theirs.keys() and len(ours) == len(model.parameters())
+        for name, gradient in ours.items():
+            np.testing.assert_allclose(theirs[name], gradient, rtol=2e-2, atol=1e-3 * np.abs(gradient).max() + 1e-7)
+        assert (sum(eager.values()) > 0) or not objects
+    assert traced.traces_made == 1
+
+
+def assert_exports(model, folder, sizes=(SIZE,)):
+    """A Predictor of the exported model gives what the model gives, at each image size, from one Program."""
+    model.eval()
+
+    def run(images, true_sizes):
+        return model.detect(images, true_sizes).by_name()
+
+    def inputs(size):
+        return images_of(2, size, seed=5), np.array([size, size], np.int64)
+
+    with no_grad():
+        given = [tensor(x) for x in inputs(sizes[0])]
+        exported = framework.program(run, pass_names=INFERENCE_PASSES).program_for(*given).program
+        save_program(exported, folder)
+        predictor = Predictor(folder)
+        for size in sizes:
+            expected = run(*(tensor(x) for x in inputs(size)))
+            found = dict(zip(expected, predictor.run(inputs(size)), strict=True))
+            assert expected["counts"].numpy().min() > 0
+            for name, value in expected.items():
+                np.testing.assert_allclose(found[name], value.numpy(), rtol=1e-4, atol=1e-3, err_msg=name)

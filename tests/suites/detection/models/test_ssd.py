@@ -1,0 +1,180 @@
+"""SSD end to end at a tiny width, and torchvision's numbers with torchvision's weights."""
+
+import numpy as np
+import pytest
+
+from framework import nn, no_grad, tensor
+from framework.errors import AttributeValueError
+from suites.detection.anchor_boxes import SSD512, SSDPriors
+from suites.detection.losses.anchored import SSDLoss
+from suites.detection.models.base import PostProcess, Targets
+from suites.detection.models.ssd import SSD, SSDHead, SSDNeck
+from suites.engine.config import Factory
+from suites.vision.backbones import VGG, MobileNetV2
+from suites.vision.backbones.vgg import torchvision_name
+from tests.suites.detection.models.helpers import (
+    assert_exports,
+    assert_trains_as_a_program,
+    images_of,
+    targets_of,
+)
+
+PRIORS = SSDPriors.between((12, 24, 40, 70), ((2,), (2, 3), (2,)), (16, 32, 64))
+
+
+def tiny(**head):
+    head = {"num_classes": 3, "priors": PRIORS, **head}
+    neck = Factory.of(SSDNeck, extras=((8, 8, 3, 2, 1),))
+    model = SSD(MobileNetV2(0.25, out_strides=(16, 32)), Factory.of(SSDHead, **head), neck)
+    nn.init.initialize(model, 0)
+    return model
+
+
+def vgg(side, **neck):
+    head = Factory.of(SSDHead, num_classes=2, priors=SSD512 if side == 512 else None)
+    backbone = VGG(width=8, out_strides=(8, 16), reduced_fc=True)
+    return SSD(backbone, head, Factory.of(SSDNeck, norm=False, l2_norm=20.0, **neck))
+
+
+def test_ssd300_has_8732_priors_and_ssd512_24564():
+    assert vgg(300)(tensor(np.zeros((1, 300, 300, 3), np.float32)))[0].shape == (1, 8732, 3)
+    extras = ((32, 64, 3, 2, 1), *[(16, 32, 3, 2, 1)] * 3, (16, 32, 4, 1, 1))
+    assert vgg(512, extras=extras)(tensor(np.zeros((1, 512, 512, 3), np.float32)))[1].shape == (1, 24564, 4)
+
+
+def test_a_step_is_the_same_eagerly_and_as_a_program_and_learns_without_objects():
+    assert_trains_as_a_program(tiny(), classes=3)
+
+
+def test_the_loss_is_the_papers():
+    """Three negatives a positive, those of the highest loss; a truth's best prior is positive."""
+    model, images = tiny(), tensor(images_of(2))
+    targets = targets_of(2, 2)
+    terms = model.losses(images, targets)
+    with no_grad():
+        maps = model.maps(images)
+        logits, deltas = (x.numpy().astype(np.float64) for x in model.head(maps))
+    anchors = np.concatenate(model.head.anchors.arrays([m.shape[1:3] for m in maps]))
+    classes = boxes = positives = 0.0
+    for n in range(2):
+        truths, labels = targets.boxes.numpy()[n, :2], targets.classes.numpy()[n, :2]
+        sides = np.minimum(anchors[:, None, 2:], truths[:, 2:]) - np.maximum(anchors[:, None, :2], truths[:, :2])
+        inner = sides.clip(0).prod(axis=2)
+        areas = (anchors[:, 2:] - anchors[:, :2]).prod(axis=1)[:, None], (truths[:, 2:] - truths[:, :2]).prod(axis=1)
+        iou = inner / (areas[0] + areas[1] - inner)
+        match = np.where(iou.max(axis=1) >= 0.5, iou.argmax(axis=1), -1)
+        match[iou.argmax(axis=0)] = [0, 1]
+        logp = logits[n] - np.log(np.exp(logits[n]).sum(axis=1, keepdims=True))
+        hard = np.sort(-logp[match < 0, 0])[::-1][: 3 * int((match >= 0).sum())]
+        classes += hard.sum()
+        for p in np.flatnonzero(match >= 0):
+            classes -= logp[p, 1 + labels[match[p]]]
+            boxes += _smooth_l1(deltas[n, p], anchors[p], truths[match[p]])
+        positives += (match >= 0).sum()
+    assert float(terms["loss_cls"].weight) == positives
+    assert float(terms["loss_cls"].mean) == pytest.approx(classes / positives, rel=1e-4)
+    assert float(terms["loss_box"].mean) == pytest.approx(boxes / positives, rel=1e-4)
+
+
+def _smooth_l1(found, anchor, truth):
+    size, wanted = anchor[2:] - anchor[:2], truth[2:] - truth[:2]
+    middle = (truth[:2] + truth[2:] - anchor[:2] - anchor[2:]) / 2
+    apart = np.abs(found - np.concatenate([10 * middle / size, 5 * np.log(wanted / size)]))
+    return np.where(apart < 1, apart**2 / 2, apart - 0.5).sum()
+
+
+def test_images_without_objects_train_background_only_where_that_is_asked_for():
+    for least, positive in ((0, False), (10, True)):
+        terms = tiny(loss=SSDLoss(least_negatives=least)).losses(tensor(images_of(1)), targets_of(1, 0))
+        assert (float(terms["loss_cls"].mean) > 0) == positive
+        assert float(terms["loss_box"].mean) == 0
+
+
+def test_the_first_map_has_the_length_it_says_at_each_pixel():
+    neck = SSDNeck((4, 8), (8, 16), ((2, 4, 3, 2, 1),), l2_norm=20.0)
+    rng = np.random.default_rng(0)
+    maps = [tensor(rng.standard_normal((1, s, s, c)).astype(np.float32)) for s, c in ((4, 4), (2, 8))]
+    assert (neck.channels, neck.strides) == ((4, 8, 4), (8, 16, 32))
+    np.testing.assert_allclose(np.linalg.norm(neck(maps)[0].numpy(), axis=3), 20, rtol=1e-5)
+
+
+def test_an_exported_model_finds_the_same(tmp_path):
+    assert_exports(tiny(postprocess=PostProcess(0.0, 30, 0.5, 10)), tmp_path)
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(AttributeValueError, match="gives 2 maps but the priors are of 3 levels"):
+        SSDHead((4, 4), (16, 32), 2, PRIORS)
+    with pytest.raises(AttributeValueError, match="num_classes is 0"):
+        SSDHead((4, 4, 4), (16, 32, 64), 0, PRIORS)
+    with pytest.raises(AttributeValueError, match="overlap is 2"):
+        SSDLoss(overlap=2)
+
+
+def ours_of(name):
+    """Our name of a parameter of torchvision's ssd300_vgg16."""
+    fixed = {"backbone.scale_weight": "neck.scale"}
+    fixed |= {f"backbone.extra.0.{at}.{leaf}": f"backbone.{layer}.{leaf}"
+              for at, layer in (("1", "convs.10"), ("3", "convs.11"), ("5", "convs.12"), ("7.1", "fc6"), ("7.3", "fc7"))
+              for leaf in ("weight", "bias")}  # fmt: skip
+    fixed |= {
+        f"backbone.{torchvision_name(f'convs.{i}.{leaf}')}": f"backbone.convs.{i}.{leaf}"
+        for i in range(10)
+        for leaf in ("weight", "bias")
+    }
+    if name in fixed:
+        return fixed[name]
+    for theirs, ours in (
+        ("head.classification_head.module_list.", "head.cls_outs."),
+        ("head.regression_head.module_list.", "head.box_outs."),
+    ):
+        name = name.replace(theirs, ours)
+    if name.startswith("backbone.extra."):
+        block, rest = name.removeprefix("backbone.extra.").split(".", 1)
+        name = f"neck.extras.{int(block) - 1}.{rest}"
+    return name
+
+
+def test_the_numbers_are_torchvisions():
+    torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")
+    detection = pytest.importorskip("torchvision.models.detection", reason="the peer torchvision is not installed")
+    torch.manual_seed(0)
+    peer = detection.ssd300_vgg16(weights=None, weights_backbone=None, num_classes=4, score_thresh=0.01)
+    sizes = [300 * share for share in (0.07, 0.15, 0.33, 0.51, 0.69, 0.87, 1.05)]
+    priors = SSDPriors.between(sizes, ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,)), (8, 16, 32, 64, 100, 300))
+    priors = SSDPriors(priors.min_sizes, priors.ratios, priors.steps, priors.max_sizes, limit=300)
+    head = Factory.of(SSDHead, num_classes=3, priors=priors)
+    backbone = VGG(out_strides=(8, 16), reduced_fc=True)
+    model = SSD(backbone, head, Factory.of(SSDNeck, norm=False, l2_norm=20.0)).eval()
+    state = {name: t.numpy() for name, t in peer.state_dict().items()}
+    model.load_state_dict({ours_of(n): a.transpose(0, 2, 3, 1) if a.ndim == 4 else a for n, a in state.items()})
+    images = np.random.default_rng(0).random((2, 300, 300, 3)).astype(np.float32)
+    given = [torch.from_numpy(x.transpose(2, 0, 1).copy()) for x in images]
+    # torchvision's preprocessing: mean (0.48235, 0.45882, 0.40784), deviation 1 / 255
+    ours = tensor(((images - [0.48235, 0.45882, 0.40784]) / (1 / 255.0)).astype(np.float32))
+    with torch.no_grad():
+        raw = peer.eval().head(list(peer.backbone(peer.transform(given)[0].tensors).values()))
+        expected = peer(given)
+    with no_grad():
+        logits, deltas = (x.numpy() for x in model(ours))
+        found = model.detect(ours)
+    scale = max(np.abs(raw["cls_logits"].numpy()).max(), np.abs(raw["bbox_regression"].numpy()).max())
+    np.testing.assert_allclose(logits, raw["cls_logits"].numpy(), atol=1e-4 * scale)
+    np.testing.assert_allclose(deltas, raw["bbox_regression"].numpy(), atol=1e-4 * scale)
+    for n, theirs in enumerate(expected):
+        count = int(found.counts.numpy()[n])
+        assert count == len(theirs["scores"]) > 50
+        np.testing.assert_allclose(found.scores.numpy()[n, :count], theirs["scores"].numpy(), rtol=1e-3, atol=1e-4)
+    boxes, classes = np.zeros((2, 16, 4), np.float32), np.zeros((2, 16), np.int64)
+    boxes[0, :2], classes[0, :2] = [(20, 30, 120, 140), (100, 100, 250, 200)], [0, 2]
+    truth = [
+        {"boxes": torch.from_numpy(boxes[n, :k]), "labels": torch.from_numpy(classes[n, :k] + 1)}
+        for n, k in enumerate((2, 0))
+    ]
+    with torch.no_grad():
+        theirs = peer.train()(given, truth)
+    scores = (boxes[..., 2] > 0).astype(np.float32)
+    with no_grad():
+        terms = model.losses(ours, Targets(*(tensor(x) for x in (boxes, classes, scores))))
+    assert float(terms["loss_cls"].mean) == pytest.approx(float(theirs["classification"]), rel=1e-4)
+    assert float(terms["loss_box"].mean) == pytest.approx(float(theirs["bbox_regression"]), rel=1e-4)
