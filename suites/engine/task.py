@@ -312,6 +312,13 @@ class Task(ABC):
         Called before anything else where a saved run is continued, evaluated or exported.
         """
 
+    def name_classes(self, names: Sequence[str]) -> None:
+        """Take the names of the classes from here, in place of the evaluation set, which need not be there then.
+
+        Of published weights, which come without data. By default NotSupportedError.
+        """
+        raise NotSupportedError(f"{type(self).__name__}: cannot be given the names of its classes")
+
     def begin(self, run: Path | None, say: Callable[[str], None], seed: int) -> None:  # noqa: B027  (an offer, not a duty)
         """Prepare for training, before anything else of it.
 
