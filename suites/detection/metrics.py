@@ -75,9 +75,9 @@ class Evaluator(ABC):
         self._codes.append([] if found.masks is None else [code["counts"] for code in found.masks.codes()])
 
     def state(self) -> dict[str, Any]:
-        """What was added: `images` int64 [S], their places in the truth, `rows` [P, 7], see `_predictions`, and `masks`.
+        """What was added: `images` int64 [S], their places in the truth; `rows` [P, 7], see `_predictions`; `masks`.
 
-        These are P texts, pycocotools' run-length codes; none where no masks were added.
+        Masks are P texts, pycocotools' run-length codes; none where no masks were added.
         """
         images = np.array(sorted(self._seen), np.int64)
         return {"images": images, "rows": self._all_rows(), "masks": [code.decode() for code in self._all_codes()]}

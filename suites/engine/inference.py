@@ -155,11 +155,14 @@ def export_run(
         onnx: write one file `model.onnx` instead, with what stands around the network among its properties.
         quantization: round weights to 8 bits and compute their products so, in this way.
 
-    Raises DataError if the evaluation set has no sample to trace with, NotSupportedError for what ONNX cannot express.
+    The model is traced with a sample of the evaluation set, or where its files are not there with the processor's
+    example.
+
+    Raises DataError if there is no sample to trace with, NotSupportedError for what ONNX cannot express.
     """
     task = open_run(path, weights)
     processor = RunFolder(path).read_processor(task.processor_class)
-    item = next((item for _, item in task.examples(1)), None)
+    item = _sample(task, processor)
     if item is None:
         raise DataError(f"export: {path}: the evaluation set is empty, so there is no input to trace the model with")
     batch = processor.prepare([item])
@@ -192,6 +195,17 @@ def export_run(
         fixed_shapes=exported.shape_reads,
         quantized=exported.explain()["quantize"],
     )
+
+
+def _sample(task: Task, processor: Processor) -> Any:
+    """An item to trace a model with, None where the evaluation set is empty."""
+    try:
+        return next((item for _, item in task.examples(1)), None)
+    except DataError:
+        example = processor.example()
+        if example is None:
+            raise
+        return processor.from_json(example)
 
 
 def evaluate_export(path: Path, exported: Path, overrides: Sequence[str] = ()) -> dict[str, float]:

@@ -65,6 +65,10 @@ class Metric(ABC):
     def result(self) -> dict[str, float]:
         """Return flat names to numbers, such as {"AP": 0.41, "AP50": 0.67}."""
 
+    def report(self) -> str:
+        """Return more than numbers, such as a table of the classes, in Markdown; by default nothing."""
+        return ""
+
 
 class Processor(ABC):
     """Preprocessing and presentation of predictions; made from plain data alone, without data set or model.
@@ -307,6 +311,13 @@ class Task(ABC):
 
         Called before anything else where a saved run is continued, evaluated or exported.
         """
+
+    def name_classes(self, names: Sequence[str]) -> None:
+        """Take the names of the classes from here, in place of the evaluation set, which need not be there then.
+
+        Of published weights, which come without data. By default NotSupportedError.
+        """
+        raise NotSupportedError(f"{type(self).__name__}: cannot be given the names of its classes")
 
     def begin(self, run: Path | None, say: Callable[[str], None], seed: int) -> None:  # noqa: B027  (an offer, not a duty)
         """Prepare for training, before anything else of it.

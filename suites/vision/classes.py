@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from framework.errors import ConfigError
 from suites.engine.task import opened
 
 _SHOWN = 10  # names of classes in an error
+
+
+@dataclass(frozen=True)
+class ClassNames:
+    """What is known of the data of published weights.
+
+    Attributes:
+        class_names: K names.
+    """
+
+    class_names: tuple[str, ...]
 
 
 def open_dataset(dataset: Any, num_classes: int | None, place: str, remedy: str) -> Any:

@@ -54,6 +54,11 @@ PADDOCK_CPU_KERNEL(random_uniform) {
   });
 }
 
+PADDOCK_CPU_KERNEL(random_uniform_like) {
+  generate(c.in("key").data<int64_t>(), c.out(0).numel(), c.out(0).data<float>(),
+           [](const Words& s, float* v) { to_units(s, v); });
+}
+
 PADDOCK_CPU_KERNEL(random_normal) {
   dispatch_float(c.out(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -45,6 +45,14 @@ PADDOCK_OP(random_uniform, "key -> y")
       infer_random(c);
     });
 
+PADDOCK_OP(random_uniform_like, "key, like -> y")
+    .doc("As random_uniform, from 0 to 1 in float32, with the shape of `like`, which may vary.  key: int64[2].")
+    .shape_only("like")
+    .infer([](InferContext& c) {
+      expect_key(c, "key");
+      c.out(0, c.shape("like"), DType::kF32);
+    });
+
 PADDOCK_OP(random_normal, "key -> y")
     .doc("Independent normal numbers, by Box and Muller's transform of uniform ones.  key: int64[2]; y: `shape`.")
     .attr("shape", AttrType::kInts, "Extents of y.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -51,7 +52,7 @@ class ShapeTable:
             code = self._texts[self._codes[row] : self._codes[row + 1]]
             return {"size": list(size), "counts": code.tobytes()}
         ends = self._corners[first : last + 1]
-        return tuple(self._points[a:b] for a, b in zip(ends, ends[1:], strict=False))
+        return tuple(self._points[a:b] for a, b in pairwise(ends))
 
 
 class ImageMasks(Sequence[Masks]):

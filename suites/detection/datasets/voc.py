@@ -9,16 +9,14 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from framework.errors import AttributeValueError, DataError
+from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset, OnProblem
+from suites.detection.datasets.layout import ClassTable, held_out, listed_classes, read_lines
 from suites.detection.sample import Sample
-from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.engine.sources import Source, open_source
 from suites.vision.images import IMAGE_SUFFIXES
-
-_CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
 
 
 @register("dataset")
@@ -84,7 +82,7 @@ class VocDetection(FileDataset):
             source.table(reader.raw.files),
             names,
             missing=missing,
-            unknown_boxes=reader.unknown,
+            unknown_boxes=reader.classes.unknown,
             bad_images=bad_images,
             skip_empty=skip_empty,
         )
@@ -123,7 +121,7 @@ class _Layout:
     def stems(self, split: str | None, holdout: int | None) -> list[str]:
         """Names of the split, in the list's order."""
         if holdout is not None:
-            return self._held_out(split, holdout)
+            return held_out(self.all_stems(), split, holdout, "VocDetection")
         if split is None:
             return self.all_stems()
         lists = {n.removesuffix(".txt") for n in self._source.names("ImageSets/Main")}
@@ -132,7 +130,7 @@ class _Layout:
                 f"{self._source.root}: no ImageSets/Main/{split}.txt; lists there: "
                 f"{', '.join(sorted(lists)) or 'none'}. Without lists, use holdout: 5 with split train or val"
             )
-        lines = self._lines(f"ImageSets/Main/{split}.txt")
+        lines = read_lines(self._source, f"ImageSets/Main/{split}.txt")
         stems = [line.split()[0] for line in lines]
         absent = sorted(set(stems) - set(self.all_stems()))
         if absent:
@@ -142,20 +140,11 @@ class _Layout:
             )
         return stems
 
-    def _held_out(self, split: str | None, holdout: int) -> list[str]:
-        if split not in ("train", "val") or holdout < 2:
-            raise AttributeValueError(
-                f"VocDetection: holdout is {holdout} and split {split!r}; with holdout, at least 2, the "
-                "split is train or val"
-            )
-        is_val = split == "val"
-        return [s for at, s in enumerate(self.all_stems()) if (at % holdout == holdout - 1) == is_val]
-
     def class_names(self) -> list[str]:
         """Names from the first class file in the root, else all names in any annotation, sorted."""
-        for file in _CLASS_FILES:
-            if file in self._source.names():
-                return self._lines(file)
+        listed = listed_classes(self._source)
+        if listed is not None:
+            return listed
         found: set[str] = set()
         for stem in self.all_stems():
             objects = parse_xml(self._source, f"{self.annotations}/{stem}.xml").iter("object")
@@ -171,20 +160,14 @@ class _Layout:
         named = PurePosixPath(filename).name
         return f"{self.images}/{named}" if named in self._image_files else None
 
-    def _lines(self, name: str) -> list[str]:
-        text = self._source.read(name).decode("utf-8", "replace")
-        return [line.strip() for line in text.splitlines() if line.strip()]
-
 
 class _Reader:
     """Turns annotation elements into rows of `RawAnnotations`."""
 
     def __init__(self, source: Source, names: Sequence[str], on_unknown: OnProblem, one_based: bool) -> None:
         self.raw = RawAnnotations()
-        self.unknown = 0
+        self.classes = ClassTable(names, on_unknown == "skip")
         self._source = source
-        self._labels = {name: label for label, name in enumerate(names)}
-        self._skip_unknown = on_unknown == "skip"
         self._first = 1.0 if one_based else 0.0
 
     def add(self, image: str, xml_name: str, root: ET.Element) -> None:
@@ -192,24 +175,11 @@ class _Reader:
         height, width = (0, 0) if size is None else (self._int(size, k, xml_name) for k in ("height", "width"))
         at = self.raw.add_image(image, (height, width))
         for element in root.iter("object"):
-            label = self._label(element, xml_name)
+            name = (element.findtext("name") or "").strip()
+            label = self.classes.label(name, f"{self._source.root}/{xml_name}")
             if label is not None:
                 difficult = (element.findtext("difficult") or "0").strip() == "1"
                 self.raw.add_box(at, self._box(element, xml_name), label, difficult=difficult)
-
-    def _label(self, element: ET.Element, xml_name: str) -> int | None:
-        name = (element.findtext("name") or "").strip()
-        label = self._labels.get(name)
-        if label is not None:
-            return label
-        if not self._skip_unknown:
-            listed, hint = ", ".join(list(self._labels)[:20]), did_you_mean(name, self._labels) or "."
-            raise DataError(
-                f"{self._source.root}/{xml_name}: class {name!r} is not among the {len(self._labels)} classes "
-                f'({listed}){hint} Set unknown_class: "skip" to leave such boxes out'
-            )
-        self.unknown += 1
-        return None
 
     def _box(self, element: ET.Element, xml_name: str) -> tuple[float, float, float, float]:
         box = element.find("bndbox")

@@ -20,7 +20,7 @@ class MaskTargets:
     """Shapes of the objects of a batch, as runs of pixels inside and outside; see `ops.crop_masks`.
 
     Attributes:
-        runs: int32 [T], COCO's run lengths of all objects one after the other; T may be padded at the end.
+        runs: int32 [T], COCO's run lengths of all objects one after the other; the last may be followed by zeros.
         offsets: int64 [N * M + 1]; object m of image n has runs offsets[n * M + m] to offsets[n * M + m + 1].
     """
 
@@ -99,12 +99,12 @@ class Neck(nn.Layer):
 class Head(nn.Layer):
     """Neck maps to raw predictions, to losses, and to detections."""
 
-    def losses(self, maps: Sequence[Tensor], targets: Targets) -> Mapping[str, Tensor | Loss]:
-        """Loss terms by name, each a scalar, a mean over images, or a Loss where it is a mean over something else."""
+    def losses(self, maps: Sequence[Tensor], targets: Targets) -> Losses:
+        """Loss terms by name, each a mean over images, or a `Loss` that says what it is a mean over."""
         raise NotImplementedError(f"{type(self).__name__} defines no losses()")
 
-    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
-        """What it finds, in pixels of the input; `sizes` as for `Detector.detect`."""
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
+        """What it finds, in pixels of the input; `sizes` int64 [N, 2], the true (H, W) of each image."""
         raise NotImplementedError(f"{type(self).__name__} defines no detect()")
 
 
@@ -123,7 +123,7 @@ class Detector(nn.Layer):
     needs_masks: bool = False
     landmarks: int = 0
 
-    def losses(self, images: Tensor, targets: Targets) -> Mapping[str, Tensor | Loss]:
+    def losses(self, images: Tensor, targets: Targets) -> Losses:
         """Loss terms by name for images [N, H, W, 3]; see `Head.losses`."""
         raise NotImplementedError(f"{type(self).__name__} defines no losses()")
 

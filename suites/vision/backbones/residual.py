@@ -12,6 +12,7 @@ from framework import nn, ops
 from framework.nn import init
 from framework.tensor import Tensor
 from suites.engine.weights import Source
+from suites.vision.backbones.deformable import DeformConvBNAct
 from suites.vision.backbones.naming import conv_norm
 from suites.vision.backbones.squeeze import SqueezeExcite, rounded, squeeze_names
 
@@ -33,6 +34,7 @@ class Plan:
         groups: of a bottleneck's 3x3 convolution (ResNeXt's cardinality).
         group_width: channels of a group, where `width` is 64.
         squeeze: a squeeze and excitation before the sum, of so many times fewer channels; 0 for none.
+        deformable: a bottleneck's 3x3 convolution is deformable.
     """
 
     width: int
@@ -44,6 +46,7 @@ class Plan:
     groups: int = 1
     group_width: int = 64
     squeeze: int = 0
+    deformable: bool = False
 
     @property
     def out_channels(self) -> int:
@@ -65,11 +68,11 @@ class ResidualBlock(nn.Layer):
         if plan.bottleneck:
             inner = plan.inner
             last = nn.ConvBNAct(inner, out, 1, act="none")
-            self.body = nn.Sequential(
-                nn.ConvBNAct(in_channels, inner, 1),
-                nn.ConvBNAct(inner, inner, 3, stride, groups=plan.groups, dilation=dilation),
-                last,
-            )
+            if plan.deformable:
+                middle: nn.Layer = DeformConvBNAct(inner, inner, stride, plan.groups, dilation)
+            else:
+                middle = nn.ConvBNAct(inner, inner, 3, stride, groups=plan.groups, dilation=dilation)
+            self.body = nn.Sequential(nn.ConvBNAct(in_channels, inner, 1), middle, last)
         else:
             last = nn.ConvBNAct(width, out, 3, dilation=dilation, act="none")
             self.body = nn.Sequential(nn.ConvBNAct(in_channels, width, 3, stride, dilation=dilation), last)

@@ -48,6 +48,8 @@ class ResNet(Backbone):
         freeze_at: how much is not trained: 0 nothing, 1 the stem, 2 the first stage too, and so on up to 5.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         zero_init: the last norm of each block starts with scale 0, so that each block starts as the identity.
+        deformable: strides of the stages whose 3x3 convolutions are deformable ("dcn", version 2), of 8, 16, 32; of
+            bottlenecks only.
         pretrained: name or file of published weights; see docs/pretrained.md.
     """
 
@@ -63,16 +65,31 @@ class ResNet(Backbone):
         freeze_at: int = 0,
         frozen_norm: bool = False,
         zero_init: bool = False,
+        deformable: tuple[int, ...] = (),
         pretrained: str | None = None,
     ) -> None:
         super().__init__()
-        self._build(depth, width, out_strides, output_stride, Plan(width, True, variant=variant, zero_init=zero_init))
+        plan = Plan(width, True, variant=variant, zero_init=zero_init)
+        self._build(depth, width, out_strides, output_stride, plan, deformable)
         self.finish(freeze_at, frozen_norm, pretrained)
 
-    def _build(self, depth: int, width: int, out_strides: Sequence[int], output_stride: int, block: Plan) -> None:
+    def _build(
+        self,
+        depth: int,
+        width: int,
+        out_strides: Sequence[int],
+        output_stride: int,
+        block: Plan,
+        deformable: Sequence[int],
+    ) -> None:
         """The stem and the stages; `block` says how all blocks are made."""
         who = type(self).__name__
         _check(who, depth, block.variant, width, output_stride)
+        if not set(deformable) <= {8, 16, 32} or (deformable and not _PLANS[depth][1]):
+            raise AttributeValueError(
+                f"{who}: deformable is {list(deformable)} of depth {depth}; it must be strides out of [8, 16, 32], and "
+                "the blocks of depths 18 and 34 cannot be deformable"
+            )
         self.strides = check_strides(who, out_strides, [s for s in (4, 8, 16, 32) if s <= output_stride])
         counts, bottleneck = _PLANS[depth]
         self.stem = _stem(width, block.variant)
@@ -87,6 +104,7 @@ class ResNet(Backbone):
             if stride > self.strides[-1]:
                 break
             plan = replace(block, width=width << i, bottleneck=bottleneck, stride=step, dilation=dilation)
+            plan = replace(plan, deformable=4 << i in deformable)
             self.stages.append(residual_stage(at, count, plan, previous))
             at = plan.out_channels
             taps[stride] = (i, at)

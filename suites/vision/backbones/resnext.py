@@ -26,6 +26,7 @@ class ResNeXt(ResNet):
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         zero_init: see `ResNet`.
+        deformable: see `ResNet`.
         pretrained: name or file of published weights; see docs/pretrained.md.
     """
 
@@ -42,6 +43,7 @@ class ResNeXt(ResNet):
         freeze_at: int = 0,
         frozen_norm: bool = False,
         zero_init: bool = False,
+        deformable: tuple[int, ...] = (),
         pretrained: str | None = None,
     ) -> None:
         super(ResNet, self).__init__()
@@ -55,5 +57,5 @@ class ResNeXt(ResNet):
         plan = Plan(
             width, True, variant=variant, zero_init=zero_init, groups=groups, group_width=group_width, squeeze=squeeze
         )
-        self._build(depth, width, out_strides, output_stride, plan)
+        self._build(depth, width, out_strides, output_stride, plan, deformable)
         self.finish(freeze_at, frozen_norm, pretrained)

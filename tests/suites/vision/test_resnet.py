@@ -5,7 +5,9 @@ import pytest
 
 from framework import nn, no_grad, tensor
 from framework.errors import AttributeValueError
+from framework.io import save_tensors
 from framework.nn import init
+from suites.engine.weights import load_pretrained
 from suites.vision.backbones import ResNet
 from tests.suites.peer import Peer
 
@@ -122,3 +124,26 @@ def test_the_numbers_are_the_peers(training):
     # ten because Winograd's roundings are up to ten times those of a direct convolution.
     allowed = max(1e-5 * np.abs(exact).max(), 10 * np.abs(single - exact).max())
     assert np.abs(ours - exact).max() <= allowed
+
+
+def test_deformable_stages_start_as_convolutions_of_half_the_weight(tmp_path):
+    """Offsets and masks start with zeros, so that each tap counts sigmoid(0) times in its place."""
+    plain, moving = ResNet(50, width=8), ResNet(50, width=8, deformable=(16, 32))
+    names = [name for name, _ in moving.named_parameters() if ".offset." in name]
+    assert len(names) == 2 * (6 + 3) and {name.split(".")[1] for name in names} == {"2", "3"}
+    save_tensors(tmp_path / "w.safetensors", plain.state_dict())
+    report = load_pretrained(moving, tmp_path / "w.safetensors")
+    assert sorted(report.new) == sorted(names) and len(report.loaded) == len(plain.state_dict())
+    for name, weight in moving.named_parameters():
+        if name.endswith("conv.weight") and name.replace("conv.weight", "offset.weight") in names:
+            weight.set(tensor(2 * weight.numpy()))
+    with no_grad():
+        pairs = zip(plain.eval()(tensor(IMAGE)), moving.eval()(tensor(IMAGE)), strict=True)
+        for a, b in pairs:
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_deformable_stages_are_bottlenecks_of_known_strides():
+    for more in ({"depth": 18, "deformable": (32,)}, {"depth": 50, "deformable": (4,)}):
+        with pytest.raises(AttributeValueError, match=r"it must be strides out of \[8, 16, 32\], and the blocks"):
+            ResNet(**more)

@@ -196,7 +196,7 @@ def check_classes(who: str, num_classes: int) -> int:
 
 
 def decoded(deltas: Tensor, proposals: Proposals, code: Code, sizes: Tensor, each: int) -> Tensor:
-    """Codes [N * T, each, 4] of proposals as boxes [N, T, each, 4], or [N, T, 4] where `each` is 1, cut to the images."""
+    """Codes [N * T, each, 4] of proposals as boxes [N, T, each, 4], or [N, T, 4] where `each` is 1; cut."""
     anchors = ops.reshape(proposals.boxes, shape=(-1, 1, 4))
     moved = ops.box_decode(deltas, anchors, weights=code)
     cut = ops.clip_boxes(ops.reshape(moved, shape=(-1, proposals.rows * each, 4)), sizes)

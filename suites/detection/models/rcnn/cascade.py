@@ -1,4 +1,4 @@
-"""Cascade R-CNN: several second stages, each on the boxes of the one before (Cai and Vasconcelos 2018, arXiv:1712.00726).
+"""Cascade R-CNN: second stages, each on the boxes of the one before (Cai and Vasconcelos 2018, arXiv:1712.00726).
 
 Letters: N batch, T proposals an image, R regions an image, K classes.
 """
@@ -86,10 +86,11 @@ class CascadeHead(RoIHead):
     ) -> tuple[dict[str, Loss], Regions]:
         """`loss_cls_I` and `loss_box_I` of each stage I, means over regions, and the first stage's regions."""
         first = regions = self.sampler(proposals.boxes, targets)
+        boxes = regions.boxes
         terms: dict[str, Loss] = {}
         for i, (predictor, code, weight) in enumerate(zip(self.predictors, self.codes, self.weights, strict=True)):
             if i:
-                regions = self._again(boxes, regions, targets, self.ious[i - 1])  # noqa: F821  (of the stage before)
+                regions = self._again(boxes, regions, targets, self.ious[i - 1])
             logits, deltas = predictor(self.pool(maps, self.strides, regions.boxes))
             both = self.loss(logits, deltas, regions, code, 1)
             for name, term in zip(("loss_cls", "loss_box"), both, strict=True):

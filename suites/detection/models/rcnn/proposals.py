@@ -51,7 +51,8 @@ class ProposalLimits:
     def __post_init__(self) -> None:
         if self.before_nms < 1 or self.after_nms < 1:
             raise AttributeValueError(
-                f"ProposalLimits: before_nms is {self.before_nms} and after_nms {self.after_nms}; both must be 1 or more"
+                f"ProposalLimits: before_nms is {self.before_nms} and after_nms {self.after_nms}; "
+                "both must be 1 or more"
             )
 
 
@@ -135,7 +136,8 @@ class RPN(nn.Layer):
 
     def propose(self, maps: Sequence[Tensor], sizes: Tensor) -> Proposals:
         """Where objects may be; `sizes` int64 [N, 2], the true (H, W) of each image."""
-        return self._select(*self(maps), self.anchors.grids(maps), sizes, self._predict)
+        logits, deltas = self(maps)
+        return self._select(logits, deltas, self.anchors.grids(maps), sizes, self._predict)
 
     def _losses(self, logits: Tensor, deltas: Tensor, anchors: Sequence[Tensor], targets: Targets) -> dict[str, Loss]:
         """Of logits [N, P] and codes [N, P, 4]."""

@@ -52,11 +52,10 @@ class Regions:
     def first(self, count: int) -> Regions:
         """The first `count` regions of each image; matched ones stand first. `count` stays that of all."""
         with no_grad():
-            rows = (ops.slice(x, starts=(0,), ends=(count,), axes=(1,)) for x in self._columns())
-            return Regions(*rows, count=self.count)
-
-    def _columns(self) -> tuple[Tensor, ...]:
-        return self.boxes, self.kind, self.labels, self.truths, self.weight
+            columns = self.boxes, self.kind, self.labels, self.truths, self.weight
+            rows = (ops.slice(x, starts=(0,), ends=(count,), axes=(1,)) for x in columns)
+            boxes, kind, labels, truths, weight = rows
+            return Regions(boxes, kind, labels, truths, weight, self.count)
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def area_of(boxes: Tensor) -> Tensor:
 
 def draw_keys(match: Tensor) -> Tensor:
     """Random numbers float32 [N, P], new ones each time, by which `ops.sample_matches` chooses."""
-    return ops.random_uniform(default_generator.key(), shape=match.shape)
+    return ops.random_uniform_like(default_generator.key(), match)
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,21 @@ spec(
     errors=[Bad([np.zeros(2, np.int32)], DTypeError, "state is int32 but must be int64")],
 )
 spec(
+    "random_uniform_like",
+    reference=lambda key, like: _uniform(key, like.shape),
+    exact=True,
+    gradient=False,
+    samples=[
+        Sample([_key(), normal(3, 5, 7)]),
+        Sample([_key(-5, 2**40), normal(9001)]),
+        Sample([_key(), normal(0, 4)]),
+    ],
+    errors=[
+        Bad([np.zeros(3, np.int64), normal(2)], ShapeError, r"key has shape \[3\] but must have \[2\]"),
+        Bad([np.zeros(2), normal(2)], DTypeError, "key is float32 but must be int64"),
+    ],
+)
+spec(
     "random_uniform",
     reference=_uniform,
     roundings=1,

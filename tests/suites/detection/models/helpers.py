@@ -48,6 +48,7 @@ def mask_arrays(boxes, size):
         inside = ((2 * columns - x1 - x2) / (x2 - x1)) ** 2 + ((2 * rows - y1 - y2) / (y2 - y1)) ** 2 <= 1
         runs.append(runs_of(encode(inside)))
         lengths.append(len(runs[-1]))
+    lengths[-1] += 4096 - sum(lengths)  # runs without pixels
     return np.concatenate([*runs, np.zeros(4096, np.int32)])[:4096], np.concatenate([[0], np.cumsum(lengths)])
 
 

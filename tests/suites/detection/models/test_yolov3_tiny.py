@@ -14,8 +14,12 @@ from suites.engine import cli
 from suites.engine.building import build_task, read_config
 from suites.engine.config import Factory
 from suites.engine.evaluation import predict_of
+from suites.engine.inference import open_model
 from suites.engine.weights import load_pretrained, load_wanted, rename, resolve
+from suites.engine.weights.records import get_record
+from suites.engine.weights.runs import write_run
 from suites.vision.backbones import DarkNet53, TinyDarkNet
+from suites.vision.images import write_image
 from suites.vision.structures import pairwise_iou
 from tests.zoo import fetched
 
@@ -162,3 +166,24 @@ def test_a_config_of_a_pretrained_model_is_evaluated_without_a_run(monkeypatch, 
     overrides = [word for text in _data(shared_data) for word in ("-o", text)]
     assert cli.main(["eval", str(CONFIG), *overrides, "-o", "runtime.workers=0"]) == 0
     assert '"AP50"' in capsys.readouterr().out
+
+
+def test_a_run_of_published_weights_is_written_without_any_data_and_every_command_works_on_it(monkeypatch, tmp_path):
+    name = fetched("yolov3_tiny_coco", monkeypatch)
+    run = tmp_path / "tiny"
+    assert cli.main(["zoo", "run", name, "--output", str(run)]) == 0
+    photo = tmp_path / "photo.png"
+    write_image(photo, np.full((90, 60, 3), 90, np.uint8))
+    assert cli.main(["export", str(run), "--output", str(tmp_path / "exported")]) == 0
+    for model in (run, tmp_path / "exported"):
+        assert cli.main(["infer", str(model), str(photo), "--output", str(tmp_path / f"{model.name}-out")]) == 0
+    assert open_model(run).processor.metadata()["class_names"][:2] == ["person", "bicycle"]
+    with pytest.raises(ConfigError, match="holds a run already"):
+        write_run(get_record(name), run)
+
+
+def test_no_run_is_written_of_weights_that_are_no_whole_model(monkeypatch, tmp_path):
+    name = fetched("mobilenetv2_imagenet", monkeypatch)
+    with pytest.raises(ConfigError, match=r"mobilenetv2_imagenet: classification/finetune\w+ has to be trained first"):
+        write_run(get_record(name), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

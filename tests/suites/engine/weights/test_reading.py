@@ -256,3 +256,19 @@ def test_what_is_no_state_dict_is_refused(tmp_path):
         archive.writestr("readme", "")
     with pytest.raises(CheckpointError, match=r"a ZIP archive without data\.pkl"):
         read_weights(path)
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_files_of_detectron2_and_of_training_scripts_give_their_model(tmp_path, protocol):
+    state = {"backbone.conv.weight": CUBE, "count": np.array(3)}
+    path = tmp_path / "model_final.pkl"
+    around = {"__author__": "Detectron2 Model Zoo", "matching_heuristics": True}
+    path.write_bytes(pickle.dumps({"model": state, **around}, protocol))
+    arrays = read_weights(path)
+    assert list(arrays) == list(state) and arrays["count"] == 3
+    np.testing.assert_array_equal(arrays["backbone.conv.weight"], CUBE)
+    path.write_bytes(pickle.dumps({"state_dict": state, "epoch": 7, "best": 0.5}, protocol))
+    assert list(read_weights(path)) == list(state)
+    path.write_bytes(pickle.dumps({"model": state, "optimizer": Calls(os.system, "true")}, protocol))
+    with pytest.raises(CheckpointError, match=r"the name (posix|nt)\.system.* nothing in it was run"):
+        read_weights(path)

@@ -1,0 +1,141 @@
+"""LabelmeDetection: pictures with one JSON file each, as the tool labelme writes them (github.com/wkentaro/labelme)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.detection.datasets.annotations import RawAnnotations
+from suites.detection.datasets.base import FileDataset, OnProblem
+from suites.detection.datasets.layout import ClassTable, held_out, is_image, listed_classes, size_of
+from suites.engine.registry import register
+from suites.engine.sources import Source, open_source
+
+_CIRCLE = 64  # points of the polygon in place of a circle
+
+
+@register("dataset")
+class LabelmeDetection(FileDataset):
+    """Polygons, rectangles and circles; points and lines are left out. Shapes of one `group_id` are one object's parts.
+
+    The picture is the file beside the JSON that `imagePath` names; pictures inside of the JSON (`imageData`) are not
+    read.
+
+    Args:
+        root: The folder of the JSON files, a `.zip` of it (read in place), or a folder inside a zip.
+        split: "train" or "val" with `holdout`; None for all.
+        classes: Class names in label order. None: the lines of classes.txt, labels.txt or label_list.txt in the root,
+            else all labels found, sorted.
+        holdout: Every `holdout`-th file in name order is "val", the rest "train".
+        unknown_class: What an object of a class outside `classes` is: an "error", or left out and counted ("skip").
+        bad_images: "error", or "skip" to leave out, with a count, pictures that are missing or damaged.
+        skip_empty: Leaves out images without boxes.
+        masks: Reads the objects' shapes too.
+
+    Raises:
+        DataError: Names the file: JSON that is cut off, a shape without points, a missing picture.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        split: str | None = None,
+        *,
+        classes: Sequence[str] | None = None,
+        holdout: int | None = None,
+        unknown_class: OnProblem = "error",
+        bad_images: OnProblem = "error",
+        skip_empty: bool = False,
+        masks: bool = False,
+    ) -> None:
+        source = open_source(root)
+        every = [name for name in source.names() if name.endswith(".json")]
+        if not every:
+            raise DataError(f"{source.root}: no .json files of labelme in it")
+        documents = {name: _read(source, name) for name in every}
+        names = list(classes) if classes is not None else listed_classes(source) or _labels(documents.values())
+        files = every if holdout is None else held_out(every, split, holdout, "LabelmeDetection")
+        table = ClassTable(names, unknown_class == "skip")
+        raw, missing = RawAnnotations(), []
+        present = set(source.names())
+        for name in files:
+            image = PurePosixPath(str(documents[name].get("imagePath", "")).replace("\\", "/")).name
+            if not is_image(image) or image not in present:
+                missing.append(f"{source.root}/{image or name}")
+                continue
+            at = raw.add_image(image, size_of(source, image))
+            _add_objects(raw, at, documents[name], table, f"{source.root}/{name}", masks)
+        super().__init__(
+            f"LabelmeDetection {root}" + (f" {split}" if split else ""),
+            raw,
+            source.table(raw.files),
+            names,
+            missing=missing,
+            unknown_boxes=table.unknown,
+            bad_images=bad_images,
+            skip_empty=skip_empty,
+        )
+
+
+def _read(source: Source, name: str) -> dict[str, Any]:
+    try:
+        document = json.loads(source.read(name))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{source.root}/{name}: the JSON is cut off or malformed ({error})") from None
+    if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
+        raise DataError(f"{source.root}/{name}: has no list `shapes`; is it a file of labelme?")
+    document.pop("imageData", None)  # a whole picture as text
+    return document
+
+
+def _labels(documents: Any) -> list[str]:
+    return sorted({str(shape.get("label", "")) for document in documents for shape in document["shapes"]} - {""})
+
+
+def _add_objects(
+    raw: RawAnnotations, image: int, document: dict[str, Any], table: ClassTable, where: str, masks: bool
+) -> None:
+    """Adds the objects of one file; parts of a group are one object."""
+    objects: dict[tuple[str, Any], list[np.ndarray]] = {}
+    for number, shape in enumerate(document["shapes"]):
+        part = _polygon(shape, f"{where}: shape {number}")
+        if part is not None:
+            group = shape.get("group_id")
+            which = number if group is None else f"group {group}"
+            objects.setdefault((str(shape.get("label", "")), which), []).append(part)
+    for (name, _), parts in objects.items():
+        label = table.label(name, where)
+        if label is not None:
+            points = np.concatenate(parts)
+            (x1, y1), (x2, y2) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
+            raw.add_box(image, (x1, y1, x2, y2), label, shape=tuple(parts) if masks else None)
+
+
+def _polygon(shape: Any, where: str) -> np.ndarray | None:
+    """The outline, float64 [P, 2], of a shape; None for one without an area, such as a line."""
+    kind = shape.get("shape_type") or "polygon"
+    try:
+        points = np.asarray(shape["points"], np.float64).reshape(-1, 2)
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"{where}: has no points [x, y]") from None
+    if not np.isfinite(points).all():
+        raise DataError(f"{where}: has points that are not finite")
+    if kind in ("point", "line", "linestrip", "points"):
+        return None
+    if len(points) < (3 if kind == "polygon" else 2):
+        raise DataError(f"{where}: a {kind} of {len(points)} points; a polygon needs three, others two")
+    if kind == "rectangle":
+        (x1, y1), (x2, y2) = points.min(axis=0), points.max(axis=0)
+        return np.array([[x1, y1], [x2, y1], [x2, y2], [x1, y2]])
+    if kind == "circle":
+        turn = np.linspace(0, 2 * np.pi, _CIRCLE, endpoint=False)
+        radius = np.hypot(*(points[1] - points[0]))
+        return points[0] + radius * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    if kind != "polygon":
+        raise DataError(f"{where}: a shape of type '{kind}'; polygon, rectangle and circle are read")
+    return points

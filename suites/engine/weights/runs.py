@@ -1,0 +1,43 @@
+"""A run folder of published weights, so that every command works on them: infer, eval, export, serve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from framework.errors import ConfigError
+from framework.io import save_tensors
+from suites.engine.building import build_task, read_config
+from suites.engine.run import RunFolder
+from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
+from suites.engine.weights.records import Record
+
+
+def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list[str]:
+    """Make a run folder of a record whose config's whole model is pretrained; return what was loaded.
+
+    The data of the config need not be there. Classes are called as the record says, or by their numbers.
+
+    Raises:
+        ConfigError: the record has no such config, or the folder is taken.
+        CheckpointError: the weights are not fetched.
+    """
+    if record.config is None:
+        raise ConfigError(f"{record.name}: no config of ours has the whole model; name it in `pretrained` of yours")
+    config = read_config(Path(record.config), overrides)
+    task = build_task(config)
+    lines = load_wanted(task.model) if wants_weights(task.model) else []
+    if set(task.model.state_dict()) - loaded_names(task.model):
+        raise ConfigError(f"{record.name}: {record.config} has to be trained first: not all of its model is in there")
+    count: int = task.model.num_classes  # type: ignore[attr-defined]
+    names = record.names_of_classes() or [str(k) for k in range(count)]
+    if len(names) != count:
+        raise ConfigError(f"{record.name}: the model has {count} classes but there are names of {len(names)}")
+    task.name_classes(names)
+    run = RunFolder.create(path, config)
+    try:
+        run.write_processor(task.processor())
+        save_tensors(run.weights / "best.safetensors", task.model.state_dict())
+    finally:
+        run.close()
+    return lines
