@@ -13,6 +13,7 @@ from pathlib import Path
 
 import build_time
 import core_overhead
+import detection_ops_vs_torchvision
 import first_step
 import inference_vs_engines
 import int8_vs_float
@@ -53,6 +54,9 @@ def main(words: list[str] | None = None) -> None:
     title("Recurrent layers")
     json = str(a.output / "recurrent_vs_torch.json")
     recurrent_vs_torch.main([*shared, "--seconds", str(a.seconds), "--json", json])
+    title("Operators of detectors")
+    json = str(a.output / "detection_ops_vs_torchvision.json")
+    detection_ops_vs_torchvision.main([*shared, "--seconds", str(a.seconds), "--json", json])
     title("Decoding with a cache")
     rounds, threads = str(a.rounds), str(a.threads)
     json = str(a.output / "transformer_decoding.json")

@@ -82,6 +82,8 @@ FLOPS: dict[str, Formula] = {
     "conv2d_grad_weight": lambda inputs, outputs, attrs: _convolution(inputs[1], outputs[0]),
     "separable_conv2d": _separable,
     "conv2d_transpose": lambda inputs, outputs, attrs: _convolution(inputs[0], inputs[1]),
+    "deform_conv2d": lambda inputs, outputs, attrs: _convolution(outputs[0], inputs[2]),
+    "deform_conv2d_grad": lambda inputs, outputs, attrs: 2 * _convolution(inputs[0], inputs[3]),
     "gru": lambda inputs, outputs, attrs: _recurrent(inputs[0], inputs[1]),
     "gru_grad": lambda inputs, outputs, attrs: 2 * _recurrent(inputs[0], inputs[2]),
     "lstm": lambda inputs, outputs, attrs: _recurrent(inputs[0], inputs[1]),

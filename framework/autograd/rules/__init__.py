@@ -5,6 +5,7 @@ from framework.autograd.rules import boxes as boxes
 from framework.autograd.rules import chain as chain
 from framework.autograd.rules import conv as conv
 from framework.autograd.rules import crf as crf
+from framework.autograd.rules import deform_conv as deform_conv
 from framework.autograd.rules import detection as detection
 from framework.autograd.rules import elementwise as elementwise
 from framework.autograd.rules import indexing as indexing

@@ -19,6 +19,16 @@ struct Best {
   }
 };
 
+constexpr int kLanes = 16;                  // anchors handled together
+constexpr int64_t kAnchorsTogether = 4096;  // and by one task, a multiple of kLanes
+
+// Of a ground truth and of every kLanes-th anchor the first with the largest IoU: it stands `lane` after `first`.
+template <class T>
+struct Lanes {
+  T iou[kLanes] = {};
+  int32_t first[kLanes] = {};
+};
+
 // The truths that can be matched and those that are ignored, of one image.
 template <class T>
 struct Truths {
@@ -46,7 +56,7 @@ class Matcher {
       : anchors_(anchors), count_(count), truths_(truths), rules_(rules), match_(match) {}
 
   void run() {
-    const int64_t grain = row_grain(16 * (truths_.boxes.size() + 1)), chunks = (count_ + grain - 1) / grain;
+    const int64_t grain = kAnchorsTogether, chunks = (count_ + grain - 1) / grain;
     std::vector<std::vector<Best<T>>> found(chunks);
     which_.resize(count_);
     most_.resize(count_);
@@ -62,28 +72,57 @@ class Matcher {
  private:
   // Fills match of anchors [begin, end) by the thresholds, and the best of them for each truth.
   void look(int64_t begin, int64_t end, std::vector<Best<T>>* best) {
-    const T high = static_cast<T>(rules_.high), low = static_cast<T>(rules_.low);
-    best->resize(truths_.boxes.size());
-    for (int64_t p = begin; p < end; ++p) {
-      const Box<T>& anchor = anchors_[p];
-      const T area = anchor.area();
-      most_[p] = 0;
-      which_[p] = -1;
-      match_[p] = kNeither;
-      if (!anchor.has_area()) continue;
-      for (size_t m = 0; m < truths_.boxes.size(); ++m) {
-        const T iou = overlap(anchor, area, truths_.boxes[m], truths_.areas[m]);
-        (*best)[m].take({iou, p});
-        if (iou > most_[p]) {
-          most_[p] = iou;
-          which_[p] = static_cast<int64_t>(m);
-        }
+    std::vector<Lanes<T>> lanes(truths_.boxes.size());
+    for (int64_t p = begin; p < end; p += kLanes)
+      compare(p, static_cast<int>(std::min<int64_t>(kLanes, end - p)), lanes.data());
+    for (const Lanes<T>& some : lanes) {
+      Best<T> first;
+      for (int i = 0; i < kLanes; ++i) {
+        const int64_t p = some.first[i] + i;
+        if (some.iou[i] > first.iou || (some.iou[i] > 0 && some.iou[i] == first.iou && p < first.anchor))
+          first = {some.iou[i], p};
       }
+      best->push_back(first);
+    }
+    const T high = static_cast<T>(rules_.high), low = static_cast<T>(rules_.low);
+    for (int64_t p = begin; p < end; ++p) {
+      match_[p] = kNeither;
+      if (!anchors_[p].has_area()) continue;
       if (which_[p] >= 0 && most_[p] >= high)
         match_[p] = truths_.numbers[which_[p]];
       else if (which_[p] < 0 || most_[p] < low)
-        match_[p] = is_ignored(anchor, area) ? kNeither : kBackground;
+        match_[p] = is_ignored(anchors_[p], anchors_[p].area()) ? kNeither : kBackground;
     }
+  }
+
+  // Anchors [p, p + count) with all truths, a lane an anchor.
+  void compare(int64_t p, int count, Lanes<T>* lanes) {
+    T x1[kLanes], y1[kLanes], x2[kLanes], y2[kLanes], area[kLanes], most[kLanes];
+    int32_t which[kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const Box<T> anchor = i < count && anchors_[p + i].has_area() ? anchors_[p + i] : Box<T>{};
+      x1[i] = anchor.x1, y1[i] = anchor.y1, x2[i] = anchor.x2, y2[i] = anchor.y2;
+      area[i] = anchor.area();
+      most[i] = 0;
+      which[i] = -1;
+    }
+    for (size_t m = 0; m < truths_.boxes.size(); ++m) {
+      const Box<T> truth = truths_.boxes[m];
+      const T truth_area = truths_.areas[m];
+      Lanes<T>& best = lanes[m];
+      for (int i = 0; i < kLanes; ++i) {
+        const T w = std::min(x2[i], truth.x2) - std::max(x1[i], truth.x1);
+        const T h = std::min(y2[i], truth.y2) - std::max(y1[i], truth.y1);
+        const T common = std::max(T(0), w) * std::max(T(0), h);
+        const T iou = common / (area[i] + truth_area - common);
+        which[i] = iou > most[i] ? static_cast<int32_t>(m) : which[i];
+        most[i] = iou > most[i] ? iou : most[i];
+        best.first[i] = iou > best.iou[i] ? static_cast<int32_t>(p) : best.first[i];
+        best.iou[i] = iou > best.iou[i] ? iou : best.iou[i];
+      }
+    }
+    std::copy(most, most + count, most_.data() + p);
+    std::copy(which, which + count, which_.data() + p);
   }
 
   bool is_ignored(const Box<T>& anchor, T area) const {
@@ -142,7 +181,7 @@ class Matcher {
   const Truths<T>& truths_;
   const Rules& rules_;
   int64_t* match_;
-  std::vector<int64_t> which_;  // of each anchor the truth that it overlaps most, -1 for none
+  std::vector<int32_t> which_;  // of each anchor the truth that it overlaps most, -1 for none
   std::vector<T> most_;         // and how much
   std::vector<Best<T>> best_;
 };

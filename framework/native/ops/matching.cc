@@ -1,5 +1,7 @@
 // Which anchors stand for which ground truth, and which of them a training step looks at.
 // Letters: N images, P anchors, M ground truths of an image (padded with boxes of no area), S samples.
+#include <limits>
+
 #include "ops/boxes.h"
 
 namespace paddock {
@@ -34,6 +36,8 @@ PADDOCK_OP(match_boxes, "anchors, truths, ignored? -> match")
         c.expect_shape("ignored", {truths[0], truths[1]});
         c.expect_dtype("ignored", DType::kBool);
       }
+      if (anchors.dim(-2) > std::numeric_limits<int32_t>::max())
+        c.shape_error("anchors ", anchors, " are too many; 2^31 - 1 at most");
       for (const char* share : {"high", "low", "ignore_iou"}) expect_share(c, share);
       if (c.attr<double>("low") > c.attr<double>("high"))
         c.attr_error("low is ", c.attr<double>("low"), " but must be at most high, ", c.attr<double>("high"));
