@@ -17,4 +17,5 @@ class ClassificationTask(RecognitionTask):
 
     def processor(self) -> ClassificationProcessor:
         """Preprocessing of evaluation, class names of the evaluation set."""
-        return ClassificationProcessor(self.eval_data.transforms, self._eval_set.class_names)
+        least = 0.5 if self._loss.multi_label else None
+        return ClassificationProcessor(self.eval_data.transforms, self._eval_set.class_names, least)

@@ -89,6 +89,7 @@ def evaluate(
     *,
     after_batch: Callable[[int], None] = lambda done: None,
     losses: LossesOf | None = None,
+    report: Callable[[str], object] = lambda text: None,
 ) -> dict[str, float]:
     """Return the metric's figures over one pass of `loader`, and `skipped` where samples could not be used.
 
@@ -98,6 +99,7 @@ def evaluate(
         loader: the evaluation set.
         after_batch: called with the number of batches done; may raise `Interrupted`.
         losses: see `losses_of`; None for no figure `loss`.
+        report: takes the metric's report, if it has one.
     """
     metric, parts = task.metric(), []
     loader.skipped.forget()
@@ -110,6 +112,8 @@ def evaluate(
         _log.warning("evaluation: %s", loader.skipped.report())
         metric.leave_out(loader.skipped.indices)
     figures = {name: float(value) for name, value in metric.result().items()} | _means(parts)
+    if text := metric.report():
+        report(text)
     return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
 
 

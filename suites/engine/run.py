@@ -2,6 +2,7 @@
 
 runs/<name>/config.yml        the resolved config; environment.json has its digest and the machine
             metrics.json      the last evaluation: flat names to numbers
+            report.md         its tables, such as one of the classes; report-<set>.md of a further evaluation set
             metrics-<digest>.json      evaluations with other data, options or weights
             .lock             who writes into the folder
             log.txt, events/  what was said, and TensorBoard's event files
@@ -151,6 +152,10 @@ class RunFolder:
     def write_metrics(self, metrics: Mapping[str, float]) -> None:
         """Replace the figures of the last evaluation."""
         write_text(self.metrics, json.dumps(dict(metrics), indent=2) + "\n")
+
+    def write_report(self, text: str, name: str = "") -> None:
+        """Replace the report of the last evaluation, on the evaluation set of that name."""
+        write_text(self.path / (f"report-{name}.md" if name else "report.md"), text)
 
     def write_other_metrics(
         self, metrics: Mapping[str, float], config: Config, overrides: Sequence[str], weights: Path | None

@@ -65,6 +65,10 @@ class Metric(ABC):
     def result(self) -> dict[str, float]:
         """Return flat names to numbers, such as {"AP": 0.41, "AP50": 0.67}."""
 
+    def report(self) -> str:
+        """Return more than numbers, such as a table of the classes, in Markdown; by default nothing."""
+        return ""
+
 
 class Processor(ABC):
     """Preprocessing and presentation of predictions; made from plain data alone, without data set or model.

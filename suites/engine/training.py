@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,16 +86,22 @@ def evaluate_weights(
             _log.info("%s", line)
     else:
         raise ConfigError(
-            f"{source}: a config has no weights, unless its model is `pretrained`; name a file with --weights, or a "
-            "run folder"
+            f"{source}: a config has no weights; name a file with --weights, or a run folder, or let the model be "
+            "`pretrained`"
         )
     runtime = build_runtime(config)
     predict = predict_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
     if profile is not None:
         predict = profile.around(predict)
     metrics: dict[str, float] = {}
+    own = run is not None and not overrides and weights is None and not is_owned(run.path)
     for name, view in task.evaluations().items():
-        metrics |= named_figures(name, _shown_evaluation(view, predict, runtime))
+        reports: list[str] = []
+        metrics |= named_figures(name, _shown_evaluation(view, predict, runtime, reports.append))
+        for text in reports:
+            _log.info("%s\n%s", name or "evaluation:", text)
+            if own and run is not None:
+                run.write_report(text, name)
     if profile is not None:
         profile.report()
     if run is not None:
@@ -103,14 +109,18 @@ def evaluate_weights(
     return metrics
 
 
-def _shown_evaluation(task: Task, predict: Predict, runtime: Runtime) -> dict[str, float]:
+def _shown_evaluation(
+    task: Task, predict: Predict, runtime: Runtime, report: Callable[[str], object]
+) -> dict[str, float]:
     console = Console(stderr=True)
     with (
         limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader,
         Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
         shown = bar.add_task("evaluating", total=len(loader))
-        return evaluate(task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done))
+        return evaluate(
+            task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done), report=report
+        )
 
 
 def _keep_figures(

@@ -1,6 +1,6 @@
-"""Image classification datasets: a folder a class, a list file, and scikit-learn's handwritten digits."""
+"""Image classification datasets: a folder a class, a list file, ImageNet, and scikit-learn's handwritten digits."""
 
 from suites.classification.datasets.digits import Digits
-from suites.classification.datasets.files import ImageFolder, ImageList
+from suites.classification.datasets.files import ImageFolder, ImageList, ImageNet
 
-__all__ = ["Digits", "ImageFolder", "ImageList"]
+__all__ = ["Digits", "ImageFolder", "ImageList", "ImageNet"]

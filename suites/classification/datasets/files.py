@@ -1,11 +1,12 @@
-"""Image files with labels: ImageFolder (the folder says the class) and ImageList (a file of `path label` lines).
+"""Image files with labels: ImageFolder (the folder says the class), ImageList (a file of `path label` lines), ImageNet.
 
-Both read folders and zips in place.
+All read folders and zips in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,13 @@ from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register, register_role
 from suites.engine.sources import Source, open_source
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
-from suites.vision.recognition.datasets import RecognitionDataset, read_classes, read_labels, read_rows
+from suites.vision.recognition.datasets import (
+    RecognitionDataset,
+    read_classes,
+    read_label_lists,
+    read_labels,
+    read_rows,
+)
 from suites.vision.recognition.sample import LabelledImage
 
 register_role("dataset", RecognitionDataset, doc="images with labels, by index")
@@ -44,7 +51,9 @@ class _ImageFiles(RecognitionDataset):
 
 @register("dataset")
 class ImageFolder(_ImageFiles):
-    """A folder (or zip) with one folder of images for each class; the classes are the folders' names, sorted.
+    """A folder (or zip) with one folder of images for each class, which may have folders of its own.
+
+    The classes are the folders' names, sorted.
 
     Args:
         root: the folder, the zip or a folder inside a zip, such as data/flowers/train.
@@ -60,10 +69,10 @@ class ImageFolder(_ImageFiles):
         names: list[str] = []
         labels: list[int] = []
         for label, folder in enumerate(classes):
-            images = [name for name in source.names(folder) if name.lower().endswith(IMAGE_SUFFIXES)]
+            images = list(_images_below(source, folder))
             if holdout is not None:
                 images = [n for i, n in enumerate(images) if (i % holdout == holdout - 1) == (split == "val")]
-            names += [f"{folder}/{name}" for name in images]
+            names += images
             labels += [label] * len(images)
         if not names:
             raise DataError(
@@ -73,19 +82,36 @@ class ImageFolder(_ImageFiles):
         super().__init__(f"ImageFolder {root}", source, names, np.array(labels, np.int64), classes)
 
 
+def _images_below(source: Source, folder: str) -> Iterator[str]:
+    """Names of all image files in a folder and those below it."""
+    yield from (f"{folder}/{name}" for name in source.names(folder) if name.lower().endswith(IMAGE_SUFFIXES))
+    for below in source.folders(folder):
+        yield from _images_below(source, f"{folder}/{below}")
+
+
 @register("dataset")
 class ImageList(_ImageFiles):
     """Images listed in a file, a line each: `path label`, paths relative to the root, labels from 0.
+
+    With `multi_label` a line is `path 0,3,5`, or `path -` for an image of no class.
 
     Args:
         root: folder, zip or folder inside a zip.
         annotations: the list, relative to the root.
         classes: names of the classes, or a file under the root with a name a line; null for the labels' numbers.
+        multi_label: images have any number of classes; the loss is then BinaryCrossEntropy.
     """
 
-    def __init__(self, root: str, annotations: str, classes: str | list[str] | None = None) -> None:
+    def __init__(
+        self, root: str, annotations: str, classes: str | list[str] | None = None, multi_label: bool = False
+    ) -> None:
         source = open_source(root)
-        rows = read_rows(source, annotations, 2)
+        self.multi_label = multi_label
+        if multi_label:
+            lists = read_label_lists(source, annotations)
+            rows = [[path, str(max(labels, default=0))] for path, labels in lists]
+        else:
+            rows = read_rows(source, annotations, 2)
         class_names = read_classes(source, classes, rows)
         labels = read_labels(source, annotations, rows, class_names)
         missing = [row[0] for row in rows if not source.exists(row[0])]
@@ -94,4 +120,86 @@ class ImageList(_ImageFiles):
                 f"{source.root}/{annotations}: {len(missing)} of {len(rows)} images are missing, "
                 f"the first is {missing[0]}"
             )
+        if multi_label:
+            self._lists = [np.array(labels, np.int64) for _, labels in lists]
+            labels = np.array([own[0] if len(own) else -1 for own in self._lists], np.int64)
         super().__init__(f"ImageList {root} {annotations}", source, [row[0] for row in rows], labels, class_names)
+
+    def class_counts(self) -> np.ndarray:
+        """int64 [K]: images of each class."""
+        every = np.concatenate(self._lists) if self.multi_label else self.labels
+        return np.bincount(every, minlength=self.num_classes)
+
+    def load(self, index: int, rng: np.random.Generator | None = None) -> LabelledImage:
+        """Image `index`."""
+        image = super().load(index, rng)
+        if not self.multi_label:
+            return image
+        own = self._lists[index]
+        return replace(image, labels=own, weights=np.ones(len(own), np.float32))
+
+
+@register("dataset")
+class ImageNet(_ImageFiles):
+    """ImageNet-1k (ILSVRC 2012) as it is unpacked: `train` and `val` with a folder for each of 1,000 WordNet ids.
+
+    The validation images may also lie in `val` directly, with `LOC_val_solution.csv` saying what they show; and both
+    folders below `ILSVRC/Data/CLS-LOC`, as in Kaggle's archive. Classes are in the order of their ids, as in published
+    weights; with `LOC_synset_mapping.txt` or `synset_words.txt` they have the words for names, else the ids.
+
+    Args:
+        root: the folder or zip.
+        split: "train" or "val".
+    """
+
+    def __init__(self, root: str, split: Literal["train", "val"] = "train") -> None:
+        source = open_source(root)
+        places = (split, f"ILSVRC/Data/CLS-LOC/{split}")
+        at = next((place for place in places if source.folders(place) or source.names(place)), None)
+        if at is None:
+            raise DataError(f"ImageNet {root}: there is no folder {' or '.join(places)} with images in it")
+        train = at.removesuffix(split) + "train"
+        words = _words(source)
+        ids = sorted(words or (source.folders(at) or source.folders(train)))
+        numbers = {wordnet: k for k, wordnet in enumerate(ids)}
+        labelled: list[tuple[str, str]] = []
+        if source.folders(at):
+            labelled = [
+                (name, name.split("/")[-2])
+                for wordnet in source.folders(at)
+                for name in _images_below(source, f"{at}/{wordnet}")
+            ]
+        elif source.exists(_SOLUTION):
+            labelled = [(f"{at}/{name}.JPEG", wordnet) for name, wordnet in _solution(source)]
+        strange = sorted({wordnet for _, wordnet in labelled if wordnet not in numbers})
+        if not labelled or strange:
+            found = (
+                f"folders of no known class: {', '.join(strange[:5])}" if strange else f"no folders and no {_SOLUTION}"
+            )
+            raise DataError(f"ImageNet {root}: {at} has {found}; expected a folder for each WordNet id")
+        names, labels = (
+            [name for name, _ in labelled],
+            np.array([numbers[wordnet] for _, wordnet in labelled], np.int64),
+        )
+        super().__init__(f"ImageNet {split}", source, names, labels, [words.get(i, i) for i in ids])
+
+
+_SOLUTION = "LOC_val_solution.csv"
+
+
+def _words(source: Source) -> dict[str, str]:
+    """What WordNet ids mean, where a file says it: the first word of each."""
+    for name in ("LOC_synset_mapping.txt", "synset_words.txt"):
+        if source.exists(name):
+            lines = source.read(name).decode("utf-8", "replace").splitlines()
+            pairs = (line.split(" ", 1) for line in lines if " " in line)
+            return {wordnet: words.split(",")[0].strip() for wordnet, words in pairs}
+    return {}
+
+
+def _solution(source: Source) -> Iterator[tuple[str, str]]:
+    """Image and WordNet id of each line `IMAGE,ID x y x y ...` of Kaggle's file."""
+    for line in source.read(_SOLUTION).decode("utf-8", "replace").splitlines()[1:]:
+        name, _, boxes = line.partition(",")
+        if boxes.split():
+            yield name, boxes.split()[0]

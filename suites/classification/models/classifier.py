@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from framework import nn
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register, register_role
+from suites.engine.weights import Names, start_from
 from suites.vision.backbones import Backbone
 
 
@@ -24,18 +27,41 @@ class ImageClassifier(Classifier):
         backbone: image to feature maps; the last is used.
         num_classes: K.
         dropout: share of the features set to 0 in training.
+        top: with the layers that the backbone's authors put before the linear layer, such as MobileNetV2's convolution
+            to 1,280 channels; published weights have them.
+        pretrained: name or file of published weights, such as efficientnet_lite0_imagenet; of another number of classes
+            all but the linear layer is taken. See docs/pretrained.md.
     """
 
-    def __init__(self, backbone: Backbone, num_classes: int, dropout: float = 0.0) -> None:
+    class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        num_classes: int,
+        dropout: float = 0.0,
+        top: bool = False,
+        pretrained: str | None = None,
+    ) -> None:
         super().__init__()
         if num_classes < 1:
             raise AttributeValueError(f"ImageClassifier: num_classes is {num_classes}; it must be 1 or more")
         self.num_classes = num_classes
         self.backbone = backbone
-        self.pool = nn.GlobalAvgPool2d()
+        self.schemes = backbone.schemes
+        self.top, features = backbone.top() if top else (nn.GlobalAvgPool2d(), backbone.channels[-1])
         self.dropout = nn.Dropout(dropout)
-        self.fc = nn.Linear(backbone.channels[-1], num_classes)
+        self.fc = nn.Linear(features, num_classes)
+        start_from(self, pretrained)
+
+    def names_in(self, scheme: str) -> Names:
+        """What `scheme` calls the tensors: the backbone's names and those of what is behind it."""
+        own = self.state_dict()
+        behind = self.backbone.top_names(scheme)
+        return self.backbone.names_in(scheme).below("backbone.") | Names(
+            {name: source for name, source in behind.sources.items() if name in own}, behind.unused
+        )
 
     def forward(self, images: Tensor) -> Tensor:
         """images: [N, H, W, 3]; logits [N, K]."""
-        return self.fc(self.dropout(self.pool(self.backbone(images)[-1])))
+        return self.fc(self.dropout(self.top(self.backbone(images)[-1])))

@@ -107,7 +107,12 @@ class Assess(Hook):
         figures: dict[str, float] = {}
         for name, (task, loader) in self._sets.items():
             own = evaluate(
-                task, self._predict, loader, after_batch=partial(_told, after_batch, len(loader)), losses=self._losses
+                task,
+                self._predict,
+                loader,
+                after_batch=partial(_told, after_batch, len(loader)),
+                losses=self._losses,
+                report=partial(self._run.write_report, name=name),
             )
             figures |= named_figures(name, own)
         return figures

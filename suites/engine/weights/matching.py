@@ -133,15 +133,16 @@ def load_mapped(
         file: for messages.
         new: prefixes of names of the model that the file may lack; those stay as they are.
         unused: regular expressions of names of the file that may find no place.
-        resized: regular expressions of names of the model that may have another shape in the file, as they depend on
-            the number of classes; those stay as they are.
+        resized: regular expressions of names of the model that may be missing or of another shape in the file, as they
+            depend on the number of classes; those stay as they are.
 
     Raises:
         CheckpointError: something is missing, unexpected or of another shape; all of it is listed, and the model is
             unchanged.
     """
     state, missing, different = _assembled(model, arrays, sources)
-    fresh = [name for name in missing if name.startswith(tuple(new))]
+    resized = tuple(resized)
+    fresh = [name for name in missing if name.startswith(tuple(new)) or _matches(name, resized)]
     other = [text for name, text in different.items() if not _matches(name, resized)]
     used = {theirs for source in sources.values() for theirs in source.names}
     left = [name for name in arrays if name not in used]

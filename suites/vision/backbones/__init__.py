@@ -8,9 +8,12 @@ register_role("backbone", Backbone, doc="Image to feature maps at several stride
 from suites.vision.backbones.blazenet import BlazeNet  # noqa: E402  (registers for the role above)
 from suites.vision.backbones.darknet import DarkNet53, TinyDarkNet  # noqa: E402
 from suites.vision.backbones.efficientnet_lite import EfficientNetLite  # noqa: E402
+from suites.vision.backbones.hrnet import HRNet  # noqa: E402
 from suites.vision.backbones.mobilenet_v1 import MobileNetV1  # noqa: E402
 from suites.vision.backbones.mobilenet_v2 import MobileNetV2  # noqa: E402
+from suites.vision.backbones.mobilenet_v3 import MobileNetV3  # noqa: E402
 from suites.vision.backbones.resnet import ResNet  # noqa: E402
+from suites.vision.backbones.resnext import ResNeXt  # noqa: E402
 from suites.vision.backbones.vgg import VGG  # noqa: E402
 
 __all__ = [
@@ -19,8 +22,11 @@ __all__ = [
     "BlazeNet",
     "DarkNet53",
     "EfficientNetLite",
+    "HRNet",
     "MobileNetV1",
     "MobileNetV2",
+    "MobileNetV3",
+    "ResNeXt",
     "ResNet",
     "TinyDarkNet",
 ]

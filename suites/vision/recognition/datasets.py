@@ -21,11 +21,13 @@ class RecognitionDataset(ABC):
 
     Attributes:
         class_names: K names; a label is an index into it.
-        labels: int64 [samples].
+        labels: int64 [samples]; the first of each where samples have several, -1 of one without any.
+        multi_label: whether samples have any number of classes.
     """
 
     class_names: tuple[str, ...]
     labels: np.ndarray
+    multi_label: bool = False
 
     @property
     def num_classes(self) -> int:
@@ -50,12 +52,16 @@ class RecognitionDataset(ABC):
     def name_of(self, index: int) -> str:
         """The file, or other name, of sample `index` for messages."""
 
+    def class_counts(self) -> np.ndarray:
+        """int64 [K]: samples of each class."""
+        return np.bincount(self.labels[self.labels >= 0], minlength=self.num_classes)
+
     def say(self, what: str) -> None:
         """Logs how many samples there are of which class; `what` names the set. Raises DataError if there are none."""
         if not len(self):
             raise DataError(f"{what}: there are no samples")
-        counts = np.bincount(self.labels, minlength=self.num_classes)
-        shown = [f"{name} {count}" for name, count in zip(self.class_names, counts, strict=True)]
+        pairs = zip(self.class_names, self.class_counts(), strict=True)
+        shown = [f"{name} {count}" for name, count in pairs]
         names = ", ".join(shown[:12]) + (" ..." if len(shown) > 12 else "")
         _log.info("%s: %d samples of %d classes (%s)", what, len(self), self.num_classes, names)
 
@@ -89,6 +95,26 @@ def read_rows(source: Source, name: str, columns: int) -> list[list[str]]:
             wanted = " ".join(["path", "frames", "label"] if columns == 3 else ["path", "label"])
             raise DataError(f"{source.root}/{name}:{number}: expects '{wanted}', found {line.strip()!r}")
         rows.append(cells)
+    if not rows:
+        raise DataError(f"{source.root}/{name}: the list is empty")
+    return rows
+
+
+def read_label_lists(source: Source, name: str) -> list[tuple[str, list[int]]]:
+    """The lines of a list file, each a path and labels joined by commas; `-` for none of the classes.
+
+    Raises:
+        DataError: The file cannot be read or a line is not so; the message names file and line.
+    """
+    rows = []
+    for number, line in enumerate(_text(source, name).splitlines(), start=1):
+        if not line.strip():
+            continue
+        path, *last = line.strip().rsplit(None, 1)
+        labels = [] if last == ["-"] else last[0].split(",") if last else [""]
+        if not all(label.isascii() and label.isdigit() for label in labels):
+            raise DataError(f"{source.root}/{name}:{number}: expects 'path 0,3,5' or 'path -', found {line.strip()!r}")
+        rows.append((path, sorted({int(label) for label in labels})))
     if not rows:
         raise DataError(f"{source.root}/{name}: the list is empty")
     return rows

@@ -23,8 +23,8 @@ class Labelled(VisualSample):
     """Pixels with the classes they show.
 
     Attributes:
-        labels: int64 [L], from 0 to K - 1: one, or two after `Mixup`.
-        weights: float32 [L], their shares; they sum to 1.
+        labels: int64 [L], from 0 to K - 1: one, or two after `Mixup`; any number where samples have several classes.
+        weights: float32 [L], their shares; they sum to 1, or are 1 each where samples have several classes.
         name: the file, for messages.
     """
 
@@ -76,7 +76,8 @@ def collate(samples: Sequence[Labelled], num_classes: int) -> dict[str, Any]:
 
     Returns:
         Arrays by name: "clips" [N, T, H, W, 3], or "images" [N, H, W, 3]; "targets" float32 [N, K], each row the shares
-        of the classes; "labels" int64 [N], the first label of each; and the list "name".
+        of the classes, or which it has; "labels" int64 [N], the first label of each, -1 where it has none; and the list
+        "name".
 
     Raises:
         DataError: The pixels differ in size or type.
@@ -92,9 +93,10 @@ def collate(samples: Sequence[Labelled], num_classes: int) -> dict[str, Any]:
     targets = np.zeros((len(samples), num_classes), np.float32)
     for row, sample in zip(targets, samples, strict=True):
         np.add.at(row, sample.labels, sample.weights)
+        np.minimum(row, 1, out=row)  # a class that both parts of a mixture have
     return {
         samples[0].key: np.stack([sample.pixels for sample in samples]),
         "targets": targets,
-        "labels": np.array([sample.labels[0] for sample in samples], np.int64),
+        "labels": np.array([sample.labels[0] if len(sample.labels) else -1 for sample in samples], np.int64),
         "name": [sample.name for sample in samples],
     }

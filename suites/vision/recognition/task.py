@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from framework import ops
+from framework.errors import ConfigError
 from framework.nn import Layer
 from framework.tensor import Tensor
 from suites.engine.losses import Loss
 from suites.engine.task import Batch, Metric, readable
 from suites.vision.pipeline import Augmented, Transform
 from suites.vision.recognition.datasets import Drawn, RecognitionDataset
-from suites.vision.recognition.losses import CrossEntropy
-from suites.vision.recognition.metrics import Accuracy
+from suites.vision.recognition.losses import CrossEntropy, balanced_weights
+from suites.vision.recognition.metrics import Accuracy, MultiLabel
 from suites.vision.recognition.processor import RecognitionProcessor
 from suites.vision.recognition.sample import Labelled, collate
 from suites.vision.settings import EvalData, TrainData
@@ -40,7 +41,6 @@ class RecognitionTask(VisionTask):
     """
 
     processor_class: ClassVar[type[RecognitionProcessor]]
-    main_metric = "top1"
 
     def __init__(
         self,
@@ -54,6 +54,29 @@ class RecognitionTask(VisionTask):
         super().__init__(model, train, eval, num_classes, more_eval)
         self._loss = loss or CrossEntropy()
         self._key = self.processor_class.sample_class.key
+
+    @property
+    def main_metric(self) -> str:  # type: ignore[override]
+        """Top-1 accuracy; mAP where samples have several classes."""
+        return "mAP" if self._loss.multi_label else "top1"
+
+    def begin(self, run: Path | None, say: Callable[[str], None], seed: int) -> None:
+        """Weighs classes by the training set, where the loss asks for it."""
+        if self._loss.class_weights == "balanced":
+            dataset = self._open(self.train_data.dataset, "data.train.dataset")
+            self._loss = replace(self._loss, class_weights=balanced_weights(dataset.class_counts()))
+
+    def _open(self, dataset: Any, path: str) -> Any:
+        opened = super()._open(dataset, path)
+        several = getattr(opened, "multi_label", False)
+        if several != self._loss.multi_label:
+            has, wants = ("several classes", "BinaryCrossEntropy") if several else ("one class", "CrossEntropy")
+            raise ConfigError(f"{path}: its samples have {has} each, so the loss must be {wants}")
+        weights = self._loss.class_weights
+        if isinstance(weights, tuple) and len(weights) != opened.num_classes:
+            count = opened.num_classes
+            raise ConfigError(f"loss.class_weights: {len(weights)} weights for the {count} classes of {path}")
+        return opened
 
     def collate(self, dataset: RecognitionDataset) -> Callable[[list[Labelled]], Batch]:
         """Returns what makes a batch with the array that the model takes."""
@@ -69,11 +92,11 @@ class RecognitionTask(VisionTask):
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """`scores` [N, K], probabilities of the classes."""
-        return {"scores": ops.softmax(self.model(inputs[self._key]), axis=-1)}
+        return {"scores": self._loss.scores(self.model(inputs[self._key]))}
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
-        return Accuracy(self._eval_set.class_names)
+        return (MultiLabel if self._loss.multi_label else Accuracy)(self._eval_set.class_names)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Samples of the evaluation set, evenly spread over it."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.vision import transforms
 from suites.vision.pipeline import BatchTransform, Transform
 from suites.vision.pixels import check_prob, check_range, pair
+from suites.vision.recognition.augment import CutMix, RandAugment, RandomErasing, both
 from suites.vision.recognition.sample import Labelled
 
 
@@ -156,9 +156,9 @@ class Mixup(BatchTransform):
 TRANSFORMS = (
     *(transforms.Resize, transforms.ResizeKeepRatio, transforms.Letterbox, transforms.PadToMultiple),
     *(transforms.ColorDistort, transforms.Normalize, transforms.RandomFlip),
-    *(ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop),
+    *(ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop, RandAugment, RandomErasing),
 )
-BATCH_TRANSFORMS = (Mixup,)
+BATCH_TRANSFORMS = (Mixup, CutMix)
 
 
 def _mixed(a: Labelled, b: Labelled, weight: np.float32) -> Labelled:
@@ -169,8 +169,4 @@ def _mixed(a: Labelled, b: Labelled, weight: np.float32) -> Labelled:
             f"Mixup: {a.name} is {list(a.pixels.shape)} and {b.name} {list(b.pixels.shape)}; "
             "end the transforms with a crop or Resize"
         )
-    return replace(
-        a.recoloured(weight * a.pixels + (1 - weight) * b.pixels),
-        labels=np.concatenate([a.labels, b.labels]),
-        weights=np.concatenate([weight * a.weights, (1 - weight) * b.weights]),
-    )
+    return both(a.recoloured(weight * a.pixels + (1 - weight) * b.pixels), b, weight)

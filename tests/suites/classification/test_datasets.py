@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, DataError
-from suites.classification.datasets import Digits, ImageFolder, ImageList
+from suites.classification.datasets import Digits, ImageFolder, ImageList, ImageNet
 from suites.vision.images import write_image
+from suites.vision.recognition.sample import collate
 
 
 def image(value):
@@ -95,3 +96,59 @@ def test_a_damaged_image_is_named(folder):
     (folder / "cat" / "a picture 0.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     with pytest.raises(DataError, match=r"cat/a picture 0.png: cut off"):
         ImageFolder(str(folder)).load(0)
+
+
+def test_folders_in_a_classs_folder_are_its_own(folder, tmp_path):
+    write_image(folder / "cat" / "kittens" / "small" / "k.png", image(50))
+    data = ImageFolder(str(folder))
+    assert data.labels.tolist() == [0] * 6 + [1] * 3 and data.load(5).image[0, 0, 0] == 50
+
+
+@pytest.mark.parametrize("kind", ["folder", "zipped"])
+def test_a_list_of_images_with_any_number_of_classes(folder, kind, request):
+    (folder / "many.txt").write_text("cat/a picture 1.png 0,2\ndog/a picture 2.png -\n\ndog/a picture 0.png 1\n")
+    data = ImageList(str(request.getfixturevalue(kind)), "many.txt", ["a", "b", "c"], multi_label=True)
+    assert data.multi_label and data.labels.tolist() == [0, -1, 1] and data.class_counts().tolist() == [1, 1, 1]
+    assert [data.load(i).labels.tolist() for i in range(3)] == [[0, 2], [], [1]]
+    batch = collate([data.load(i) for i in range(3)], 3)
+    assert batch["targets"].tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]] and batch["labels"].tolist() == [0, -1, 1]
+
+
+@pytest.mark.parametrize("line", ["cat/x.png", "cat/x.png 1;2", "cat/x.png 1,", "cat/x.png -1"])
+def test_a_wrong_line_of_such_a_list_is_named(folder, line):
+    (folder / "many.txt").write_text(f"cat/a picture 1.png 0\n{line}\n")
+    with pytest.raises(DataError, match=r"many\.txt:2: expects 'path 0,3,5' or 'path -', found"):
+        ImageList(str(folder), "many.txt", multi_label=True)
+
+
+def imagenet(root, at, flat):
+    for k, wordnet in enumerate(("n02", "n01")):
+        write_image(root / at / "train" / wordnet / f"{wordnet}_0.JPEG", image(k))
+        write_image(root / at / "val" / ("" if flat else wordnet) / f"val_{k}.JPEG", image(10 + k))
+    (root / "LOC_synset_mapping.txt").write_text("n01 tench, Tinca tinca\nn02 goldfish\n")
+    rows = ["ImageId,PredictionString", "val_0,n02 1 2 3 4 n02 5 6 7 8", "val_1,n01 1 2 3 4"]
+    (root / "LOC_val_solution.csv").write_text("\n".join(rows) + "\n")
+    return str(root)
+
+
+@pytest.mark.parametrize(("at", "flat"), [("", False), ("", True), ("ILSVRC/Data/CLS-LOC", True)])
+def test_imagenet_is_read_as_it_is_unpacked(tmp_path, at, flat):
+    root = imagenet(tmp_path / "in", at, flat)
+    train, val = ImageNet(root), ImageNet(root, "val")
+    assert train.class_names == val.class_names == ("tench", "goldfish")  # in the order of their ids
+    assert train.labels.tolist() == [0, 1] and sorted(val.labels.tolist()) == [0, 1]
+    assert {val.load(i).image[0, 0, 0]: val.labels[i] for i in range(2)} == {10: 1, 11: 0}
+    (tmp_path / "in" / "LOC_synset_mapping.txt").unlink()
+    assert ImageNet(root).class_names == ("n01", "n02")
+
+
+def test_what_is_no_imagenet_is_one_error(tmp_path):
+    with pytest.raises(DataError, match="there is no folder train or ILSVRC/Data/CLS-LOC/train with images in it"):
+        ImageNet(str(tmp_path))
+    root = imagenet(tmp_path / "in", "", True)
+    (tmp_path / "in" / "LOC_val_solution.csv").write_text("head\nval_0,n77 1 2 3 4\n")
+    with pytest.raises(DataError, match="val has folders of no known class: n77"):
+        ImageNet(root, "val")
+    (tmp_path / "in" / "LOC_val_solution.csv").unlink()
+    with pytest.raises(DataError, match=r"val has no folders and no LOC_val_solution\.csv"):
+        ImageNet(root, "val")

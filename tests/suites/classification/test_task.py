@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from framework.errors import CheckpointError, ConfigError
+from framework.nn import init
 from suites.classification.processor import ClassificationProcessor
 from suites.engine.building import build_task, read_config
 from suites.engine.config import load_config
@@ -120,7 +121,8 @@ def test_predictions_are_the_best_classes():
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
 def test_configs_are_right(path):
-    load_config(path).build("model")
+    with init.undrawn():  # pretrained weights need not be there
+        load_config(path).build("model")
 
 
 def test_damaged_images_are_passed_over_also_where_others_are_mixed_with_them(config_file, tmp_path, capsys):
@@ -132,3 +134,41 @@ def test_damaged_images_are_passed_over_also_where_others_are_mixed_with_them(co
     assert "training: 1 of 27 samples could not be used: sample 0 (" in said
     assert "evaluation: 1 of 9 samples could not be used: sample 3 (" in said
     assert evaluate_weights(tmp_path / "run")["skipped"] == 1
+
+
+def test_a_run_leaves_a_report_of_its_classes(config_file, tmp_path, capsys):
+    train(config_file, ["runtime.steps=2", "loss.class_weights=balanced"], runs=tmp_path, name="run")
+    report = (tmp_path / "run" / "report.md").read_text()
+    assert (
+        report.startswith("| class | samples | precision | recall | F1 |") and "| true \\ said | a | b | c |" in report
+    )
+    (tmp_path / "run" / "report.md").unlink()
+    evaluate_weights(tmp_path / "run")
+    assert (tmp_path / "run" / "report.md").is_file()
+
+
+def test_class_weights_are_as_many_as_the_classes(config_file, tmp_path):
+    with pytest.raises(ConfigError, match=r"loss\.class_weights: 2 weights for the 3 classes of data\.train\.dataset"):
+        train(config_file, ["loss.class_weights=[1, 2]"], runs=tmp_path, name="run")
+
+
+def test_images_of_several_classes_are_learnt_and_told(config_file, tmp_path):
+    """The wedges again: a and b say where the light is, c that it comes from the side."""
+    rows = {"a": "0,2", "b": "1,2", "c": "-"}
+    for split, numbers in (("train", range(9)), ("val", range(9, 12))):
+        lines = [f"{kind}/{kind}{i:02}.png {labels}" for kind, labels in rows.items() for i in numbers]
+        (tmp_path / "wedges" / f"{split}.txt").write_text("\n".join(lines))
+    data = "type: ImageList, root: '${data.root}', classes: [left, right, side], multi_label: true"
+    overrides = [
+        *(f"data.{p}.dataset={{{data}, annotations: {s}.txt}}" for p, s in (("train", "train"), ("eval", "val"))),
+        "data.train.transforms=[{type: Resize, size: 32}, {type: Normalize}]",
+        "data.train.batch_transforms=[{type: CutMix, prob: 0.2}]",
+    ]
+    with pytest.raises(ConfigError, match="its samples have several classes each, so the loss must be BinaryCrossEntr"):
+        train(config_file, overrides, runs=tmp_path, name="wrong")
+    run = tmp_path / "run"
+    train(config_file, [*overrides, "loss={type: BinaryCrossEntropy}"], runs=tmp_path, name="run")
+    figures = evaluate_weights(run)
+    assert figures["mAP"] > 0.99 and set(figures) == {"mAP", "micro_f1", "macro_f1", "exact"}
+    (found,) = open_model(run)(tmp_path / "wedges" / "a" / "a10.png")
+    assert {said["class"] for said in found.to_json()} == {"left", "side"}

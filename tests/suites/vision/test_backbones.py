@@ -1,11 +1,25 @@
 """Backbones have the shapes, widths and parameter counts of their papers."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from framework import tensor
-from framework.errors import AttributeValueError
-from suites.vision.backbones import DarkNet53, MobileNetV1, MobileNetV2
+from framework import nn, no_grad, tensor
+from framework.errors import AttributeValueError, NotSupportedError
+from suites.classification import ImageClassifier
+from suites.vision.backbones import (
+    Backbone,
+    DarkNet53,
+    EfficientNetLite,
+    HRNet,
+    MobileNetV1,
+    MobileNetV2,
+    MobileNetV3,
+    ResNet,
+    ResNeXt,
+    TinyDarkNet,
+)
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 64, 96, 3)).astype(np.float32)
 
@@ -23,6 +37,13 @@ def count(model):
         lambda: MobileNetV2(scale=0.35, out_strides=(2, 4, 16), output_stride=16),
         lambda: DarkNet53(width=4),
         lambda: DarkNet53(width=4, blocks=(1, 1, 1), out_strides=(2, 8)),
+        lambda: MobileNetV3("small", scale=0.25, out_strides=(4, 8, 16, 32)),
+        lambda: MobileNetV3("large", scale=0.25, out_strides=(2, 16)),
+        lambda: EfficientNetLite(0),
+        lambda: EfficientNetLite(0, out_strides=(2, 4)),
+        lambda: ResNeXt(50, groups=4, group_width=8, width=8, squeeze=16, variant="d"),
+        lambda: HRNet(18),
+        lambda: HRNet(18, out_strides=(4, 16)),
     ],
 )
 def test_maps_have_the_strides_and_channels_it_says(model):
@@ -63,6 +84,110 @@ def test_mobilenet_v2_dilates_instead_of_halving_below_its_output_stride():
     assert dilations[8] == [1] * 6 + [2] * 7 + [4] * 4
 
 
+@pytest.mark.parametrize(
+    ("make", "top", "wanted"),
+    [  # torchvision's and timm's counts, with the classifier of 1,000 classes
+        (lambda: ResNeXt(50), False, 25_028_904),  # resnext50_32x4d
+        (lambda: ResNeXt(101, group_width=8), False, 88_791_336),  # resnext101_32x8d
+        (lambda: ResNeXt(50, squeeze=16), False, 27_559_896),  # seresnext50_32x4d
+        (lambda: ResNeXt(101, squeeze=16), False, 48_955_416),  # seresnext101_32x4d
+        (lambda: MobileNetV2(), True, 3_504_872),
+        (lambda: MobileNetV3("large"), True, 5_483_032),
+        (lambda: MobileNetV3("small"), True, 2_542_856),
+        (lambda: EfficientNetLite(0), True, 4_652_008),  # tf_efficientnet_lite0 and on
+        (lambda: EfficientNetLite(1), True, 5_416_680),
+        (lambda: EfficientNetLite(2), True, 6_092_072),
+        (lambda: EfficientNetLite(3), True, 8_197_096),
+        (lambda: EfficientNetLite(4), True, 13_006_568),
+    ],
+)
+def test_classifiers_have_as_many_parameters_as_published(make, top, wanted):
+    with nn.init.undrawn():
+        assert count(ImageClassifier(make(), 1000, top=top)) == wanted
+
+
+@pytest.mark.parametrize(("width", "wanted"), [(18, 21_299_004), (32, 41_232_680), (48, 77_469_864)])
+def test_hrnet_has_its_papers_parameters_without_the_classifiers_own(width, wanted):
+    """Behind the maps a classifier has bottlenecks of 32, 64, 128, 256, three convolutions between, and its end."""
+    with nn.init.undrawn():
+        net = HRNet(width)
+    ends = (32, 64, 128, 256)
+    behind = 1024 * 2048 + 3 * 2048 + 2048 * 1000 + 1000
+    for channels, end in zip(net.channels, ends, strict=True):
+        behind += channels * end + 9 * end**2 + 4 * end**2 + 4 * channels * end + 2 * (2 * end + 8 * end)
+    behind += sum(9 * 16 * a * b + 12 * b for a, b in itertools.pairwise(ends))
+    assert count(net) + behind == wanted
+
+
+SMALL = {
+    "ResNet": lambda **more: ResNet(18, width=8, **more),
+    "ResNeXt": lambda **more: ResNeXt(50, groups=2, group_width=8, width=8, **more),
+    "MobileNetV1": lambda **more: MobileNetV1(0.25, **more),
+    "MobileNetV2": lambda **more: MobileNetV2(0.25, **more),
+    "MobileNetV3": lambda **more: MobileNetV3("large", 0.25, **more),
+    "EfficientNetLite": lambda **more: EfficientNetLite(0, **more),
+    "DarkNet53": lambda **more: DarkNet53(width=4, **more),
+    "TinyDarkNet": lambda **more: TinyDarkNet(**more),
+    "HRNet": lambda **more: HRNet(18, **more),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_freezing_stops_at_its_stride_and_leaves_nothing_out(name):
+    """What is frozen up to stride 2^k grows with k, ends with the whole network, and does not move in training."""
+    with nn.init.undrawn():
+        nets = [SMALL[name](freeze_at=k) for k in range(6)]
+    trained = [sum(p.size for p in net.parameters() if p.requires_grad) for net in nets]
+    assert trained == sorted(trained, reverse=True) and trained[0] == count(nets[0]) and trained[-1] == 0
+    assert len(set(trained)) == 6
+    norms = [[layer for _, layer in net.named_layers() if isinstance(layer, nn.BatchNorm)] for net in nets]
+    frozen = [sum(norm.frozen for norm in all_) for all_ in norms]
+    assert frozen[0] == 0 < frozen[1] < frozen[2] < frozen[5] == len(norms[5])
+    with pytest.raises(AttributeValueError, match=f"{name}: freeze_at is 6; it must be one of"):
+        SMALL[name](freeze_at=6)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_frozen_norms_stay_as_they_are_and_other_weights_are_trained(name):
+    with nn.init.undrawn():
+        net = SMALL[name](frozen_norm=True)
+    norms = [layer for _, layer in net.named_layers() if isinstance(layer, nn.BatchNorm)]
+    assert norms and all(norm.frozen and not norm.scale.requires_grad for norm in norms)
+    assert any(p.requires_grad for p in net.parameters())
+
+
+def test_a_frozen_part_is_that_of_its_stride():
+    net = MobileNetV2(0.25, freeze_at=2)
+    assert not any(p.requires_grad for block in [net.stem, *list(net.blocks)[:3]] for p in block.parameters())
+    assert all(p.requires_grad for block in list(net.blocks)[3:] for p in block.parameters())
+
+
+def test_a_backbone_that_does_not_say_its_parts_cannot_be_frozen_in_part():
+    class Plain(Backbone):
+        def __init__(self, freeze_at):
+            super().__init__()
+            self.finish(freeze_at)
+
+    Plain(0)
+    with pytest.raises(NotSupportedError, match="Plain: does not say what its parts are, so freeze_at must be 0"):
+        Plain(1)
+
+
+def test_efficientnet_lite_pads_as_tensorflow_does_at_any_size():
+    """Windows of stride 2 end with the image: an odd and an even side differ by where they begin."""
+    net = EfficientNetLite(0, out_strides=(2,)).eval()
+    kernel = net.stem.conv.weight.numpy()[:, ::-1, ::-1]  # turned, as the network works on the turned image
+    for height, width in ((32, 33), (33, 32)):
+        image = np.random.default_rng(1).standard_normal((1, height, width, 3)).astype(np.float32)
+        pads = [(0, 0), *((1 - (side + 1) % 2, 1) for side in (height, width)), (0, 0)]
+        padded = np.pad(image, pads)
+        with no_grad():
+            found = net.stem.conv(tensor(image[:, ::-1, ::-1].copy())).numpy()[:, ::-1, ::-1]
+        for y, x in ((0, 0), (7, 3), (15, 15)):
+            wanted = np.einsum("rsc,krsc->k", padded[0, 2 * y : 2 * y + 3, 2 * x : 2 * x + 3], kernel)
+            np.testing.assert_allclose(found[0, y, x], wanted, atol=1e-5)
+
+
 def test_widths_are_rounded_as_the_authors_do():
     assert MobileNetV2(0.35).stem.conv.out_channels == 16  # 11.2: 8 would be 10 % less
     assert MobileNetV2(1.4).channels == (48, 136, 448)
@@ -92,6 +217,11 @@ def test_a_network_ends_at_its_last_stride():
         (lambda: MobileNetV2(scale=0), "MobileNetV2: scale is 0; it must be positive"),
         (lambda: MobileNetV2(output_stride=16), r"out_strides is \[8, 16, 32\]; .* out of \[2, 4, 8, 16\]"),
         (lambda: DarkNet53(width=1), "width is 1"),
+        (lambda: MobileNetV3("small", out_strides=(2, 4)), r"out of \[4, 8, 16, 32\]"),
+        (lambda: ResNeXt(18), "ResNeXt: depth is 18; it must be one of"),
+        (lambda: ResNeXt(50, group_width=0), "group_width 0"),
+        (lambda: ResNeXt(50, width=24, groups=1, group_width=4), "width \\* group_width a multiple of 64"),
+        (lambda: HRNet(18, out_strides=(2,)), r"HRNet: out_strides is \[2\]"),
     ],
 )
 def test_wrong_arguments_are_refused(make, match):

@@ -7,7 +7,6 @@ from framework import nn, no_grad, tensor
 from framework.errors import AttributeValueError
 from framework.nn import init
 from suites.vision.backbones import ResNet
-from suites.vision.backbones.resnet import torchvision_name
 from tests.suites.peer import Peer
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 64, 96, 3)).astype(np.float32)
@@ -35,7 +34,7 @@ def test_parameters_are_as_many_as_published(depth, variant, classes, wanted):
 
 
 def test_names_translate_to_torchvisions():
-    names = {torchvision_name(name) for name in ResNet(18).state_dict()}
+    names = {source.names[0] for source in ResNet(18).names_in("torchvision").sources.values()}
     assert len(names) == len(ResNet(18).state_dict())
     assert {"conv1.weight", "bn1.weight", "bn1.running_var", "layer1.0.conv1.weight", "layer4.1.bn2.bias"} <= names
     assert {n for n in names if "downsample" in n and n.endswith(".weight")} == {

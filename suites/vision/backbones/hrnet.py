@@ -1,0 +1,149 @@
+"""HRNet W18 to W64, which keeps a fine map beside the coarse ones all the way (Wang et al. 2020, arXiv:1908.07919).
+
+Letters: N batch, H W height and width, B branches, w channels of the finest branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from framework import nn, ops
+from framework.tensor import Tensor
+from suites.engine.registry import register
+from suites.engine.weights import Names, Source
+from suites.vision.backbones.base import Backbone, check_strides
+from suites.vision.backbones.naming import conv_norm
+from suites.vision.backbones.residual import EXPANSION, Plan, residual_stage, stage_names
+
+_STEM = 64
+_BLOCKS = 4  # of each branch of a module, and of the first stage
+_MODULES = (1, 4, 3)  # of the stages with 2, 3 and 4 branches
+
+
+@register("backbone")
+class HRNet(Backbone):
+    """Two convolutions of stride 2, a stage of bottlenecks, then stages of 2, 3 and 4 branches of strides 4, 8, 16, 32.
+
+    Args:
+        width: w; the branches have w, 2w, 4w and 8w channels.
+        out_strides: strides of the maps given out, of 4, 8, 16, 32. The whole network is there in any case.
+        freeze_at: 1 the first convolution is not trained; 2 the second and the bottlenecks too; 3 to 5 the stages of 2,
+            3 and 4 branches too, which all work at stride 4 as well.
+        frozen_norm: batch norms use their running statistics in training too, and are not trained.
+        pretrained: name or file of published weights; see docs/pretrained.md.
+    """
+
+    schemes: ClassVar[tuple[str, ...]] = ("timm",)  # those of its authors
+
+    def __init__(
+        self,
+        width: Literal[18, 30, 32, 40, 44, 48, 64] = 32,
+        out_strides: tuple[int, ...] = (4, 8, 16, 32),
+        freeze_at: int = 0,
+        frozen_norm: bool = False,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.strides = check_strides("HRNet", out_strides, (4, 8, 16, 32))
+        self.channels = tuple(width * s // 4 for s in self.strides)
+        self.stem = nn.Sequential(nn.ConvBNAct(3, _STEM, 3, 2), nn.ConvBNAct(_STEM, _STEM, 3, 2))
+        self.first = residual_stage(_STEM, _BLOCKS, Plan(_STEM, True))
+        at: list[int] = [_STEM * EXPANSION]
+        self.transitions, self.stages = nn.LayerList(), nn.LayerList()
+        for count in _MODULES:
+            wanted = [width << i for i in range(len(at) + 1)]
+            self.transitions.append(_Transition(at, wanted))
+            self.stages.append(nn.Sequential(*[_Module(wanted) for _ in range(count)]))
+            at = wanted
+        self.finish(freeze_at, frozen_norm, pretrained)
+
+    def parts(self) -> Sequence[Sequence[nn.Layer]]:
+        """The first convolution; the second and the bottlenecks; stage after stage with the transition to it."""
+        pairs = zip(self.transitions, self.stages, strict=True)
+        return [[self.stem[0]], [self.stem[1], self.first], *([t, s] for t, s in pairs)]
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: [N, H, W, 3], H and W multiples of 32; maps [N, H/s, W/s, C_s]."""
+        maps = [self.first(self.stem(x))]
+        for transition, stage in zip(self.transitions, self.stages, strict=True):
+            maps = transition(maps)
+            for module in stage:  # type: ignore[attr-defined]
+                maps = module(maps)
+        return [m for m, s in zip(maps, (4, 8, 16, 32), strict=True) if s in self.strides]
+
+    def names_in(self, scheme: str) -> Names:
+        """The authors' names, which timm has as well."""
+        names = conv_norm("stem.0", "conv1", "bn1") | conv_norm("stem.1", "conv2", "bn2")
+        names |= stage_names(self.first, "first", "layer1")
+        for i, (transition, stage) in enumerate(zip(self.transitions, self.stages, strict=True)):
+            names |= transition.names(f"transitions.{i}", f"transition{i + 1}")  # type: ignore[attr-defined]
+            for j, module in enumerate(stage):  # type: ignore[arg-type, var-annotated]
+                names |= module.names(f"stages.{i}.{j}", f"stage{i + 2}.{j}")
+        return Names(names, (r"^incre_modules\.", r"^downsamp_modules\.", r"^final_layer\.", r"^classifier\."))
+
+
+class _Transition(nn.Layer):
+    """B maps to B + 1: the first may change its channels, the new one is the last at half the size."""
+
+    def __init__(self, have: Sequence[int], wanted: Sequence[int]) -> None:
+        super().__init__()
+        self.same = nn.ConvBNAct(have[0], wanted[0], 3) if have[0] != wanted[0] else None
+        self.new = nn.ConvBNAct(have[-1], wanted[-1], 3, 2)
+
+    def forward(self, maps: list[Tensor]) -> list[Tensor]:
+        """B maps, finest first; B + 1 maps."""
+        first = maps[0] if self.same is None else self.same(maps[0])
+        return [first, *maps[1:], self.new(maps[-1])]
+
+    def names(self, ours: str, theirs: str) -> dict[str, Source]:
+        """Theirs has an empty place for each map that stays."""
+        at = int(theirs[-1])
+        new = conv_norm(f"{ours}.new", f"{theirs}.{at}.0.0", f"{theirs}.{at}.0.1")
+        return new if self.same is None else new | conv_norm(f"{ours}.same", f"{theirs}.0.0", f"{theirs}.0.1")
+
+
+class _Module(nn.Layer):
+    """B branches of basic blocks, then each map is the sum of all, brought to its size and channels."""
+
+    def __init__(self, channels: Sequence[int]) -> None:
+        super().__init__()
+        self.branches = nn.LayerList(residual_stage(c, _BLOCKS, Plan(c, False)) for c in channels)
+        self.paths = nn.LayerList()  # to each map from each other one, row by row
+        for i, out in enumerate(channels):
+            for j, have in enumerate(channels):
+                if i < j:
+                    self.paths.append(nn.Sequential(nn.ConvBNAct(have, out, 1, act="none"), nn.Upsample(1 << (j - i))))
+                elif i > j:
+                    halvings = [nn.ConvBNAct(have, have, 3, 2) for _ in range(i - j - 1)]
+                    self.paths.append(nn.Sequential(*halvings, nn.ConvBNAct(have, out, 3, 2, act="none")))
+
+    def forward(self, maps: list[Tensor]) -> list[Tensor]:
+        """B maps; as many of the same shapes."""
+        maps = [branch(x) for branch, x in zip(self.branches, maps, strict=True)]
+        paths = iter(self.paths)
+        summed = []
+        for i in range(len(maps)):
+            parts = [x if i == j else next(paths)(x) for j, x in enumerate(maps)]
+            total = parts[0]
+            for part in parts[1:]:
+                total = total + part
+            summed.append(ops.relu(total))
+        return summed
+
+    def names(self, ours: str, theirs: str) -> dict[str, Source]:
+        """Branches, then `fuse_layers.I.J` from map J to map I."""
+        found: dict[str, Source] = {}
+        for b, branch in enumerate(self.branches):
+            assert isinstance(branch, nn.Sequential)
+            found |= stage_names(branch, f"{ours}.branches.{b}", f"{theirs}.branches.{b}")
+        count, at = len(self.branches), 0
+        for i in range(count):
+            for j in range(count):
+                place = f"{theirs}.fuse_layers.{i}.{j}"
+                if i < j:
+                    found |= conv_norm(f"{ours}.paths.{at}.0", f"{place}.0", f"{place}.1")
+                for k in range(i - j):
+                    found |= conv_norm(f"{ours}.paths.{at}.{k}", f"{place}.{k}.0", f"{place}.{k}.1")
+                at += i != j
+        return found

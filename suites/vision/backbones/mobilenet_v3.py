@@ -1,0 +1,136 @@
+"""MobileNetV3, large and small (Howard et al. 2019, arXiv:1905.02244)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from framework import nn, ops
+from framework.tensor import Tensor
+from suites.engine.registry import register
+from suites.engine.weights import Names
+from suites.vision.backbones.base import Stack, check_scale, check_strides
+from suites.vision.backbones.naming import conv_norm, linear
+from suites.vision.backbones.squeeze import SqueezeExcite, rounded, squeeze_names
+
+# (kernel, channels within, channels out, squeeze and excitation, activation, stride) of each block (tables 1 and 2).
+_LARGE = (
+    (3, 16, 16, False, "relu", 1), (3, 64, 24, False, "relu", 2), (3, 72, 24, False, "relu", 1),
+    (5, 72, 40, True, "relu", 2), (5, 120, 40, True, "relu", 1), (5, 120, 40, True, "relu", 1),
+    (3, 240, 80, False, "hardswish", 2), (3, 200, 80, False, "hardswish", 1), (3, 184, 80, False, "hardswish", 1),
+    (3, 184, 80, False, "hardswish", 1), (3, 480, 112, True, "hardswish", 1), (3, 672, 112, True, "hardswish", 1),
+    (5, 672, 160, True, "hardswish", 2), (5, 960, 160, True, "hardswish", 1), (5, 960, 160, True, "hardswish", 1),
+)  # fmt: skip
+_SMALL = (
+    (3, 16, 16, True, "relu", 2), (3, 72, 24, False, "relu", 2), (3, 88, 24, False, "relu", 1),
+    (5, 96, 40, True, "hardswish", 2), (5, 240, 40, True, "hardswish", 1), (5, 240, 40, True, "hardswish", 1),
+    (5, 120, 48, True, "hardswish", 1), (5, 144, 48, True, "hardswish", 1), (5, 288, 96, True, "hardswish", 2),
+    (5, 576, 96, True, "hardswish", 1), (5, 576, 96, True, "hardswish", 1),
+)  # fmt: skip
+_PLANS = {"large": (_LARGE, 1280), "small": (_SMALL, 1024)}  # blocks, features before the classifier
+_STEM = 16
+_EPS = 1e-3
+
+
+@register("backbone")
+class MobileNetV3(Stack):
+    """Stem and inverted residuals, some with squeeze and excitation; batch norm, ReLU, then hard swish.
+
+    Args:
+        size: "large" or "small".
+        scale: factor on all channel numbers ("width multiplier"), rounded to multiples of 8.
+        out_strides: strides of the maps given out, of 2, 4, 8, 16, 32; the network ends at the last. The small one has
+            no map of stride 2.
+        freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
+        frozen_norm: batch norms use their running statistics in training too, and are not trained.
+        pretrained: name or file of published weights; see docs/pretrained.md.
+    """
+
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+
+    def __init__(
+        self,
+        size: Literal["large", "small"] = "large",
+        scale: float = 1.0,
+        out_strides: tuple[int, ...] = (8, 16, 32),
+        freeze_at: int = 0,
+        frozen_norm: bool = False,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__()
+        check_scale("MobileNetV3", scale)
+        self.strides = check_strides("MobileNetV3", out_strides, (2, 4, 8, 16, 32)[size == "small" :])
+        self._plan, self._features = _PLANS[size]
+        self._scale = scale
+        width = rounded(_STEM * scale)
+        self.stem = nn.ConvBNAct(3, width, 3, 2, act="hardswish", norm_eps=_EPS)
+        blocks: list[nn.Layer] = []
+        last: dict[int, tuple[int, int]] = {}  # stride -> (index, channels) of its last block
+        total = 2
+        for kernel, inner, out, squeeze, act, stride in self._plan:
+            total *= stride
+            if total > self.strides[-1]:
+                break
+            inner, out = rounded(inner * scale), rounded(out * scale)
+            blocks.append(_Block(width, inner, out, kernel, stride, act, squeeze))
+            width = out
+            last[total] = (len(blocks) - 1, width)
+        self.keep(blocks, last)
+        self.finish(freeze_at, frozen_norm, pretrained)
+
+    def top(self) -> tuple[nn.Layer, int]:
+        """A 1x1 convolution, the mean, a linear layer and hard swish."""
+        features = rounded(self._features * self._scale) if self._scale > 1 else self._features
+        return _Top(self.channels[-1], 6 * self.channels[-1], features), features
+
+    def names_in(self, scheme: str) -> Names:
+        """Torchvision's names."""
+        names = conv_norm("stem", "features.0.0", "features.0.1")
+        for i, block in enumerate(self.blocks):
+            assert isinstance(block, _Block)
+            place = f"features.{i + 1}.block"
+            for j, layer in enumerate(block.body):
+                if isinstance(layer, SqueezeExcite):
+                    names |= squeeze_names(f"blocks.{i}.body.{j}", f"{place}.{j}")
+                else:
+                    names |= conv_norm(f"blocks.{i}.body.{j}", f"{place}.{j}.0", f"{place}.{j}.1")
+        coarser = "|".join(map(str, range(len(self.blocks) + 1, len(self._plan) + 2)))
+        return Names(names, (rf"^features\.({coarser})\.", r"^classifier\."))
+
+    def top_names(self, scheme: str) -> Names:
+        """Of the 1x1 convolution and both linear layers."""
+        last = f"features.{len(self._plan) + 1}"
+        names = conv_norm("top.conv", f"{last}.0", f"{last}.1")
+        return Names({**names, **linear("top.linear", "classifier.0"), **linear("fc", "classifier.3")})
+
+
+class _Block(nn.Layer):
+    """[N, H, W, C] to [N, H/stride, W/stride, K] through `inner` channels; plus its input where shapes agree."""
+
+    def __init__(
+        self, in_channels: int, inner: int, out_channels: int, kernel: int, stride: int, act: str, squeeze: bool
+    ) -> None:
+        super().__init__()
+        wide = inner != in_channels
+        layers: list[nn.Layer] = [nn.ConvBNAct(in_channels, inner, 1, act=act, norm_eps=_EPS)] if wide else []
+        layers.append(nn.ConvBNAct(inner, inner, kernel, stride, groups=inner, act=act, norm_eps=_EPS))
+        if squeeze:
+            layers.append(SqueezeExcite(inner, rounded(inner // 4), "hardsigmoid"))
+        layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none", norm_eps=_EPS))
+        self.body = nn.Sequential(*layers)
+        self.residual = stride == 1 and in_channels == out_channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.body(x) if self.residual else self.body(x)
+
+
+class _Top(nn.Layer):
+    """[N, H, W, C] to [N, D]."""
+
+    def __init__(self, in_channels: int, inner: int, features: int) -> None:
+        super().__init__()
+        self.conv = nn.ConvBNAct(in_channels, inner, 1, act="hardswish", norm_eps=_EPS)
+        self.pool = nn.GlobalAvgPool2d()
+        self.linear = nn.Linear(inner, features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ops.hardswish(self.linear(self.pool(self.conv(x))))

@@ -1,0 +1,123 @@
+"""Residual blocks of ResNet, ResNeXt and SE-ResNeXt, and of HRNet, which is made of them too.
+
+Letters: N batch, H W height and width, C channels in, K channels out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from framework import nn, ops
+from framework.nn import init
+from framework.tensor import Tensor
+from suites.engine.weights import Source
+from suites.vision.backbones.naming import conv_norm
+from suites.vision.backbones.squeeze import SqueezeExcite, rounded, squeeze_names
+
+Variant = Literal["b", "c", "d"]
+EXPANSION = 4  # channels out of a bottleneck, as a multiple of its width
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the blocks of a stage are made.
+
+    Attributes:
+        width: channels of the 3x3 convolutions; those of a bottleneck with groups have more, see `inner`.
+        bottleneck: 1x1, 3x3 and 1x1 convolutions, else two of 3x3.
+        stride: of the stage's first block.
+        variant: see `ResNet`.
+        dilation: of the 3x3 convolutions.
+        zero_init: the last norm starts with scale 0.
+        groups: of a bottleneck's 3x3 convolution (ResNeXt's cardinality).
+        group_width: channels of a group, where `width` is 64.
+        squeeze: a squeeze and excitation before the sum, of so many times fewer channels; 0 for none.
+    """
+
+    width: int
+    bottleneck: bool
+    stride: int = 1
+    variant: Variant = "b"
+    dilation: int = 1
+    zero_init: bool = False
+    groups: int = 1
+    group_width: int = 64
+    squeeze: int = 0
+
+    @property
+    def out_channels(self) -> int:
+        """K."""
+        return self.width * EXPANSION if self.bottleneck else self.width
+
+    @property
+    def inner(self) -> int:
+        """Channels of a bottleneck's 3x3 convolution."""
+        return self.width * self.group_width // 64 * self.groups
+
+
+class ResidualBlock(nn.Layer):
+    """relu(body(x) + shortcut(x)).  x: [N, H, W, C], y: [N, H/stride, W/stride, K]."""
+
+    def __init__(self, in_channels: int, plan: Plan, stride: int, dilation: int) -> None:
+        super().__init__()
+        width, out = plan.width, plan.out_channels
+        if plan.bottleneck:
+            inner = plan.inner
+            last = nn.ConvBNAct(inner, out, 1, act="none")
+            self.body = nn.Sequential(
+                nn.ConvBNAct(in_channels, inner, 1),
+                nn.ConvBNAct(inner, inner, 3, stride, groups=plan.groups, dilation=dilation),
+                last,
+            )
+        else:
+            last = nn.ConvBNAct(width, out, 3, dilation=dilation, act="none")
+            self.body = nn.Sequential(nn.ConvBNAct(in_channels, width, 3, stride, dilation=dilation), last)
+        if plan.zero_init:
+            last.norm.add_parameter("scale", (out,), init.Constant(0.0))
+        self.squeeze = SqueezeExcite(out, rounded(out / plan.squeeze)) if plan.squeeze else None
+        self.short: nn.Layer | None = None
+        self.pool: nn.Layer | None = None
+        if stride > 1 or in_channels != out:
+            pooled = plan.variant == "d" and stride > 1
+            if pooled:  # ceil_mode: an odd side gives as many cells as the body's padded convolution
+                self.pool = nn.AvgPool2d(stride, ceil_mode=True, count_include_pad=False)
+            self.short = nn.ConvBNAct(in_channels, out, 1, 1 if pooled else stride, act="none")
+        self._pooled = plan.variant == "d"  # timm puts an empty layer where stages do not halve
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C]; y: [N, H/stride, W/stride, K]."""
+        y = self.body(x)
+        if self.squeeze is not None:
+            y = self.squeeze(y)
+        if self.pool is not None:
+            x = self.pool(x)
+        return ops.relu(y + (x if self.short is None else self.short(x)))
+
+    def names(self, ours: str, theirs: str) -> dict[str, Source]:
+        """What torchvision and timm call the tensors of the block that is `ours` here and `theirs` there."""
+        found: dict[str, Source] = {}
+        for i in range(len(self.body)):
+            found |= conv_norm(f"{ours}.body.{i}", f"{theirs}.conv{i + 1}", f"{theirs}.bn{i + 1}")
+        if self.squeeze is not None:
+            found |= squeeze_names(f"{ours}.squeeze", f"{theirs}.se")
+        if self.short is not None:
+            at = int(self._pooled)
+            found |= conv_norm(f"{ours}.short", f"{theirs}.downsample.{at}", f"{theirs}.downsample.{at + 1}")
+        return found
+
+
+def residual_stage(in_channels: int, count: int, plan: Plan, first_dilation: int = 1) -> nn.Sequential:
+    """`count` blocks. The first, which would halve the map, keeps the dilation of the stage before (as torchvision)."""
+    first = ResidualBlock(in_channels, plan, plan.stride, first_dilation)
+    rest = [ResidualBlock(plan.out_channels, plan, 1, plan.dilation) for _ in range(count - 1)]
+    return nn.Sequential(first, *rest)
+
+
+def stage_names(stage: nn.Sequential, ours: str, theirs: str) -> dict[str, Source]:
+    """Names of all blocks of a stage."""
+    found: dict[str, Source] = {}
+    for i, block in enumerate(stage):
+        assert isinstance(block, ResidualBlock)
+        found |= block.names(f"{ours}.{i}", f"{theirs}.{i}")
+    return found

@@ -1,0 +1,45 @@
+"""Squeeze and excitation: a factor for each channel, computed from the means (Hu et al. 2018, arXiv:1709.01507)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from framework import nn, ops
+from framework.tensor import Tensor
+from suites.engine.weights import Source
+from suites.vision.backbones.naming import conv
+
+
+class SqueezeExcite(nn.Layer):
+    """x * gate(W2 relu(W1 mean(x))).  x, y: [N, H, W, C].
+
+    Args:
+        channels: C.
+        hidden: channels between the two 1x1 convolutions.
+        gate: what makes factors of numbers.
+    """
+
+    def __init__(self, channels: int, hidden: int, gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid") -> None:
+        super().__init__()
+        self.down = nn.Conv2d(channels, hidden, 1)
+        self.up = nn.Conv2d(hidden, channels, 1)
+        self._gate = nn.activation(gate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, y: [N, H, W, C]."""
+        mean = ops.mean(x, axes=(1, 2), keepdims=True)
+        return x * self._gate(self.up(ops.relu(self.down(mean))))
+
+
+def squeeze_names(ours: str, theirs: str) -> dict[str, Source]:
+    """Names of a `SqueezeExcite`, whose convolutions torchvision and timm call fc1 and fc2."""
+    return {
+        **conv(f"{ours}.down", f"{theirs}.fc1", bias=True),
+        **conv(f"{ours}.up", f"{theirs}.fc2", bias=True),
+    }
+
+
+def rounded(channels: float, divisor: int = 8) -> int:
+    """The nearest multiple of `divisor`, but never 10 % less (the rule of MobileNet's authors)."""
+    near = max(divisor, int(channels + divisor / 2) // divisor * divisor)
+    return near + divisor if near < 0.9 * channels else near
