@@ -156,7 +156,7 @@ class SSDPriors:
         min_sizes: one or more sides of each level, in pixels.
         ratios: width / height of each level, without 1.
         steps: pixels from cell to cell, of each level.
-        max_sizes: of each level; empty leaves the squares of sqrt(min * max) out, as BlazeFace does.
+        max_sizes: of each level; null leaves its square of sqrt(min * max) out, and an empty list all of them.
         offset: where in its cell a prior's centre lies.
         limit: longest side that is left; None for no limit ("clip off"). torchvision's weights have the image's side.
     """
@@ -164,7 +164,7 @@ class SSDPriors:
     min_sizes: tuple[tuple[float, ...], ...]
     ratios: tuple[tuple[float, ...], ...]
     steps: tuple[float, ...]
-    max_sizes: tuple[float, ...] = ()
+    max_sizes: tuple[float | None, ...] = ()
     offset: float = 0.5
     limit: float | None = None
 

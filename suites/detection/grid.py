@@ -87,16 +87,27 @@ def make_grid(level: Level, raw: Tensor) -> Grid:
     return Grid(x, y, anchors, columns, rows, first)
 
 
-def decode_boxes(raw: Tensor, grid: Grid, stride: int) -> Tensor:
-    """Boxes [N, P, 4] in pixels from raw (tx, ty, tw, th): [N, P, >= 4].
-
-    Centre = (sigmoid(t) + cell) * stride, size = anchor * exp(t) (Redmon and Farhadi 2018, eq. in section 2.1).
-    """
+def decode_boxes(raw: Tensor, grid: Grid, stride: int, scale_xy: float = 1.0) -> Tensor:
+    """Boxes [N, P, 4] in pixels from raw (tx, ty, tw, th): [N, P, >= 4]; see `box_of`."""
     cell = ops.concat([ops.expand_dims(grid.x, axis=-1), ops.expand_dims(grid.y, axis=-1)], axis=-1)  # [P, 2]
-    centre = (ops.sigmoid(_columns(raw, 0, 2)) + cell) * float(stride)
+    return box_of(_columns(raw, 0, 2), _columns(raw, 2, 4), cell, grid.anchors, stride, scale_xy)
+
+
+def box_of(xy: Tensor, wh: Tensor, cell: Tensor, anchor: Tensor, stride: int, scale_xy: float = 1.0) -> Tensor:
+    """Boxes [..., 4] in pixels from raw (tx, ty) and (tw, th), cells (column, row) and anchors (w, h): [..., 2] each.
+
+    Centre = (place + cell) * stride, size = anchor * exp(t) (Redmon and Farhadi 2018, eq. in section 2.1).
+    """
+    centre = (place_in_cell(xy, scale_xy) + cell) * float(stride)
     # exp(8) times an anchor is far more than any image; the bound keeps an untrained network's boxes finite.
-    half = ops.exp(ops.clip(_columns(raw, 2, 4), min=-8.0, max=8.0)) * (grid.anchors * 0.5)
+    half = ops.exp(ops.clip(wh, min=-8.0, max=8.0)) * (anchor * 0.5)
     return ops.concat([centre - half, centre + half], axis=-1)
+
+
+def place_in_cell(xy: Tensor, scale_xy: float = 1.0) -> Tensor:
+    """s * sigmoid(t) - (s - 1) / 2: with s above 1 a centre on a cell's border is within reach (PP-YOLO, 2020)."""
+    place = ops.sigmoid(xy)
+    return place if scale_xy == 1.0 else place * scale_xy - (scale_xy - 1) / 2
 
 
 def _columns(x: Tensor, start: int, end: int) -> Tensor:

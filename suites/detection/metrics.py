@@ -202,7 +202,7 @@ class VocEvaluator(Evaluator):
                 f"VocEvaluator: iou is {iou} and method {method!r}; iou must be in (0, 1), method integral or 11point"
             )
         self._iou = iou
-        self._area = _area_integral if method == "integral" else _area_11point
+        self._area = area_under if method == "integral" else _area_11point
 
     def compute(self) -> dict[str, float]:
         """`mAP` over the classes with objects, and each class's AP, 0 to 1."""
@@ -355,7 +355,7 @@ def _overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     return inner / np.maximum((box[2:] - box[:2]).prod() + areas - inner, 1e-12)
 
 
-def _area_integral(recall: np.ndarray, precision: np.ndarray) -> float:
+def area_under(recall: np.ndarray, precision: np.ndarray) -> float:
     """Area under the smallest falling curve above precision(recall)."""
     envelope = np.maximum.accumulate(precision[::-1])[::-1]
     return float((np.diff(recall, prepend=0.0) * envelope).sum())

@@ -65,6 +65,7 @@ class GroundTruth:
         difficult, crowd: bool [T].
         category_ids: int64 [K], each class's id in the annotation file (for submissions).
         masks: of each image, the shapes of its objects, where the data set has them.
+        subsets: by name, the objects that count in a figure of that name: bool [T].
     """
 
     class_names: tuple[str, ...]
@@ -78,6 +79,7 @@ class GroundTruth:
     crowd: np.ndarray
     category_ids: np.ndarray
     masks: Sequence[Masks] | None = None
+    subsets: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def owners(self) -> np.ndarray:
         """int64 [T]: for each object, the index of its image."""

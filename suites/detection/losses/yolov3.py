@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from framework import ops, tensor
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
-from suites.detection.grid import Grid, Level, decode_boxes, make_grid
+from suites.detection.grid import Grid, Level, box_of, decode_boxes, make_grid, place_in_cell
+from suites.detection.losses.boxes import box_loss, iou_loss
 from suites.detection.models.base import Targets
 from suites.engine.registry import register
 
@@ -25,7 +27,8 @@ class _Matches:
 
     `index` int64 is the wanted prediction's number in [N * P]; `weight` is the box's score, 0 where the box belongs to
     another level, is padding, or a later box wants the same prediction; `xy` and `wh`, [N, M, 2], are what the
-    prediction should be; `small` is 2 - w * h of the box as a share of the image.
+    prediction should be; `small` is 2 - w * h of the box as a share of the image; `cell` and `anchor`, [N, M, 2], are
+    the wanted prediction's column and row, and width and height of its anchor in pixels.
     """
 
     index: Tensor
@@ -33,6 +36,62 @@ class _Matches:
     xy: Tensor
     wh: Tensor
     small: Tensor
+    cell: Tensor
+    anchor: Tensor
+
+
+@dataclass(frozen=True)
+class IoUTerm:
+    """A further term of positives: weight * (1 - IoU^2), or GIoU's, DIoU's or CIoU's loss, of the decoded boxes.
+
+    Args:
+        kind: "iou_squared" (PaddleDetection's), "iou", "giou", "diou" or "ciou".
+        weight: factor of the term.
+    """
+
+    kind: Literal["iou_squared", "iou", "giou", "diou", "ciou"] = "iou_squared"
+    weight: float = 2.5
+
+    def __post_init__(self) -> None:
+        if self.kind != "iou_squared":
+            box_loss(self.kind)
+        if self.weight < 0:
+            raise AttributeValueError(f"IoUTerm: weight is {self.weight}; it must be 0 or more")
+
+    def __call__(self, boxes: Tensor, truths: Tensor) -> Tensor:
+        """The loss [N, M] of boxes [N, M, 4]."""
+        if self.kind != "iou_squared":
+            return box_loss(self.kind)(boxes, truths) * self.weight
+        iou = 1.0 - iou_loss(boxes, truths)
+        return (1.0 - iou * iou) * self.weight
+
+
+@dataclass(frozen=True)
+class OutputForm:
+    """What a head's numbers of one anchor mean: tx, ty, tw, th, object, overlap where it is `iou_aware`, K classes.
+
+    Attributes:
+        classes: K.
+        scale_xy: factor s on the centre's place in its cell, s * sigmoid(t) - (s - 1) / 2 ("grid sensitive").
+        iou_aware: whether the overlap of box and object is predicted too.
+    """
+
+    classes: int
+    scale_xy: float = 1.0
+    iou_aware: bool = False
+
+    @property
+    def width(self) -> int:
+        """Numbers of an anchor."""
+        return 5 + self.iou_aware + self.classes
+
+    def split(self, raw: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
+        """xy [..., 2], wh [..., 2], object [..., 1], overlap [..., 1] or None, classes [..., K] of raw [..., width]."""
+        if self.iou_aware:
+            xy, wh, seen, overlap, kinds = ops.split(raw, axis=raw.ndim - 1, sizes=(2, 2, 1, 1, self.classes))
+            return xy, wh, seen, overlap, kinds
+        xy, wh, seen, kinds = ops.split(raw, axis=raw.ndim - 1, sizes=(2, 2, 1, self.classes))
+        return xy, wh, seen, None, kinds
 
 
 @register("loss")
@@ -41,66 +100,85 @@ class YOLOv3Loss:
 
     Shape fit is the IoU of box and anchor with one centre, over the anchors of all levels. Where two boxes want the
     same prediction, the later one has it. A prediction nobody wants should have no object, unless its box overlaps
-    some ground truth by more than `ignore_iou`. Terms: binary cross entropy for the centre's place in its cell, L1 for
-    the size's logarithm, both times 2 - w * h (shares of the image); binary cross entropy for object and classes. Sums
-    over predictions, mean over images (PaddleDetection's `YOLOv3Loss`; Redmon and Farhadi 2018).
+    some ground truth by more than `ignore_iou`. Terms: binary cross entropy for the centre's place in its cell (L1 of a
+    head with a `scale_xy`), L1 for the size's logarithm, both times 2 - w * h (shares of the image); binary cross
+    entropy for object and classes. Sums over predictions, mean over images (PaddleDetection's `YOLOv3Loss`; Redmon and
+    Farhadi 2018). A head that is `iou_aware` learns the overlap of each positive's box by binary cross entropy.
 
     Args:
         ignore_iou: overlap above which a wrong prediction is not punished for seeing an object.
         label_smooth: class targets are 1 - d and d, d = min(1/K, 1/40), in place of 1 and 0.
+        iou: a further term, of the overlap of boxes, times 2 - w * h.
     """
 
-    def __init__(self, ignore_iou: float = 0.7, label_smooth: bool = True) -> None:
+    def __init__(self, ignore_iou: float = 0.7, label_smooth: bool = True, iou: IoUTerm | None = None) -> None:
         if not 0 <= ignore_iou <= 1:
             raise AttributeValueError(f"YOLOv3Loss: ignore_iou is {ignore_iou}; it must lie in [0, 1]")
-        self.ignore_iou, self.label_smooth = ignore_iou, label_smooth
+        self.ignore_iou, self.label_smooth, self.iou = ignore_iou, label_smooth, iou
 
     def __call__(
-        self, outputs: Sequence[Tensor], levels: Sequence[Level], targets: Targets, num_classes: int
+        self, outputs: Sequence[Tensor], levels: Sequence[Level], targets: Targets, form: OutputForm | int
     ) -> dict[str, Tensor]:
         """The terms by name, each a scalar.
 
         Args:
-            outputs: of each level, raw [N, H, W, A * (5 + K)]: tx, ty, tw, th, object, classes of each anchor.
+            outputs: of each level, raw [N, H, W, A * width], for each anchor what `form` says.
             levels: stride and anchors of each.
             targets: the ground truth.
-            num_classes: K.
+            form: what the numbers mean; K alone for (tx, ty, tw, th, object, classes).
         """
+        form = OutputForm(form) if isinstance(form, int) else form
         with no_grad():
             best = _best_anchors(targets.boxes, np.concatenate([level.anchors for level in levels]))
-        parts = [self._level(o, v, targets, best, num_classes) for o, v in zip(outputs, levels, strict=True)]
-        names = ("loss_xy", "loss_wh", "loss_obj", "loss_cls")
-        return {name: _total([part[i] for part in parts]) for i, name in enumerate(names)}
+        parts = [self._level(o, v, targets, best, form) for o, v in zip(outputs, levels, strict=True)]
+        return {name: _total([part[name] for part in parts]) for name in parts[0]}
 
     def _level(
-        self, output: Tensor, level: Level, targets: Targets, best: Tensor, num_classes: int
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The four terms of one level."""
-        raw = ops.reshape(output, shape=(0, -1, 5 + num_classes))  # [N, P, 5 + K]
+        self, output: Tensor, level: Level, targets: Targets, best: Tensor, form: OutputForm
+    ) -> dict[str, Tensor]:
+        """The terms of one level."""
+        raw = ops.reshape(output, shape=(0, -1, form.width))  # [N, P, width]
         grid = make_grid(level, output)
         with no_grad():
             match = _match(level, grid, targets, best)
-            smooth = min(1 / num_classes, 1 / 40) if self.label_smooth else 0.0
-            classes = ops.one_hot(targets.classes, depth=num_classes, dtype="float32")
+            smooth = min(1 / form.classes, 1 / 40) if self.label_smooth else 0.0
+            classes = ops.one_hot(targets.classes, depth=form.classes, dtype="float32")
             classes = classes * (1 - 2 * smooth) + smooth
-            background = self._background(raw.detach(), level, grid, match, targets)
-        rows = ops.gather(ops.reshape(raw, shape=(-1, 5 + num_classes)), match.index)  # [N, M, 5 + K]
-        xy, wh, seen, kinds = ops.split(rows, axis=2, sizes=(2, 2, 1, num_classes))
-        size_weight = ops.expand_dims(match.weight * match.small, axis=-1)
+            background = self._background(raw.detach(), level, grid, match, targets, form.scale_xy)
+        rows = ops.gather(ops.reshape(raw, shape=(-1, form.width)), match.index)  # [N, M, width]
+        xy, wh, seen, overlap, kinds = form.split(rows)
+        sized = match.weight * match.small
+        size_weight = ops.expand_dims(sized, axis=-1)
         weight = ops.expand_dims(match.weight, axis=-1)
         objects = ops.slice(raw, starts=(4,), ends=(5,), axes=(2,))  # [N, P, 1]
         missed = ops.sum(ops.softplus(-seen) * weight, axes=(1, 2))  # cross entropy of "object", [N]
         invented = ops.sum(ops.softplus(objects) * background, axes=(1, 2))  # of "nothing", [N]
-        return (
-            _mean_of_images(ops.sigmoid_cross_entropy(xy, match.xy) * size_weight),
-            _mean_of_images(ops.abs(wh - match.wh) * size_weight),
-            ops.mean(missed + invented),
-            _mean_of_images(ops.sigmoid_cross_entropy(kinds, classes) * weight),
-        )
+        if form.scale_xy == 1.0:
+            place = ops.sigmoid_cross_entropy(xy, match.xy)
+        else:
+            place = ops.abs(place_in_cell(xy, form.scale_xy) - match.xy)
+        terms = {
+            "loss_xy": _mean_of_images(place * size_weight),
+            "loss_wh": _mean_of_images(ops.abs(wh - match.wh) * size_weight),
+            "loss_obj": ops.mean(missed + invented),
+            "loss_cls": _mean_of_images(ops.sigmoid_cross_entropy(kinds, classes) * weight),
+        }
+        if self.iou is not None or overlap is not None:
+            boxes = box_of(xy, wh, match.cell, match.anchor, level.stride, form.scale_xy)  # [N, M, 4]
+        if self.iou is not None:
+            terms["loss_iou"] = ops.mean(ops.sum(self.iou(boxes, targets.boxes) * sized, axes=(1,)))
+        if overlap is not None:
+            with no_grad():
+                reached = ops.clip(1.0 - iou_loss(boxes.detach(), targets.boxes), min=0.0, max=1.0)
+            aware = ops.sigmoid_cross_entropy(overlap, ops.expand_dims(reached, axis=-1)) * weight
+            terms["loss_iou_aware"] = _mean_of_images(aware)
+        return terms
 
-    def _background(self, raw: Tensor, level: Level, grid: Grid, match: _Matches, targets: Targets) -> Tensor:
+    def _background(
+        self, raw: Tensor, level: Level, grid: Grid, match: _Matches, targets: Targets, scale_xy: float
+    ) -> Tensor:
         """1 where a prediction should see nothing, 0 where it is wanted or ignored: [N, P, 1]."""
-        overlap = ops.max_iou(decode_boxes(raw, grid, level.stride), targets.boxes)  # [N, P]
+        overlap = ops.max_iou(decode_boxes(raw, grid, level.stride, scale_xy), targets.boxes)  # [N, P]
         free = ops.cast(overlap <= self.ignore_iou, dtype="float32")
         wanted = ops.cast(match.weight > 0.0, dtype="float32")
         flat = ops.full_like(ops.reshape(free, shape=(-1,)), value=0.0)
@@ -140,6 +218,8 @@ def _match(level: Level, grid: Grid, targets: Targets, best: Tensor) -> _Matches
         xy=centre - cell,
         wh=ops.log(ops.maximum(size, 1e-6) / own),
         small=2.0 - share,
+        cell=cell,
+        anchor=own,
     )
 
 

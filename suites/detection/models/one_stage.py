@@ -5,11 +5,14 @@ Letters: N batch, H W image size.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.tensor import Tensor
-from suites.detection.models.base import Detections, Detector, Head, Losses, Neck, Targets
+from suites.detection.models.base import Detections, Detector, Head, Neck, Targets
 from suites.engine.config import Factory
+from suites.engine.losses import Loss
 from suites.engine.weights import start_from
 from suites.vision.backbones import Backbone
 
@@ -43,7 +46,7 @@ class OneStageDetector(Detector):
         """images: [N, H, W, 3]; the head's raw predictions."""
         return self.head(self.maps(images))
 
-    def losses(self, images: Tensor, targets: Targets) -> Losses:
+    def losses(self, images: Tensor, targets: Targets) -> Mapping[str, Tensor | Loss]:
         """Loss terms by name for images [N, H, W, 3]."""
         return self.head.losses(self.maps(images), targets)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -18,9 +19,11 @@ from suites.detection.matching import rows_of
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import OneStageDetector
+from suites.detection.models.torchvision_names import SCHEMES, backbone_names, convs
 from suites.engine.config import Factory
 from suites.engine.losses import Loss
 from suites.engine.registry import register
+from suites.engine.weights import Names
 from suites.vision.backbones import Backbone
 
 _NEVER = -1e4  # a logit whose score is 0
@@ -158,12 +161,35 @@ class RetinaNet(OneStageDetector):
         backbone: image to maps of strides 8, 16 and 32.
         head: predictions and losses.
         neck: what lies between; FPN with RetinaNet's P6 and P7 from P5.
+        pretrained: name or file of published weights of the whole detector; see docs/pretrained.md. Those of
+            torchvision want `head.rounded_anchors`.
     """
 
     takes_padding = True
+    schemes: ClassVar[tuple[str, ...]] = SCHEMES
+    class_tensors: ClassVar[tuple[str, ...]] = (r"^head\.cls_out\.",)
 
-    def __init__(self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck] | None = None) -> None:
-        super().__init__(backbone, head, neck or Factory.of(FPN, extra="conv_p5"))
+    def __init__(
+        self,
+        backbone: Backbone,
+        head: Factory[Head],
+        neck: Factory[Neck] | None = None,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__(backbone, head, neck or Factory.of(FPN, extra="conv_p5"), pretrained)
+
+    def names_in(self, scheme: str) -> Names:
+        """Names in torchvision's `retinanet_resnet50_fpn`, whose classes are COCO's 91 ids."""
+        towers = {}
+        for tower, branch in (("cls_convs", "classification_head"), ("box_convs", "regression_head")):
+            for i in range(len(getattr(self.head, tower))):
+                at = str(2 * i) if scheme == "torchvision_old" else f"{i}.0"
+                towers[f"head.{tower}.{i}"] = f"head.{branch}.conv.{at}"
+        towers |= {
+            "head.cls_out": "head.classification_head.cls_logits",
+            "head.box_out": "head.regression_head.bbox_reg",
+        }
+        return backbone_names(self.backbone, self.neck, scheme) | Names(convs(towers))
 
 
 def _conv(in_channels: int, out_channels: int, bias: float = 0.0) -> nn.Conv2d:

@@ -6,6 +6,7 @@ Letters: N batch, H W a level's grid, A priors a cell, P priors of all levels, K
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -14,10 +15,13 @@ from suites.detection.anchor_boxes import SSD300, SSDPriors
 from suites.detection.losses.anchored import SSDLoss
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
+from suites.detection.models.torchvision_names import convs
 from suites.engine.config import Factory
 from suites.engine.losses import Loss
 from suites.engine.registry import register
+from suites.engine.weights import Names, Source
 from suites.vision.backbones import Backbone
+from suites.vision.backbones.vgg import torchvision_name
 
 # (channels between, channels out, kernel, stride, padding) of each extra level
 SSD300_EXTRAS = ((256, 512, 3, 2, 1), (128, 256, 3, 2, 1), (128, 256, 3, 1, 0), (128, 256, 3, 1, 0))
@@ -144,11 +148,33 @@ class SSD(OneStageDetector):
         backbone: image to feature maps.
         head: predictions and losses.
         neck: what lies between.
+        pretrained: name or file of published weights of the whole detector; see docs/pretrained.md.
     """
 
-    def __init__(self, backbone: Backbone, head: Factory[Head], neck: Factory[Neck] | None = None) -> None:
-        super().__init__(backbone, head, neck or Factory.of(SSDNeck))
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    class_tensors: ClassVar[tuple[str, ...]] = (r"^head\.cls_outs\.",)
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        head: Factory[Head],
+        neck: Factory[Neck] | None = None,
+        pretrained: str | None = None,
+    ) -> None:
+        super().__init__(backbone, head, neck or Factory.of(SSDNeck), pretrained)
         self.size_multiple = 1
+
+    def names_in(self, scheme: str) -> Names:
+        """Names in torchvision's `ssd300_vgg16`."""
+        pairs = {f"backbone.convs.{i}": f"backbone.{torchvision_name(f'convs.{i}.')}"[:-1] for i in range(10)}
+        pairs |= {f"backbone.convs.{10 + i}": f"backbone.extra.0.{1 + 2 * i}" for i in range(3)}
+        pairs |= {"backbone.fc6": "backbone.extra.0.7.1", "backbone.fc7": "backbone.extra.0.7.3"}
+        for i in range(len(self.neck.channels) - len(self.backbone.channels)):
+            pairs |= {f"neck.extras.{i}.{at}": f"backbone.extra.{i + 1}.{at}" for at in (0, 2)}
+        for i in range(len(self.neck.channels)):
+            pairs[f"head.cls_outs.{i}"] = f"head.classification_head.module_list.{i}"
+            pairs[f"head.box_outs.{i}"] = f"head.regression_head.module_list.{i}"
+        return Names({**convs(pairs), "neck.scale": Source(("backbone.scale_weight",))})
 
 
 def _layer(in_channels: int, out: int, kernel: int, stride: int, padding: int, norm: bool) -> list[nn.Layer]:

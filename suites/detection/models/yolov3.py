@@ -16,6 +16,7 @@ from framework.errors import AttributeValueError, CheckpointError
 from framework.tensor import Tensor
 from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
 from suites.detection.losses import YOLOv3Loss
+from suites.detection.losses.yolov3 import OutputForm
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
 from suites.engine.config import Factory, Part, Problem
@@ -128,7 +129,7 @@ class _ObjectBias:
 
 @register("head")
 class YOLOv3Head(Head):
-    """A 3x3 convolution and a 1x1 one for each level; A anchors a cell, 5 + K numbers each.
+    """A 3x3 convolution and a 1x1 one for each level; A anchors a cell, 5 + K numbers each, 6 + K with `iou_aware`.
 
     Args:
         in_channels: of each map, finest first.
@@ -139,6 +140,9 @@ class YOLOv3Head(Head):
         postprocess: how detections are chosen.
         prior: score of "object" that an untrained head gives; small, as most cells are empty (Lin et al. 2017, 4.1).
         tip_channels: of each level's 3x3 convolution; by default twice the map's.
+        scale_xy: factor on a centre's place in its cell, 1.05 for PP-YOLO ("grid sensitive"); 1 for YOLOv3.
+        iou_aware: share f of the overlap that is predicted too in the score, object^(1 - f) * overlap^f (Wu et al.
+            2019, arXiv:1912.05992; PP-YOLO has 0.4). None predicts none.
     """
 
     def __init__(
@@ -151,13 +155,22 @@ class YOLOv3Head(Head):
         postprocess: PostProcess | None = None,
         prior: float = 0.01,
         tip_channels: tuple[int, ...] | None = None,
+        scale_xy: float = 1.0,
+        iou_aware: float | None = None,
     ) -> None:
         super().__init__()
         if num_classes < 1:
             raise AttributeValueError(f"YOLOv3Head: num_classes is {num_classes}; it must be 1 or more")
+        if scale_xy < 1 or not 0 <= (iou_aware or 0) <= 1:
+            raise AttributeValueError(
+                f"YOLOv3Head: scale_xy is {scale_xy} and iou_aware {iou_aware}; scale_xy must be 1 or more, iou_aware "
+                "lie in [0, 1]"
+            )
         if not 0 < prior < 1:
             raise AttributeValueError(f"YOLOv3Head: prior is {prior}; it must lie in (0, 1)")
         self.num_classes = num_classes
+        self.form = OutputForm(num_classes, scale_xy, iou_aware is not None)
+        self.iou_aware = iou_aware
         self.levels = split_anchors(anchors, strides)
         self.loss = loss or YOLOv3Loss()
         self.postprocess = postprocess or PostProcess()
@@ -169,7 +182,7 @@ class YOLOv3Head(Head):
         self.outs = nn.LayerList(
             nn.Conv2d(
                 t,
-                len(v.anchors) * (5 + num_classes),
+                len(v.anchors) * self.form.width,
                 1,
                 initializer=nn.init.Normal(0.01),
                 bias_initializer=_ObjectBias(len(v.anchors), prior),
@@ -178,22 +191,29 @@ class YOLOv3Head(Head):
         )
 
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
-        """Raw predictions [N, H_s, W_s, A * (5 + K)] of each level."""
+        """Raw predictions [N, H_s, W_s, A * (5 + K)] of each level; A * (6 + K) with `iou_aware`."""
         return [out(tip(x)) for tip, out, x in zip(self.tips, self.outs, maps, strict=True)]
 
     def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Tensor]:
         """Loss terms by name, each a scalar."""
-        return self.loss(self(maps), self.levels, targets, self.num_classes)
+        return self.loss(self(maps), self.levels, targets, self.form)
 
     def scored_boxes(self, maps: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """All predictions: boxes [N, M, 4] in pixels of the input, scores [N, M, K]."""
         boxes, scores = [], []
         for output, level in zip(self(maps), self.levels, strict=True):
-            raw = ops.reshape(output, shape=(0, -1, 5 + self.num_classes))
-            boxes.append(decode_boxes(raw, make_grid(level, output), level.stride))
-            _, seen, kinds = ops.split(raw, axis=2, sizes=(4, 1, self.num_classes))
-            scores.append(ops.sigmoid(seen) * ops.sigmoid(kinds))
+            raw = ops.reshape(output, shape=(0, -1, self.form.width))
+            boxes.append(decode_boxes(raw, make_grid(level, output), level.stride, self.form.scale_xy))
+            _, _, seen, overlap, kinds = self.form.split(raw)
+            scores.append(self._sureness(seen, overlap) * ops.sigmoid(kinds))
         return ops.concat(boxes, axis=1), ops.concat(scores, axis=1)
+
+    def _sureness(self, seen: Tensor, overlap: Tensor | None) -> Tensor:
+        """The score of "object", with the predicted overlap where there is one."""
+        if overlap is None or self.iou_aware is None:
+            return ops.sigmoid(seen)
+        share = self.iou_aware
+        return ops.exp(ops.log_sigmoid(seen) * (1 - share) + ops.log_sigmoid(overlap) * share)
 
     def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
         """What it finds, in pixels of the input."""

@@ -18,6 +18,7 @@ for _transform in (ColorDistort, Letterbox, Normalize, PadToMultiple, RandomFlip
     register("transform")(_transform)
 
 from suites.detection.transforms.batch import Each, collate  # noqa: E402  (registers for the roles above)
+from suites.detection.transforms.faces import DataAnchorSampling  # noqa: E402
 from suites.detection.transforms.geometry import DropTinyBoxes, RandomExpand, RandomIoUCrop, RandomShape  # noqa: E402
 from suites.detection.transforms.mixup import Mixup  # noqa: E402
 
@@ -25,6 +26,7 @@ __all__ = [
     "Augmented",
     "BatchTransform",
     "ColorDistort",
+    "DataAnchorSampling",
     "DropTinyBoxes",
     "Each",
     "Letterbox",

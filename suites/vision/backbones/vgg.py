@@ -12,7 +12,7 @@ from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.engine.weights import Names
+from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import Backbone, check_strides
 from suites.vision.backbones.naming import conv
 
@@ -89,7 +89,7 @@ class VGG(Backbone):
 
     def names_in(self, scheme: str) -> Names:
         """Torchvision's names in `vgg16` and `vgg19`; those of fc6 and fc7 are of its SSD, see `SSD.names_in`."""
-        names = {}
+        names: dict[str, Source] = {}
         for i in range(len(self.convs)):
             names |= conv(f"convs.{i}", torchvision_name(f"convs.{i}.", self._depth).rstrip("."), bias=True)
         coarser = rf"^features\.({'|'.join(str(n) for n in range(2 * len(self.convs) + len(self._ends) - 1, 40))})\."

@@ -11,6 +11,7 @@ from framework.errors import AttributeValueError
 from framework.nn import parameter
 from suites.detection.grid import decode_boxes, make_grid, split_anchors
 from suites.detection.losses import Targets, YOLOv3Loss
+from suites.detection.losses.yolov3 import IoUTerm, OutputForm
 
 CLASSES = 3
 ANCHORS = ((8, 10), (14, 9), (20, 24), (30, 18), (40, 44), (70, 60))
@@ -234,3 +235,66 @@ def test_wrong_anchors_are_refused(anchors, match):
 def test_a_wrong_ignore_threshold_is_refused():
     with pytest.raises(AttributeValueError, match=r"ignore_iou is 1\.5"):
         YOLOv3Loss(ignore_iou=1.5)
+
+
+def form_outputs(n, form, seed=0):
+    rng = np.random.default_rng(seed)
+    channels = len(ANCHORS) // len(STRIDES) * form.width
+    return [rng.standard_normal((n, SIZE[0] // s, SIZE[1] // s, channels)).astype(np.float32) for s in STRIDES]
+
+
+def positives(outputs, boxes, form):
+    """(raw numbers, decoded box, place in the cell, image, truth) of each truth's prediction, by loops."""
+    each = len(ANCHORS) // len(STRIDES)
+    for n in range(len(boxes)):
+        for m, (x1, y1, x2, y2) in enumerate(boxes[n].astype(float)):
+            best = max(range(len(ANCHORS)), key=lambda a: (shape_iou((x2 - x1, y2 - y1), ANCHORS[a]), -a))
+            level, anchor = divmod(best, each)
+            stride = STRIDES[level]
+            column, row = int((x1 + x2) / 2 / stride), int((y1 + y2) / 2 / stride)
+            t = outputs[level][n, row, column, anchor * form.width : (anchor + 1) * form.width].astype(float)
+            place = [form.scale_xy * sigmoid(v) - (form.scale_xy - 1) / 2 for v in t[:2]]
+            centre = (place[0] + column) * stride, (place[1] + row) * stride
+            half = [ANCHORS[best][i] * math.exp(t[2 + i]) / 2 for i in (0, 1)]
+            box = centre[0] - half[0], centre[1] - half[1], centre[0] + half[0], centre[1] + half[1]
+            wanted = (x1 + x2) / 2 / stride - column, (y1 + y2) / 2 / stride - row
+            small = 2 - (x2 - x1) * (y2 - y1) / (SIZE[0] * SIZE[1])
+            yield t, box, [abs(a - b) for a, b in zip(place, wanted, strict=True)], small, n, m
+
+
+def test_overlap_terms_and_a_scaled_place_are_the_loops():
+    form = OutputForm(CLASSES, scale_xy=1.05, iou_aware=True)
+    outputs = form_outputs(2, form, 10)
+    # one box an image, so that no two want the same prediction
+    boxes, labels, scores = random_targets(2, 1, 10)
+    batch = Targets(tensor(boxes), tensor(labels), tensor(scores))
+    found = YOLOv3Loss(iou=IoUTerm(weight=2.5))([tensor(o) for o in outputs], levels(), batch, form)
+    expected = dict.fromkeys(("loss_xy", "loss_iou", "loss_iou_aware"), 0.0)
+    for t, box, apart, small, n, m in positives(outputs, boxes, form):
+        overlap, weight = iou(box, boxes[n][m]), scores[n][m]
+        expected["loss_xy"] += weight * small * sum(apart) / 2
+        expected["loss_iou"] += weight * small * 2.5 * (1 - overlap**2) / 2
+        expected["loss_iou_aware"] += weight * cross_entropy(t[5], overlap) / 2
+    assert {name: float(found[name]) for name in expected} == pytest.approx(expected, rel=1e-4)
+    assert set(found) == {*expected, "loss_wh", "loss_obj", "loss_cls"}
+
+
+@pytest.mark.parametrize("kind", ["iou_squared", "iou", "giou", "diou", "ciou"])
+def test_overlap_terms_pull_boxes_and_spare_batches_without_any(kind):
+    form = OutputForm(CLASSES)
+    for count in (1, 0):
+        boxes, labels, scores = random_targets(1, 1, 11)
+        leaves = [parameter(o) for o in form_outputs(1, form, 11)]
+        batch = Targets(tensor(boxes * count), tensor(labels), tensor(scores * count))
+        terms = YOLOv3Loss(iou=IoUTerm(kind))(leaves, levels(), batch, form)
+        terms["loss_iou"].backward()
+        moved = sum(float(np.abs(leaf.grad.numpy()).sum()) for leaf in leaves)
+        assert np.isfinite(moved) and (moved > 0) == bool(count)
+        assert (float(terms["loss_iou"]) > 0) == bool(count)
+
+
+def test_wrong_overlap_terms_are_refused():
+    with pytest.raises(AttributeValueError, match="'l1' is not known"):
+        IoUTerm("l1")
+    with pytest.raises(AttributeValueError, match="weight is -1"):
+        IoUTerm(weight=-1)

@@ -10,6 +10,7 @@ from suites.detection.models.base import Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.retinanet import LevelPostProcess, RetinaNet, RetinaNetHead
 from suites.engine.config import Factory
+from suites.engine.weights.pretrained import load_pretrained
 from suites.vision.backbones import MobileNetV2, ResNet
 from tests.suites.detection.models.helpers import (
     assert_exports,
@@ -89,35 +90,9 @@ def test_wrong_arguments_are_refused(arguments, match):
         RetinaNetHead(**{"in_channels": (8, 8), "strides": (8, 16), "num_classes": 2, **arguments})
 
 
-def torchvision_state(peer, depth_names):
-    """torchvision's parameters under our names."""
-    state = {}
-    for name, value in peer.state_dict().items():
-        array = value.numpy()
-        array = array.transpose(0, 2, 3, 1) if array.ndim == 4 else array
-        if name in depth_names:
-            state[f"backbone.{depth_names[name]}"] = array
-            continue
-        for ours, theirs in (
-            ("neck.inner_blocks.", "backbone.fpn.inner_blocks."),
-            ("neck.layer_blocks.", "backbone.fpn.layer_blocks."),
-            ("neck.extra_blocks.0.", "backbone.fpn.extra_blocks.p6."),
-            ("neck.extra_blocks.1.", "backbone.fpn.extra_blocks.p7."),
-            ("head.cls_convs.", "head.classification_head.conv."),
-            ("head.cls_out.", "head.classification_head.cls_logits."),
-            ("head.box_convs.", "head.regression_head.conv."),
-            ("head.box_out.", "head.regression_head.bbox_reg."),
-        ):
-            if name.startswith(theirs):
-                state[ours + name.removeprefix(theirs).replace(".0.", ".", 1)] = array
-    return state
-
-
-def test_the_numbers_are_torchvisions():
+def test_the_numbers_are_torchvisions(tmp_path):
     torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")
     detection = pytest.importorskip("torchvision.models.detection", reason="the peer torchvision is not installed")
-    from suites.vision.backbones.resnet import torchvision_name
-
     torch.manual_seed(0)
     peer = detection.retinanet_resnet50_fpn(
         weights=None, weights_backbone=None, num_classes=4, min_size=256, max_size=256, score_thresh=0.0
@@ -126,10 +101,12 @@ def test_the_numbers_are_torchvisions():
     torch.nn.init.normal_(peer.head.regression_head.bbox_reg.weight, std=0.05)
     postprocess = LevelPostProcess(0.0, 1000, 0.5, 300)
     backbone = ResNet(50, out_strides=(8, 16, 32))
-    names = {f"backbone.body.{torchvision_name(name)}": name for name in backbone.state_dict()}
     head = Factory.of(RetinaNetHead, num_classes=4, rounded_anchors=True, postprocess=postprocess)
     model = RetinaNet(backbone, head, Factory.of(FPN, extra="conv_p5")).eval()
-    model.load_state_dict(torchvision_state(peer, names))
+    torch.save(peer.state_dict(), tmp_path / "retinanet.pth")
+    report = load_pretrained(model, tmp_path / "retinanet.pth")
+    assert len(report.loaded) == len(model.state_dict()) and not report.new
+    assert all(name.endswith("num_batches_tracked") for name in report.unused)
     rng = np.random.default_rng(0)
     images = rng.random((2, 256, 256, 3)).astype(np.float32)
     mean, std = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
@@ -172,6 +149,22 @@ def test_the_numbers_are_torchvisions():
     assert by_image["loss_cls"] == pytest.approx(float(theirs["classification"]), rel=1e-4)
     assert by_image["loss_box"] == pytest.approx(float(theirs["bbox_regression"]), rel=1e-4)
     assert matches == float(only[0]["loss_cls"].weight)
+
+
+def test_the_older_names_of_published_files_are_known():
+    names = {
+        n
+        for s in tiny(backbone=ResNet(18, width=8, out_strides=(8, 16, 32)))
+        .names_in("torchvision_old")
+        .sources.values()
+        for n in s.names
+    }
+    wanted = {
+        "backbone.fpn.inner_blocks.0.weight",
+        "head.classification_head.conv.0.bias",
+        "backbone.body.conv1.weight",
+    }
+    assert wanted <= names and "backbone.fpn.extra_blocks.p7.bias" in names
 
 
 def _one(boxes, classes, scores, n):

@@ -10,8 +10,8 @@ from suites.detection.losses.anchored import SSDLoss
 from suites.detection.models.base import PostProcess, Targets
 from suites.detection.models.ssd import SSD, SSDHead, SSDNeck
 from suites.engine.config import Factory
+from suites.engine.weights.pretrained import load_pretrained
 from suites.vision.backbones import VGG, MobileNetV2
-from suites.vision.backbones.vgg import torchvision_name
 from tests.suites.detection.models.helpers import (
     assert_exports,
     assert_trains_as_a_program,
@@ -111,31 +111,7 @@ def test_wrong_arguments_are_refused():
         SSDLoss(overlap=2)
 
 
-def ours_of(name):
-    """Our name of a parameter of torchvision's ssd300_vgg16."""
-    fixed = {"backbone.scale_weight": "neck.scale"}
-    fixed |= {f"backbone.extra.0.{at}.{leaf}": f"backbone.{layer}.{leaf}"
-              for at, layer in (("1", "convs.10"), ("3", "convs.11"), ("5", "convs.12"), ("7.1", "fc6"), ("7.3", "fc7"))
-              for leaf in ("weight", "bias")}  # fmt: skip
-    fixed |= {
-        f"backbone.{torchvision_name(f'convs.{i}.{leaf}')}": f"backbone.convs.{i}.{leaf}"
-        for i in range(10)
-        for leaf in ("weight", "bias")
-    }
-    if name in fixed:
-        return fixed[name]
-    for theirs, ours in (
-        ("head.classification_head.module_list.", "head.cls_outs."),
-        ("head.regression_head.module_list.", "head.box_outs."),
-    ):
-        name = name.replace(theirs, ours)
-    if name.startswith("backbone.extra."):
-        block, rest = name.removeprefix("backbone.extra.").split(".", 1)
-        name = f"neck.extras.{int(block) - 1}.{rest}"
-    return name
-
-
-def test_the_numbers_are_torchvisions():
+def test_the_numbers_are_torchvisions(tmp_path):
     torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")
     detection = pytest.importorskip("torchvision.models.detection", reason="the peer torchvision is not installed")
     torch.manual_seed(0)
@@ -146,8 +122,9 @@ def test_the_numbers_are_torchvisions():
     head = Factory.of(SSDHead, num_classes=3, priors=priors)
     backbone = VGG(out_strides=(8, 16), reduced_fc=True)
     model = SSD(backbone, head, Factory.of(SSDNeck, norm=False, l2_norm=20.0)).eval()
-    state = {name: t.numpy() for name, t in peer.state_dict().items()}
-    model.load_state_dict({ours_of(n): a.transpose(0, 2, 3, 1) if a.ndim == 4 else a for n, a in state.items()})
+    torch.save(peer.state_dict(), tmp_path / "ssd.pth")
+    report = load_pretrained(model, tmp_path / "ssd.pth")
+    assert len(report.loaded) == len(peer.state_dict()) and not report.unused and not report.new
     images = np.random.default_rng(0).random((2, 300, 300, 3)).astype(np.float32)
     given = [torch.from_numpy(x.transpose(2, 0, 1).copy()) for x in images]
     # torchvision's preprocessing: mean (0.48235, 0.45882, 0.40784), deviation 1 / 255

@@ -7,9 +7,11 @@ import framework
 from framework import nn, no_grad, optim, tensor
 from framework.errors import AttributeValueError, ConfigError
 from suites.detection.losses import Targets, YOLOv3Loss
+from suites.detection.losses.yolov3 import IoUTerm
 from suites.detection.models.yolov3 import PostProcess, YOLOv3, YOLOv3Head, YOLOv3Neck
 from suites.engine.config import Factory
 from suites.vision.backbones import DarkNet53
+from tests.suites.detection.models.helpers import assert_exports, assert_trains_as_a_program
 
 ANCHORS = ((8, 8), (16, 16), (32, 32), (48, 48))
 
@@ -86,11 +88,27 @@ def test_detection_is_one_program_for_every_image_size():
     assert run.traces_made == 1
 
 
+def test_an_overlap_aware_head_weighs_it_into_the_score_and_steps_as_a_program(tmp_path):
+    aware = {"iou_aware": 0.4, "scale_xy": 1.05, "loss": YOLOv3Loss(iou=IoUTerm("giou"))}
+    model = tiny(**aware, postprocess=PostProcess(score_threshold=0.0, keep_top_k=5))
+    outputs = model(tensor(squares(1)[0]))
+    assert [o.shape[3] for o in outputs] == [2 * 8, 2 * 8]
+    _, scores = model.head.scored_boxes(model.neck(model.backbone(tensor(squares(1)[0]))))
+    raw = outputs[0].numpy().reshape(1, -1, 8)[0].astype(np.float64)
+    share = 1 / (1 + np.exp(-raw))
+    expected = share[:, 4:5] ** 0.6 * share[:, 5:6] ** 0.4 * share[:, 6:]
+    np.testing.assert_allclose(scores.numpy()[0, : len(raw)], expected, rtol=1e-4)
+    assert_trains_as_a_program(model, classes=2)
+    assert_exports(model, tmp_path)
+
+
 @pytest.mark.parametrize(
     ("make", "match"),
     [
         (lambda: tiny(num_classes=0), "num_classes is 0"),
         (lambda: tiny(prior=1.0), "prior is 1"),
+        (lambda: tiny(scale_xy=0.5), "scale_xy is 0.5 and iou_aware None"),
+        (lambda: tiny(iou_aware=2.0), r"iou_aware 2\.0; .* lie in \[0, 1\]"),
         (lambda: tiny(anchors=ANCHORS[:3]), "3 anchors do not divide into 2 levels"),
         (lambda: YOLOv3Neck((8, 8, 8), (8, 16, 32), width=4), "width is 4, too little for 3 levels"),
     ],

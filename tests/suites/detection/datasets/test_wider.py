@@ -1,0 +1,143 @@
+"""WiderFace reads the benchmark's list and levels; the figures are those of its tools, worked out by hand."""
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from framework.errors import DataError
+from suites.detection.datasets import WiderFace
+from suites.detection.wider_metric import WiderEvaluator
+from suites.vision.images import write_image
+from suites.vision.structures import Boxes, Instances
+from tests.suites.detection.datasets.helpers import image, zip_folder
+
+LIST = """0--Parade/a.png
+3
+2 3 10 12 0 0 0 0 0 0
+30 5 20 20 0 0 0 1 0 0
+40 20 8 9 1 0 0 0 2 0
+1--Handshaking/b.png
+0
+0 0 0 0 0 0 0 0 0 0
+1--Handshaking/c.png
+2
+5 5 16 16 0 0 0 0 0 0
+20 20 0 4 0 0 0 0 0 0
+"""
+
+
+@pytest.fixture
+def root(tmp_path):
+    for split in ("train", "val"):
+        for at, name in enumerate(("0--Parade/a", "1--Handshaking/b", "1--Handshaking/c")):
+            write_image(tmp_path / "wider" / f"WIDER_{split}" / "images" / f"{name}.png", image(at))
+        folder = tmp_path / "wider" / "wider_face_split"
+        folder.mkdir(exist_ok=True)
+        (folder / f"wider_face_{split}_bbx_gt.txt").write_text(LIST)
+    return tmp_path / "wider"
+
+
+def cells(rows):
+    """A .mat cell array of cell arrays."""
+    outer = np.empty((len(rows), 1), object)
+    for i, row in enumerate(rows):
+        inner = np.empty((len(row), 1), object)
+        for j, value in enumerate(row):
+            inner[j, 0] = value
+        outer[i, 0] = inner
+    return outer
+
+
+@pytest.fixture
+def levels(tmp_path):
+    folder = tmp_path / "ground_truth"
+    folder.mkdir()
+    savemat(folder / "wider_face_val.mat", {"file_list": cells([["a"], ["b", "c"]])})
+    chosen = {"easy": [[[1]], [[], []]], "medium": [[[1]], [[], [1]]], "hard": [[[1, 3]], [[], [1]]]}
+    for level, rows in chosen.items():
+        table = [[np.array(r, np.uint8).reshape(-1, 1) for r in row] for row in rows]
+        savemat(folder / f"wider_{level}_val.mat", {"gt_list": cells(table)})
+    return folder
+
+
+def test_a_sample_has_its_faces_and_invalid_ones_are_crowd(root):
+    data = WiderFace(root, "train")
+    assert (len(data), data.class_names) == (3, ("face",))
+    sample = data[0]
+    np.testing.assert_array_equal(sample.image, image(0))
+    assert sample.instances.boxes.array.tolist() == [[2, 3, 12, 15], [30, 5, 50, 25], [40, 20, 48, 29]]
+    assert sample.instances.crowd.tolist() == [False, True, False]
+    assert len(data[1].instances) == 0 and len(data[2].instances) == 1
+    assert data.counts["dropped"] == 1
+
+
+def test_options_leave_out_empty_images_and_small_faces_and_read_zips(root, tmp_path):
+    data = WiderFace(zip_folder(root, tmp_path / "wider.zip"), "val", skip_empty=True, min_side=9)
+    assert len(data) == 2
+    assert data[0].instances.crowd.tolist() == [False, True, True]
+
+
+def test_levels_mark_the_faces_of_the_list(root, levels):
+    truth = WiderFace(root, "val", subsets=levels).ground_truth()
+    assert truth.offsets.tolist() == [0, 3, 3, 5] and len(truth.boxes) == 5
+    assert {name: mark.tolist() for name, mark in truth.subsets.items()} == {
+        "easy": [True, False, False, False, False],
+        "medium": [True, False, False, True, False],
+        "hard": [True, False, True, True, False],
+    }
+    assert truth.crowd.tolist() == [False, True, False, False, False]
+
+
+def found(*rows):
+    rows = np.array(rows, np.float32).reshape(-1, 5)
+    return Instances(Boxes(rows[:, :4]), np.zeros(len(rows), np.int64), rows[:, 4])
+
+
+def test_the_figures_are_the_benchmarks(root, levels):
+    evaluator = WiderEvaluator(WiderFace(root, "val", subsets=levels).ground_truth())
+    evaluator.add(0, found((2, 3, 12, 15, 0.9), (3, 3, 12, 15, 0.8), (40, 20, 48, 29, 0.5), (30, 5, 50, 25, 0.95)))
+    evaluator.add(1, found((0, 0, 9, 9, 0.7)))
+    evaluator.add(2, found((5, 5, 21, 21, 0.6)))
+    figures = evaluator.compute()
+    # easy: hit .9, a repeat .8, elsewhere .7; .6, .5 and .95 are faces of other levels: AP 1
+    # medium: 1/1, then 2 of 4 at .6: (1 + 0.5) / 2; hard: 1/1, 2/4, 3/5: (1 + 0.6 + 0.6) / 3
+    assert figures["AP/easy"] == pytest.approx(1)
+    assert figures["AP/medium"] == pytest.approx(0.75)
+    assert figures["AP/hard"] == pytest.approx((1 + 0.6 + 0.6) / 3)
+    # all four valid faces of the list, one of them without width, which nothing finds
+    assert figures["AP"] == pytest.approx((1 + 0.6 + 0.6) / 4)
+
+
+def test_overlap_counts_the_last_pixel(root):
+    truth = WiderFace(root, "val").ground_truth()
+    evaluator = WiderEvaluator(truth)
+    for image_id in (0, 1):
+        evaluator.add(image_id, found())
+    # 7 of 16 columns: 7 * 16 / 256 = 0.44 without, 8 * 17 / 289 = 0.47 with the last pixel; 8 of 16: 0.5, 0.53
+    evaluator.add(2, found((5, 5, 13, 21, 0.6)))
+    assert evaluator.compute() == {"AP": pytest.approx(1 / 3)}
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("0--Parade/a.png\nmany\n", r"wider_face_train_bbx_gt.txt:2: 'many' stands where 1 numbers or more are needed"),
+        ("0--Parade/a.png\n2\n1 2 3 4\n", r":4: the end of the file stands where 4 numbers"),
+        ("0--Parade/x.png\n1\n1 2 3 4\n", r"1 of 1 images are missing, the first is .*images/0--Parade/x.png"),
+    ],
+)
+def test_wrong_lists_name_file_and_line(root, text, match):
+    (root / "wider_face_split" / "wider_face_train_bbx_gt.txt").write_text(text)
+    with pytest.raises(DataError, match=match):
+        WiderFace(root, "train")
+
+
+def test_wrong_levels_are_refused(root, levels):
+    with pytest.raises(DataError, match=r"no wider_face_split/wider_face_val_bbx_gt\.txt"):
+        WiderFace(root / "WIDER_val", "val")
+    savemat(levels / "wider_hard_val.mat", {"gt_list": cells([[np.array([[9]])], [np.array([]), np.array([])]])})
+    with pytest.raises(DataError, match=r"wider_hard_val.mat: face 9 of a, which has 3 faces"):
+        WiderFace(root, "val", subsets=levels)
+    savemat(levels / "wider_hard_val.mat", {"other": 1})
+    with pytest.raises(DataError, match=r"wider_hard_val.mat: has no 'gt_list'; it has other"):
+        WiderFace(root, "val", subsets=levels)

@@ -1,0 +1,37 @@
+"""Data-anchor sampling: the chosen face stays whole and gets about the size of an anchor."""
+
+import numpy as np
+import pytest
+
+from framework.errors import AttributeValueError
+from suites.detection.transforms import DataAnchorSampling
+from tests.suites.detection.transforms.helpers import painted
+
+
+def test_the_face_is_kept_and_has_the_size_of_an_anchor():
+    face = (20, 30, 52, 62)  # 32 pixels: targets of 16, 32 or 64 times 0.5 to 2
+    sampling, rng = DataAnchorSampling(size=64, anchors=(16, 32, 64, 128)), np.random.default_rng(0)
+    sides = []
+    for _ in range(100):
+        sample = sampling(painted([face], size=(90, 120)), rng)
+        assert len(sample.instances) == 1 and sample.size[0] == sample.size[1]
+        boxes = sample.instances.boxes
+        assert boxes.array.min() >= 0 and boxes.array.max() <= sample.size[0]
+        sides.append(float(np.sqrt(boxes.areas[0])) * 64 / sample.size[0])  # after Resize to 64
+        back = sample.placement.inverse().boxes(boxes.array)
+        np.testing.assert_allclose(back[0], face, atol=2.1)  # pixels of the original at half its size and less
+    assert 7 < min(sides) < 12 and max(sides) <= 64 and np.ptp(sides) > 30
+
+
+def test_images_without_faces_and_unlucky_ones_stay_as_they_are():
+    sample = painted([(5, 5, 20, 20)])
+    assert DataAnchorSampling(prob=0)(sample, np.random.default_rng(0)) is sample
+    empty = painted([])
+    assert DataAnchorSampling()(empty, np.random.default_rng(0)) is empty
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(AttributeValueError, match=r"size is 0, anchors \[16\]"):
+        DataAnchorSampling(size=0, anchors=(16,))
+    with pytest.raises(AttributeValueError, match=r"anchors \[32, 16\]"):
+        DataAnchorSampling(anchors=(32, 16))
