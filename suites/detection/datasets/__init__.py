@@ -1,4 +1,4 @@
-"""Detection datasets: Pascal VOC, COCO, YOLO, labelme, WIDER FACE, and the demo's digits on photographs."""
+"""Detection datasets: Pascal VOC, COCO, YOLO, labelme and WIDER FACE files, and the demo's digits on photographs."""
 
 from suites.detection.datasets.base import DetectionDataset, FileDataset
 from suites.detection.datasets.coco import CocoDetection, read_coco_ground_truth

@@ -49,6 +49,10 @@ class DetectionDataset(ABC):
     def name_of(self, index: int) -> str:
         """The file, or other name, of image `index` for messages."""
 
+    def file_of(self, index: int) -> bytes | None:
+        """The bytes of its image file; None where there is no file."""
+        return None
+
     @abstractmethod
     def ground_truth(self) -> GroundTruth:
         """Every box of the set, for evaluators and for statistics such as anchors; no image is decoded."""
@@ -133,6 +137,10 @@ class FileDataset(DetectionDataset):
     def name_of(self, index: int) -> str:
         """The image file of sample `index`."""
         return self._files.full_name(self._chosen[index])
+
+    def file_of(self, index: int) -> bytes:
+        """The bytes of that file."""
+        return self._files.read(self._chosen[index])
 
     def ground_truth(self) -> GroundTruth:
         """All boxes of the images in this set, with the areas of the annotation file where it has them."""

@@ -99,8 +99,8 @@ class Neck(nn.Layer):
 class Head(nn.Layer):
     """Neck maps to raw predictions, to losses, and to detections."""
 
-    def losses(self, maps: Sequence[Tensor], targets: Targets) -> Losses:
-        """Loss terms by name, each a mean over images, or a `Loss` that says what it is a mean over."""
+    def losses(self, maps: Sequence[Tensor], targets: Targets) -> Mapping[str, Tensor | Loss]:
+        """Loss terms by name, each a scalar, a mean over images, or a Loss where it is a mean over something else."""
         raise NotImplementedError(f"{type(self).__name__} defines no losses()")
 
     def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
@@ -123,7 +123,7 @@ class Detector(nn.Layer):
     needs_masks: bool = False
     landmarks: int = 0
 
-    def losses(self, images: Tensor, targets: Targets) -> Losses:
+    def losses(self, images: Tensor, targets: Targets) -> Mapping[str, Tensor | Loss]:
         """Loss terms by name for images [N, H, W, 3]; see `Head.losses`."""
         raise NotImplementedError(f"{type(self).__name__} defines no losses()")
 

@@ -15,7 +15,7 @@ from framework.tensor import Tensor
 from suites.detection.models.base import Detections, MaskTargets
 from suites.detection.models.rcnn.regions import RegionPool, Regions
 from suites.engine.losses import Loss
-from suites.engine.registry import register_role
+from suites.engine.registry import register, register_role
 
 
 class MaskHead(nn.Layer):
@@ -104,3 +104,4 @@ class MaskHead(nn.Layer):
 register_role(
     "mask_head", MaskHead, supplied=("in_channels", "strides", "num_classes"), doc="Feature maps and regions to shapes."
 )
+register("mask_head")(MaskHead)

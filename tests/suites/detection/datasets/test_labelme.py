@@ -85,5 +85,5 @@ def test_a_bad_file_is_named(tmp_path, content, message):
 
 
 def test_a_folder_without_files_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no .json files of labelme"):
+    with pytest.raises(DataError, match=r"no \.json files of labelme"):
         LabelmeDetection(tmp_path)

@@ -1,0 +1,176 @@
+"""Look at the data of a config before training: `paddock data check detection/yolov3_demo`, `paddock data draw ...`.
+
+`check` reads every sample, says what is wrong and where, and exits with 1 if that would spoil the training.
+`draw` writes pictures of samples with their truth, as they are or as the network sees them.
+`convert` writes a set in another format, whole or split at random.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from suites.engine.config import Config
+    from suites.engine.inspection import Inspected, Inspector
+
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+def check_command(arguments: argparse.Namespace) -> int:
+    """Inspect all data sets of a config; write pictures of what was found."""
+    from suites.engine.building import read_config
+    from suites.engine.inspection import shared_samples
+
+    config = read_config(arguments.config, arguments.overrides)
+    inspector = inspector_of(config)
+    found: dict[str, Inspected] = {}
+    for name, dataset in _datasets(config).items():
+        found[name] = inspected = inspector.inspect(dataset)
+        print("\n".join([f"{name}:", *(f"  {line}" for line in inspected.summary)]))
+        for finding in sorted(inspected.findings, key=lambda one: _ORDER[one.level]):
+            print("\n".join(finding.lines()))
+        if arguments.pictures:
+            _draw_findings(inspector, dataset, inspected, arguments.pictures / name.replace("/", "_"))
+    shared = shared_samples(found)
+    for finding in shared:
+        print("\n".join(["between sets:", *finding.lines()]))
+    every = [finding for one in found.values() for finding in one.findings] + shared
+    counts = {level: sum(finding.level == level for finding in every) for level in _ORDER}
+    print(f"{counts['error']} kinds of errors, {counts['warning']} of warnings")
+    return 1 if counts["error"] else 0
+
+
+def draw_command(arguments: argparse.Namespace) -> int:
+    """Write pictures of samples with their truth."""
+    from suites.engine.building import read_config
+    from suites.engine.task import readable
+    from suites.vision.images import write_image
+
+    config = read_config(arguments.config, arguments.overrides)
+    inspector = inspector_of(config)
+    dataset = _datasets(config, arguments.augmented)[arguments.set]
+    plain = getattr(dataset, "dataset", dataset)
+    drawn = readable(
+        range(len(dataset)),
+        lambda i: (f"{i:05d}.jpg", inspector.picture(dataset[i], plain.class_names)),
+        arguments.count,
+    )
+    for name, picture in drawn:
+        write_image(arguments.output / name, picture)
+    print(f"{len(drawn)} pictures in {arguments.output}")
+    return 0
+
+
+def convert_command(arguments: argparse.Namespace) -> int:
+    """Write a data set in another format, whole or in parts."""
+    from suites.engine.building import read_config
+    from suites.engine.inspection import split
+
+    config = read_config(arguments.config, arguments.overrides)
+    inspector = inspector_of(config)
+    _check_format(inspector, arguments.to)
+    dataset = _datasets(config)[arguments.set]
+    if arguments.parts is None:
+        parts = {arguments.set: list(range(len(dataset)))}
+    else:
+        parts = split(inspector.inspect(dataset).digests, _shares(arguments.parts), arguments.seed)
+    for name, indices in parts.items():
+        written = inspector.write(dataset, indices, arguments.output, name, arguments.to)
+        print(f"{name}: {len(indices)} samples: {written}")
+    return 0
+
+
+def _check_format(inspector: Inspector, name: str) -> None:
+    from framework.errors import ConfigError
+
+    if name not in inspector.formats:
+        known = ", ".join(inspector.formats) or "none"
+        raise ConfigError(f"data convert: '{name}' is no format that can be written here; it is one of: {known}")
+
+
+def _shares(words: list[str]) -> dict[str, float]:
+    from framework.errors import ConfigError
+
+    try:
+        return {name: float(share) for name, share in (word.split("=") for word in words)}
+    except ValueError:
+        raise ConfigError(f"data convert: --parts is {' '.join(words)}; it must be like train=0.8 val=0.2") from None
+
+
+def inspector_of(config: Config) -> Inspector:
+    """Return what looks at the data of a config's suite; raise NotSupportedError where it has none."""
+    from framework.errors import NotSupportedError
+    from suites.engine.building import task_class
+    from suites.engine.registry import REGISTRY
+
+    suite = config["suite"]
+    task_class(suite)
+    seen = REGISTRY.seen_by(suite)
+    names = seen.names("inspector")
+    if not names:
+        raise NotSupportedError(f"data: the suite '{suite}' does not look at its data yet")
+    made: Any = seen.get("inspector", next(iter(names)))
+    inspector: Inspector = made()
+    return inspector
+
+
+def _datasets(config: Config, augmented: bool = False) -> dict[str, Any]:
+    """The data sets of a config by name; through the transforms that keep pixels as bytes, if `augmented`."""
+    from suites.vision.pipeline import Augmented
+    from suites.vision.transforms import Normalize
+
+    found = {}
+    for name in ("train", "eval"):
+        if config.has(f"data.{name}.dataset"):
+            found[name] = config.build(f"data.{name}.dataset")
+            if augmented:
+                transforms = [t for t in config.build(f"data.{name}.transforms") if not isinstance(t, Normalize)]
+                found[name] = Augmented(found[name], transforms)
+    for name in config["data"].get("more_eval") or {}:
+        found[name] = config.build(f"data.more_eval.{name}.dataset")
+    return found
+
+
+def _draw_findings(inspector: Inspector, dataset: Any, inspected: Inspected, folder: Path) -> None:
+    """One picture for the first samples of each finding."""
+    from suites.engine.task import readable
+    from suites.vision.images import write_image
+
+    for number, finding in enumerate(inspected.findings):
+        drawn = readable(
+            finding.samples, lambda i: (f"{i:05d}", inspector.picture(dataset[i], dataset.class_names)), count=8
+        )
+        for name, picture in drawn:
+            write_image(folder / f"{finding.level}_{number}_{name}.jpg", picture)
+
+
+def main(words: list[str] | None = None, prog: str | None = None) -> int:
+    """Run one of the commands; `words` are the command line."""
+    from suites.engine.command_line import add_import_option, add_override_option, run
+
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    check = commands.add_parser("check", help="say what is wrong with the data, where, and how often")
+    check.add_argument("--pictures", type=Path, help="write pictures of what was found into this folder")
+    check.set_defaults(main=check_command)
+    draw = commands.add_parser("draw", help="write pictures of samples with their truth")
+    draw.add_argument("--output", type=Path, default=Path("drawn"), help="the folder to write (drawn)")
+    draw.add_argument("--set", default="train", choices=["train", "eval"], help="which set (train)")
+    draw.add_argument("--count", type=int, default=16, help="how many (16)")
+    draw.add_argument("--augmented", action="store_true", help="after the transforms, as the network sees them")
+    draw.set_defaults(main=draw_command)
+    convert = commands.add_parser("convert", help="write a set in another format, or split it at random")
+    convert.add_argument("--to", required=True, help="format: coco, voc or yolo for detection")
+    convert.add_argument("--output", type=Path, required=True, help="the folder to write")
+    convert.add_argument("--set", default="train", choices=["train", "eval"], help="which set (train)")
+    convert.add_argument("--parts", nargs="+", metavar="NAME=SHARE", help="split it, e.g. train=0.8 val=0.2")
+    convert.add_argument("--seed", type=int, default=0, help="of the split (0)")
+    convert.set_defaults(main=convert_command)
+    for command in (check, draw, convert):
+        command.add_argument("config", type=Path, help="a config file, or the name of one of Paddock's")
+        add_override_option(command)
+        add_import_option(command)
+    arguments = parser.parse_args(words)
+    return run(lambda: int(arguments.main(arguments)), arguments.imports)

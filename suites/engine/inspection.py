@@ -1,0 +1,135 @@
+"""What `paddock data` asks of a suite: what is wrong with data sets, before hours are spent on them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from framework.errors import AttributeValueError, NotSupportedError
+from suites.engine.registry import register_role
+
+_SHOWN = 5  # places listed of each kind of finding
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a user should know of a data set.
+
+    Attributes:
+        level: "error", training would fail or learn wrong; "warning", it may; "note".
+        text: what, such as "12 boxes narrower than 2 pixels".
+        places: names of samples, as far as it is about some.
+        samples: their indices, in the same order.
+        advice: what to do.
+    """
+
+    level: Literal["error", "warning", "note"]
+    text: str
+    places: tuple[str, ...] = ()
+    samples: tuple[int, ...] = ()
+    advice: str = ""
+
+    def lines(self) -> list[str]:
+        """The finding as lines of text."""
+        shown = [f"    {place}" for place in self.places[:_SHOWN]]
+        more = [f"    ... and {len(self.places) - _SHOWN} more"] if len(self.places) > _SHOWN else []
+        return [f"  {self.level}: {self.text}", *([f"    -> {self.advice}"] if self.advice else []), *shown, *more]
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """One data set, looked at.
+
+    Attributes:
+        summary: lines of what it holds.
+        findings: what is noteworthy, the worst first.
+        digests: of each sample its content, by which copies are found, also in other sets.
+        names: of each sample.
+    """
+
+    summary: list[str]
+    findings: list[Finding]
+    digests: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+
+class Inspector(ABC):
+    """Looks at the data sets of a suite.
+
+    Attributes:
+        formats: names of the formats that `convert` writes.
+    """
+
+    formats: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def inspect(self, dataset: Any) -> Inspected:
+        """Read every sample and say what is wrong."""
+
+    @abstractmethod
+    def picture(self, sample: Any, class_names: Sequence[str]) -> np.ndarray:
+        """Return a sample with its truth drawn on it, uint8 RGB [H, W, 3]."""
+
+    def write(self, dataset: Any, indices: Sequence[int], folder: Path, part: str, kind: str) -> Path:
+        """Write samples as one part, such as "train", of a set of format `kind`; return what a config names."""
+        raise NotSupportedError(f"{type(self).__name__}: writes no data sets")
+
+
+def shared_samples(sets: Mapping[str, Inspected]) -> list[Finding]:
+    """Return an error for each two sets that hold copies of the same samples, such as training and evaluation."""
+    found = []
+    items = list(sets.items())
+    for at, (one, a) in enumerate(items):
+        first = {digest: name for digest, name in zip(reversed(a.digests), reversed(a.names), strict=True) if digest}
+        for two, b in items[at + 1 :]:
+            pairs = zip(b.digests, b.names, strict=True)
+            copies = [f"{first[digest]} = {name}" for digest, name in pairs if digest and digest in first]
+            if copies:
+                text = f"{len(copies)} samples of {two} are copies of samples of {one}, so its figures are too good"
+                found.append(Finding("error", text, tuple(copies), advice="take them out of one of the sets"))
+    return found
+
+
+def copies_within(inspected_names: Sequence[str], digests: Sequence[str]) -> list[Finding]:
+    """Return a warning where samples of a set are copies of each other."""
+    seen: dict[str, str] = {}
+    copies, samples = [], []
+    for at, (name, digest) in enumerate(zip(inspected_names, digests, strict=True)):
+        if digest and digest in seen:
+            copies.append(f"{name} = {seen[digest]}")
+            samples.append(at)
+        seen.setdefault(digest, name)
+    text = f"{len(copies)} samples are copies of others"
+    return [Finding("warning", text, tuple(copies), tuple(samples))] if copies else []
+
+
+def split(digests: Sequence[str], shares: Mapping[str, float], seed: int) -> dict[str, list[int]]:
+    """Deal out samples at random; copies of each other stay together. Each part is in the set's order.
+
+    Args:
+        digests: of each sample; equal ones are copies, "" is like no other.
+        shares: of each part; they add up to 1.
+        seed: of the draw.
+
+    Raises:
+        AttributeValueError: a share is not positive, or they do not add up to 1.
+    """
+    if min(shares.values(), default=0) <= 0 or abs(sum(shares.values()) - 1) > 1e-6:
+        raise AttributeValueError(f"data: the shares {dict(shares)} must be positive and add up to 1")
+    groups: dict[str, list[int]] = {}
+    for at, digest in enumerate(digests):
+        groups.setdefault(digest or f"#{at}", []).append(at)
+    members = list(groups.values())
+    order = [members[at] for at in np.random.default_rng(seed).permutation(len(members))]
+    ends = np.rint(np.cumsum(list(shares.values())) * len(order)).astype(int)
+    starts = [0, *ends[:-1]]
+    parts = zip(shares, starts, ends, strict=True)
+    return {name: sorted(at for group in order[a:b] for at in group) for name, a, b in parts}
+
+
+register_role("inspector", Inspector, doc="Looks at data sets for `paddock data`.")

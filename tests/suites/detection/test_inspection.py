@@ -1,0 +1,114 @@
+"""`paddock data` finds what would spoil a detector: pictures, boxes, classes, copies between sets."""
+
+import numpy as np
+import pytest
+
+from framework.errors import AttributeValueError
+from suites.detection.datasets import VocDetection
+from suites.detection.inspection import DetectionInspector
+from suites.engine.cli.data import main
+from suites.engine.inspection import shared_samples, split
+from suites.vision.images import read_image, write_image
+from tests.suites.detection.datasets.helpers import image, write_voc
+
+BOX = (5, 6, 30, 30)
+
+
+def inspected(root, images, **given):
+    data = VocDetection(write_voc(root, images), **given)
+    return DetectionInspector().inspect(data)
+
+
+def texts(found):
+    return [f"{finding.level}: {finding.text}" for finding in found.findings]
+
+
+def test_a_clean_set_has_no_findings(tmp_path):
+    found = inspected(tmp_path, {f"{i:02d}": [("cat", BOX, False)] for i in range(12)})
+    assert not found.findings and len(set(found.digests)) == 12
+    assert found.summary[0] == "12 pictures, 12 boxes, 0 of them crowd regions"
+
+
+def test_boxes_that_teach_nothing_are_found(tmp_path):
+    objects = [("cat", BOX, False), ("cat", (5, 6, 30, 29.9), False), ("cat", (1, 1, 3, 3), False)]
+    objects += [("cat", (0, 30, 60, 35), False), ("cat", (50, 30, 90, 39), False)]
+    found = inspected(tmp_path, {"a": objects, "b": []}, classes=["cat", "cow"])
+    assert texts(found) == [
+        "warning: 1 of 2 classes have no object: cow",
+        "warning: 1 classes have fewer than 10 objects",
+        "note: 1 pictures without objects",
+        "warning: 1 boxes reached beyond their picture and were cut",
+        "warning: 1 boxes with a side below 4 pixels",
+        "warning: 1 boxes more than 10 times as long as wide",
+        "warning: 1 boxes that are annotated twice",
+    ]
+    assert found.findings[-1].samples == (0,) and "a.png" in found.findings[-1].places[0]
+
+
+def test_pictures_that_cannot_be_used_are_errors(tmp_path):
+    root = write_voc(tmp_path, {"a": [("cat", BOX, False)], "b": [("cat", BOX, False)]})
+    data = VocDetection(root)
+    write_image(root / "JPEGImages" / "b.png", image(0, (20, 30)))
+    found = DetectionInspector().inspect(data)
+    assert texts(found)[0] == "error: 1 pictures cannot be used"
+    assert "the image is 30x20 but its annotation says 60x40" in found.findings[0].places[0]
+
+
+def test_copies_are_found_in_a_set_and_between_sets(tmp_path):
+    root = write_voc(tmp_path / "one", {name: [("cat", BOX, False)] for name in "abc"})
+    write_image(root / "JPEGImages" / "c.png", image(0))
+    other = write_voc(tmp_path / "two", {"x": [("cat", BOX, False)]})
+    one, two = (DetectionInspector().inspect(VocDetection(folder)) for folder in (root, other))
+    assert "warning: 1 samples are copies of others" in texts(one)
+    (shared,) = shared_samples({"train": one, "eval": two})
+    assert shared.level == "error" and "1 samples of eval are copies of samples of train" in shared.text
+
+
+def test_a_split_keeps_copies_together_and_is_drawn_by_its_seed():
+    digests = [f"d{i // 2}" for i in range(40)]
+    parts = split(digests, {"train": 0.75, "val": 0.25}, seed=1)
+    assert sorted(parts["train"] + parts["val"]) == list(range(40)) and len(parts["val"]) == 10
+    assert not {digests[i] for i in parts["train"]} & {digests[i] for i in parts["val"]}
+    assert parts == split(digests, {"train": 0.75, "val": 0.25}, seed=1)
+    assert parts != split(digests, {"train": 0.75, "val": 0.25}, seed=2)
+    with pytest.raises(AttributeValueError, match="must be positive and add up to 1"):
+        split(digests, {"train": 0.5, "val": 0.4}, seed=0)
+
+
+@pytest.fixture
+def config(tmp_path):
+    root = write_voc(
+        tmp_path / "set",
+        {f"{i}": [("cat", BOX, False)] for i in range(12)},
+        {"train": [str(i) for i in range(11)], "val": ["10", "11"]},
+    )
+    path = tmp_path / "config.yml"
+    shipped = "detection/yolov3_mobilenetv1_voc"
+    return [shipped, "-o", f"data.root={root}", "-o", "data.num_classes=1"], path
+
+
+def test_check_names_copies_between_the_sets_and_fails(tmp_path, config, capsys):
+    assert main(["check", *config[0], "--pictures", str(tmp_path / "pictures")], "paddock data") == 1
+    printed = capsys.readouterr().out
+    assert "train:\n  11 pictures" in printed and "1 kinds of errors" in printed
+    assert "1 samples of eval are copies of samples of train" in printed
+
+
+def test_draw_and_convert_write_what_they_say(tmp_path, config, capsys):
+    assert main(["draw", *config[0], "--output", str(tmp_path / "drawn"), "--count", "2"], "paddock data") == 0
+    pictures = sorted((tmp_path / "drawn").iterdir())
+    assert [p.name for p in pictures] == ["00000.jpg", "00001.jpg"] and read_image(pictures[0]).shape[2] == 3
+    words = ["convert", *config[0], "--output", str(tmp_path / "out")]
+    assert main([*words, "--to", "coco", "--parts", "a=0.5", "b=0.5"], "paddock data") == 0
+    assert (tmp_path / "out" / "annotations" / "instances_a.json").is_file()
+    assert main([*words, "--to", "pickle"], "paddock data") == 2
+    assert main([*words, "--to", "voc", "--parts", "a"], "paddock data") == 2
+    errors = capsys.readouterr().err
+    assert "'pickle' is no format that can be written here; it is one of: coco, voc, yolo" in errors
+    assert "must be like train=0.8 val=0.2" in errors
+
+
+def test_pictures_are_drawn_after_the_transforms_too(tmp_path, config):
+    words = ["draw", *config[0], "--output", str(tmp_path / "drawn"), "--count", "1", "--augmented"]
+    assert main(words, "paddock data") == 0
+    assert np.asarray(read_image(tmp_path / "drawn" / "00000.jpg")).min() >= 0
