@@ -132,7 +132,7 @@ class RandomCrop(Transform):
             x, y = sample.instances.boxes.centres[rng.integers(len(sample.instances))]
             least = np.clip(np.ceil([y - height, x - width]) + 1, 0, most)
             most = np.clip(np.floor([y, x]), least, most)
-        top, left = (int(rng.integers(a, b + 1)) for a, b in zip(least, most, strict=True))
+        top, left = (int(rng.integers(int(a), int(b) + 1)) for a, b in zip(least, most, strict=True))
         return cropped(sample, np.array([left, top, left + width, top + height]))
 
 
