@@ -39,7 +39,7 @@ from suites.engine.registry import REGISTRY
 from suites.engine.run import RunFolder, resume_command
 from suites.engine.settings import Runtime
 from suites.engine.step import Step
-from suites.engine.weights import load_wanted, loaded_names, resolve
+from suites.engine.weights import load_wanted, loaded_names, resolve, shown_otherwise
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -155,7 +155,10 @@ class Trainer:
         loader.start()  # workers read while the rest is built
         if runtime.weights is not None:
             _start_from(task, runtime.weights, log)
-        run.write_processor(task.processor())
+        processor = task.processor()
+        for line in shown_otherwise(task.model, processor.metadata().get("transforms", ())):
+            log.say(line)
+        run.write_processor(processor)
         batch_size = loader.batch_size * runtime.accumulate * self.world.size
         total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)

@@ -10,6 +10,7 @@ from suites.engine.weights.pretrained import (
     load_wanted,
     loaded_names,
     resolve,
+    shown_otherwise,
     start_from,
     wants_weights,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "read_weights",
     "rename",
     "resolve",
+    "shown_otherwise",
     "start_from",
     "wants_weights",
 ]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from suites.engine.weights.reading import read_weights
 from suites.engine.weights.records import Record, find_record, record_names
 
 OWN = "paddock"  # the scheme of our own names
+_IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}  # what `Normalize` has by default
+_NEAR = 0.02  # by which means and deviations may differ
 _LEAST = 0.2  # share of a model's names that a file has, or it is no file of that model's family
 _COUNTERS = (r"(^|\.)num_batches_tracked$",)  # PyTorch's batch norms count, which nothing here reads
 
@@ -63,6 +66,30 @@ def load_wanted(model: Layer) -> list[str]:
         if wanted.report is None:
             wanted.report = load_pretrained(part, wanted.source)
         lines.append(f"{path or type(model).__name__}: pretrained {wanted.source}: {wanted.report}")
+    return lines
+
+
+def shown_otherwise(model: Layer, transforms: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A line on each part whose weights were trained on pictures that were normalised otherwise.
+
+    Args:
+        model: with parts that are pretrained.
+        transforms: those of evaluation as plain data; a `Normalize` among them says mean and deviation.
+    """
+    found = [t for t in transforms if t.get("type") == "Normalize"]
+    lines = []
+    for path, part, wanted in _wanting(model):
+        record = find_record(wanted.source)
+        shown = record.preprocessing if record else None
+        if shown is None or not found:
+            continue
+        ours = {name: list(found[-1].get(name, default)) for name, default in _IMAGENET.items()}
+        theirs = {"mean": shown.mean, "std": shown.std}
+        if any(abs(a - b) > _NEAR for name in ours for a, b in zip(ours[name], theirs[name], strict=True)):
+            lines.append(
+                f"{path or type(part).__name__}: {wanted.source} was trained with Normalize mean {shown.mean} and std "
+                f"{shown.std}, and this config has mean {ours['mean']} and std {ours['std']}"
+            )
     return lines
 
 

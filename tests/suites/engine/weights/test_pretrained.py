@@ -8,7 +8,7 @@ from framework import nn
 from framework.errors import CheckpointError, ConfigError
 from framework.nn import init
 from suites.engine import cli
-from suites.engine.weights import load_pretrained, load_wanted, loaded_names, rename
+from suites.engine.weights import load_pretrained, load_wanted, loaded_names, rename, shown_otherwise
 from suites.vision.backbones import EfficientNetLite, MobileNetV2, ResNet
 
 SMALL = {"scale": 0.25, "out_strides": (4, 8)}
@@ -203,3 +203,16 @@ def test_the_zoo_converts_a_part_to_a_file_of_ours(config, capsys):
     assert cli.main([*words, "--part", "neck", "--output", str(folder / "x")]) == 2
     assert "ImageClassifier has no part 'neck'; it has backbone" in capsys.readouterr().err
     assert cli.main([*words, "--output", str(folder / "x")]) == 2 and not (folder / "x").exists()
+
+
+def test_a_normalisation_that_is_not_the_weights_own_is_told():
+    with init.undrawn():  # the files need not be there
+        model = nn.Sequential(MobileNetV2(pretrained="mobilenetv2_imagenet"))
+        other = MobileNetV2(pretrained="yolov3_tiny_coco")
+    assert shown_otherwise(model, [{"type": "Resize"}, {"type": "Normalize"}]) == []
+    assert shown_otherwise(model, [{"type": "Resize"}]) == []
+    (line,) = shown_otherwise(model, [{"type": "Normalize", "mean": [0, 0, 0], "std": [1, 1, 1]}])
+    assert line.startswith("0: mobilenetv2_imagenet was trained with Normalize mean [0.485, 0.456, 0.406] and std [0.2")
+    assert line.endswith("this config has mean [0, 0, 0] and std [1, 1, 1]")
+    (line,) = shown_otherwise(other, [{"type": "Normalize"}])
+    assert line.startswith("MobileNetV2: yolov3_tiny_coco was trained with Normalize mean [0.0, 0.0, 0.0]")
