@@ -19,21 +19,31 @@ for _transform in (ColorDistort, Letterbox, Normalize, PadToMultiple, RandomFlip
 
 from suites.detection.transforms.batch import Each, collate  # noqa: E402  (registers for the roles above)
 from suites.detection.transforms.faces import DataAnchorSampling, RandomFaceFlip  # noqa: E402
-from suites.detection.transforms.geometry import DropTinyBoxes, RandomExpand, RandomIoUCrop, RandomShape  # noqa: E402
+from suites.detection.transforms.geometry import (  # noqa: E402
+    DropTinyBoxes,
+    RandomCrop,
+    RandomExpand,
+    RandomIoUCrop,
+    RandomShape,
+)
 from suites.detection.transforms.mixup import Mixup  # noqa: E402
+from suites.detection.transforms.mosaic import CopyPaste, Mosaic  # noqa: E402
 
 __all__ = [
     "Augmented",
     "BatchTransform",
     "ColorDistort",
+    "CopyPaste",
     "DataAnchorSampling",
     "DropTinyBoxes",
     "Each",
     "Letterbox",
     "MixingTransform",
     "Mixup",
+    "Mosaic",
     "Normalize",
     "PadToMultiple",
+    "RandomCrop",
     "RandomExpand",
     "RandomFaceFlip",
     "RandomFlip",
