@@ -1,6 +1,7 @@
 """Augmentation for detection: sample transforms, batch transforms and collation (the recipe of YOLOv3 and SSD)."""
 
 from suites.engine.registry import register, register_role
+from suites.vision.ordering import ClassAware, RepeatFactor
 from suites.vision.pipeline import Augmented, BatchTransform, MixingTransform, Transform
 from suites.vision.transforms import (
     ColorDistort,
@@ -13,6 +14,8 @@ from suites.vision.transforms import (
 )
 
 register_role("transform", Transform, doc="sample -> sample, of a training or evaluation pipeline")
+for _order in (ClassAware, RepeatFactor):
+    register("order")(_order)
 register_role("batch_transform", BatchTransform, doc="samples of a batch -> samples")
 for _transform in (ColorDistort, Letterbox, Normalize, PadToMultiple, RandomFlip, Resize, ResizeKeepRatio):
     register("transform")(_transform)
@@ -32,6 +35,7 @@ from suites.detection.transforms.mosaic import CopyPaste, Mosaic  # noqa: E402
 __all__ = [
     "Augmented",
     "BatchTransform",
+    "ClassAware",
     "ColorDistort",
     "CopyPaste",
     "DataAnchorSampling",
@@ -49,6 +53,7 @@ __all__ = [
     "RandomFlip",
     "RandomIoUCrop",
     "RandomShape",
+    "RepeatFactor",
     "Resize",
     "ResizeKeepRatio",
     "Transform",

@@ -55,14 +55,14 @@ class Mosaic(MixingTransform):
             return sample
         height, width = self._size
         y, x = (int(side * share) for side, share in zip(self._size, rng.uniform(*self._centre, 2), strict=True))
-        canvases = []
-        image = None
+        canvases: list[Sample] = []
+        image = np.zeros(0)
         for (row, column), one in zip(_QUARTERS, (sample, draw(), draw(), draw()), strict=True):
             room = y if row == 0 else height - y, x if column == 0 else width - x
             part = self._part(one, row, column, room, rng)
             top, left = y if row else y - part.size[0], x if column else x - part.size[1]
             canvases.append(part.padded(self._size, top, left, self._fill))
-            image = canvases[0].image.copy() if image is None else image
+            image = image if len(canvases) > 1 else canvases[0].image.copy()
             image[top : top + part.size[0], left : left + part.size[1]] = part.image
         instances = Instances.joined([canvas.instances for canvas in canvases])
         return replace(canvases[0], image=image, instances=instances)
@@ -115,7 +115,7 @@ class CopyPaste(MixingTransform):
         pasted = other.instances[chosen]
         assert pasted.masks is not None
         shapes = pasted.masks.bitmaps()
-        cover = shapes.any(axis=0)
+        cover = np.asarray(shapes.any(axis=0))
         image = np.where(cover[..., None], other.image, sample.image)
         kept = self._uncovered(sample.instances, cover)
         return replace(sample, image=image, instances=Instances.joined([kept, pasted]) if len(kept) else pasted)
