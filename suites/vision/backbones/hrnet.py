@@ -75,7 +75,7 @@ class HRNet(Backbone):
     def names_in(self, scheme: str) -> Names:
         """The authors' names, which timm has as well."""
         names = conv_norm("stem.0", "conv1", "bn1") | conv_norm("stem.1", "conv2", "bn2")
-        names |= stage_names(self.first, "first", "layer1")
+        names |= stage_names(self.first, "first", "layer1.{}".format)
         for i, (transition, stage) in enumerate(zip(self.transitions, self.stages, strict=True)):
             names |= transition.names(f"transitions.{i}", f"transition{i + 1}")  # type: ignore[attr-defined]
             for j, module in enumerate(stage):  # type: ignore[arg-type, var-annotated]
@@ -136,7 +136,7 @@ class _Module(nn.Layer):
         found: dict[str, Source] = {}
         for b, branch in enumerate(self.branches):
             assert isinstance(branch, nn.Sequential)
-            found |= stage_names(branch, f"{ours}.branches.{b}", f"{theirs}.branches.{b}")
+            found |= stage_names(branch, f"{ours}.branches.{b}", f"{theirs}.branches.{b}.{{}}".format)
         count, at = len(self.branches), 0
         for i in range(count):
             for j in range(count):

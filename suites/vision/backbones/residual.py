@@ -5,6 +5,7 @@ Letters: N batch, H W height and width, C channels in, K channels out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,10 +14,11 @@ from framework.nn import init
 from framework.tensor import Tensor
 from suites.engine.weights import Source
 from suites.vision.backbones.deformable import DeformConvBNAct
+from suites.vision.backbones.naming import conv as conv_names
 from suites.vision.backbones.naming import conv_norm
 from suites.vision.backbones.squeeze import SqueezeExcite, rounded, squeeze_names
 
-Variant = Literal["b", "c", "d"]
+Variant = Literal["a", "b", "c", "d"]
 EXPANSION = 4  # channels out of a bottleneck, as a multiple of its width
 
 
@@ -68,11 +70,12 @@ class ResidualBlock(nn.Layer):
         if plan.bottleneck:
             inner = plan.inner
             last = nn.ConvBNAct(inner, out, 1, act="none")
+            early, late = (stride, 1) if plan.variant == "a" else (1, stride)
             if plan.deformable:
-                middle: nn.Layer = DeformConvBNAct(inner, inner, stride, plan.groups, dilation)
+                middle: nn.Layer = DeformConvBNAct(inner, inner, late, plan.groups, dilation)
             else:
-                middle = nn.ConvBNAct(inner, inner, 3, stride, groups=plan.groups, dilation=dilation)
-            self.body = nn.Sequential(nn.ConvBNAct(in_channels, inner, 1), middle, last)
+                middle = nn.ConvBNAct(inner, inner, 3, late, groups=plan.groups, dilation=dilation)
+            self.body = nn.Sequential(nn.ConvBNAct(in_channels, inner, 1, early), middle, last)
         else:
             last = nn.ConvBNAct(width, out, 3, dilation=dilation, act="none")
             self.body = nn.Sequential(nn.ConvBNAct(in_channels, width, 3, stride, dilation=dilation), last)
@@ -97,17 +100,37 @@ class ResidualBlock(nn.Layer):
             x = self.pool(x)
         return ops.relu(y + (x if self.short is None else self.short(x)))
 
-    def names(self, ours: str, theirs: str) -> dict[str, Source]:
-        """What torchvision and timm call the tensors of the block that is `ours` here and `theirs` there."""
+    def names(self, ours: str, theirs: str, scheme: str) -> dict[str, Source]:
+        """What a scheme calls the tensors of the block that is `ours` here and `theirs` there.
+
+        Torchvision's names are timm's too, where the shortcut of variant d has an empty layer before it.
+        """
         found: dict[str, Source] = {}
         for i in range(len(self.body)):
-            found |= conv_norm(f"{ours}.body.{i}", f"{theirs}.conv{i + 1}", f"{theirs}.bn{i + 1}")
+            conv, norm = _conv_norm_of(scheme, theirs, i)
+            found |= conv_norm(f"{ours}.body.{i}", conv, norm, paddle=scheme == "paddleclas")
+            if scheme == "detectron2" and isinstance(self.body[i], DeformConvBNAct):
+                found |= conv_names(f"{ours}.body.{i}.offset", f"{conv}_offset", bias=True)
         if self.squeeze is not None:
             found |= squeeze_names(f"{ours}.squeeze", f"{theirs}.se")
         if self.short is not None:
             at = int(self._pooled)
-            found |= conv_norm(f"{ours}.short", f"{theirs}.downsample.{at}", f"{theirs}.downsample.{at + 1}")
+            conv, norm = {
+                "torchvision": (f"{theirs}.downsample.{at}", f"{theirs}.downsample.{at + 1}"),
+                "detectron2": (f"{theirs}.shortcut", f"{theirs}.shortcut.norm"),
+                "paddleclas": (f"{theirs}.short.conv", f"{theirs}.short.bn"),
+            }[scheme]
+            found |= conv_norm(f"{ours}.short", conv, norm, paddle=scheme == "paddleclas")
         return found
+
+
+def _conv_norm_of(scheme: str, block: str, i: int) -> tuple[str, str]:
+    """Convolution and norm of layer i of a block's body."""
+    return {
+        "torchvision": (f"{block}.conv{i + 1}", f"{block}.bn{i + 1}"),
+        "detectron2": (f"{block}.conv{i + 1}", f"{block}.conv{i + 1}.norm"),
+        "paddleclas": (f"{block}.conv{i}.conv", f"{block}.conv{i}.bn"),
+    }[scheme]
 
 
 def residual_stage(in_channels: int, count: int, plan: Plan, first_dilation: int = 1) -> nn.Sequential:
@@ -117,10 +140,12 @@ def residual_stage(in_channels: int, count: int, plan: Plan, first_dilation: int
     return nn.Sequential(first, *rest)
 
 
-def stage_names(stage: nn.Sequential, ours: str, theirs: str) -> dict[str, Source]:
-    """Names of all blocks of a stage."""
+def stage_names(
+    stage: nn.Sequential, ours: str, theirs: Callable[[int], str], scheme: str = "torchvision"
+) -> dict[str, Source]:
+    """Names of all blocks of a stage; `theirs` gives that of block i."""
     found: dict[str, Source] = {}
     for i, block in enumerate(stage):
         assert isinstance(block, ResidualBlock)
-        found |= block.names(f"{ours}.{i}", f"{theirs}.{i}")
+        found |= block.names(f"{ours}.{i}", theirs(i), scheme)
     return found

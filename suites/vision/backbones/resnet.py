@@ -1,19 +1,21 @@
-"""ResNet-18 to 152 in the variants b, c and d (He et al. 2016, arXiv:1512.03385; He et al. 2019, arXiv:1812.01187).
+"""ResNet-18 to 152 in the variants a to d (He et al. 2016, arXiv:1512.03385; He et al. 2019, arXiv:1812.01187).
 
 Letters: N batch, H W height and width, C_s channels of the map of stride s.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar, Literal
 
 from framework import nn
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.engine.weights import Names
+from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import Backbone, check_strides
 from suites.vision.backbones.naming import conv_norm, linear
 from suites.vision.backbones.residual import Plan, Variant, residual_stage, stage_names
@@ -32,7 +34,8 @@ _PLANS = {
 class ResNet(Backbone):
     """Stem, max pooling and four stages of residual blocks with ReLU.
 
-    Variant b is torchvision's ("v1.5": a bottleneck halves the map in its 3x3 convolution); c has a stem of three 3x3
+    Variant b is torchvision's ("v1.5": a bottleneck halves the map in its 3x3 convolution); a halves it in the first
+    1x1 convolution, as the first weights and those that Detectron2 starts from; c is b with a stem of three 3x3
     convolutions; d ("vd") is c with an average pool before the 1x1 convolution of a shortcut that halves the map.
 
     Parameters are named as follows: `stem.0` the 7x7 convolution with its norm (`stem.0`, `.1`, `.2` in c and d),
@@ -41,7 +44,7 @@ class ResNet(Backbone):
 
     Args:
         depth: 18, 34, 50, 101 or 152.
-        variant: b, c or d.
+        variant: a, b, c or d.
         width: channels of the stem's output; the stages have 1, 2, 4 and 8 times as many, bottlenecks four times that.
         out_strides: strides of the maps given out, of 4, 8, 16, 32 up to `output_stride`; the network ends at the last.
         output_stride: 32, or 16 or 8 to keep maps large: later stages dilate their convolutions instead of halving.
@@ -53,7 +56,7 @@ class ResNet(Backbone):
         pretrained: name or file of published weights; see docs/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)  # timm's too
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "detectron2", "paddleclas")  # the first is timm's too
 
     def __init__(
         self,
@@ -92,6 +95,7 @@ class ResNet(Backbone):
             )
         self.strides = check_strides(who, out_strides, [s for s in (4, 8, 16, 32) if s <= output_stride])
         counts, bottleneck = _PLANS[depth]
+        self._counts = counts
         self.stem = _stem(width, block.variant)
         self.pool = nn.MaxPool2d(3, 2, padding=1)
         self.stages = nn.LayerList()
@@ -116,21 +120,25 @@ class ResNet(Backbone):
         return [[self.stem], *([stage] for stage in self.stages)]
 
     def names_in(self, scheme: str) -> Names:
-        """Torchvision's names, which timm shares."""
-        if len(self.stem) == 1:
-            names = conv_norm("stem.0", "conv1", "bn1")
-        else:  # conv1 is a sequence: conv, norm, relu, conv, norm, relu, conv
-            names = conv_norm("stem.0", "conv1.0", "conv1.1") | conv_norm("stem.1", "conv1.3", "conv1.4")
-            names |= conv_norm("stem.2", "conv1.6", "bn1")
+        """Torchvision's names, which timm shares, or those of Detectron2 or PaddleClas."""
+        names: dict[str, Source] = {}
+        for i, (conv, norm) in enumerate(_stem_names(scheme, len(self.stem))):
+            names |= conv_norm(f"stem.{i}", conv, norm, paddle=scheme == "paddleclas")
+        before = 0
         for i, stage in enumerate(self.stages):
             assert isinstance(stage, nn.Sequential)
-            names |= stage_names(stage, f"stages.{i}", f"layer{i + 1}")
-        coarser = [rf"^layer[{len(self.stages) + 1}-4]\."] if len(self.stages) < 4 else []
-        return Names(names, (r"^fc\.", *coarser))
+            names |= stage_names(stage, f"stages.{i}", partial(_block_name, scheme, i, before), scheme)
+            before += len(stage)
+        left = range(len(self.stages), len(_STAGES))
+        if scheme == "paddleclas":
+            coarser = [f"blocks.{i}" for i in range(before, sum(self._counts))]
+        else:
+            coarser = [f"layer{i + 1}" if scheme == "torchvision" else f"res{i + 2}" for i in left]
+        return Names(names, (r"^(fc|linear)\.", *(rf"^{re.escape(name)}\." for name in coarser)))
 
     def top_names(self, scheme: str) -> Names:
         """Of the linear layer."""
-        return Names(linear("fc", "fc"))
+        return Names(linear("fc", "linear" if scheme == "detectron2" else "fc", paddle=scheme == "paddleclas"))
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""
@@ -145,7 +153,7 @@ class ResNet(Backbone):
 
 def _stem(width: int, variant: Variant) -> nn.Sequential:
     """[N, H, W, 3] to [N, H/2, W/2, width]."""
-    if variant == "b":
+    if variant in ("a", "b"):
         return nn.Sequential(nn.ConvBNAct(3, width, 7, 2))
     half = width // 2
     return nn.Sequential(nn.ConvBNAct(3, half, 3, 2), nn.ConvBNAct(half, half, 3), nn.ConvBNAct(half, width, 3))
@@ -154,7 +162,7 @@ def _stem(width: int, variant: Variant) -> nn.Sequential:
 def _check(who: str, depth: int, variant: str, width: int, output_stride: int) -> None:
     allowed: list[tuple[str, object, list[object]]] = [
         ("depth", depth, [*_PLANS]),
-        ("variant", variant, ["b", "c", "d"]),
+        ("variant", variant, ["a", "b", "c", "d"]),
         ("output_stride", output_stride, [8, 16, 32]),
     ]
     for name, value, values in allowed:
@@ -162,3 +170,25 @@ def _check(who: str, depth: int, variant: str, width: int, output_stride: int) -
             raise AttributeValueError(f"{who}: {name} is {value!r}; it must be one of {values}")
     if width < 2 or width % 2:
         raise AttributeValueError(f"{who}: width is {width}; it must be even, 2 or more")
+
+
+_STAGES = (4, 8, 16, 32)  # their strides
+
+
+def _stem_names(scheme: str, count: int) -> list[tuple[str, str]]:
+    """Convolution and norm of each of the stem's layers."""
+    if scheme == "paddleclas":
+        return [(f"stem.{i}.conv", f"stem.{i}.bn") for i in range(count)]
+    if scheme == "detectron2":
+        places = ["stem.conv1"] if count == 1 else [f"stem.conv1_{i + 1}" for i in range(count)]
+        return [(place, f"{place}.norm") for place in places]
+    if count == 1:
+        return [("conv1", "bn1")]
+    return [("conv1.0", "conv1.1"), ("conv1.3", "conv1.4"), ("conv1.6", "bn1")]  # a sequence with its activations
+
+
+def _block_name(scheme: str, stage: int, before: int, i: int) -> str:
+    """Block i of a stage, before which there are `before` blocks."""
+    if scheme == "paddleclas":
+        return f"blocks.{before + i}"
+    return f"layer{stage + 1}.{i}" if scheme == "torchvision" else f"res{stage + 2}.{i}"

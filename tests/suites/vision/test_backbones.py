@@ -42,8 +42,8 @@ def count(model):
         lambda: EfficientNetLite(0),
         lambda: EfficientNetLite(0, out_strides=(2, 4)),
         lambda: ResNeXt(50, groups=4, group_width=8, width=8, squeeze=16, variant="d"),
-        lambda: HRNet(18),
-        lambda: HRNet(18, out_strides=(4, 16)),
+        lambda: HRNet(4),
+        lambda: HRNet(4, out_strides=(4, 16)),
     ],
 )
 def test_maps_have_the_strides_and_channels_it_says(model):
@@ -128,7 +128,7 @@ SMALL = {
     "EfficientNetLite": lambda **more: EfficientNetLite(0, **more),
     "DarkNet53": lambda **more: DarkNet53(width=4, **more),
     "TinyDarkNet": lambda **more: TinyDarkNet(**more),
-    "HRNet": lambda **more: HRNet(18, **more),
+    "HRNet": lambda **more: HRNet(4, **more),
 }
 
 

@@ -1,5 +1,7 @@
 """ResNet has torchvision's parameters under known names, the peer's numbers, and freezes what it says."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -97,7 +99,7 @@ def test_frozen_norms_are_frozen_everywhere():
     ("arguments", "match"),
     [
         ({"depth": 42}, r"ResNet: depth is 42; it must be one of \[18, 34, 50, 101, 152\]"),
-        ({"variant": "a"}, r"variant is 'a'; it must be one of \['b', 'c', 'd'\]"),
+        ({"variant": "e"}, r"variant is 'e'; it must be one of \['a', 'b', 'c', 'd'\]"),
         ({"width": 7}, "width is 7; it must be even"),
         ({"output_stride": 4}, r"output_stride is 4; it must be one of \[8, 16, 32\]"),
         ({"freeze_at": 6}, "freeze_at is 6"),
@@ -147,3 +149,29 @@ def test_deformable_stages_are_bottlenecks_of_known_strides():
     for more in ({"depth": 18, "deformable": (32,)}, {"depth": 50, "deformable": (4,)}):
         with pytest.raises(AttributeValueError, match=r"it must be strides out of \[8, 16, 32\], and the blocks"):
             ResNet(**more)
+
+
+def test_variant_a_halves_in_its_first_convolution():
+    strides = {}
+    for variant in "ab":
+        block = ResNet(50, variant, width=8).stages[1][0]
+        strides[variant] = [layer.conv.stride[0] for layer in block.body]
+    assert strides == {"a": [2, 1, 1], "b": [1, 2, 1]}
+
+
+def test_names_are_those_of_detectron2_and_paddleclas():
+    net = ResNet(50, deformable=(32,), out_strides=(16, 32))
+    names = {ours: source.names[0] for ours, source in net.names_in("detectron2").sources.items()}
+    assert set(names) == set(net.state_dict())
+    assert names["stem.0.norm.running_var"] == "stem.conv1.norm.running_var"
+    assert names["stages.3.0.short.norm.scale"] == "res5.0.shortcut.norm.weight"
+    assert names["stages.3.2.body.1.offset.bias"] == "res5.2.conv2_offset.bias"
+    net = ResNet(50, "d", out_strides=(8,))
+    names = {ours: source.names[0] for ours, source in net.names_in("paddleclas").sources.items()}
+    assert names["stem.2.conv.weight"] == "stem.2.conv.weight"
+    assert names["stages.1.0.short.norm.running_mean"] == "blocks.3.short.bn._mean"
+    assert names["stages.1.3.body.2.conv.weight"] == "blocks.6.conv2.conv.weight"
+    assert net.top_names("paddleclas").sources["fc.weight"].axes == (1, 0)
+    left = net.names_in("paddleclas").unused
+    assert any(re.search(p, "blocks.15.conv0.conv.weight") for p in left) and any(re.search(p, "fc.bias") for p in left)
+    assert not any(re.search(p, "blocks.1.conv0.conv.weight") for p in left)

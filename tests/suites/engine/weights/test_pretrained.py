@@ -9,7 +9,15 @@ from framework.errors import CheckpointError, ConfigError
 from framework.nn import init
 from suites.engine import cli
 from suites.engine.weights import load_pretrained, load_wanted, loaded_names, rename, shown_otherwise
-from suites.vision.backbones import EfficientNetLite, MobileNetV2, ResNet
+from suites.vision.backbones import (
+    EfficientNetLite,
+    HRNet,
+    MobileNetV2,
+    MobileNetV3,
+    ResNet,
+    ResNeXt,
+    TinyDarkNet,
+)
 
 SMALL = {"scale": 0.25, "out_strides": (4, 8)}
 
@@ -29,7 +37,8 @@ def saved(path, model, scheme=None, prefix="", **more):
 
 
 def same(a, b):
-    return all(np.array_equal(t.numpy(), b.state_dict()[n].numpy()) for n, t in a.state_dict().items())
+    theirs = b.state_dict()
+    return all(np.array_equal(t.numpy(), theirs[n].numpy()) for n, t in a.state_dict().items())
 
 
 NETS = {
@@ -40,6 +49,12 @@ NETS = {
     "EfficientNetLite timm": (lambda: EfficientNetLite(0, out_strides=(8,)), "timm"),
     "ResNet": (lambda: ResNet(18, width=8), "torchvision"),
     "ResNet d": (lambda: ResNet(50, "d", width=8), "torchvision"),
+    "ResNet Detectron2": (lambda: ResNet(50, "a", width=8, deformable=(32,)), "detectron2"),
+    "ResNet PaddleClas": (lambda: ResNet(50, "d", width=8), "paddleclas"),
+    "ResNeXt": (lambda: ResNeXt(50, width=16, groups=2, squeeze=16), "torchvision"),
+    "MobileNetV3": (lambda: MobileNetV3("small", 0.25, out_strides=(4, 32)), "torchvision"),
+    "HRNet": (lambda: HRNet(4), "timm"),
+    "TinyDarkNet": (lambda: TinyDarkNet((8,)), "darknet"),
 }
 
 
