@@ -112,7 +112,7 @@ def evaluate(
         _log.warning("evaluation: %s", loader.skipped.report())
         metric.leave_out(loader.skipped.indices)
     figures = {name: float(value) for name, value in metric.result().items()} | _means(parts)
-    if text := metric.report():
+    if text := getattr(metric, "report", str)():  # what is no `Metric` by descent need not have one
         report(text)
     return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
 

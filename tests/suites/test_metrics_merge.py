@@ -10,7 +10,7 @@ from suites.engine.task import Metric
 from suites.nlp.metrics import ChunkScores, ClassScores, NumberScores, PretrainingScores, ReadingScores
 from suites.nlp.metrics.reading import Found
 from suites.segmentation.task import SegmentationMetric
-from suites.vision.recognition.metrics import Accuracy
+from suites.vision.recognition.metrics import Accuracy, MultiLabel
 from suites.vision.structures import Boxes, Instances
 from tests.suites.detection.test_metrics import truth_of
 
@@ -98,8 +98,19 @@ def label_maps():
     return lambda: SegmentationMetric(["a", "b", "c"]), feed
 
 
+def several():
+    """Samples with any number of 4 classes."""
+    truth, scores = (RNG.random((SIZE, 4)) < 0.4).astype(np.float32), RNG.random((SIZE, 4))
+
+    def feed(metric, part):
+        metric.update({"scores": scores[part]}, {"targets": truth[part]})
+
+    return lambda: MultiLabel(list("abcd")), feed
+
+
 CASES = {
     "Accuracy": (lambda: Accuracy([str(k) for k in range(7)]), classes_of(7, "labels")),
+    "MultiLabel": several(),
     "ClassScores": (lambda: ClassScores(["no", "yes"], np.arange(SIZE) // 4), classes_of(2, "targets")),
     "NumberScores": (NumberScores, numbers()),
     "PretrainingScores": (PretrainingScores, pretraining()),
@@ -120,7 +131,7 @@ def test_two_halves_merged_give_the_figures_of_the_whole(name):
     feed(second, slice(HALF, None))
     for part in (first, second):
         merged.merge(part.state())
-    assert merged.result() == whole.result()
+    assert merged.result() == whole.result() and merged.report() == whole.report()
 
 
 @pytest.mark.parametrize("name", sorted({"CocoEvaluator", "VocEvaluator", "ReadingScores", "ChunkScores"}))
