@@ -14,6 +14,7 @@ from pathlib import Path
 import build_time
 import core_overhead
 import detection_ops_vs_torchvision
+import detectors_vs_torchvision
 import first_step
 import inference_vs_engines
 import int8_vs_float
@@ -57,6 +58,9 @@ def main(words: list[str] | None = None) -> None:
     title("Operators of detectors")
     json = str(a.output / "detection_ops_vs_torchvision.json")
     detection_ops_vs_torchvision.main([*shared, "--seconds", str(a.seconds), "--json", json])
+    title("Detectors")
+    json = str(a.output / "detectors_vs_torchvision.json")
+    detectors_vs_torchvision.main([*shared, "--seconds", str(a.seconds), "--json", json])
     title("Decoding with a cache")
     rounds, threads = str(a.rounds), str(a.threads)
     json = str(a.output / "transformer_decoding.json")
