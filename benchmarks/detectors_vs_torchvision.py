@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Claim: a training step of a detector is at least 1.5 times as fast as torchvision's on a CPU.
+"""Claim: a step of a detector is at least 1.5 times as fast as torchvision's on a CPU, in training and inference.
 
     python benchmarks/detectors_vs_torchvision.py [CASE ...] --peer-python PYTHON [--modes eager channels_last]
 
@@ -26,20 +26,22 @@ from peers import ours
 
 CLAIMS = [
     Claim("retinanet_r50_fpn_train_b2_512", 1.5, 2.0),
+    Claim("mask_rcnn_r50_fpn_train_b2_512", 1.5, 2.0),
+    Claim("mask_rcnn_r50_fpn_infer_b1_800", 1.5, 2.0),
     Claim("ssd300_vgg16_train_b4", 1.5, 2.0),
 ]
 MODES = ("eager", "channels_last")
 
 
 def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
-    """A training step of torchvision's network, and the images of its batch."""
+    """A step of torchvision's network, of training or inference, and the images of its batch."""
     import torch
 
     torchvision_ops()
     from torchvision.models import detection
 
     sys.path.insert(0, str(ROOT))
-    from tools.bench import DETECTION_CLASSES, detection_arrays
+    from tools.bench import DETECTION_CLASSES, MASK_REGIONS, detection_arrays, ellipses
 
     torch.manual_seed(0)
     plain: dict[str, Any] = {"weights": None, "weights_backbone": None, "trainable_backbone_layers": 5}
@@ -47,18 +49,28 @@ def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
     if case.startswith("retinanet"):
         count, side = 2, 512
         model = detection.retinanet_resnet50_fpn(**plain, min_size=side, max_size=side)
+    elif case.startswith("mask_rcnn"):
+        count, side = (2, 512) if "train" in case else (1, 800)
+        regions = {"box_batch_size_per_image": MASK_REGIONS}
+        model = detection.maskrcnn_resnet50_fpn(**plain, **regions, min_size=side, max_size=side)
     else:
         count, side = 4, 300
         model = detection.ssd300_vgg16(**plain)
     images, boxes, classes, _ = detection_arrays(count, side)
     given = [torch.from_numpy(x.transpose(2, 0, 1).copy()) for x in images]
     layout = torch.channels_last if mode == "channels_last" else torch.contiguous_format
-    model = model.train().to(memory_format=layout)
+    model = model.to(memory_format=layout)
+    if "infer" in case:
+        return inference_step(model, given), count
+    model.train()
     real = [b[:, 2] > 0 for b in boxes]
     targets = [
         {"boxes": torch.from_numpy(b[r]), "labels": torch.from_numpy(c[r] + 1)}
         for b, c, r in zip(boxes, classes, real, strict=True)
     ]
+    if case.startswith("mask_rcnn"):
+        for target, b, r in zip(targets, boxes, real, strict=True):
+            target["masks"] = torch.from_numpy(ellipses(b[r], side).astype("uint8"))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4)
 
     def step() -> Any:
@@ -70,6 +82,21 @@ def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
         return loss
 
     return step, count
+
+
+def inference_step(model: Any, images: list[Any]) -> Callable[[], Any]:
+    """torchvision's predictions; the classifier's weights are made large, as ours, so that it finds 100 objects."""
+    import torch
+
+    with torch.no_grad():
+        model.roi_heads.box_predictor.cls_score.weight.mul_(100)
+    model.eval()
+
+    def step() -> Any:
+        with torch.inference_mode():
+            return model(images)[0]["masks"]
+
+    return step
 
 
 def run_peer(case: str, mode: str, seconds: float, threads: int) -> None:

@@ -109,23 +109,29 @@ def detection_arrays(count: int, side: int, objects: int = 8) -> tuple[np.ndarra
     return images, boxes, classes, (boxes[..., 2] > 0).astype(np.float32)
 
 
-def detector_training(make_model: Callable[[], Layer], count: int, side: int) -> tuple[Step, int]:
-    """A detector's training step on fixed random images and boxes, matching and losses included, and N."""
+def detector_training(
+    make_model: Callable[[], Layer], count: int, side: int, masks: tuple[Any, Any] | None = None
+) -> tuple[Step, int]:
+    """A detector's training step on fixed random images and boxes, matching and losses included, and N.
+
+    `masks` are the runs and offsets of the objects' shapes, for networks that learn them.
+    """
     from framework import program, tensor
     from framework.nn import init
     from framework.optim import Momentum
-    from suites.detection.models.base import Targets
+    from suites.detection.models.base import MaskTargets, Targets
     from suites.engine.losses import Loss
 
     with init.undrawn():
         model: Any = make_model()
     init.initialize(model, 0)
-    arrays = [tensor(x) for x in detection_arrays(count, side)]
+    arrays = [tensor(x) for x in (*detection_arrays(count, side), *(masks or ()))]
     optimizer = Momentum(model.named_parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4, decay_vectors=True)
 
     @program
-    def step(images: Any, boxes: Any, classes: Any, scores: Any) -> Any:
-        terms = model.losses(images, Targets(boxes, classes, scores)).values()
+    def step(images: Any, boxes: Any, classes: Any, scores: Any, *shapes: Any) -> Any:
+        targets = Targets(boxes, classes, scores, masks=MaskTargets(*shapes) if shapes else None)
+        terms = model.losses(images, targets).values()
         first, *more = [term.mean if isinstance(term, Loss) else term for term in terms]
         total = sum(more, start=first)
         optimizer.zero_grad()
@@ -144,6 +150,73 @@ def retinanet_resnet50() -> Layer:
 
     head = Factory.of(RetinaNetHead, num_classes=DETECTION_CLASSES, rounded_anchors=True)
     return RetinaNet(ResNet(50, out_strides=(8, 16, 32)), head)
+
+
+MASK_REGIONS = 256  # regions of an image that the second stage is trained on
+
+
+def mask_rcnn_resnet50() -> Layer:
+    """Mask R-CNN on ResNet-50 with FPN, as torchvision's `maskrcnn_resnet50_fpn`."""
+    from suites.detection.models.rcnn import RPN, BoxHead, MaskHead, MaskRCNN, RegionPool, RegionSampler
+    from suites.engine.config import Factory
+    from suites.vision.backbones import ResNet
+
+    pool = RegionPool(aligned=False)
+    head = Factory.of(BoxHead, num_classes=DETECTION_CLASSES, pool=pool, sampler=RegionSampler(MASK_REGIONS))
+    masks = Factory.of(MaskHead, pool=RegionPool(14, aligned=False))
+    rpn = Factory.of(RPN, rounded_anchors=True)
+    return MaskRCNN(ResNet(50, out_strides=(4, 8, 16, 32)), head, rpn=rpn, mask_head=masks)
+
+
+def ellipses(boxes: Any, size: int) -> Any:
+    """Shapes that fill boxes [M, 4], bool [M, size, size]."""
+    import numpy as np
+
+    rows, columns = np.mgrid[:size, :size] + 0.5
+    x1, y1, x2, y2 = (side[:, None, None] for side in boxes.T)
+    wide, high = np.maximum(x2 - x1, 1e-6), np.maximum(y2 - y1, 1e-6)
+    return ((2 * columns - x1 - x2) / wide) ** 2 + ((2 * rows - y1 - y2) / high) ** 2 <= 1
+
+
+def mask_training(count: int, size: int) -> tuple[Step, int]:
+    """A step of training Mask R-CNN on boxes and ellipses in them, and the images of its batch."""
+    import numpy as np
+
+    from suites.vision.structures import encode, runs_of
+
+    boxes = detection_arrays(count, size)[1]
+    runs = [runs_of(encode(shape)) for each in boxes for shape in ellipses(each, size)]
+    masks = np.concatenate(runs), np.cumsum([0, *map(len, runs)])
+    return detector_training(mask_rcnn_resnet50, count, size, masks)
+
+
+def sharpen(model: Any, name: str) -> None:
+    """Make the scores of an untrained network differ, so that it finds as many objects as it may."""
+    weight = dict(model.named_parameters())[name]
+    weight.set(weight * 100.0)
+
+
+def mask_inference(size: int) -> tuple[Step, int]:
+    """Mask R-CNN on one image, with 100 detections and their masks."""
+    import numpy as np
+
+    from framework import no_grad, program, tensor
+    from framework.graph.passes import INFERENCE_PASSES
+    from framework.nn import init
+
+    model: Any = mask_rcnn_resnet50()
+    init.initialize(model, 0)
+    sharpen(model, "head.predictor.classes.weight")
+    model.eval()
+    image = tensor(np.random.default_rng(0).standard_normal((1, size, size, 3)).astype(np.float32))
+    sizes = tensor(np.array([[size, size]]))
+    forward = program(lambda image, sizes: model.detect(image, sizes).by_name(), pass_names=INFERENCE_PASSES)
+
+    def step() -> Any:
+        with no_grad():
+            return forward(image, sizes)["masks"]
+
+    return step, 1
 
 
 def ssd300_vgg16() -> Layer:
@@ -292,6 +365,8 @@ CASES: dict[str, Callable[[], tuple[Step, int]]] = {
     "yolov3_darknet53_train_b4_320": lambda: dense(yolov3_darknet, (4, 320, 320, 3)),
     "yolov3_darknet53_infer_b1_416": lambda: inference(yolov3_darknet, (1, 416, 416, 3)),
     "retinanet_r50_fpn_train_b2_512": lambda: detector_training(retinanet_resnet50, 2, 512),
+    "mask_rcnn_r50_fpn_train_b2_512": lambda: mask_training(2, 512),
+    "mask_rcnn_r50_fpn_infer_b1_800": lambda: mask_inference(800),
     "ssd300_vgg16_train_b4": lambda: detector_training(ssd300_vgg16, 4, 300),
     "deeplabv3p_mobilenetv2_train_b4_256": lambda: labelled(deeplab_mobilenet, (4, 256, 256, 3)),
     "deeplabv3p_mobilenetv2_infer_b1_512": lambda: inference(deeplab_mobilenet, (1, 512, 512, 3)),

@@ -18,8 +18,9 @@ from suites.detection.datasets import DetectionDataset
 from suites.detection.datasets.writing import WRITERS
 from suites.detection.sample import Sample
 from suites.detection.visualize import draw_instances
-from suites.engine.inspection import Finding, Inspected, Inspector, copies_within
+from suites.engine.inspection import Finding, Inspected, copies_within
 from suites.engine.registry import register
+from suites.vision.inspection import VisualInspector
 from suites.vision.structures import pairwise_iou
 
 _TINY = 4.0  # pixels: a side below it is a cell of no level
@@ -29,7 +30,7 @@ _LONG = 10.0  # ratio of sides beyond which no anchor fits
 
 
 @register("inspector", "detection")
-class DetectionInspector(Inspector):
+class DetectionInspector(VisualInspector):
     """Reads every picture, and looks at all boxes at once."""
 
     formats: ClassVar[tuple[str, ...]] = tuple(WRITERS)

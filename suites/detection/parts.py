@@ -9,5 +9,4 @@ import suites.detection.models.ssd
 import suites.detection.models.yolov3
 import suites.detection.settings
 import suites.detection.task
-import suites.detection.transforms
-import suites.detection.wider_metric  # noqa: F401
+import suites.detection.transforms  # noqa: F401

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -11,7 +12,9 @@ import numpy as np
 from suites.detection.pasting import pasted
 from suites.detection.sample import Sample
 from suites.detection.transforms import Transform, collate
+from suites.detection.views import Views
 from suites.detection.visualize import draw_instances
+from suites.engine.config import build_value, plain
 from suites.engine.task import Batch
 from suites.vision.geometry import Placement
 from suites.vision.processor import ImageProcessor
@@ -26,6 +29,7 @@ class DetectionProcessor(ImageProcessor):
         class_names: K names.
         min_score: detections below it are left out.
         padded_to: see `collate`.
+        views: several looks at each image; None for one.
     """
 
     suite: ClassVar[str] = "detection"
@@ -36,14 +40,17 @@ class DetectionProcessor(ImageProcessor):
         class_names: Sequence[str],
         min_score: float,
         padded_to: int | None = None,
+        views: Views | dict[str, Any] | None = None,
     ) -> None:
         super().__init__(transforms, class_names)
         self._min_score = min_score
         self._padded_to = padded_to
+        self._views: Views | None = build_value(views, Views, suite=self.suite) if isinstance(views, dict) else views
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""
-        return {**super().metadata(), "min_score": self._min_score, "padded_to": self._padded_to}
+        views = {} if self._views is None else {"views": plain(self._views, suite=self.suite)}
+        return {**super().metadata(), "min_score": self._min_score, "padded_to": self._padded_to, **views}
 
     def sample_of(self, item: np.ndarray, number: int) -> Sample:
         """An image [H, W, 3] without objects."""
@@ -52,6 +59,27 @@ class DetectionProcessor(ImageProcessor):
     def collate(self, samples: Sequence[Sample]) -> Batch:
         """The batch."""
         return collate(samples, padded_to=self._padded_to)
+
+    def batches(self, items: Sequence[np.ndarray]) -> Iterable[Batch]:
+        """One batch; of several views, as many as keep within `views.together`, each with the `owners` of its rows."""
+        if self._views is None:
+            yield self.prepare(items)
+            return
+        for number, item in enumerate(items):
+            seen = self._views.of(self.sample_of(item, number), self._transforms)
+            while part := list(itertools.islice(seen, self._views.together)):
+                for alike in _of_one_size(part) if self._padded_to is None else [part]:
+                    yield {**self.collate(alike), "owners": np.full(len(alike), number, np.int64)}
+
+    def joined(self, found: Sequence[tuple[Mapping[str, np.ndarray], Batch]]) -> list[list[dict[str, Any]]]:
+        """The results, of all views together."""
+        if self._views is None:
+            return super().joined(found)
+        parts: dict[int, list[Instances]] = {}
+        for outputs, batch in found:
+            for owner, objects in zip(batch["owners"].tolist(), found_on_originals(outputs, batch), strict=True):
+                parts.setdefault(owner, []).append(objects)
+        return [self._rows(self._views.merged(parts[owner])) for owner in sorted(parts)]
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[list[dict[str, Any]]]:
         """For each image, its detections, best first: class name, score, box in the image's own pixels.
@@ -108,6 +136,13 @@ def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[
             objects = replace(objects, masks=pasted(grids, objects.boxes, (height, width)))
         found.append(objects)
     return found
+
+
+def _of_one_size(samples: Sequence[Sample]) -> list[list[Sample]]:
+    groups: dict[tuple[int, int], list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.size, []).append(sample)
+    return list(groups.values())
 
 
 def _sign(scale: float) -> int:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from suites.detection.metrics import Evaluator
 from suites.detection.models.base import Detector
+from suites.detection.views import Views
 from suites.engine.config import Factory, OfRole
 from suites.engine.registry import register
 from suites.engine.rules import add_rules
@@ -24,12 +25,15 @@ class DetectionConfig(RunConfig):
         data: what it is trained and evaluated on.
         metric: the figures of an evaluation; null for COCO's.
         min_score: lowest score that is drawn and written by `paddock infer`.
+        views: several looks at each image in evaluation and `paddock infer` (test-time augmentation, slices of large
+            pictures); null for one.
     """
 
     model: Annotated[Detector, OfRole("detector")]
     data: Data
     metric: Factory[Evaluator] | None = None
     min_score: float = 0.3
+    views: Views | None = None
 
 
 add_rules("detection", classes="model.head.num_classes")

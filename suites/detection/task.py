@@ -18,6 +18,7 @@ from suites.detection.models.base import Detector, MaskTargets, Targets
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
+from suites.detection.views import Viewed, Views
 from suites.engine.config import Factory
 from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
@@ -30,14 +31,18 @@ from suites.vision.task import VisionTask
 class BoxMetric(Metric):
     """Feeds detections, mapped back to the original images, to an evaluator."""
 
-    def __init__(self, evaluator: Evaluator, image_ids: np.ndarray) -> None:
+    def __init__(self, evaluator: Evaluator, image_ids: np.ndarray, views: Views | None = None) -> None:
         self._evaluator = evaluator
         self._image_ids = image_ids  # [N] of the data set's images
+        self._views = views
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in the detections of one batch."""
-        for image_id, found in zip(batch["image_ids"], found_on_originals(outputs, batch), strict=True):
-            self._evaluator.add(int(image_id), found)
+        parts: dict[int, list[Instances]] = {}
+        for image_id, found in zip(batch["image_ids"].tolist(), found_on_originals(outputs, batch), strict=True):
+            parts.setdefault(image_id, []).append(found)
+        for image_id, several in parts.items():
+            self._evaluator.add(image_id, several[0] if self._views is None else self._views.merged(several))
 
     def leave_out(self, indices: Sequence[int]) -> None:
         """Images that could not be read count as images in which nothing was found."""
@@ -69,6 +74,7 @@ class DetectionTask(VisionTask):
         min_score: lowest score that is drawn and written.
         num_classes: how many classes the data sets must have; None for as many as the model predicts.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
+        views: several looks at each image in evaluation and prediction; None for one.
     """
 
     train_inputs: tuple[str, ...] = ("images", "boxes", "classes", "scores", "sizes", "ignored")
@@ -86,10 +92,12 @@ class DetectionTask(VisionTask):
         min_score: float = 0.3,
         num_classes: int | None = None,
         more_eval: Mapping[str, EvalData] | None = None,
+        views: Views | None = None,
     ) -> None:
         super().__init__(model, train, eval, num_classes, more_eval)
         self._metric = metric or Factory.of(CocoEvaluator)
         self._min_score = min_score
+        self._views = views
         if model.needs_masks:
             self.train_inputs = (*self.train_inputs, "mask_runs", "mask_offsets")
         if model.landmarks:
@@ -107,6 +115,15 @@ class DetectionTask(VisionTask):
         """Returns what makes a batch."""
         masks = self.model.needs_masks and dataset.has_masks
         return partial(collate, padded_to=self._padded_to, masks=masks, landmarks=self.model.landmarks)
+
+    def eval_loader(self, *, workers: int) -> DataLoader:
+        """The evaluation set in order; with several views all of an image are in one batch."""
+        if self._views is None:
+            return super().eval_loader(workers=workers)
+        data = self.eval_data
+        views = Viewed(self.augmented(self._eval_set, (), training=False), data.transforms, self._views)
+        together = self.collate(self._eval_set)
+        return DataLoader(views, data.batch_size, workers=workers, collate=partial(_flat, collate=together))
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled, augmented batches; a short last batch is left out."""
@@ -137,12 +154,12 @@ class DetectionTask(VisionTask):
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
         truth = self._eval_set.ground_truth()
-        return BoxMetric(self._metric(truth=truth), truth.image_ids)
+        return BoxMetric(self._metric(truth=truth), truth.image_ids, self._views)
 
     def processor(self) -> DetectionProcessor:
         """Preprocessing of evaluation, class names of the evaluation set."""
         names = self._eval_set.class_names
-        return DetectionProcessor(self.eval_data.transforms, names, self._min_score, self._padded_to)
+        return DetectionProcessor(self.eval_data.transforms, names, self._min_score, self._padded_to, self._views)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """The first images of the evaluation set that can be read."""
@@ -152,6 +169,10 @@ class DetectionTask(VisionTask):
     def names(self, batch: Batch) -> list[str]:
         """What messages call the images of a batch."""
         return [f"image {image_id}" for image_id in batch.get("image_ids", ())]
+
+
+def _flat(samples: list[list[Sample]], collate: Callable[[list[Sample]], Batch]) -> Batch:
+    return collate([view for views in samples for view in views])
 
 
 def _short_name(dataset: DetectionDataset, index: int) -> str:

@@ -16,7 +16,7 @@ from suites.vision.structures import Instances
 def draw_instances(
     image: np.ndarray, instances: Instances, class_names: Sequence[str], *, with_scores: bool = True
 ) -> np.ndarray:
-    """Draws objects on a copy of an image, the best score last so that it lies on top; masks are tinted areas, keypoints dots.
+    """Draws objects on a copy of an image, the best score last so that it lies on top; masks are tints, keypoints dots.
 
     Args:
         image: uint8 RGB [H, W, 3]. A small one is enlarged by a whole number, so that text stays legible.

@@ -123,9 +123,12 @@ def named_figures(name: str, figures: dict[str, float]) -> dict[str, float]:
 
 
 def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predict, items: list[Any]) -> list[Any]:
-    """Return the results for a few items, as one batch."""
-    batch: Batch = processor.prepare(items)
-    return processor.results(predict({name: batch[name] for name in inputs}), batch)
+    """Return the results for a few items, as one batch or as many as the processor makes of them."""
+    found = []
+    for batch in processor.batches(items):
+        outputs = predict({name: batch[name] for name in inputs})
+        found.append(({name: array.copy() for name, array in outputs.items()}, batch))
+    return processor.joined(found)
 
 
 def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> list[Path]:

@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from framework.errors import AttributeValueError, NotSupportedError
 from suites.engine.registry import register_role
+
+if TYPE_CHECKING:
+    from suites.engine.config import Config
 
 _SHOWN = 5  # places listed of each kind of finding
 
@@ -74,6 +77,14 @@ class Inspector(ABC):
     @abstractmethod
     def picture(self, sample: Any, class_names: Sequence[str]) -> np.ndarray:
         """Return a sample with its truth drawn on it, uint8 RGB [H, W, 3]."""
+
+    @abstractmethod
+    def augmented(self, config: Config, name: str, dataset: Any) -> Any:
+        """Return data set `name` of a config as the network sees it, as far as a person can look at it."""
+
+    @abstractmethod
+    def write_picture(self, path: Path, picture: np.ndarray) -> None:
+        """Write what `picture` gave as a file, whole or not at all; folders are made."""
 
     def write(self, dataset: Any, indices: Sequence[int], folder: Path, part: str, kind: str) -> Path:
         """Write samples as one part, such as "train", of a set of format `kind`; return what a config names."""

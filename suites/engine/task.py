@@ -129,6 +129,15 @@ class Processor(ABC):
     def prepare(self, items: Sequence[Any]) -> Batch:
         """Make a batch with the arrays that `eval_step` takes, exactly as in evaluation."""
 
+    def batches(self, items: Sequence[Any]) -> Iterable[Batch]:
+        """Make the batches that are predicted on one after the other for these items; by default one."""
+        yield self.prepare(items)
+
+    def joined(self, found: Sequence[tuple[Mapping[str, np.ndarray], Batch]]) -> list[Any]:
+        """Return the results of the items out of the outputs on all of their `batches`."""
+        ((outputs, batch),) = found
+        return self.results(outputs, batch)
+
     @abstractmethod
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
         """Return what is predicted for each item, in the item's own coordinates."""

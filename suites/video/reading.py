@@ -6,16 +6,13 @@ Decoding is OpenCV's, which ends at the first frame it cannot decode without a w
 from __future__ import annotations
 
 import os
-import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import cv2
 import numpy as np
 
 from framework.errors import DataError
-
-VIDEO_SUFFIXES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".m4v")
+from suites.vision.videos import VIDEO_SUFFIXES, opened_video
 
 
 def read_video(path: str | os.PathLike[str], choose: Callable[[int], np.ndarray]) -> np.ndarray:
@@ -32,30 +29,13 @@ def read_video(path: str | os.PathLike[str], choose: Callable[[int], np.ndarray]
     Raises:
         DataError: it is missing, no video that OpenCV opens, or ends before the last frame wanted.
     """
-    with _opened(path) as video:
+    with opened_video(path) as video:
         total = int(video.get(cv2.CAP_PROP_FRAME_COUNT))
         if total < 1:
             raise DataError(f"video {path}: holds no frames, or does not say how many; write it again as MP4")
         wanted = choose(total).tolist()
         frames = _decoded(video, wanted, path, total)
     return np.stack([frames[index] for index in wanted])
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[cv2.VideoCapture]:
-    if not os.path.isfile(path):
-        raise DataError(f"video {path}: there is no such file")
-    _check_complete(path)
-    video = cv2.VideoCapture(os.fspath(path))
-    try:
-        if not video.isOpened():
-            raise DataError(
-                f"video {path}: damaged, cut off, or no video that OpenCV reads ({os.path.getsize(path)} bytes); "
-                f"known kinds are {' '.join(VIDEO_SUFFIXES)}"
-            )
-        yield video
-    finally:
-        video.release()
 
 
 def _decoded(
@@ -77,15 +57,4 @@ def _decoded(
     return frames
 
 
-def _check_complete(path: str | os.PathLike[str]) -> None:
-    """Raises a DataError where an MP4 or QuickTime file ends within one of its boxes; other kinds are not looked at."""
-    end, at = os.path.getsize(path), 0
-    with open(path, "rb") as file:
-        while at + 16 <= end:
-            file.seek(at)
-            size, kind, large = struct.unpack(">I4sQ", file.read(16))
-            if not kind.isalnum() or (at == 0 and kind != b"ftyp"):
-                return  # another kind of file, or bytes behind the last box
-            at = end if size == 0 else at + (large if size == 1 else max(size, 8))
-    if at > end:
-        raise DataError(f"video {path}: cut off after {end} of {at} bytes; copy it again or take it out of the list")
+__all__ = ["VIDEO_SUFFIXES", "read_video"]

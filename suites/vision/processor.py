@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -17,6 +18,7 @@ from suites.engine.task import Batch, Processor
 from suites.vision.images import checked_size, decode_image, encode_image, read_image
 from suites.vision.pipeline import Transform
 from suites.vision.sample import VisualSample
+from suites.vision.videos import VIDEO_SUFFIXES, frames_of
 
 Self = TypeVar("Self", bound="VisualProcessor")
 
@@ -73,6 +75,14 @@ class VisualProcessor(Processor):
         return self.collate(samples)
 
 
+def _same(item: np.ndarray) -> np.ndarray:
+    return item
+
+
+def _raise(error: DataError) -> None:
+    raise error
+
+
 class ImageProcessor(VisualProcessor):
     """Items are images, uint8 RGB [H, W, 3]; in JSON they are the base64 text of an image file."""
 
@@ -81,6 +91,23 @@ class ImageProcessor(VisualProcessor):
     def read(self, path: Path) -> np.ndarray:
         """An image file as uint8 RGB [H, W, 3]."""
         return read_image(path)
+
+    def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
+        """(name, what reads it) of a file or of the files in a folder; of a video, each of its frames."""
+        path = Path(word)
+        if path.suffix.lower() not in VIDEO_SUFFIXES or path.is_dir():
+            yield from super().inputs(word)
+            return
+        frames = enumerate(frames_of(path))
+        while True:
+            try:
+                at, frame = next(frames)
+            except StopIteration:
+                return
+            except DataError as error:
+                yield str(path), partial(_raise, error)
+                return
+            yield str(path.with_name(f"{path.stem}_{at:06d}.jpg")), partial(_same, frame)
 
     def from_json(self, value: Any) -> np.ndarray:
         """The image whose file `value` is in base64."""

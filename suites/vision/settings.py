@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from suites.engine.config import Factory, OfRole
+from suites.vision.ordering import Order
 from suites.vision.pipeline import BatchTransform, Transform
 
 
@@ -33,12 +34,16 @@ class TrainData:
         transforms: sample to sample, in this order; those of a batch must end in one size.
         batch_size: samples a step.
         batch_transforms: batch to batch, after all transforms.
+        order: which samples an epoch has; null for each once.
+        like_shapes: batches of pictures that are all wide or all high, for networks that take padded batches.
     """
 
     dataset: Annotated[Factory[Any], OfRole("dataset")]
     transforms: list[Transform]
     batch_size: int
     batch_transforms: list[BatchTransform] = field(default_factory=list)
+    order: Order | None = None
+    like_shapes: bool = False
 
 
 @dataclass(kw_only=True)

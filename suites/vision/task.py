@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
-from framework.data import DataLoader
+from framework.data import BatchSampler, DataLoader, FixedBatches, ShuffledSampler
 from framework.nn import Layer
 from suites.engine.data_task import DataTask
 from suites.engine.task import Batch
 from suites.vision.classes import ClassNames, open_dataset
+from suites.vision.ordering import LikeShapes
 from suites.vision.pipeline import Augmented, Transform
 from suites.vision.settings import EvalData, TrainData
 
@@ -77,7 +78,19 @@ class VisionTask(DataTask[TrainData, EvalData]):
             drop_last=len(dataset) >= data.batch_size,
             batch_transforms=data.batch_transforms,
             collate=self.collate(dataset),
+            batch_sampler=self._batches(dataset, seed),
         )
+
+    def _batches(self, dataset: Any, seed: int) -> BatchSampler | None:
+        """The batches of an epoch; None for each sample once, at random."""
+        data = self.train_data
+        if data.order is None and not data.like_shapes:
+            return None
+        whole = ShuffledSampler(len(dataset), seed=seed)
+        sampler = whole if data.order is None else data.order.sampler(dataset, seed)
+        if data.like_shapes:
+            return LikeShapes(sampler, dataset.wide_samples(), data.batch_size, seed)
+        return FixedBatches(sampler, data.batch_size, drop_last=len(dataset) >= data.batch_size)
 
     def eval_loader(self, *, workers: int) -> DataLoader:
         """The evaluation set in order."""

@@ -20,7 +20,7 @@ class RawAnnotations:
 
     `boxes` rows are x1, y1, x2, y2 as the file has them; `owners` gives each row's image; `areas` is NaN
     where the file gives none; a size of (0, 0) means the file does not tell it; `shapes` has one entry a box where
-    masks are read, and none otherwise.
+    masks are read, and is None otherwise.
     """
 
     image_ids: list[int] = field(default_factory=list)
@@ -32,7 +32,7 @@ class RawAnnotations:
     areas: list[float] = field(default_factory=list)
     difficult: list[bool] = field(default_factory=list)
     crowd: list[bool] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
+    shapes: list[Shape] | None = None
 
     def add_image(self, file: str, size: tuple[int, int], image_id: int | None = None) -> int:
         """Adds an image of `size` (H, W); returns its index, which is also its id unless one is given."""
@@ -59,7 +59,7 @@ class RawAnnotations:
         self.areas.append(area)
         self.difficult.append(difficult)
         self.crowd.append(crowd)
-        if shape is not None:
+        if self.shapes is not None and shape is not None:
             self.shapes.append(shape)
 
 
@@ -147,5 +147,5 @@ def clean_boxes(raw: RawAnnotations, sizes: np.ndarray, name_of: Callable[[int],
         crowd=np.asarray(raw.crowd, bool)[order],
         clipped=per_image(keep & outside),
         dropped=per_image(~keep),
-        shapes=ShapeTable([raw.shapes[at] for at in order]) if raw.shapes else None,
+        shapes=None if raw.shapes is None else ShapeTable([raw.shapes[at] for at in order]),
     )

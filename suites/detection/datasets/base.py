@@ -57,6 +57,17 @@ class DetectionDataset(ABC):
     def ground_truth(self) -> GroundTruth:
         """Every box of the set, for evaluators and for statistics such as anchors; no image is decoded."""
 
+    def classes_of_samples(self) -> list[np.ndarray]:
+        """For each image the different classes of its objects, int64; for orders such as `RepeatFactor`."""
+        truth = self.ground_truth()
+        kinds = np.where(truth.crowd, -1, truth.classes)
+        return [np.unique(part[part >= 0]) for part in np.split(kinds, truth.offsets[1:-1])]
+
+    def wide_samples(self) -> np.ndarray:
+        """bool [I]: which images are wider than high."""
+        heights, widths = self.ground_truth().sizes.T
+        return np.asarray(widths > heights)
+
 
 register_role("dataset", DetectionDataset, doc="images with boxes, by index")
 

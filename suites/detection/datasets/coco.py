@@ -113,7 +113,7 @@ class _Reader:
     def __init__(
         self, path: str | Path, classes: Sequence[str] | None, unknown_class: OnProblem, masks: bool = False
     ) -> None:
-        self.raw = RawAnnotations()
+        self.raw = RawAnnotations(shapes=[] if masks else None)
         self.missing: list[str] = []
         self.unknown = 0
         self._path = path

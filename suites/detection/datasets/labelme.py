@@ -61,7 +61,7 @@ class LabelmeDetection(FileDataset):
         names = list(classes) if classes is not None else listed_classes(source) or _labels(documents.values())
         files = every if holdout is None else held_out(every, split, holdout, "LabelmeDetection")
         table = ClassTable(names, unknown_class == "skip")
-        raw, missing = RawAnnotations(), []
+        raw, missing = RawAnnotations(shapes=[] if masks else None), []
         present = set(source.names())
         for name in files:
             image = PurePosixPath(str(documents[name].get("imagePath", "")).replace("\\", "/")).name

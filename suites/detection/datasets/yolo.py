@@ -127,7 +127,7 @@ class _Reader:
     """Turns text files into rows of `RawAnnotations`."""
 
     def __init__(self, source: Source, names: Sequence[str], masks: bool) -> None:
-        self.raw = RawAnnotations()
+        self.raw = RawAnnotations(shapes=[] if masks else None)
         self._source, self._names, self._masks = source, names, masks
 
     def add(self, image: str, text: str | None) -> None:

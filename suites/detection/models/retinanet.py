@@ -54,7 +54,7 @@ class LevelPostProcess:
         logits: Sequence[Tensor],
         deltas: Sequence[Tensor],
         anchors: Sequence[Tensor],
-        sizes: Tensor | None,
+        sizes: Tensor,
         classes: int,
     ) -> Detections:
         """The best of all levels: logits [N, P_l, K], deltas [N, P_l, 4], anchors [P_l, 4]; sizes int64 [N, 2]."""
@@ -69,7 +69,7 @@ class LevelPostProcess:
             self.sigma,
             self.post_threshold,
         )
-        return suppress(boxes if sizes is None else ops.clip_boxes(boxes, sizes), scores)
+        return suppress(ops.clip_boxes(boxes, sizes), scores)
 
     def _best(self, logits: Tensor, deltas: Tensor, anchors: Tensor, classes: int) -> tuple[Tensor, Tensor]:
         """The T best pairs of a level: boxes [N, T, 4]; scores [N, T, K], 0 but for the pair's class."""
@@ -157,8 +157,8 @@ class RetinaNetHead(Head):
         logits, deltas = self(maps)
         return self.loss(logits, deltas, self.anchors.grids(maps), targets)
 
-    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
-        """What it finds, in pixels of the input, cut to the images' `sizes` (int64 [N, 2]) where these are given."""
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
+        """What it finds, in pixels of the input, cut to the images' `sizes` (int64 [N, 2])."""
         logits, deltas = self(maps)
         return self.postprocess(logits, deltas, self.anchors.grids(maps), sizes, self.num_classes)
 

@@ -138,14 +138,14 @@ class SSDHead(Head):
         logits, deltas = self(maps)
         return self.loss(logits, deltas, self._anchors(maps), targets, CODE, self._marks(maps))
 
-    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
-        """What it finds, in pixels of the input, cut to the images' `sizes` (int64 [N, 2]) where these are given."""
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
+        """What it finds, in pixels of the input, cut to the images' `sizes` (int64 [N, 2])."""
         logits, deltas = self(maps)
         anchors = self._anchors(maps)
         boxes = ops.box_decode(deltas, anchors, weights=CODE)
         scores = ops.softmax(logits, axis=2)
         scores = ops.slice(scores, starts=(1,), ends=(1 + self.num_classes,), axes=(2,))
-        found, index = self.postprocess.indexed(boxes if sizes is None else ops.clip_boxes(boxes, sizes), scores)
+        found, index = self.postprocess.indexed(ops.clip_boxes(boxes, sizes), scores)
         codes = self._marks(maps)
         if codes is None:
             return found

@@ -215,7 +215,7 @@ class YOLOv3Head(Head):
         share = self.iou_aware
         return ops.exp(ops.log_sigmoid(seen) * (1 - share) + ops.log_sigmoid(overlap) * share)
 
-    def detect(self, maps: Sequence[Tensor], sizes: Tensor | None = None) -> Detections:
+    def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
         """What it finds, in pixels of the input."""
         return self.postprocess(*self.scored_boxes(maps))
 

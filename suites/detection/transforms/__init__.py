@@ -1,6 +1,7 @@
 """Augmentation for detection: sample transforms, batch transforms and collation (the recipe of YOLOv3 and SSD)."""
 
 from suites.engine.registry import register, register_role
+from suites.vision.ordering import ClassAware, RepeatFactor
 from suites.vision.pipeline import Augmented, BatchTransform, MixingTransform, Transform
 from suites.vision.transforms import (
     ColorDistort,
@@ -13,32 +14,46 @@ from suites.vision.transforms import (
 )
 
 register_role("transform", Transform, doc="sample -> sample, of a training or evaluation pipeline")
+for _order in (ClassAware, RepeatFactor):
+    register("order")(_order)
 register_role("batch_transform", BatchTransform, doc="samples of a batch -> samples")
 for _transform in (ColorDistort, Letterbox, Normalize, PadToMultiple, RandomFlip, Resize, ResizeKeepRatio):
     register("transform")(_transform)
 
 from suites.detection.transforms.batch import Each, collate  # noqa: E402  (registers for the roles above)
 from suites.detection.transforms.faces import DataAnchorSampling, RandomFaceFlip  # noqa: E402
-from suites.detection.transforms.geometry import DropTinyBoxes, RandomExpand, RandomIoUCrop, RandomShape  # noqa: E402
+from suites.detection.transforms.geometry import (  # noqa: E402
+    DropTinyBoxes,
+    RandomCrop,
+    RandomExpand,
+    RandomIoUCrop,
+    RandomShape,
+)
 from suites.detection.transforms.mixup import Mixup  # noqa: E402
+from suites.detection.transforms.mosaic import CopyPaste, Mosaic  # noqa: E402
 
 __all__ = [
     "Augmented",
     "BatchTransform",
+    "ClassAware",
     "ColorDistort",
+    "CopyPaste",
     "DataAnchorSampling",
     "DropTinyBoxes",
     "Each",
     "Letterbox",
     "MixingTransform",
     "Mixup",
+    "Mosaic",
     "Normalize",
     "PadToMultiple",
+    "RandomCrop",
     "RandomExpand",
     "RandomFaceFlip",
     "RandomFlip",
     "RandomIoUCrop",
     "RandomShape",
+    "RepeatFactor",
     "Resize",
     "ResizeKeepRatio",
     "Transform",

@@ -109,6 +109,33 @@ class RandomIoUCrop(Transform):
         return np.stack([left, top, left + crop_width, top + crop_height], axis=1)
 
 
+@register("transform")
+class RandomCrop(Transform):
+    """Cuts out a part of a fixed size, with an object's centre in it where there are objects.
+
+    Objects whose centre lies inside are kept and cut at its border. A side that is shorter than wanted stays as it is.
+
+    Args:
+        size: Side of the square, or [height, width], in pixels of the image as it is at this point.
+    """
+
+    def __init__(self, size: int | Sequence[int]) -> None:
+        self._size = pair(size, "RandomCrop")
+
+    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """Returns the part."""
+        height, width = (min(wanted, side) for wanted, side in zip(self._size, sample.size, strict=True))
+        if (height, width) == sample.size:
+            return sample
+        least, most = np.zeros(2), np.array([sample.size[0] - height, sample.size[1] - width])
+        if len(sample.instances):
+            x, y = sample.instances.boxes.centres[rng.integers(len(sample.instances))]
+            least = np.clip(np.ceil([y - height, x - width]) + 1, 0, most)
+            most = np.clip(np.floor([y, x]), least, most)
+        top, left = (int(rng.integers(int(a), int(b) + 1)) for a, b in zip(least, most, strict=True))
+        return cropped(sample, np.array([left, top, left + width, top + height]))
+
+
 @register("batch_transform")
 class RandomShape(BatchTransform):
     """Stretches all images of a batch to one random square size: multi-scale training (Redmon & Farhadi 2018).

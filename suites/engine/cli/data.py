@@ -46,19 +46,18 @@ def draw_command(arguments: argparse.Namespace) -> int:
     """Write pictures of samples with their truth."""
     from suites.engine.building import read_config
     from suites.engine.task import readable
-    from suites.vision.images import write_image
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
-    dataset = _datasets(config, arguments.augmented)[arguments.set]
-    plain = getattr(dataset, "dataset", dataset)
+    dataset = _datasets(config)[arguments.set]
+    seen = inspector.augmented(config, arguments.set, dataset) if arguments.augmented else dataset
     drawn = readable(
         range(len(dataset)),
-        lambda i: (f"{i:05d}.jpg", inspector.picture(dataset[i], plain.class_names)),
+        lambda i: (f"{i:05d}.jpg", inspector.picture(seen[i], dataset.class_names)),
         arguments.count,
     )
     for name, picture in drawn:
-        write_image(arguments.output / name, picture)
+        inspector.write_picture(arguments.output / name, picture)
     print(f"{len(drawn)} pictures in {arguments.output}")
     return 0
 
@@ -116,34 +115,23 @@ def inspector_of(config: Config) -> Inspector:
     return inspector
 
 
-def _datasets(config: Config, augmented: bool = False) -> dict[str, Any]:
-    """The data sets of a config by name; through the transforms that keep pixels as bytes, if `augmented`."""
-    from suites.vision.pipeline import Augmented
-    from suites.vision.transforms import Normalize
-
-    found = {}
-    for name in ("train", "eval"):
-        if config.has(f"data.{name}.dataset"):
-            found[name] = config.build(f"data.{name}.dataset")
-            if augmented:
-                transforms = [t for t in config.build(f"data.{name}.transforms") if not isinstance(t, Normalize)]
-                found[name] = Augmented(found[name], transforms)
-    for name in config["data"].get("more_eval") or {}:
-        found[name] = config.build(f"data.more_eval.{name}.dataset")
-    return found
+def _datasets(config: Config) -> dict[str, Any]:
+    """The data sets of a config by name."""
+    places = {name: f"data.{name}.dataset" for name in ("train", "eval")}
+    places |= {name: f"data.more_eval.{name}.dataset" for name in config["data"].get("more_eval") or {}}
+    return {name: config.build(place) for name, place in places.items() if config.has(place)}
 
 
 def _draw_findings(inspector: Inspector, dataset: Any, inspected: Inspected, folder: Path) -> None:
     """One picture for the first samples of each finding."""
     from suites.engine.task import readable
-    from suites.vision.images import write_image
 
     for number, finding in enumerate(inspected.findings):
         drawn = readable(
             finding.samples, lambda i: (f"{i:05d}", inspector.picture(dataset[i], dataset.class_names)), count=8
         )
         for name, picture in drawn:
-            write_image(folder / f"{finding.level}_{number}_{name}.jpg", picture)
+            inspector.write_picture(folder / f"{finding.level}_{number}_{name}.jpg", picture)
 
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:

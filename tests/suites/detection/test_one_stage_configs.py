@@ -48,3 +48,20 @@ def _norms(model):
 def test_configs_for_blood_cells_are_valid(name):
     config = read_config(CONFIGS / f"{name}.yml", ["model.backbone.pretrained=null"])
     assert config.build("model").num_classes == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("yolov3_darknet53_pedestrian", 1),
+        ("yolov3_darknet53_vehicle", 6),
+        ("yolov3_r34_coco", 80),
+        ("yolov3_r50vd_coco", 80),
+        ("yolov3_r50vd_dcn_coco", 80),
+        ("yolov3_mobilenetv3_coco", 80),
+    ],
+)
+def test_yolov3_has_three_levels_on_every_backbone(name, classes):
+    model = built(name)
+    assert model.num_classes == classes and model.neck.strides == (8, 16, 32)
+    assert [len(level.anchors) for level in model.head.levels] == [3, 3, 3]

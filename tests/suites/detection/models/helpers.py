@@ -109,3 +109,26 @@ def assert_exports(model, folder, sizes=(SIZE,)):
             assert expected["counts"].numpy().min() > 0
             for name, value in expected.items():
                 np.testing.assert_allclose(found[name], value.numpy(), rtol=1e-4, atol=1e-3, err_msg=name)
+
+
+def assert_exports_to_onnx(model, folder, size=SIZE):
+    """ONNX Runtime finds on an exported model what the model finds."""
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
+    pytest.importorskip("onnx", reason="the extra onnx is not installed")
+    from framework.onnx import EXPORT_PASSES, export
+
+    model.eval()
+    arrays = images_of(2, size, seed=5), np.array([size, size], np.int64)
+
+    def run(images, sizes):
+        return model.detect(images, sizes).by_name()
+
+    with no_grad():
+        given = [tensor(x) for x in arrays]
+        exported = framework.program(run, pass_names=EXPORT_PASSES).program_for(*given).program
+        expected = run(*given)
+        export(exported, folder / "model.onnx", output_names=list(expected))
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+    named = {i.name: x for i, x in zip(session.get_inputs(), arrays, strict=True)}
+    for found, (name, value) in zip(session.run(None, named), expected.items(), strict=True):
+        np.testing.assert_allclose(found, value.numpy(), rtol=1e-4, atol=1e-3, err_msg=name)

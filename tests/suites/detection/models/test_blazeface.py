@@ -22,6 +22,7 @@ from tests.suites.detection.losses.helpers import differences
 from tests.suites.detection.models.helpers import (
     SIZE,
     assert_exports,
+    assert_exports_to_onnx,
     assert_trains_as_a_program,
     images_of,
     targets_of,
@@ -94,6 +95,10 @@ def test_the_landmark_loss_is_smooth_l1_of_offsets_in_tenths_of_a_side():
     np.testing.assert_allclose(leaf.grad.numpy(), differences(reference, codes), rtol=1e-4, atol=1e-7)
     back = landmarks_of(tensor(wanted), tensor(anchors)).numpy()
     np.testing.assert_allclose(back, landmarks[..., :2], rtol=1e-6)
+
+
+def test_onnx_runtime_finds_the_same(tmp_path):
+    assert_exports_to_onnx(tiny(landmarks=3, postprocess=PostProcess(0.0, 30, 0.3, 10)), tmp_path)
 
 
 @pytest.mark.parametrize("landmarks", [0, 3])

@@ -14,6 +14,7 @@ from suites.engine.weights.pretrained import load_pretrained
 from suites.vision.backbones import MobileNetV2, ResNet
 from tests.suites.detection.models.helpers import (
     assert_exports,
+    assert_exports_to_onnx,
     assert_trains_as_a_program,
     images_of,
     targets_of,
@@ -70,6 +71,10 @@ def test_boxes_are_cut_to_each_images_own_size():
     assert found.counts.numpy().min() > 0
     for boxes, (height, width) in zip(found.boxes.numpy(), sizes, strict=True):
         assert boxes.min() >= 0 and (boxes.max(axis=0) <= [width, height, width, height]).all()
+
+
+def test_onnx_runtime_finds_the_same(tmp_path):
+    assert_exports_to_onnx(tiny(prior=0.5, postprocess=LevelPostProcess(0.0, 30, 0.5, 10)), tmp_path)
 
 
 def test_an_exported_model_finds_the_same(tmp_path):

@@ -14,6 +14,7 @@ from suites.engine.weights.pretrained import load_pretrained
 from suites.vision.backbones import VGG, MobileNetV2
 from tests.suites.detection.models.helpers import (
     assert_exports,
+    assert_exports_to_onnx,
     assert_trains_as_a_program,
     images_of,
     targets_of,
@@ -96,6 +97,10 @@ def test_the_first_map_has_the_length_it_says_at_each_pixel():
     maps = [tensor(rng.standard_normal((1, s, s, c)).astype(np.float32)) for s, c in ((4, 4), (2, 8))]
     assert (neck.channels, neck.strides) == ((4, 8, 4), (8, 16, 32))
     np.testing.assert_allclose(np.linalg.norm(neck(maps)[0].numpy(), axis=3), 20, rtol=1e-5)
+
+
+def test_onnx_runtime_finds_the_same(tmp_path):
+    assert_exports_to_onnx(tiny(postprocess=PostProcess(0.0, 30, 0.5, 10)), tmp_path)
 
 
 def test_an_exported_model_finds_the_same(tmp_path):

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from suites.detection.metrics import Evaluator, area_under, match_greedily
+from suites.detection.metrics.base import Evaluator
+from suites.detection.metrics.voc import area_under, match_greedily
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register
 

@@ -1,0 +1,119 @@
+"""What all figures of detection have in common: predictions are gathered image by image.
+
+Letters: I images, P predictions, K classes. Predictions are in pixels of the original images.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.detection.sample import GroundTruth
+from suites.engine.registry import register_role
+from suites.vision.structures import Instances
+
+
+class Evaluator(ABC):
+    """Collects predictions image by image, then compares them with the ground truth.
+
+    Attributes:
+        main_figure: the figure that decides which weights are best; higher is better.
+
+    Every image of the ground truth must be added, with empty arrays where nothing was found, so that a loader
+    that drops images cannot go unnoticed.
+    """
+
+    main_figure: ClassVar[str]
+
+    def __init__(self, truth: GroundTruth) -> None:
+        if not len(truth.boxes):
+            raise DataError(
+                f"{type(self).__name__}: the ground truth has {len(truth.image_ids)} images but no box, so no figure "
+                "is defined; check the data set's classes and annotations"
+            )
+        self._truth = truth
+        self._index = {int(image_id): at for at, image_id in enumerate(truth.image_ids)}
+        self._seen: set[int] = set()
+        self._rows: list[np.ndarray] = []
+        self._codes: list[list[bytes]] = []  # of each of `_rows`, the run-length codes of its masks, if it has any
+
+    def add(self, image_id: int, found: Instances) -> None:
+        """Adds the predictions of one image, in pixels of the original.
+
+        Raises:
+            DataError: The image is not in the ground truth, was added before, or a class is none of the K.
+        """
+        who = type(self).__name__
+        at = self._index.get(int(image_id))
+        if at is None or at in self._seen:
+            problem = "is not in the ground truth" if at is None else "was added already"
+            raise DataError(f"{who}: image {image_id} {problem}")
+        classes = len(self._truth.class_names)
+        kinds = found.classes
+        if len(kinds) and not (kinds.min() >= 0 and kinds.max() < classes):
+            raise DataError(
+                f"{who}: image {image_id} has classes {kinds.min()} to {kinds.max()}, but there are {classes}, "
+                f"0 to {classes - 1}"
+            )
+        self._seen.add(at)
+        columns = [np.full(len(found), at), found.boxes.array.astype(np.float64), found.scores, kinds]
+        self._rows.append(np.column_stack(columns))
+        self._codes.append([] if found.masks is None else [code["counts"] for code in found.masks.codes()])
+
+    def state(self) -> dict[str, Any]:
+        """What was added: `images` int64 [S], their places in the truth; `rows` [P, 7], see `_predictions`; `masks`.
+
+        Masks are P texts, pycocotools' run-length codes; none where no masks were added.
+        """
+        images = np.array(sorted(self._seen), np.int64)
+        return {"images": images, "rows": self._all_rows(), "masks": [code.decode() for code in self._all_codes()]}
+
+    def merge(self, state: Mapping[str, Any]) -> None:
+        """Adds what another evaluator of the same truth has seen.
+
+        Raises:
+            DataError: both have seen an image.
+        """
+        images = set(np.asarray(state["images"]).tolist())
+        if twice := images & self._seen:
+            image_id = int(self._truth.image_ids[min(twice)])
+            raise DataError(f"{type(self).__name__}: image {image_id} was added already; merge parts that share none")
+        self._seen |= images
+        self._rows.append(np.asarray(state["rows"]))
+        self._codes.append([code.encode() for code in state["masks"]])
+
+    def _all_rows(self) -> np.ndarray:
+        """Rows in the order of the images, whatever the order in which these were added."""
+        rows = np.concatenate([np.zeros((0, 7)), *self._rows])
+        return rows[np.argsort(rows[:, 0], kind="stable")]
+
+    def _all_codes(self) -> list[bytes]:
+        """The masks of `_all_rows`, none where predictions came without."""
+        codes = [code for codes in self._codes for code in codes]
+        rows = np.concatenate([np.zeros((0, 7)), *self._rows])
+        if len(codes) not in (0, len(rows)):
+            raise DataError(
+                f"{type(self).__name__}: {len(codes)} of {len(rows)} predictions have masks; all or none must"
+            )
+        return [codes[at] for at in np.argsort(rows[:, 0], kind="stable")] if codes else []
+
+    @abstractmethod
+    def compute(self) -> dict[str, float]:
+        """The figures by name; one that is not defined, such as AP of a class without objects, is left out."""
+
+    def _predictions(self) -> np.ndarray:
+        """All rows [P, 7]: index of the image, x1, y1, x2, y2, score, class."""
+        total = len(self._truth.image_ids)
+        if len(self._seen) != total:
+            raise DataError(
+                f"{type(self).__name__}: {len(self._seen)} of {total} images were added; add all of them, with empty "
+                "arrays where nothing was found (does the loader drop its last batch?)"
+            )
+        return self._all_rows()
+
+
+register_role("metric", Evaluator, supplied=("truth",), doc="The figures of an evaluation.")

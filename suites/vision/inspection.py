@@ -1,0 +1,29 @@
+"""What inspectors of pictures share: data sets through their transforms, and picture files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from suites.engine.inspection import Inspector
+from suites.vision.images import write_image
+from suites.vision.pipeline import Augmented
+from suites.vision.transforms import Normalize
+
+if TYPE_CHECKING:
+    from suites.engine.config import Config
+
+
+class VisualInspector(Inspector):
+    """Looks at data sets of pictures."""
+
+    def augmented(self, config: Config, name: str, dataset: Any) -> Augmented:
+        """The set through its transforms but `Normalize`, after which nothing can be seen."""
+        transforms = config.build(f"data.{name}.transforms")
+        return Augmented(dataset, [t for t in transforms if not isinstance(t, Normalize)])
+
+    def write_picture(self, path: Path, picture: np.ndarray) -> None:
+        """Writes an uint8 RGB picture."""
+        write_image(path, picture)
