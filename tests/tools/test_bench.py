@@ -8,7 +8,11 @@ import pytest
 
 import framework
 from framework import Profile, Tensor, _core, from_numpy
-from suites.vision.backbones import DarkNet53
+from suites.detection.models.fpn import FPN
+from suites.detection.models.retinanet import RetinaNet, RetinaNetHead
+from suites.detection.models.ssd import SSD, SSDHead, SSDNeck
+from suites.engine.config import Factory
+from suites.vision.backbones import VGG, DarkNet53, ResNet
 from tools import bench
 
 # Small images; each large enough for several tiles, tasks and slices in most layers.
@@ -18,7 +22,19 @@ NETWORKS = {
     "yolov3_mobilenet": lambda: bench.dense(bench.yolov3_mobilenet, (2, 64, 64, 3)),
     "yolov3_darknet": lambda: bench.dense(lambda: bench.yolov3(lambda: DarkNet53(width=16)), (1, 64, 64, 3)),
     "deeplab": lambda: bench.labelled(bench.deeplab_mobilenet, (2, 64, 64, 3)),
+    "retinanet": lambda: bench.detector_training(small_retinanet, 2, 64),
+    "ssd": lambda: bench.detector_training(small_ssd, 2, 300),
 }
+
+
+def small_retinanet():
+    head = Factory.of(RetinaNetHead, num_classes=bench.DETECTION_CLASSES, convs=1)
+    return RetinaNet(ResNet(18, width=8, out_strides=(8, 16, 32)), head, Factory.of(FPN, width=16, extra="conv_p5"))
+
+
+def small_ssd():
+    head = Factory.of(SSDHead, num_classes=bench.DETECTION_CLASSES)
+    return SSD(VGG(width=4, out_strides=(8, 16), reduced_fc=True), head, Factory.of(SSDNeck, l2_norm=20.0))
 
 
 @pytest.fixture(autouse=True)

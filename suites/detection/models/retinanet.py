@@ -74,7 +74,8 @@ class LevelPostProcess:
     def _best(self, logits: Tensor, deltas: Tensor, anchors: Tensor, classes: int) -> tuple[Tensor, Tensor]:
         """The T best pairs of a level: boxes [N, T, 4]; scores [N, T, K], 0 but for the pair's class."""
         count = self.level_top_k
-        flat = ops.flatten(logits, start=1, end=2)  # [N, P_l * K]; padded, as a level may have fewer
+        # float32, as a half would round the filler; padded, as a level may have fewer than T pairs
+        flat = ops.cast(ops.flatten(logits, start=1, end=2), "float32")  # [N, P_l * K]
         best, place = ops.topk(ops.pad(flat, pads=(0, 0, 0, count), value=_NEVER), k=count, axis=1)
         real = best > _NEVER
         place = ops.where(real, place, ops.full_like(place, value=0))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import framework
 from framework import nn, no_grad, tensor
 from framework.errors import AttributeValueError
 from suites.detection.losses.anchored import BoxTerm, RetinaNetLoss
@@ -71,6 +72,21 @@ def test_boxes_are_cut_to_each_images_own_size():
     assert found.counts.numpy().min() > 0
     for boxes, (height, width) in zip(found.boxes.numpy(), sizes, strict=True):
         assert boxes.min() >= 0 and (boxes.max(axis=0) <= [width, height, width, height]).all()
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_it_learns_and_finds_in_half_precision(precision):
+    """Levels with fewer pairs than are taken are filled up with what no precision takes for a pair."""
+    model = tiny(prior=0.5, postprocess=LevelPostProcess(0.0, 1000, 0.5, 20))
+    images, targets = tensor(images_of(2)), targets_of(2, 2)
+    whole = model.losses(images, targets)
+    with framework.autocast(precision):
+        half = model.losses(images, targets)
+        with no_grad():
+            found = model.eval().detect(images)
+    for name, term in whole.items():
+        assert float(half[name].mean) == pytest.approx(float(term.mean), rel=0.05)
+    assert found.counts.numpy().tolist() == [20, 20] and np.isfinite(found.boxes.numpy()).all()
 
 
 def test_onnx_runtime_finds_the_same(tmp_path):
