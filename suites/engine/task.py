@@ -20,6 +20,7 @@ import numpy as np
 from framework.atomic import atomic_file
 from framework.data import DataLoader, StreamLoader
 from framework.errors import ConfigError, DataError, NotSupportedError
+from framework.io import load_tensors
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.signatures import signature_of
 from suites.engine.recording import given
@@ -345,7 +346,7 @@ class Task(ABC):
         By default what fits of a safetensors file of ours, or all of a file of another framework whose names the model
         knows. Raises CheckpointError where nothing fits.
         """
-        if path.suffix == ".safetensors":
+        if path.suffix == ".safetensors" and self.model.state_dict().keys() & load_tensors(path).keys():
             return load_weights(self.model, path, partial=True)
         return [str(load_pretrained(self.model, path))]
 

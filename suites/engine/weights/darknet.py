@@ -18,6 +18,7 @@ import numpy as np
 from framework.errors import CheckpointError
 
 _CFG_BYTES = 1 << 20
+_MOST_CHANNELS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ def read_cfg(path: Path) -> Iterator[Convolution]:
             at = sum(channels[i] for i in get.layers(len(channels))) // get.number("groups", 1)
         elif kind not in ("maxpool", "upsample", "shortcut", "yolo", "dropout", "avgpool", "softmax", "cost"):
             raise get.wrong("this kind of layer is not known here")
+        if at > _MOST_CHANNELS:
+            raise get.wrong(f"it has more than {_MOST_CHANNELS} channels, so this is no network of darknet's")
         channels.append(at)
     if not channels:
         raise CheckpointError(f"{path.name}: it has no layers, so this is no darknet cfg")

@@ -10,7 +10,7 @@ import pytest
 from suites.engine import cli
 
 ROOT = Path(__file__).resolve().parents[4]
-COMMANDS = ["train", "eval", "infer", "export", "serve", "config", "zoo", "anchors", "embedder", "slim"]
+COMMANDS = ["train", "eval", "infer", "export", "serve", "config", "zoo", "anchors", "data", "embedder", "slim"]
 
 
 def test_the_wheel_has_the_command():
@@ -54,7 +54,7 @@ def test_each_tool_is_a_door_to_the_command(name):
     assert f".cli.{name} import main" in (ROOT / "tools" / f"{name}.py").read_text()
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("config", "zoo", "slim")])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("config", "zoo", "data", "slim")])
 def test_each_command_imports_plug_ins(name, capsys):
     with pytest.raises(SystemExit):
         cli.main([name, "--help"])

@@ -7,6 +7,7 @@ import safetensors.numpy
 from framework import nn
 from framework.errors import CheckpointError, ConfigError
 from framework.nn import init
+from suites.classification import ImageClassifier
 from suites.engine import cli
 from suites.engine.weights import load_pretrained, load_wanted, loaded_names, rename, shown_otherwise
 from suites.vision.backbones import (
@@ -231,3 +232,18 @@ def test_a_normalisation_that_is_not_the_weights_own_is_told():
     assert line.endswith("this config has mean [0, 0, 0] and std [1, 1, 1]")
     (line,) = shown_otherwise(other, [{"type": "Normalize"}])
     assert line.startswith("MobileNetV2: yolov3_tiny_coco was trained with Normalize mean [0.0, 0.0, 0.0]")
+
+
+@pytest.mark.parametrize("scheme", [None, "torchvision"])
+def test_runtime_weights_take_files_of_ours_and_of_others(config, scheme):
+    """The whole classifier, of another number of classes; the config's own `pretrained` comes first."""
+    folder, _ = config
+    source = drawn(ImageClassifier(MobileNetV2(**SMALL), 7), 9)
+    path = saved(folder / "whole.safetensors", source, scheme)
+    words = ["train", str(folder / "c.yml"), "--runs", str(folder / "runs"), "-o", f"runtime.weights={path}"]
+    assert cli.main(words) == 0
+    trained = safetensors.numpy.load_file(folder / "runs" / "c" / "weights" / "last.safetensors")
+    assert all(
+        np.array_equal(trained[n], t.numpy()) for n, t in source.state_dict().items() if n.startswith("backbone.")
+    )
+    assert cli.main([*words[:-1], "runtime.weights=nothing", "--overwrite"]) == 2
