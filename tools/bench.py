@@ -197,10 +197,10 @@ def sharpen(model: Any, name: str) -> None:
 
 
 def mask_inference(size: int) -> tuple[Step, int]:
-    """Mask R-CNN on one image, with 100 detections and their masks."""
+    """Mask R-CNN on one image, with 100 detections and their masks in the pixels of the image."""
     import numpy as np
 
-    from framework import no_grad, program, tensor
+    from framework import no_grad, ops, program, tensor
     from framework.graph.passes import INFERENCE_PASSES
     from framework.nn import init
 
@@ -214,7 +214,11 @@ def mask_inference(size: int) -> tuple[Step, int]:
 
     def step() -> Any:
         with no_grad():
-            return forward(image, sizes)["masks"]
+            found = forward(image, sizes)
+            if found["counts"].item() != found["masks"].shape[1]:
+                raise RuntimeError(f"mask_rcnn: {found['counts'].item()} detections; the case is about 100")
+            boxes = ops.squeeze(found["boxes"], axis=0)
+            return ops.paste_masks(ops.squeeze(found["masks"], axis=0), boxes, height=size, width=size)
 
     return step, 1
 
