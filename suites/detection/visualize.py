@@ -18,6 +18,8 @@ def draw_instances(
 ) -> np.ndarray:
     """Draws objects on a copy of an image, the best score last so that it lies on top; masks are tints, keypoints dots.
 
+    A class has a colour; with masks each object has its own, so that those that touch are told apart.
+
     Args:
         image: uint8 RGB [H, W, 3]. A small one is enlarged by a whole number, so that text stays legible.
         instances: in pixels of `image`.
@@ -29,18 +31,20 @@ def draw_instances(
     """
     canvas, factor = enlarged(image)
     order = np.argsort(instances.scores, kind="stable")
+    numbers = instances.classes if instances.masks is None else np.arange(len(instances))
+    colours = [class_colour(int(number)) for number in numbers]
     if instances.masks is not None:
         codes = instances.masks.codes()
         for at in order:
-            _tint(canvas, codes[at], factor, class_colour(int(instances.classes[at])))
+            _tint(canvas, codes[at], factor, colours[at])
     for at in order:
         kind = int(instances.classes[at])
         text = class_names[kind] + (f" {instances.scores[at]:.2f}" if with_scores else "")
-        _draw_one(canvas, np.rint(instances.boxes.array[at] * factor), text, class_colour(kind))
+        _draw_one(canvas, np.rint(instances.boxes.array[at] * factor), text, colours[at])
         for x, y, visible in () if instances.keypoints is None else instances.keypoints[at]:
             if visible:
                 centre = round(float(x) * factor), round(float(y) * factor)
-                cv2.circle(canvas, centre, stroke(canvas)[1] + 1, class_colour(kind), cv2.FILLED)
+                cv2.circle(canvas, centre, stroke(canvas)[1] + 1, colours[at], cv2.FILLED)
     return canvas
 
 

@@ -1,5 +1,7 @@
 """The published EfficientNet-Lite0 gives the numbers of an independent reading, and knows a palace when it sees one."""
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from framework import no_grad, tensor
 from suites.classification import ImageClassifier
 from suites.engine.weights import read_weights, resolve
 from suites.vision.backbones import EfficientNetLite
+from suites.vision.images import read_image
 from tests.zoo import fetched
 
 _HALVES = (1, 3, 5, 11)  # blocks of stride 2
@@ -48,9 +51,9 @@ def published(monkeypatch):
 
 def photo(size=_SIZE):
     """The middle of scikit-learn's photograph of the Summer Palace, as the record says."""
-    from sklearn.datasets import load_sample_image
+    import sklearn.datasets
 
-    image = load_sample_image("china.jpg")
+    image = read_image(Path(sklearn.datasets.__file__).parent / "images" / "china.jpg")
     side = round(0.875 * min(image.shape[:2]))
     top, left = ((extent - side) // 2 for extent in image.shape[:2])
     image = cv2.resize(image[top : top + side, left : left + side], (size, size), interpolation=cv2.INTER_AREA)
