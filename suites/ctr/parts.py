@@ -2,6 +2,7 @@
 
 import suites.ctr.datasets
 import suites.ctr.features
+import suites.ctr.guess
 import suites.ctr.models.autoint
 import suites.ctr.models.dcn
 import suites.ctr.models.deepfm
@@ -11,4 +12,6 @@ import suites.ctr.models.dnn
 import suites.ctr.models.fm
 import suites.ctr.models.lr
 import suites.ctr.models.multitask
-import suites.ctr.models.xdeepfm  # noqa: F401
+import suites.ctr.models.xdeepfm
+import suites.ctr.settings
+import suites.ctr.task  # noqa: F401

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from framework.nn import Layer
     from framework.optim import Optimizer
     from suites.engine.hooks import Hook
-    from suites.engine.losses import Loss, Scalar
+    from suites.engine.losses import Kept, Loss, Scalar
     from suites.engine.settings import Runtime
     from suites.engine.step import Step
 
@@ -282,10 +282,10 @@ class Task(ABC):
         raise NotSupportedError(f"{type(self).__name__} has one evaluation set: it does not take `more_eval`")
 
     @abstractmethod
-    def train_step(self, inputs: dict[str, Tensor]) -> Mapping[str, Loss | Scalar]:
+    def train_step(self, inputs: dict[str, Tensor]) -> Mapping[str, Loss | Scalar | Kept]:
         """Return the loss terms by name, each a mean with its weight; the sum of the means is minimised.
 
-        Each `Scalar` among them is logged only.
+        Each `Scalar` among them is logged only, each `Kept` is an array for hooks.
 
         Runs the model in training mode. It is traced into a Program, so it uses operators only and never looks
         at numbers; `inputs` holds the arrays named by `train_inputs`.

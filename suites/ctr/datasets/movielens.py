@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import zipfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ class MovieLens100K(ClickDataset):
     """100,000 ratings in order of time, joined with users and films.
 
     Columns: `user_id`, `age`, `gender`, `occupation`, `zip_code`, `item_id`, `release_year`, `genres` (with "|"),
-    `rating`, `timestamp`, and of what the user did strictly before: `liked` and `liked_genre` (films rated 4 and more
+    `first_genre`, `rating`, `timestamp`, and of what the user did strictly before: `liked` and `liked_genre` (films rated 4 and more
     and the first genre of each), `disliked` (the others), all with "|"; `user_mean` and `user_count`, mean and number
     of the user's ratings so far, and `item_mean` and `item_count`, those of the film.
 
@@ -40,10 +41,15 @@ class MovieLens100K(ClickDataset):
     """
 
     def __init__(self, schema: Schema, root: str | None = None, rows: Rows | None = None, history: int = 50) -> None:
-        files = {ending: _read(root, f"ml-100k.{ending}") for ending in ("inter", "user", "item")}
-        columns = _joined(files, history)
+        columns = _columns(root, history)
         name = f"MovieLens-100K {root or 'of recbole'}"
         self._hold(schema, RawRows(name, columns, lambda row: f"{name}, rating {row} by time"), rows, 0.0)
+
+
+@lru_cache(maxsize=1)  # the parts of a run are rows of the same columns
+def _columns(root: str | None, history: int) -> dict[str, list[str]]:
+    files = {ending: _read(root, f"ml-100k.{ending}") for ending in ("inter", "user", "item")}
+    return _joined(files, history)
 
 
 def _read(root: str | None, name: str) -> dict[str, list[str]]:
@@ -87,6 +93,7 @@ def _joined(files: Mapping[str, Mapping[str, list[str]]], history: int) -> dict[
                 found[name] = [values[place[each]] for each in found[key]]
     found["timestamp"] = [str(int(float(time))) for time in found["timestamp"]]
     found["genres"] = [text.replace(" ", "|") for text in found.pop("class")]
+    found["first_genre"] = [text.partition("|")[0] for text in found["genres"]]
     return found | _past(found, history)
 
 
@@ -122,8 +129,7 @@ def _remember(
 ) -> None:
     for row in rows:
         user, item, rating = found["user_id"][row], found["item_id"][row], float(found["rating"][row])
-        genre = found["genres"][row].partition("|")[0]
-        films.setdefault((user, rating >= _CLICK), []).append((item, genre))
+        films.setdefault((user, rating >= _CLICK), []).append((item, found["first_genre"][row]))
         for key in (f"user {user}", f"item {item}"):
             total, count = sums.get(key, (0.0, 0))
             sums[key] = total + rating, count + 1

@@ -45,10 +45,12 @@ class CtrModel(nn.Layer):
         width: R, numbers of a row of the table that the model wants; it cuts them into its parts.
         fields: what the batches hold.
         uses_sequences: whether it reads them; else they are not looked up.
+        linear_column: whether the first number of a row is the weight of a linear part.
     """
 
     width: int
     uses_sequences: bool = False
+    linear_column: bool = False
 
     def __init__(self, fields: Fields, width: int) -> None:
         super().__init__()

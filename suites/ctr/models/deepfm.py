@@ -23,6 +23,8 @@ class WideDeep(CtrModel):
         batch_norm: normalise before each activation.
     """
 
+    linear_column = True
+
     def __init__(
         self,
         fields: Fields,

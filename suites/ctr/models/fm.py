@@ -21,6 +21,8 @@ class FM(CtrModel):
         dim: K, numbers of a vector.
     """
 
+    linear_column = True
+
     def __init__(self, fields: Fields, dim: int = 16) -> None:
         super().__init__(fields, width=1 + dim)
         require_one_label(self)
@@ -39,6 +41,8 @@ class FFM(CtrModel):
         fields: what the batches hold.
         dim: K, numbers of a vector; a row of the table has 1 + F K.
     """
+
+    linear_column = True
 
     def __init__(self, fields: Fields, dim: int = 4) -> None:
         count = len(fields.fields)

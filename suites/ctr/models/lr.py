@@ -16,6 +16,8 @@ class LR(CtrModel):
         fields: what the batches hold.
     """
 
+    linear_column = True
+
     def __init__(self, fields: Fields) -> None:
         super().__init__(fields, width=1)
         require_one_label(self)

@@ -62,6 +62,8 @@ class XDeepFM(CtrModel):
         batch_norm: normalise before each activation.
     """
 
+    linear_column = True
+
     def __init__(
         self,
         fields: Fields,
