@@ -6,7 +6,6 @@ Letters: N rows, F sparse features, T values laid end to end, R numbers of a tab
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from framework import nn, ops
 from framework.table import Table
@@ -17,7 +16,7 @@ from suites.ctr.models.base import CtrModel, Embedded
 class TableNetwork(nn.Layer):
     """Looks all signs of a batch up at once, pools multi-valued features, and runs the model.
 
-    Its state holds the rows beside the weights, so that checkpoints and the best weights are whole.
+    The rows are no part of its state: the table has its own files, see `suites.engine.resources`.
 
     Args:
         body: the model.
@@ -70,14 +69,3 @@ class TableNetwork(nn.Layer):
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Logits [N, L]."""
         return self.body(self.embed(inputs))
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The body's weights, and copies of the table's rows."""
-        return {**super().state_dict(), **self.table.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> list[str]:
-        """Replaces weights and rows; see `nn.Layer.load_state_dict`."""
-        rows = {name: value for name, value in state.items() if name.startswith("table/")}
-        lines = super().load_state_dict({n: v for n, v in state.items() if n not in rows}, strict)
-        self.table.load_state_dict(rows)
-        return lines

@@ -82,7 +82,7 @@ class ClickProcessor(Processor):
 
     def prepare(self, items: Sequence[Item]) -> Batch:
         """Rows as a batch, exactly as in evaluation; DataError names a value that does not fit."""
-        columns = {name: [item.get(name, "") for item in items] for name in self._columns}
+        columns = {name: [as_text(item.get(name)) for item in items] for name in self._columns}
         clicks, _ = self._encoder.encode(RawRows("rows", columns, lambda row: f"row {row}"), max_skipped=0.0)
         return {**clicks.batch(), "dense": transformed(self.schema, clicks.dense), "item": list(items)}
 

@@ -102,7 +102,7 @@ class Progressive(Hook):
             self._window.add(part)
             if self._window.rows >= self._settings.window:
                 self._write(loop, "window", self._window)
-        if loop.epoch_ended or loop.ending:
+        if loop.epoch_ended:
             self._write(loop, "pass", self._pass)
 
     def _write(self, loop: TrainingLoop, kind: str, gathered: Gathered) -> None:

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import yaml
-
 from framework.errors import AttributeValueError, ConfigError
 from suites.ctr.features import Crossed, Dense, Feature, Label, MultiValued, Sequence, Signed, Sparse
 from suites.ctr.signs import MAX_SLOT
 from suites.engine.config import build_value, plain
+from suites.engine.config.config import build_node
+from suites.engine.config.typehints import slot_of
+from suites.engine.config.yaml_text import parse_text
 from suites.engine.names import did_you_mean, listing
+from suites.engine.registry import REGISTRY
 
 Kind = TypeVar("Kind", bound=Feature)
 
@@ -229,20 +231,18 @@ def read_schema(path: Path | str) -> Schema:
     """The schema of a YAML file.
 
     Raises:
-        ConfigError: there is no such file, or what is wrong in it.
+        ConfigError: there is no such file, or what is wrong in it, by line.
     """
     path = Path(path)
     try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+        node = parse_text(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
-        raise ConfigError(f"{path}: the schema cannot be read ({error.strerror}); write one with `paddock data schema`")
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: is no YAML ({error})") from None
-    if not isinstance(value, dict):
+        raise ConfigError(
+            f"{path}: the schema cannot be read ({error.strerror}); write one with `paddock data schema`"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is no UTF-8 text ({error.reason})") from None
+    if not isinstance(node.value, dict):
         raise ConfigError(f"{path}: is no schema; it must have `features` and `labels`")
-    try:
-        return schema_of(value)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-
-
+    schema: Schema = build_node(slot_of(Schema, REGISTRY.seen_by("ctr")), node, ())
+    return schema

@@ -62,5 +62,5 @@ class CtrStep(TrainStep):
             return None
         dense = [p.grad for p in self._optimizer.params.values() if p.grad is not None]
         rows = [part.values for t in self._rows.tables if t.leaf.grad is not None for part in t.leaf.grad.parts]
-        norm = ops.sqrt(ops.sum_of_squares(*dense, *rows))
+        norm = ops.sqrt(ops.sum_of_squares([*dense, *rows]))
         return ops.minimum(self._most / (norm + _TINY), 1.0)

@@ -10,6 +10,7 @@ from framework import ops
 from framework.data import DataLoader
 from framework.errors import ConfigError
 from framework.optim import Optimizer
+from framework.table import Table
 from framework.tensor import Tensor
 from suites.ctr.datasets import ClickDataset
 from suites.ctr.losses import ClickLoss, LogLoss
@@ -141,6 +142,10 @@ class CtrTask(DataTask[TrainData, EvalData]):
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """`scores` float32 [N, L], the probability of each label."""
         return {"scores": ops.sigmoid(self.model(inputs))}
+
+    def resources(self) -> dict[str, Table]:
+        """The table, which is saved beside the weights."""
+        return {self.model.table.name: self.model.table}
 
     def hooks(self) -> Sequence[Hook]:
         """Progressive figures, and what leaves the table at the end of a pass."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from framework.optim import Optimizer
     from suites.engine.hooks import Hook
     from suites.engine.losses import Kept, Loss, Scalar
+    from suites.engine.resources import Resource
     from suites.engine.settings import Runtime
     from suites.engine.step import Step
 
@@ -349,6 +350,10 @@ class Task(ABC):
         if path.suffix == ".safetensors" and self.model.state_dict().keys() & load_tensors(path).keys():
             return load_weights(self.model, path, partial=True)
         return [str(load_pretrained(self.model, path))]
+
+    def resources(self) -> Mapping[str, Resource]:
+        """Return what the model keeps in files of its own, by name, such as a table of rows; by default nothing."""
+        return {}
 
     def lr_factors(self) -> dict[str, float]:
         """Return factors on the learning rate by parameter name, such as smaller ones for lower layers."""
