@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError, CheckpointError
 from framework.table.table import Table
@@ -65,17 +64,6 @@ class RowOptimizer:
                 if gradient is not None:
                     table.update_parts(gradient.parts, self._lr[table.name] if lr is None else lr, grad_scale)
                     table.leaf.grad = None
-
-    def clip_by_global_norm(self, max_norm: float) -> Tensor:
-        """A factor for `grad_scale`, [], that brings the joint norm of all look-ups' gradients to at most `max_norm`.
-
-        Gradients of one key at several places count one by one, as they come from the look-ups.
-        """
-        values = [p.values for t in self.tables if t.leaf.grad is not None for p in t.leaf.grad.parts]
-        with no_grad():
-            if not values:
-                return tensor(np.array(1, np.float32))
-            return ops.minimum(max_norm / (ops.sqrt(ops.sum_of_squares(*values)) + 1e-12), 1.0)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The learning rates by table; rows and their state are in the tables' own files."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from framework import _core
 from framework.autograd import tape
-from framework.errors import AttributeValueError, DTypeError
+from framework.errors import AttributeValueError, CheckpointError, DTypeError
 from framework.ops import dispatch
 from framework.table import files, snapshot
 from framework.table.gradient import LookupNode, Part, RowsLeaf, refuse_block
@@ -24,7 +24,7 @@ from framework.table.rules import Adam, Rule
 from framework.tensor import Tensor, from_numpy, tensor
 
 Keys = Tensor | np.ndarray | Sequence[int]
-MOST_BUCKETS = 1 << 16
+MOST_BUCKETS, MOST_COLUMNS = 1 << 16, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class Table:
         name: str = "table",
         buckets: int = 256,
     ) -> None:
-        if dim < 1:
-            raise AttributeValueError(f"Table: dim is {dim}; a row has at least 1 column")
+        if not 1 <= dim <= MOST_COLUMNS:
+            raise AttributeValueError(f"Table: dim is {dim}; a row has 1 to {MOST_COLUMNS} columns")
         if not 1 <= buckets <= MOST_BUCKETS or buckets & (buckets - 1):
             raise AttributeValueError(f"Table: buckets is {buckets}; it must be a power of two up to {MOST_BUCKETS}")
         if not name or len(name) > 100:
@@ -271,7 +271,12 @@ class Table:
         Raises:
             CheckpointError: see `load`.
         """
-        table = cls(**files.arguments_of(path) | options)
+        arguments = files.arguments_of(path)
+        try:
+            cls(**arguments)
+        except (TypeError, ValueError) as e:
+            raise CheckpointError(f"{path}: describes no table ({type(e).__name__}: {e})") from e
+        table = cls(**arguments | options)
         table.load(path, deltas)
         return table
 
