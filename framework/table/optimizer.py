@@ -65,6 +65,20 @@ class RowOptimizer:
                     table.update_parts(gradient.parts, self._lr[table.name] if lr is None else lr, grad_scale)
                     table.leaf.grad = None
 
+    def sum_of_squares(self) -> Tensor | None:
+        """The sum of the squares of what the next step is given, [], for clipping by a joint norm; None for nothing.
+
+        Gradients of one key are summed first. The root of this and the dense gradients' sum is their joint norm, and
+        the factor that bounds it is the step's `grad_scale`.
+        """
+        total = None
+        with no_grad():
+            for table in self.tables:
+                if table.leaf.grad is not None:
+                    squares = table.sum_of_squares(table.leaf.grad.parts)
+                    total = squares if total is None else total + squares
+        return total
+
     def state_dict(self) -> dict[str, Tensor]:
         """The learning rates by table; rows and their state are in the tables' own files."""
         return {f"lr/{name}": rate for name, rate in self._lr.items()}

@@ -116,6 +116,7 @@ class Table:
         self._native = _core.Table(self._native_config(buckets))
         self._gather = dispatch.OpInfo(_core.TableOp("gather", self._native), pure=False)
         self._update = dispatch.OpInfo(_core.TableOp("update", self._native), pure=False)
+        self._squares = dispatch.OpInfo(_core.TableOp("sum_of_squares", self._native), pure=True)
         self.leaf = RowsLeaf(self)
 
     def _native_config(self, buckets: int) -> dict[str, Any]:
@@ -209,6 +210,10 @@ class Table:
         """One step for the look-ups' gradients `parts`; `lr`, `grad_scale`: float32 []."""
         refuse_block(f"step of table '{self.name}'")
         self._apply(self._update, [lr, grad_scale, *(t for part in parts for t in part)], ())
+
+    def sum_of_squares(self, parts: Sequence[Part]) -> Tensor:
+        """Of the look-ups' gradients, those of equal keys summed first: float32 []."""
+        return self._apply(self._squares, [t for part in parts for t in part], ())  # type: ignore[no-any-return]
 
     def _apply(self, info: dispatch.OpInfo, inputs: Sequence[Tensor | None], attrs: tuple[Any, ...]) -> Any:
         trace = dispatch.state.trace

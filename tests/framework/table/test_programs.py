@@ -92,6 +92,32 @@ def test_gradients_of_several_backward_passes_gather_until_the_step():
     assert table.stats().steps == 1
 
 
+def test_the_sum_of_squares_is_that_of_gradients_summed_by_key():
+    tables = [Table(2, rule=SGD(), init=Zeros(), name=n) for n in "ab"]
+    rows = RowOptimizer(tables, lr=1.0)
+    assert rows.sum_of_squares() is None
+
+    def loss():
+        return ops.sum(tables[0].lookup([1, 1, 2]) * 3.0) + ops.sum(tables[1].lookup([1]) * 4.0)
+
+    loss().backward()
+    assert float(rows.sum_of_squares()) == 2 * (36 + 9 + 16)
+
+    @program
+    def clipped(limit):
+        rows.zero_grad()
+        loss().backward()
+        squares = rows.sum_of_squares()
+        rows.step(grad_scale=limit / ops.sqrt(squares))
+        return squares
+
+    rows.zero_grad()
+    assert float(clipped(np.float32(1.0))) == 122
+    with framework.no_grad():
+        norm = np.sqrt(sum((t.lookup([1, 2]).numpy() ** 2).sum() for t in tables))
+    np.testing.assert_allclose(norm, 1.0, rtol=1e-6)
+
+
 def names(traced, *args):
     return [op.name for op in traced.program_for(*args).program.block]
 
