@@ -338,9 +338,9 @@ def _take_up(table: Table, folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def export_text(table: Table, path: Path | str) -> int:
-    """Writes rows as lines `key<TAB>show<TAB>click<TAB>value value ...`, keys unsigned, numbers exact; returns the rows.
+    """Writes rows as lines `key<TAB>show<TAB>click<TAB>value value ...`, keys unsigned, numbers exact.
 
-    Steps that rows missed are made up for in what is written.
+    Returns how many. Steps that rows missed are made up for in what is written.
     """
     rows = 0
     with atomic_file(Path(path)) as part, part.open("w", encoding="utf-8") as file:

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError, CheckpointError
 from framework.table.table import Table
@@ -66,16 +65,19 @@ class RowOptimizer:
                     table.update_parts(gradient.parts, self._lr[table.name] if lr is None else lr, grad_scale)
                     table.leaf.grad = None
 
-    def clip_by_global_norm(self, max_norm: float) -> Tensor:
-        """A factor for `grad_scale`, [], that brings the joint norm of all look-ups' gradients to at most `max_norm`.
+    def sum_of_squares(self) -> Tensor | None:
+        """The sum of the squares of what the next step is given, [], for clipping by a joint norm; None for nothing.
 
-        Gradients of one key at several places count one by one, as they come from the look-ups.
+        Gradients of one key are summed first. The root of this and the dense gradients' sum is their joint norm, and
+        the factor that bounds it is the step's `grad_scale`.
         """
-        values = [p.values for t in self.tables if t.leaf.grad is not None for p in t.leaf.grad.parts]
+        total = None
         with no_grad():
-            if not values:
-                return tensor(np.array(1, np.float32))
-            return ops.minimum(max_norm / (ops.sqrt(ops.sum_of_squares(*values)) + 1e-12), 1.0)
+            for table in self.tables:
+                if table.leaf.grad is not None:
+                    squares = table.sum_of_squares(table.leaf.grad.parts)
+                    total = squares if total is None else total + squares
+        return total
 
     def state_dict(self) -> dict[str, Tensor]:
         """The learning rates by table; rows and their state are in the tables' own files."""

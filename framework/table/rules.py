@@ -1,7 +1,8 @@
 """How a table's rows learn: one rule a table, with its state beside each row's value.
 
 g is the sum of a row's gradients in a step, times `grad_scale`; where `weight_decay` is not 0, plus weight_decay *
-value. A step touches the rows that were looked up and no others, so weight decay works on those only, except with `DenseAdam`.
+value. A step touches the rows that were looked up and no others, so weight decay works on those only, except with
+`DenseAdam`.
 """
 
 from __future__ import annotations
@@ -101,9 +102,10 @@ class DenseAdam(Adam):
     """Adam as `framework.optim.Adam` on a table of all keys: also rows without a gradient move by their averages.
 
     A row makes up for the steps it missed when it is next read, updated or published. They are replayed one by one,
-    with the bits of dense Adam, up to the number after which a gradient's share of the average is below 2^-40 (264 steps
-    with beta1 = 0.9); the rest is one power of each beta. With `weight_decay`, the L2 penalty of published figures,
-    all of them are replayed, also of a row that is born late: it costs what dense Adam does. See docs/tables.md.
+    with the bits of dense Adam, up to the number after which a gradient's share of the average is below 2^-40 (264
+    steps with beta1 = 0.9); the rest is one power of each beta. With `weight_decay`, the L2 penalty of published
+    figures, all of them are replayed, also of a row that is born late: it costs what dense Adam does. See
+    docs/tables.md.
     """
 
     number: ClassVar[int] = 4

@@ -15,7 +15,7 @@ import numpy as np
 
 from framework import _core
 from framework.autograd import tape
-from framework.errors import AttributeValueError, DTypeError
+from framework.errors import AttributeValueError, CheckpointError, DTypeError
 from framework.ops import dispatch
 from framework.table import files, snapshot
 from framework.table.gradient import LookupNode, Part, RowsLeaf, refuse_block
@@ -24,7 +24,7 @@ from framework.table.rules import Adam, Rule
 from framework.tensor import Tensor, from_numpy, tensor
 
 Keys = Tensor | np.ndarray | Sequence[int]
-MOST_BUCKETS = 1 << 16
+MOST_BUCKETS, MOST_COLUMNS = 1 << 16, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class Table:
         name: str = "table",
         buckets: int = 256,
     ) -> None:
-        if dim < 1:
-            raise AttributeValueError(f"Table: dim is {dim}; a row has at least 1 column")
+        if not 1 <= dim <= MOST_COLUMNS:
+            raise AttributeValueError(f"Table: dim is {dim}; a row has 1 to {MOST_COLUMNS} columns")
         if not 1 <= buckets <= MOST_BUCKETS or buckets & (buckets - 1):
             raise AttributeValueError(f"Table: buckets is {buckets}; it must be a power of two up to {MOST_BUCKETS}")
         if not name or len(name) > 100:
@@ -116,6 +116,7 @@ class Table:
         self._native = _core.Table(self._native_config(buckets))
         self._gather = dispatch.OpInfo(_core.TableOp("gather", self._native), pure=False)
         self._update = dispatch.OpInfo(_core.TableOp("update", self._native), pure=False)
+        self._squares = dispatch.OpInfo(_core.TableOp("sum_of_squares", self._native), pure=True)
         self.leaf = RowsLeaf(self)
 
     def _native_config(self, buckets: int) -> dict[str, Any]:
@@ -210,6 +211,10 @@ class Table:
         refuse_block(f"step of table '{self.name}'")
         self._apply(self._update, [lr, grad_scale, *(t for part in parts for t in part)], ())
 
+    def sum_of_squares(self, parts: Sequence[Part]) -> Tensor:
+        """Of the look-ups' gradients, those of equal keys summed first: float32 []."""
+        return self._apply(self._squares, [t for part in parts for t in part], ())  # type: ignore[no-any-return]
+
     def _apply(self, info: dispatch.OpInfo, inputs: Sequence[Tensor | None], attrs: tuple[Any, ...]) -> Any:
         trace = dispatch.state.trace
         if trace is not None:  # also where no input is traced: it runs at each run
@@ -271,7 +276,12 @@ class Table:
         Raises:
             CheckpointError: see `load`.
         """
-        table = cls(**files.arguments_of(path) | options)
+        arguments = files.arguments_of(path)
+        try:
+            cls(**arguments)
+        except (TypeError, ValueError) as e:
+            raise CheckpointError(f"{path}: describes no table ({type(e).__name__}: {e})") from e
+        table = cls(**arguments | options)
         table.load(path, deltas)
         return table
 

@@ -1,6 +1,7 @@
 // Searches, growth and removal in one bucket.
 #include "table/bucket.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -12,6 +13,8 @@ namespace {
 
 constexpr size_t kFirstSlots = 16;
 constexpr uint64_t kFullTenths = 7;  // of 10 slots in use; with linear probing a miss then reads about 6 slots
+
+constexpr size_t kSparse = 6;  // slots a key from which on the index is too large: twice what growth leaves
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -53,7 +56,7 @@ Slot* Bucket::find(uint64_t key, uint64_t hash) {
 }
 
 Slot* Bucket::insert(uint64_t key, uint64_t hash) {
-  if ((used_ + 1) * 10ull > slots_.size() * kFullTenths) grow();
+  if ((used_ + 1) * 10ull > slots_.size() * kFullTenths) resize(std::max(kFirstSlots, 2 * slots_.size()));
   const size_t mask = slots_.size() - 1;
   size_t i = hash & mask;
   while (slots_[i].row != Slot::kEmpty) i = (i + 1) & mask;
@@ -62,18 +65,24 @@ Slot* Bucket::insert(uint64_t key, uint64_t hash) {
   return &slots_[i];
 }
 
-void Bucket::grow() {
-  std::vector<Slot> larger(slots_.empty() ? kFirstSlots : 2 * slots_.size());
-  const size_t mask = larger.size() - 1;
+void Bucket::resize(size_t count) {
+  std::vector<Slot> others(count);
+  const size_t mask = count - 1;
   for (const Slot& slot : slots_) {
     if (slot.row == Slot::kEmpty) continue;
     size_t i = mix(slot.key) & mask;
-    while (larger[i].row != Slot::kEmpty) i = (i + 1) & mask;
-    larger[i] = slot;
+    while (others[i].row != Slot::kEmpty) i = (i + 1) & mask;
+    others[i] = slot;
   }
-  slots_ = std::move(larger);
+  slots_ = std::move(others);
   slots_seen_.store(slots_.data(), std::memory_order_relaxed);
   mask_seen_.store(mask, std::memory_order_relaxed);
+}
+
+void Bucket::fit() {
+  size_t count = slots_.size();
+  while (count > kFirstSlots && used_ * kSparse < count) count /= 2;
+  if (count < slots_.size()) resize(count);
 }
 
 // The slots behind it move up, so that no search ends too early.

@@ -74,10 +74,11 @@ class alignas(64) Bucket {
   int64_t index_bytes() const { return static_cast<int64_t>(slots_.size() * sizeof(Slot)); }
   std::vector<Slot>& slots() { return slots_; }
   std::vector<Removal>& removals() { return removals_; }
+  void fit();  // gives index memory back after many keys have gone
   void clear();
 
  private:
-  void grow();
+  void resize(size_t slots);
 
   std::mutex mutex_;
   std::vector<Slot> slots_;  // a power of two

@@ -22,15 +22,10 @@ void gather(const KernelContext& c) {
   table_of(c.op()).lookup(keys.data<int64_t>(), keys.numel(), c.out(0).data<float>(), c.attr<bool>("train"));
 }
 
-void infer_update(InferContext& c) {
+// From input `first` on: keys, gradients and clicks of each look-up.
+void check_parts(InferContext& c, int first) {
   const int64_t dim = table_of(c.op()).config().dim;
-  for (int i = 0; i < 2; ++i) {
-    if (!c.has(i)) continue;
-    if (c.shape(i).rank() != 0 || c.in(i).dtype != DType::kF32)
-      c.shape_error(c.op().inputs[static_cast<size_t>(i)].name, " must be a float32 number, not ", c.in(i).dtype, " ",
-                    c.shape(i));
-  }
-  for (int i = 2; i + kPart <= c.input_count(); i += kPart) {
+  for (int i = first; i + kPart <= c.input_count(); i += kPart) {
     if (c.in(i).dtype != DType::kI64) c.dtype_error("keys are ", c.in(i).dtype, " but must be int64");
     Shape expected = c.shape(i);
     expected.push_back(dim);
@@ -44,16 +39,39 @@ void infer_update(InferContext& c) {
   }
 }
 
-void update(const KernelContext& c) {
+void infer_update(InferContext& c) {
+  for (int i = 0; i < 2; ++i) {
+    if (!c.has(i)) continue;
+    if (c.shape(i).rank() != 0 || c.in(i).dtype != DType::kF32)
+      c.shape_error(c.op().inputs[static_cast<size_t>(i)].name, " must be a float32 number, not ", c.in(i).dtype, " ",
+                    c.shape(i));
+  }
+  check_parts(c, 2);
+}
+
+void infer_sum_of_squares(InferContext& c) {
+  check_parts(c, 0);
+  c.out(0, Shape{}, DType::kF32);
+}
+
+std::vector<GradientPart> parts_of(const KernelContext& c, int first) {
   std::vector<GradientPart> parts;
-  for (int i = 2; i + kPart <= c.input_count(); i += kPart) {
+  for (int i = first; i + kPart <= c.input_count(); i += kPart) {
     const int64_t keys = c.in(i).numel();
     if (keys)
       parts.push_back(
           {c.in(i).data<int64_t>(), keys, c.in(i + 1).data<float>(), c.in(i + 2).data<float>(), c.in(i + 2).numel()});
   }
+  return parts;
+}
+
+void update(const KernelContext& c) {
   const double scale = c.has("grad_scale") ? *c.in("grad_scale").data<float>() : 1.0;
-  table_of(c.op()).update(parts, *c.in("lr").data<float>(), scale);
+  table_of(c.op()).update(parts_of(c, 2), *c.in("lr").data<float>(), scale);
+}
+
+void sum_of_squares(const KernelContext& c) {
+  *c.out(0).data<float>() = static_cast<float>(table_of(c.op()).sum_of_squares(parts_of(c, 0)));
 }
 
 }  // namespace
@@ -67,6 +85,11 @@ TableOp::TableOp(const std::string& kind, std::shared_ptr<Table> of) : table(std
         "[m] "
         "of each look-up; m divides the number of keys, or is 0.");
     OpDef::infer(&infer_update).cpu(&update);
+  } else if (kind == "sum_of_squares") {
+    read_signature(*this, "parts... -> y");
+    doc("The sum of the squares of a step's gradients, those of equal keys summed first. parts: as in table_update; y: "
+        "[].");
+    OpDef::infer(&infer_sum_of_squares).cpu(&sum_of_squares);
   } else {
     read_signature(*this, "keys -> y");
     doc("Rows by key.  keys: int64, any shape; y: float32 [*keys.shape, dim].");

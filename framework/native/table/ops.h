@@ -14,7 +14,7 @@ struct PADDOCK_API TableOp : OpDef {
   // Whether a run of its kernel may fail by what the table holds.
   bool may_refuse() const { return writes && table->may_refuse(); }
 
-  // kind: "gather" (keys -> y) or "update" (lr, grad_scale?, parts... ->).
+  // kind: "gather" (keys -> y), "update" (lr, grad_scale?, parts... ->) or "sum_of_squares" (parts... -> y).
   TableOp(const std::string& kind, std::shared_ptr<Table> table);
 };
 

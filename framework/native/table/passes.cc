@@ -45,6 +45,7 @@ void Table::shrink_bucket(Bucket& b, int64_t& gone) {
     if (score == 0 || (e.most_unseen >= 0 && unseen > e.most_unseen)) tired.push_back(slot.key);
   }
   for (uint64_t key : tired) b.erase(b.find(key, mix(key)));
+  b.fit();
 }
 
 void Table::age(int64_t passes) {

@@ -57,6 +57,8 @@ class PADDOCK_API Table {
   // One step of the rule for every key, by the sum of its gradients in order. A `scale` that is no finite number skips
   // it.
   void update(std::span<const GradientPart> parts, double lr, double scale);
+  // The sum of the squares of all keys' gradients, each summed first as `update` does.
+  double sum_of_squares(std::span<const GradientPart> parts);
   // May fail with `when_full` error before it changes anything.
   bool may_refuse() const { return config_.most_rows >= 0 && config_.when_full == FullPolicy::kError; }
 
@@ -103,6 +105,7 @@ class PADDOCK_API Table {
   void read_absent(uint64_t key, float* out, bool train, uint32_t step) const;
   void lookup_window(const int64_t* keys, int64_t count, float* out, bool train);
   void update_bucket(const Batch& batch, int number, const RowNumbers& numbers);
+  int64_t bucket_grain(const Batch& batch) const;
   char* row_for_update(Bucket& b, uint64_t key, uint64_t hash, double shows, double clicks);
   char* give_row(Bucket& b, Slot* slot, uint64_t key);
   void make_room(Bucket& b);

@@ -49,6 +49,8 @@ struct Table::Batch {
   Batch(Table& table, std::span<const GradientPart> parts);
   void sort(int bucket_bits, int buckets);
   void find_uniques(int bucket, Workspace& w) const;
+  // The gradients of a key, summed in order: in `sum` [dim], or where its only one lies.
+  const float* sum_of(const Unique& u, int64_t dim, float* sum) const;
 };
 
 Table::Batch::Batch(Table& table, std::span<const GradientPart> parts) {
@@ -116,6 +118,40 @@ void Table::Batch::find_uniques(int bucket, Workspace& w) const {
   }
 }
 
+const float* Table::Batch::sum_of(const Unique& u, int64_t dim, float* sum) const {
+  const float* first = grads[static_cast<size_t>(u.first)];
+  if (u.count == 1) return first;
+  std::copy(first, first + dim, sum);
+  for (int32_t p = next[static_cast<size_t>(u.first)]; p != kNone; p = next[static_cast<size_t>(p)]) {
+    const float* grad = grads[static_cast<size_t>(p)];
+    for (int64_t j = 0; j < dim; ++j) sum[j] += grad[j];
+  }
+  return sum;
+}
+
+int64_t Table::bucket_grain(const Batch& batch) const {
+  return std::max<int64_t>(1, buckets() * kKeysPerTask / std::max<int64_t>(1, batch.count));
+}
+
+double Table::sum_of_squares(std::span<const GradientPart> parts) {
+  const Batch batch(*this, parts);
+  std::vector<double> partial(buckets_.size(), 0.0);
+  parallel_for(buckets(), bucket_grain(batch), [&](int64_t begin, int64_t end) {
+    Workspace w;
+    std::vector<float> sum(static_cast<size_t>(config_.dim));
+    for (int64_t b = begin; b < end; ++b) {
+      batch.find_uniques(static_cast<int>(b), w);
+      for (const Unique& u : w.uniques) {
+        const float* grad = batch.sum_of(u, config_.dim, sum.data());
+        for (int64_t j = 0; j < config_.dim; ++j) partial[static_cast<size_t>(b)] += double{grad[j]} * grad[j];
+      }
+    }
+  });
+  double total = 0;
+  for (double p : partial) total += p;
+  return total;
+}
+
 void Table::update(std::span<const GradientPart> parts, double lr, double scale) {
   if (!std::isfinite(scale)) return;
   const Batch batch(*this, parts);
@@ -123,8 +159,7 @@ void Table::update(std::span<const GradientPart> parts, double lr, double scale)
   std::unique_lock<std::shared_mutex> alone;  // a step of dense Adam belongs to one update
   if (stepping_.replays()) alone = std::unique_lock(stepping_.history());
   const RowNumbers numbers = stepping_.begin(lr, scale);
-  const int64_t grain = std::max<int64_t>(1, buckets() * kKeysPerTask / std::max<int64_t>(1, batch.count));
-  parallel_for(buckets(), grain, [&](int64_t begin, int64_t end) {
+  parallel_for(buckets(), bucket_grain(batch), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) update_bucket(batch, static_cast<int>(b), numbers);
   });
   updates_.fetch_add(1, std::memory_order_relaxed);
@@ -148,17 +183,10 @@ void Table::update_bucket(const Batch& batch, int number, const RowNumbers& numb
     if (i + kAhead < w.uniques.size()) ask_for(w.uniques[i + kAhead]);
     const Unique& u = w.uniques[i];
     double clicks = 0;
-    const float* grad = batch.grads[static_cast<size_t>(u.first)];
     if (!batch.clicks.empty())
       for (int32_t p = u.first; p != kNone; p = batch.next[static_cast<size_t>(p)])
         clicks += batch.clicks[static_cast<size_t>(p)];
-    if (u.count > 1) {
-      std::copy(grad, grad + config_.dim, w.sum.begin());
-      for (int32_t p = batch.next[static_cast<size_t>(u.first)]; p != kNone; p = batch.next[static_cast<size_t>(p)])
-        for (int64_t j = 0; j < config_.dim; ++j)
-          w.sum[static_cast<size_t>(j)] += batch.grads[static_cast<size_t>(p)][j];
-      grad = w.sum.data();
-    }
+    const float* grad = batch.sum_of(u, config_.dim, w.sum.data());
     char* row = row_for_update(b, u.key, u.hash, u.count, clicks);
     if (row) stepping_.apply(numbers, row, grad, meta_of(row, layout_), layout_);
   }
