@@ -50,7 +50,7 @@ def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
     from torchvision.models import detection
 
     sys.path.insert(0, str(ROOT))
-    from tools.bench import DETECTION_CLASSES, MASK_REGIONS, detection_arrays, ellipses
+    from tools.bench_cases.detection import DETECTION_CLASSES, MASK_REGIONS, detection_arrays, ellipses
 
     torch.manual_seed(0)
     plain: dict[str, Any] = {"weights": None, "weights_backbone": None, "trainable_backbone_layers": 5}

@@ -9,8 +9,9 @@ void expect_frames(const InferContext& c, const Shape& x, const char* what) {
 }
 
 PADDOCK_OP(temporal_shift, "x -> y")
-    .doc("Moves some channels to the frame before and as many to the frame after; what nothing moves to is 0.\n"
-         "(Lin et al. 2019, TSM, arXiv:1811.08383, section 3.)  x: [N, T, ..., C]; y: [N, T, ..., C].")
+    .doc(
+        "Moves some channels to the frame before and as many to the frame after; what nothing moves to is 0.\n"
+        "(Lin et al. 2019, TSM, arXiv:1811.08383, section 3.)  x: [N, T, ..., C]; y: [N, T, ..., C].")
     .attr("channels", AttrType::kInt, "c: channels [0, c) of frame t come from frame t + 1, [c, 2 c) from t - 1.")
     .attr("reverse", AttrType::kBool, false, "The other way round, which is the gradient.")
     .infer([](InferContext& c) {
@@ -18,8 +19,8 @@ PADDOCK_OP(temporal_shift, "x -> y")
       expect_frames(c, x, "x");
       const int64_t moved = c.attr<int64_t>("channels"), channels = x[x.rank() - 1];
       if (moved < 0 || 2 * moved > channels)
-        c.attr_error("channels is ", moved, " but x ", x, " has ", channels, " channels; at most half of them can move ",
-                     "each way");
+        c.attr_error("channels is ", moved, " but x ", x, " has ", channels,
+                     " channels; at most half of them can move ", "each way");
       c.out(0, x, c.in(0).dtype);
     });
 
@@ -37,16 +38,16 @@ Shape unfolded_shape(const InferContext& c, Shape x, const char* what) {
     c.attr_error("size ", size, ", stride ", stride, " and dilation ", dilation, " must be 1 or more, and padding ",
                  padding, " 0 or more");
   const int64_t reach = dilation * (size - 1) + 1, frames = x[1] + 2 * padding;
-  if (frames < reach)
-    c.shape_error(what, " ", x, " has ", frames, " frames with its padding; a window takes ", reach);
+  if (frames < reach) c.shape_error(what, " ", x, " has ", frames, " frames with its padding; a window takes ", reach);
   x[1] = (frames - reach) / stride + 1;
   x[x.rank() - 1] *= size;
   return x;
 }
 
 PADDOCK_OP(unfold_frames, "x -> y")
-    .doc("Lays the frames of sliding windows side by side: a 2-D convolution of y is a 3-D convolution of x.\n"
-         "x: [N, T, ..., C]; y: [N, T', ..., Q * C], frame by frame within the last axis.")
+    .doc(
+        "Lays the frames of sliding windows side by side: a 2-D convolution of y is a 3-D convolution of x.\n"
+        "x: [N, T, ..., C]; y: [N, T', ..., Q * C], frame by frame within the last axis.")
     .attr("size", AttrType::kInt, kSizeDoc)
     .attr("stride", AttrType::kInt, int64_t{1}, kStrideDoc)
     .attr("padding", AttrType::kInt, int64_t{0}, kPaddingDoc)

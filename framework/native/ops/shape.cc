@@ -70,8 +70,9 @@ PADDOCK_OP(flatten, "x -> y")
     });
 
 PADDOCK_OP(unflatten_like, "x, like -> y")
-    .doc("Cuts one axis of `x` into the axes [start, end] of `like`: what undoes flatten, for extents that vary.\n"
-         "x: [..., d_start * ... * d_end, ...]; y: [..., d_start, ..., d_end, ...].")
+    .doc(
+        "Cuts one axis of `x` into the axes [start, end] of `like`: what undoes flatten, for extents that vary.\n"
+        "x: [..., d_start * ... * d_end, ...]; y: [..., d_start, ..., d_end, ...].")
     .attr("axis", AttrType::kInt, "The axis to cut; negative counts from the end.")
     .attr("start", AttrType::kInt, int64_t{0}, "First axis of `like`; negative counts from the end.")
     .attr("end", AttrType::kInt, int64_t{1}, "Last axis of `like`, included.")
