@@ -46,7 +46,9 @@ class EveryNth(Rows):
     def __post_init__(self) -> None:
         wrong = [k for k in self.keep if not 0 <= k < self.of]
         if self.of < 1 or not self.keep or wrong:
-            raise AttributeValueError(f"EveryNth: of is {self.of} and keep {list(self.keep)}; remainders are 0 to of - 1")
+            raise AttributeValueError(
+                f"EveryNth: of is {self.of} and keep {list(self.keep)}; remainders are 0 to of - 1"
+            )
 
     def places(self, count: int, time: np.ndarray | None) -> np.ndarray:
         """See `Rows`."""
@@ -68,7 +70,9 @@ class TimeSpan(Rows):
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end <= 1:
-            raise AttributeValueError(f"TimeSpan: start is {self.start} and end {self.end}; needed is 0 <= start < end <= 1")
+            raise AttributeValueError(
+                f"TimeSpan: start is {self.start} and end {self.end}; needed is 0 <= start < end <= 1"
+            )
 
     def places(self, count: int, time: np.ndarray | None) -> np.ndarray:
         """See `Rows`; raises ConfigError where there is no time."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from framework import nn, ops
 from framework.errors import AttributeValueError, ConfigError
@@ -77,6 +78,8 @@ class Linear(nn.Layer):
         fields: what the batches hold.
     """
 
+    bias: Tensor
+
     def __init__(self, fields: Fields) -> None:
         super().__init__()
         self.dense = nn.Linear(fields.dense, 1) if fields.dense else None
@@ -112,7 +115,7 @@ class Mlp(nn.Layer):
         widths = [in_features, *hidden]
         if min(widths) < 1:
             raise AttributeValueError(f"Mlp: the widths are {widths}; all must be 1 or more")
-        self.layers = nn.LayerList(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True))
+        self.layers = nn.LayerList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.norms = nn.LayerList(nn.BatchNorm(b) for b in hidden) if batch_norm else None
         self.drop = nn.Dropout(dropout)
         self.activations = nn.LayerList(Dice(b) if activation == "dice" else nn.Activation(activation) for b in hidden)

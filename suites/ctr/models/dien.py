@@ -30,6 +30,10 @@ class AUGRU(nn.Layer):
         hidden: H.
     """
 
+    weight_x: Tensor
+    weight_h: Tensor
+    bias: Tensor
+
     def __init__(self, in_features: int, hidden: int) -> None:
         super().__init__()
         bound = hidden**-0.5
@@ -132,7 +136,7 @@ class DIEN(CtrModel):
 
 
 def _padded(values: Tensor, offsets: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """[length, N, C] of values [T, C] laid end to end, zeros behind the ends; and bool [length, N], where values are."""
+    """[length, N, C] of values [T, C] laid end to end, zeros behind the ends; bool [length, N], where values are."""
     with no_grad():
         place = tensor(np.arange(length, dtype=np.int64)[:, None])
         there = ops.less(place, offsets[1:] - offsets[:-1])

@@ -20,7 +20,7 @@ class CIN(nn.Layer):
     Args:
         fields: F.
         layers: H[k], feature maps of each layer.
-        split_half: only half of a layer's maps go on to the next, the other half to the result; the last layer's all do.
+        split_half: half of a layer's maps go on to the next layer, the other half to the result; of the last, all do.
     """
 
     def __init__(self, fields: int, layers: Sequence[int], split_half: bool = True) -> None:

@@ -82,7 +82,7 @@ def deepfm(w, e, d, h):
 def dcn(w, e, d, h, layers):
     x0 = x = beside(e, d)
     for k in range(layers):
-        x = np.array([a * (b @ w[f"w{k}"][0]) + w[f"b{k}"] + b for a, b in zip(x0, x)])
+        x = np.array([a * (b @ w[f"w{k}"][0]) + w[f"b{k}"] + b for a, b in zip(x0, x, strict=True)])
     return linear(w, "head", np.concatenate([x, mlp(w, "mlp", x0, plain)], axis=1))
 
 
@@ -150,7 +150,7 @@ def gru(w, name, history):
 def augru(w, name, inputs, weights):
     hidden = w[f"{name}.weight_h"].shape[1]
     state = np.zeros(hidden)
-    for x, a in zip(inputs, weights):
+    for x, a in zip(inputs, weights, strict=True):
         gx, gh = w[f"{name}.weight_x"] @ x + w[f"{name}.bias"], w[f"{name}.weight_h"] @ state
         u = a * sigmoid(gx[:hidden] + gh[:hidden])
         r = sigmoid(gx[hidden : 2 * hidden] + gh[hidden : 2 * hidden])

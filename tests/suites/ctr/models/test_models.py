@@ -1,7 +1,7 @@
 """Every model gives what an independent reading of its paper gives, with the same weights.
 
-float32 against float64: a logit of size 1 is a sum of some hundred products, each rounded to 6e-8, so 1e-5 is ample; the
-issue asks for 1e-4.
+float32 against float64: a logit of size 1 is a sum of some hundred products, each rounded to 6e-8, so 1e-5 is ample.
+The issue asks for 1e-4.
 """
 
 from dataclasses import replace
@@ -18,7 +18,9 @@ from suites.ctr.models.xdeepfm import CIN
 from suites.ctr.schema import Fields
 from tests.suites.ctr.models import reference
 
-FIELDS = Fields(fields=("user", "item", "shop", "tags"), dense=3, sequences=(("liked", 1),), groups=((0,),), max_lengths=(6,))
+FIELDS = Fields(
+    fields=("user", "item", "shop", "tags"), dense=3, sequences=(("liked", 1),), groups=((0,),), max_lengths=(6,)
+)
 TWO = replace(FIELDS, labels=("click", "buy"))
 LENGTHS = [3, 0, 6, 1, 2]
 MODELS = {
@@ -145,7 +147,9 @@ def test_a_batch_without_any_history_trains(name):
 
 
 def test_models_say_what_does_not_fit():
-    with pytest.raises(ConfigError, match="DeepFM: the schema has 2 labels; this model predicts one. Take MMoE or ESMM"):
+    with pytest.raises(
+        ConfigError, match=r"DeepFM: the schema has 2 labels; this model predicts one\. Take MMoE or ESMM"
+    ):
         ctr.DeepFM(TWO)
     with pytest.raises(ConfigError, match="ESMM: the schema has 1 labels; it takes two"):
         ctr.ESMM(FIELDS)
@@ -153,5 +157,7 @@ def test_models_say_what_does_not_fit():
         ctr.DIN(Fields(fields=("a",)))
     with pytest.raises(AttributeValueError, match="FM: a row has -3 numbers; dim must be 1 or more"):
         ctr.FM(FIELDS, dim=-4)
-    with pytest.raises(AttributeValueError, match=r"CIN: layers are \[5, 4\]; with split_half all but the last must be even"):
+    with pytest.raises(
+        AttributeValueError, match=r"CIN: layers are \[5, 4\]; with split_half all but the last must be even"
+    ):
         CIN(4, [5, 4])
