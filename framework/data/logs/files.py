@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from framework import _core
+from framework.data.faults import FaultPolicy
 from framework.data.logs import parquet
+from framework.data.logs.faults import LogFaults, describe
 from framework.data.logs.inflate import compression, inflated
 from framework.data.logs.schema import LogSchema
 from framework.errors import DataError
@@ -24,11 +26,37 @@ _TAIL = 1 << 16  # bytes read behind a block, in which its last line nearly alwa
 
 
 class Parsed(NamedTuple):
-    """Rows of a block, and where its lines are in the file: `line` of the first one, from 1; None if not known."""
+    """Rows of a block, and where it is in its file.
+
+    Args:
+        rows: of the block.
+        start: its byte; the number of a row group.
+        line: number of its first line, from 1; None if not known.
+    """
 
     rows: _core.LogRows
     start: int
     line: int | None
+
+
+def tell(found: LogFaults, faults: FaultPolicy, file: LogFile, parsed: Parsed) -> None:
+    """Add the bad rows of a block to `found`; raise DataError where there are too many."""
+    rows = parsed.rows
+    kinds = rows.faults | ({"backwards": rows.backwards} if rows.backwards else {})
+    wanted = found.shown - len(found.messages) if kinds else 0
+    messages = [_message(file, parsed, fault) for fault in rows.shown[: max(0, wanted)]]
+    found.add(rows.count, kinds, messages, faults)
+
+
+def _message(file: LogFile, parsed: Parsed, fault: tuple[str, int, int, int, int, bytes]) -> str:
+    kind, column, count, line, offset, text = fault
+    name = file.columns[column] if column >= 0 else ""
+    reason = describe(kind, name, count, text, len(file.columns))
+    if file.schema.kind == "parquet":
+        return f"{file.path}: row group {parsed.start}, row {line}: {reason}"
+    first = parsed.line if parsed.line is not None else file.line_of(parsed.start)
+    where = f"byte {parsed.start + offset}" if first is None else str(first + line)
+    return f"{file.path}:{where}: {reason}"
 
 
 class TextBlock(NamedTuple):
@@ -53,8 +81,8 @@ class LogFile:
         self.path, self.schema, self._block = path, schema, block_bytes
         self.compressed = schema.kind != "parquet" and compression(path) is not None
         self.columns = schema.columns
-        self._start = 0  # byte of the first row
-        self._header_lines = 0
+        self.first_byte = 0  # of the first row, and its line's number
+        self.first_line = 1
         try:
             if not path.is_file():
                 raise FileNotFoundError(f"{path}: there is no such file")
@@ -74,7 +102,7 @@ class LogFile:
             return self._groups
         if self.compressed:
             return 1
-        return -(-(self.size - self._start) // self._block)
+        return -(-(self.size - self.first_byte) // self._block)
 
     def parse(self, unit: int) -> Parsed:
         """Rows of a unit of a file that is not compressed.
@@ -83,12 +111,12 @@ class LogFile:
         """
         try:
             if self.schema.kind == "parquet":
-                return Parsed(parquet.parse(self.path, self.schema, self.native, unit), 0, None)
-            begin = self._start + unit * self._block
+                return Parsed(parquet.parse(self.path, self.schema, self.native, unit), unit, None)
+            begin = self.first_byte + unit * self._block
             data, first, last = self._lines(begin, min(begin + self._block, self.size))
         except OSError as error:
             raise DataError(f"{self.path}: cannot be read any more ({error.strerror or error})") from None
-        line = self._header_lines + 1 if unit == 0 else None
+        line = self.first_line if unit == 0 else None
         return Parsed(_core.parse_log(self.native, data, first, last), begin - (unit > 0) + first, line)
 
     def parse_text(self, block: TextBlock) -> Parsed:
@@ -149,7 +177,7 @@ class LogFile:
 
         With the byte before `begin`, unless the file's rows begin there: it tells whether a line begins at `begin`.
         """
-        base = begin - (begin > self._start)
+        base = begin - (begin > self.first_byte)
         with open(self.path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             if size != self.size:
@@ -175,7 +203,7 @@ class LogFile:
     def _read_header(self) -> None:
         head = self._first_line()
         if head.startswith(_BOM):
-            self._start, head = len(_BOM), head[len(_BOM) :]
+            self.first_byte, head = len(_BOM), head[len(_BOM) :]
         wanted = self.schema.fields["header"]
         if self.schema.kind != "csv" or not wanted:
             return
@@ -185,8 +213,8 @@ class LogFile:
         if len(set(names)) < len(names) or not names:
             raise DataError(f"{self.path}:1: the header names {names[:40]}; each column needs a name of its own")
         self.columns = names
-        self._start += len(head)
-        self._header_lines = 1
+        self.first_byte += len(head)
+        self.first_line = 2
 
     def _names(self, head: bytes) -> list[str]:
         delimiter, quote = self.schema.fields["delimiter"], self.schema.fields["quote"]
@@ -218,7 +246,7 @@ class LogFile:
 
     def _behind_header(self, text: bytes, line: int, first: bool) -> tuple[bytes, int, bool]:
         if first:
-            return text[self._start :], line + self._header_lines, False
+            return text[self.first_byte :], line + self.first_line - 1, False
         return text, line, False
 
 

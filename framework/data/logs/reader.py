@@ -21,8 +21,8 @@ from typing import Any
 
 from framework import _core
 from framework.data.faults import FaultPolicy
-from framework.data.logs.faults import LogFaults, describe
-from framework.data.logs.files import LogFile, Parsed
+from framework.data.logs.faults import LogFaults
+from framework.data.logs.files import LogFile, Parsed, tell
 from framework.data.logs.order import Block, LogOrder, UnreadableFileError
 from framework.data.logs.schema import LogSchema
 from framework.data.logs.window import Window, gather
@@ -262,22 +262,8 @@ class LogReader:
         except DataError as error:
             self.skipped.add_file(str(block.file.path), str(error))
             return None
-        rows = parsed.rows
-        kinds = rows.faults | ({"backwards": rows.backwards} if rows.backwards else {})
-        wanted = self.skipped.shown - len(self.skipped.messages) if kinds else 0
-        messages = [self._message(block.file, block.unit, parsed, fault) for fault in rows.shown[: max(0, wanted)]]
-        self.skipped.add(rows.count, kinds, messages, self.faults)
+        tell(self.skipped, self.faults, block.file, parsed)
         return parsed
-
-    def _message(self, file: LogFile, unit: int, parsed: Parsed, fault: tuple[str, int, int, int, int, bytes]) -> str:
-        kind, column, count, line, offset, text = fault
-        name = file.columns[column] if column >= 0 else ""
-        reason = describe(kind, name, count, text, len(file.columns))
-        if self.schema.kind == "parquet":
-            return f"{file.path}: row group {unit}, row {line}: {reason}"
-        first = parsed.line if parsed.line is not None else file.line_of(parsed.start)
-        where = f"byte {parsed.start + offset}" if first is None else str(first + line)
-        return f"{file.path}:{where}: {reason}"
 
 
 class _Ahead:

@@ -106,7 +106,7 @@ class LogSchema:
                 f"log schema: multi-valued features are named {self.ragged}; each needs a name of its own, which is "
                 f"none of {', '.join(_BATCH_KEYS)} and does not end in '.offsets'"
             )
-        self._native: dict[tuple[str, ...], _core.LogSchema] = {}
+        self._native: dict[tuple[int, tuple[str, ...]], _core.LogSchema] = {}
         self.native(self.columns)
 
     @property
@@ -131,7 +131,7 @@ class LogSchema:
 
     def native(self, columns: Sequence[str], file: str = "") -> _core.LogSchema:
         """The native schema for a file with these columns; raise DataError where it lacks one that is used."""
-        key = tuple(columns)
+        key = (current().line_bytes, tuple(columns))
         if key not in self._native:
             fields = self.fields if list(columns) == self.columns else self._moved(list(columns), file)
             self._native[key] = _core.log_schema(_native_fields(fields))
