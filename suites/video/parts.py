@@ -2,6 +2,10 @@
 
 import suites.video.datasets
 import suites.video.losses
+import suites.video.models.non_local
+import suites.video.models.resnet3d
+import suites.video.models.stnet
+import suites.video.models.tsm
 import suites.video.models.tsn
 import suites.video.settings
 import suites.video.task

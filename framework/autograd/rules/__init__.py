@@ -8,6 +8,7 @@ from framework.autograd.rules import crf as crf
 from framework.autograd.rules import deform_conv as deform_conv
 from framework.autograd.rules import detection as detection
 from framework.autograd.rules import elementwise as elementwise
+from framework.autograd.rules import frames as frames
 from framework.autograd.rules import indexing as indexing
 from framework.autograd.rules import masks as masks
 from framework.autograd.rules import matching as matching

@@ -17,6 +17,7 @@ _SAID = {
     "time": "time {column} holds {text}, which is no whole number",
     "sign": "{column} has {text}; a value is written key:number, the number below 2^64",
     "values": "{column} has {count} values, more than the schema takes",
+    "along": "{column} has {count} values, not as many as the sequence it goes along",
     "quote": "{column}: its quote does not end at the end of the value; values may not go over line ends",
     "nul": "holds a NUL byte",
     "text": "is not UTF-8; `encoding: bytes` takes any bytes",

@@ -33,6 +33,7 @@ _TOP: dict[str, Any] = {
     "dense": [],
     "labels": [],
     "labels_optional": False,
+    "missing_numbers": "zero",
     "weight": None,
     "group": None,
     "time": None,
@@ -47,6 +48,7 @@ _FIELDS: dict[str, dict[str, Any]] = {
         "separator": "",
         "max_length": None,
         "keep": "last",
+        "along": None,
     },
     "dense": {"name": _NEEDED, "column": _NEEDED, "place": 0, "transform": "none", "center": 0.0, "scale": 1.0},
     "labels": {"name": _NEEDED, "column": _NEEDED, "positive": None, "at_least": None, "number": False},
@@ -58,6 +60,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "order": ("slot:sign", "sign:slot"),
     "bucket": (None, "log_square"),
     "keep": ("last", "first"),
+    "missing_numbers": ("zero", "nan"),
     "transform": ("none", "log", "min_max", "standard"),
 }
 _TYPES: dict[str, Callable[[Any], bool]] = {
@@ -70,7 +73,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "a list of mappings": lambda v: isinstance(v, list | tuple) and all(isinstance(x, Mapping) for x in v),
 }
 _TYPE_OF = {
-    "a whole number": "column place slot count max_length weight group time",
+    "a whole number": "column place slot count max_length along weight group time",
     "a number": "center scale at_least",
     "a text": "delimiter quote name separator",
     "true or false": "strip labels_optional number",
@@ -144,7 +147,7 @@ class LogSchema:
         batch = {
             name: array
             for name, array in zip(names, arrays, strict=False)
-            if array is not None and (array.ndim == 1 or array.shape[1] > 0)
+            if array is not None and (name != "labels" or self.fields["labels"])
         }
         for i, name in enumerate(self.ragged):
             batch[name], batch[f"{name}.offsets"] = arrays[6 + 2 * i : 8 + 2 * i]
@@ -229,7 +232,7 @@ def _native_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
             f | {"column": whole(f["column"]), "members": list(f["members"] or []), "bucket": f["bucket"] or ""}
             for f in fields["sparse"]
         ],
-        "ragged": [f | {"max_length": whole(f["max_length"])} for f in fields["ragged"]],
+        "ragged": [f | {key: whole(f[key]) for key in ("max_length", "along")} for f in fields["ragged"]],
         "dense": [f | {"center": float(f["center"]), "scale": float(f["scale"])} for f in fields["dense"]],
         "labels": [f | {"column": whole(f["column"]), "positive": list(f["positive"] or [])} for f in fields["labels"]],
         **{name: whole(fields[name]) for name in ("weight", "group", "time")},

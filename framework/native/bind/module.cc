@@ -45,6 +45,8 @@ NB_MODULE(_core, m) {
   bind_program(m);
   bind_reader(m);
   bind_record(m);
+  bind_snapshot(m);
+  bind_table(m);
   m.def("available_cores", &available_cores, nb::arg("root") = "");
   m.def("quota_cores", &quota_cores);
   m.def("num_threads", &num_threads);

@@ -5,6 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
+
 #include "bind/convert.h"
 #include "reader/columns.h"
 #include "reader/rows.h"
@@ -48,6 +50,7 @@ reader::RaggedField ragged_from(const nb::dict& d) {
   f.separator = letter(d, "separator");
   f.max_length = get<int64_t>(d, "max_length");
   f.keep_last = get<std::string>(d, "keep") == "last";
+  f.along = get<int>(d, "along");
   return f;
 }
 
@@ -98,6 +101,7 @@ std::shared_ptr<LogSchema> schema_from(const nb::dict& d) {
   s->dense = each(d, "dense", dense_from);
   s->labels = each(d, "labels", label_from);
   s->labels_optional = get<bool>(d, "labels_optional");
+  if (get<std::string>(d, "missing_numbers") == "nan") s->missing_number = NAN;
   s->weight = get<int>(d, "weight");
   s->group = get<int>(d, "group");
   s->time = get<int>(d, "time");

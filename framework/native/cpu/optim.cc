@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cpu/adam_rule.h"
 #include "cpu/rows.h"
 
 namespace paddock::cpu {
@@ -11,17 +12,6 @@ namespace {
 double scalar(const Tensor& t) { return t.dtype() == DType::kF64 ? *t.data<double>() : *t.data<float>(); }
 
 double gradient_scale(const KernelContext& c) { return c.has("grad_scale") ? scalar(c.in("grad_scale")) : 1.0; }
-
-// factor * value + scaled, spelt out so that a gradient's scale is rounded before the sum on every instruction set: a
-// step with `grad_scale` has the bits of a step on gradients scaled before it.
-template <class T>
-PADDOCK_INLINE T plus_decay(T scaled, T factor, T value) {
-#ifdef __FMA__
-  return std::fma(factor, value, scaled);
-#else
-  return scaled + factor * value;
-#endif
-}
 
 // A rule updates n elements from kInputs buffers to kOutputs. Output k of a skipped step is input kReplaced[k]; a rule
 // without it cannot be skipped.
@@ -82,10 +72,9 @@ struct Momentum {
 };
 
 template <class T>
-struct Adam {
+struct Adam : AdamNumbers<T> {
   static constexpr int kInputs = 4, kOutputs = 3;
   static constexpr int kReplaced[] = {0, 2, 3};
-  T scale, b1, b2, new1, new2, rate, unbias, eps, l2, keep;
 
   explicit Adam(const KernelContext& c) {
     const int64_t step = *c.in("step").data<int64_t>();
@@ -93,31 +82,19 @@ struct Adam {
     const double lr = scalar(c.in("lr")), decay = c.attr<double>("weight_decay"), t = static_cast<double>(step);
     const double beta1 = c.attr<double>("beta1"), beta2 = c.attr<double>("beta2");
     const bool decoupled = c.attr<bool>("decoupled");
-    scale = static_cast<T>(gradient_scale(c));
-    b1 = static_cast<T>(beta1);
-    b2 = static_cast<T>(beta2);
-    new1 = static_cast<T>(1 - beta1);
-    new2 = static_cast<T>(1 - beta2);
-    rate = static_cast<T>(lr / (1 - std::pow(beta1, t)));
-    unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, t)));
-    eps = c.attr<T>("eps");
-    l2 = static_cast<T>(decoupled ? 0.0 : decay);
-    keep = static_cast<T>(decoupled ? 1 - lr * decay : 1.0);
+    this->scale = static_cast<T>(gradient_scale(c));
+    this->b1 = static_cast<T>(beta1);
+    this->b2 = static_cast<T>(beta2);
+    this->new1 = static_cast<T>(1 - beta1);
+    this->new2 = static_cast<T>(1 - beta2);
+    this->rate = static_cast<T>(lr / (1 - std::pow(beta1, t)));
+    this->unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, t)));
+    this->eps = c.attr<T>("eps");
+    this->l2 = static_cast<T>(decoupled ? 0.0 : decay);
+    this->keep = static_cast<T>(decoupled ? 1 - lr * decay : 1.0);
   }
 
-  void operator()(const T* const* in, T* const* out, int64_t n) const {
-    const T *p = in[0], *g = in[1], *m = in[2], *v = in[3];
-    T *param = out[0], *m_out = out[1], *v_out = out[2];
-    const Adam r = *this;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
-      const T value = p[i], slope = plus_decay(r.scale * g[i], r.l2, value);
-      const T mean = r.b1 * m[i] + r.new1 * slope, square = r.b2 * v[i] + r.new2 * slope * slope;
-      param[i] = r.keep * value - r.rate * mean / (std::sqrt(square) * r.unbias + r.eps);
-      m_out[i] = mean;
-      v_out[i] = square;
-    }
-  }
+  void operator()(const T* const* in, T* const* out, int64_t n) const { adam_elements<T>(*this, in, out, n); }
 };
 
 template <class T>

@@ -54,4 +54,14 @@ inline bool parse_double(std::string_view text, double& value) {
   return true;
 }
 
+// A whole number of 64 bits, also written as "12.0".
+inline bool parse_whole(std::string_view text, int64_t& value) {
+  if (parse_integer(text, value)) return true;
+  double number;
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  if (!parse_double(text, number) || !(number >= -kExact && number <= kExact)) return false;
+  value = static_cast<int64_t>(number);
+  return static_cast<double>(value) == number;
+}
+
 }  // namespace paddock::reader

@@ -38,16 +38,16 @@ struct RaggedColumn {
   Buffer<int64_t> offsets;  // [N + 1]
 };
 
-enum class FaultKind { kColumns, kNumber, kLabel, kWeight, kTime, kSign, kValues, kQuote, kNul, kText, kLine };
-constexpr int kFaultKinds = 11;
+enum class FaultKind { kColumns, kNumber, kLabel, kWeight, kTime, kSign, kValues, kAlong, kQuote, kNul, kText, kLine };
+constexpr int kFaultKinds = 12;
 constexpr const char* kFaultNames[kFaultKinds] = {"columns", "number", "label", "weight", "time", "sign",
-                                                  "values",  "quote",  "nul",   "text",   "line"};
+                                                  "values",  "along",  "quote", "nul",    "text", "line"};
 
 // A bad row: its line and byte, both counted from the start of the text that was parsed, and the text that is wrong.
 struct Fault {
   FaultKind kind;
   int column;     // -1: the whole row
-  int64_t count;  // of kColumns and kValues: how many were found; of kLine: bytes
+  int64_t count;  // of kColumns, kValues and kAlong: how many were found; of kLine: bytes
   int64_t line, offset;
   std::string text;
 };

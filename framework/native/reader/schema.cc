@@ -34,7 +34,10 @@ void LogSchema::check() {
       expect_column(f.column, "a sparse feature");
     }
   }
-  for (const RaggedField& f : ragged) {
+  for (size_t i = 0; i < ragged.size(); ++i) {
+    const RaggedField& f = ragged[i];
+    expect(f.along >= -1 && f.along < static_cast<int>(i), "a feature goes along ", f.along,
+           ", which is not before it");
     expect_slot(f.slot);
     expect_column(f.column, "a multi-valued feature");
     expect(f.count >= 1 && f.count <= columns - f.column, "a feature of ", f.count, " columns from ", f.column, " of ",

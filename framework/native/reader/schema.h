@@ -40,6 +40,7 @@ struct RaggedField {
   char separator = 0;       // of the values in one column; 0: none
   int64_t max_length = -1;  // -1: any
   bool keep_last = true;    // which values of a longer one stay
+  int along = -1;           // the feature before it that must have as many values; -1: none
 };
 
 struct DenseField {
@@ -78,6 +79,7 @@ struct PADDOCK_API LogSchema {
   std::vector<DenseField> dense;
   std::vector<LabelField> labels;
   bool labels_optional = false;
+  float missing_number = 0;                // what a missing dense value becomes: 0 or NaN
   int weight = -1, group = -1, time = -1;  // columns; -1: none
 
   // Raises an error of kind kAttribute for what does not fit together; to be called once, when all is set.

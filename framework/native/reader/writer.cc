@@ -153,7 +153,7 @@ std::optional<Wrong> RowWriter::add_dense(const Cells& cells) {
   for (size_t i = 0; i < width; ++i) {
     const DenseField& f = schema_.dense[i];
     Cell cell = cells.at(f.column, f.place);
-    out[i] = 0;
+    out[i] = schema_.missing_number;
     if (missing(cell)) continue;
     double x;
     if (!parse_double(cell, x)) return Wrong{FaultKind::kNumber, f.column, cell};
@@ -198,16 +198,14 @@ std::optional<Wrong> RowWriter::add_rest(const Cells& cells, int64_t offset) {
     rows_.weight.data()[rows_.count] = static_cast<float>(x);
   }
   if (schema_.group >= 0) {
-    Cell cell = cells.at(schema_.group, 0);
-    uint64_t h = 0;
-    if (!missing(cell))
-      if (auto wrong = hash(cell, schema_.group, h)) return wrong;
+    uint64_t h;
+    if (auto wrong = hash(cells.at(schema_.group, 0), schema_.group, h)) return wrong;
     rows_.group.data()[rows_.count] = static_cast<int64_t>(h);
   }
   if (schema_.time >= 0) {
     Cell cell = cells.at(schema_.time, 0);
     int64_t t;
-    if (!parse_integer(cell, t)) return Wrong{FaultKind::kTime, schema_.time, cell};
+    if (!parse_whole(cell, t)) return Wrong{FaultKind::kTime, schema_.time, cell};
     rows_.time.data()[rows_.count] = t;
     if (t < rows_.last_time && ++rows_.backwards == 1) rows_.first_backwards = offset;
     rows_.last_time = std::max(rows_.last_time, t);
@@ -215,21 +213,26 @@ std::optional<Wrong> RowWriter::add_rest(const Cells& cells, int64_t offset) {
   return std::nullopt;
 }
 
-// Appends the values of a cell to `pieces_`.
+// Appends the values of a cell to `pieces_`; one of them may be missing, and keeps its place.
 void RowWriter::split(Cell cell, char separator) {
-  if (separator == 0) {
-    if (!missing(cell)) pieces_.push_back(cell);
-    return;
-  }
   for (size_t begin = 0; begin <= cell.size();) {
     size_t end = std::min(cell.find(separator, begin), cell.size());
-    Cell piece = cell.substr(begin, end - begin);
-    if (schema_.strip) {
-      while (!piece.empty() && piece.front() == ' ') piece.remove_prefix(1);
-      while (!piece.empty() && piece.back() == ' ') piece.remove_suffix(1);
-    }
-    if (!missing(piece)) pieces_.push_back(piece);
+    pieces_.push_back(cell.substr(begin, end - begin));
     begin = end + 1;
+  }
+}
+
+// The values of a feature, into `pieces_`.
+void RowWriter::collect(const Cells& cells, const RaggedField& f) {
+  pieces_.clear();
+  const Cell* first = cells.first(f.column);
+  const bool listed = cells.begin != nullptr && f.separator == 0;  // as a list: a value of it may be missing
+  int count = f.count > 1 ? f.count : cells.count(f.column);
+  for (int k = 0; k < count; ++k) {
+    if (listed || (f.separator == 0 && !missing(first[k])))
+      pieces_.push_back(first[k]);
+    else if (f.separator != 0 && !missing(first[k]))
+      split(first[k], f.separator);
   }
 }
 
@@ -237,9 +240,7 @@ std::optional<Wrong> RowWriter::add_ragged(const Cells& cells) {
   for (size_t i = 0; i < schema_.ragged.size(); ++i) {
     const RaggedField& f = schema_.ragged[i];
     RaggedColumn& out = rows_.ragged[i];
-    pieces_.clear();
-    int count = f.count > 1 ? f.count : cells.count(f.column);
-    for (int k = 0; k < count; ++k) split(cells.first(f.column)[k], f.separator);
+    collect(cells, f);
     size_t skip = 0;
     if (f.max_length >= 0 && pieces_.size() > static_cast<size_t>(f.max_length)) {
       size_t extra = pieces_.size() - static_cast<size_t>(f.max_length);
@@ -251,11 +252,14 @@ std::optional<Wrong> RowWriter::add_ragged(const Cells& cells) {
     int64_t at = out.offsets.data()[rows_.count];
     out.values.reserve(static_cast<size_t>(at) + pieces_.size() - skip);
     for (size_t k = skip; k < pieces_.size(); ++k) {
-      uint64_t h;
-      if (auto wrong = hash(pieces_[k], f.column, h)) return wrong;
+      uint64_t h = 0;
+      if (!missing(pieces_[k]))
+        if (auto wrong = hash(pieces_[k], f.column, h)) return wrong;
       out.values.data()[at++] = sign_of(f.slot, h);
     }
     out.offsets.data()[rows_.count + 1] = at;
+    if (f.along >= 0 && at != rows_.ragged[f.along].offsets.data()[rows_.count + 1])
+      return Wrong{FaultKind::kAlong, f.column, cells.at(f.column, 0), at - out.offsets.data()[rows_.count]};
   }
   return std::nullopt;
 }

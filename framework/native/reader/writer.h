@@ -46,6 +46,7 @@ class RowWriter {
   std::optional<Wrong> extra_values(const Cells& cells) const;
   std::optional<Wrong> hash(Cell cell, int column, uint64_t& hash) const;
   void split(Cell cell, char separator);
+  void collect(const Cells& cells, const RaggedField& f);
   void reserve(int64_t rows);
 
   const LogSchema& schema_;

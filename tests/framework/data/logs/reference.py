@@ -82,24 +82,26 @@ def row_of(schema, get, number=False):
         "labels": [label(get(f["column"], 0), f) for f in schema.get("labels", [])],
     }
     for f in schema.get("ragged", []):
-        if f.get("separator"):
-            found = (get(f["column"], 0) or "").split(f["separator"])
-        else:
-            found = [get(f["column"] + i, 0) for i in range(f.get("count", 1))]
         if number:
             found = get(f["column"], None)
-        found = [text for text in found if text is not None and text not in ("", *schema.get("missing", []))]
+        elif f.get("separator"):
+            text = get(f["column"], 0)
+            found = [] if text is None else text.split(f["separator"])
+            found = [None if piece in ("", *schema.get("missing", [])) else piece for piece in found]
+        else:
+            found = [get(f["column"] + i, 0) for i in range(f.get("count", 1))]
+            found = [text for text in found if text is not None]
         if f.get("max_length") is not None and len(found) > f["max_length"]:
             keep_last = f.get("keep", "last") == "last"
             found = found[len(found) - f["max_length"] :] if keep_last else found[: f["max_length"]]
         row[f["name"]] = [key(f["slot"], text) for text in found]
     if schema.get("time") is not None:
-        row["time"] = int(get(schema["time"], 0))
+        row["time"] = int(float(get(schema["time"], 0)))
     if schema.get("weight") is not None:
         row["weight"] = float(get(schema["weight"], 0))
     if schema.get("group") is not None:
         text = get(schema["group"], 0)
-        row["group"] = 0 if text is None else hash52(text.encode())
+        row["group"] = hash52((text or "").encode())
     return row
 
 
@@ -148,8 +150,8 @@ def batch_of(rows, schema):
     """Rows in the layout of a batch."""
     batch = {}
     for name, kind in (("sparse", np.int64), ("dense", np.float32), ("labels", np.float32)):
-        if schema.get(name):
-            batch[name] = np.array([row[name] for row in rows], kind).reshape(len(rows), len(schema[name]))
+        if name != "labels" or schema.get(name):
+            batch[name] = np.array([row[name] for row in rows], kind).reshape(len(rows), len(schema.get(name, [])))
     for name, kind in (("weight", np.float32), ("group", np.int64), ("time", np.int64)):
         if schema.get(name) is not None:
             batch[name] = np.array([row[name] for row in rows], kind)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from framework import _core
+from framework.data import FaultPolicy
 from framework.data.logs import LogReader
 from framework.errors import AttributeValueError, DataError
 from tests.framework.data.logs.reference import (
@@ -120,7 +121,7 @@ def test_sequences_weights_groups_and_times(tmp_path):
     text = (
         "5 ;a|b|c|d;x|y|z;u1;100;0.5;1;2;3\n"
         "3.5;;?;?;101;1;;?;7\n"
-        "4; a ;a|?|a;u1;102;2e0;1;;\n"
+        "4; a ;a|?|a;u1;102.0;2e0;1;;\n"
         f"1;{'|'.join(map(str, range(5000)))};|;u2;-3;0;;;\n"
     )
     batch = read(written(tmp_path, text), SEQUENCES)
@@ -137,6 +138,30 @@ SLOTS = {
     "ragged": [{"name": "items", "column": 2, "slot": 7, "max_length": 2}, {"name": "all", "column": 3, "slot": 8}],
     "labels": [{"name": "click", "column": 0}],
 }
+
+
+def test_sequences_that_go_together_keep_places_and_must_be_equally_long(tmp_path):
+    schema = {
+        "columns": ["items", "cats"],
+        "missing": ["?"],
+        "ragged": [
+            {"name": "items", "column": 0, "slot": 1, "separator": "|", "max_length": 3},
+            {"name": "cats", "column": 1, "slot": 2, "separator": "|", "max_length": 3, "along": 0},
+        ],
+    }
+    text = "a|b|c|d,x||z|?\n,\na,?\n1|2,3|4\n"
+    path = written(tmp_path, text)
+    with pytest.raises(DataError, match=r":3: cats has 0 values, not as many as the sequence it goes along"):
+        read(path, schema)
+    batch = read(path, schema, faults=FaultPolicy(skipped=0.5))
+    text = text.replace("a,?\n", "")
+    assert_same(batch, batch_of(csv_rows(text, schema), schema) | {"sparse": batch["sparse"], "dense": batch["dense"]})
+    assert batch["cats"][0] == batch["cats"][2] == 2 << 52  # missing, each in its place
+
+
+def test_missing_numbers_can_be_told_from_zeros(tmp_path):
+    schema = {"columns": ["a"], "missing": ["?"], "dense": [{"name": "a", "column": 0}], "missing_numbers": "nan"}
+    np.testing.assert_array_equal(read(written(tmp_path, "0\n?\n2\n"), schema)["dense"].ravel(), [0, np.nan, 2])
 
 
 def test_slot_logs_with_signs_of_all_64_bits(tmp_path):
