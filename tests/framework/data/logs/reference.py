@@ -99,9 +99,6 @@ def row_of(schema, get, number=False):
         row["time"] = int(float(get(schema["time"], 0)))
     if schema.get("weight") is not None:
         row["weight"] = float(get(schema["weight"], 0))
-    if schema.get("group") is not None:
-        text = get(schema["group"], 0)
-        row["group"] = hash52((text or "").encode())
     return row
 
 
@@ -110,7 +107,7 @@ def csv_rows(text, schema):
     quote = schema.get("quote")
     reader = csv.reader(
         io.StringIO(text, newline=""),
-        delimiter=schema["delimiter"],
+        delimiter=schema.get("delimiter", ","),
         quotechar=quote or None,
         quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
     )
@@ -120,8 +117,10 @@ def csv_rows(text, schema):
             continue
         if schema.get("strip"):
             cells = [cell.strip(" ") for cell in cells]
-        cells = [None if cell in ("", *schema.get("missing", [])) else cell for cell in cells]
-        rows.append(row_of(schema, lambda c, _, cells=cells: cells[c]))
+        known = [None if cell in ("", *schema.get("missing", [])) else cell for cell in cells]
+        rows.append(row_of(schema, lambda c, _, known=known: known[c]))
+        if schema.get("group") is not None:
+            rows[-1]["group"] = hash52(cells[schema["group"]].encode())
     return rows
 
 

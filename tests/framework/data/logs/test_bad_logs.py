@@ -37,7 +37,7 @@ BAD = [
     (b"1,a,0x10,100,1\n", "number", "number holds '0x10'"),
     (b"2,a,0.5,100,1\n", "label", "label label holds '2', which is no label"),
     (b",a,0.5,100,1\n", "label", "label label holds ''"),
-    (b"1,a,0.5,1e2,1\n", "time", "time when holds '1e2', which is no whole number"),
+    (b"1,a,0.5,1.5,1\n", "time", "time when holds '1.5', which is no whole number"),
     (b"1,a,0.5,9223372036854775808,1\n", "time", "time when holds '9223372036854775808'"),
     (b"1,a,0.5,100,-1\n", "weight", "weight weight holds '-1'"),
     (b"1,a,0.5,100,\n", "weight", "weight weight holds ''"),
