@@ -124,6 +124,14 @@ class LogFolders:
             if self._reader is not None:
                 yield self._reader
 
+    def first_files(self) -> list[Path]:
+        """The files of the first pass that has any, waited for; raise DataError where none comes."""
+        name = self.patience.wait(self._next, f"pass in {self.root}")
+        found = [] if name is None else self._files_of(name)
+        if not found:
+            raise DataError(f"{self.root}: no pass with files is complete; see `done` and `files`")
+        return found
+
     def split(self, world: World) -> None:
         """From now on read the part of one of several processes, of each pass."""
         self.world = world
@@ -171,10 +179,13 @@ class LogFolders:
     def _day(self, name: str) -> str:
         return name.rpartition("/")[0]
 
+    def _files_of(self, name: str) -> list[Path]:
+        found = sorted(p for p in (self.root / name).glob(self._pattern) if p.is_file() and p.name[0] not in "_.")
+        return [path for path in found if path.resolve() != self._done_file(name).resolve()]
+
     def _open(self, name: str) -> LogReader | None:
         """The reader of a pass; None for one without files."""
-        found = sorted(p for p in (self.root / name).glob(self._pattern) if p.is_file() and p.name[0] not in "_.")
-        found = [path for path in found if path.resolve() != self._done_file(name).resolve()]
+        found = self._files_of(name)
         if not found:
             _log.warning("%s: this pass has no files", self.root / name)
             return None
