@@ -25,6 +25,21 @@ _INT64 = 2**63
 Cell = str | Listed[str]  # a text, or the values of a multi-valued feature
 
 
+@dataclass(frozen=True)
+class Numbered:
+    """What names a row: "columns, row 17"; may be sent to another process.
+
+    Attributes:
+        name: what stands before the number.
+    """
+
+    name: str
+
+    def __call__(self, row: int) -> str:
+        """The name of a row."""
+        return f"{self.name} {row}"
+
+
 @dataclass
 class RawRows:
     """Columns as they were read.

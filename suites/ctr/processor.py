@@ -12,7 +12,7 @@ import numpy as np
 from framework.errors import CheckpointError, DataError
 from suites.ctr.datasets.delimited import read_delimited
 from suites.ctr.datasets.memory import as_text
-from suites.ctr.encoding import Cell, Encoder, RawRows, transformed
+from suites.ctr.encoding import Cell, Encoder, Numbered, RawRows, transformed
 from suites.ctr.schema import Schema, schema_of
 from suites.engine.task import Batch, Processor
 
@@ -83,7 +83,7 @@ class ClickProcessor(Processor):
     def prepare(self, items: Sequence[Item]) -> Batch:
         """Rows as a batch, exactly as in evaluation; DataError names a value that does not fit."""
         columns = {name: [as_text(item.get(name)) for item in items] for name in self._columns}
-        clicks, _ = self._encoder.encode(RawRows("rows", columns, lambda row: f"row {row}"), max_skipped=0.0)
+        clicks, _ = self._encoder.encode(RawRows("rows", columns, Numbered("row")), max_skipped=0.0)
         return {**clicks.batch(), "dense": transformed(self.schema, clicks.dense), "item": list(items)}
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, float]]:

@@ -24,7 +24,7 @@ class CtrStep(TrainStep):
     Args:
         task: gives model, table and losses.
         optimizer: of the dense weights.
-        clip_norm: bound on the joint norm of all gradients, if there is one; a sign counts at each of its places.
+        clip_norm: bound on the joint norm of all gradients, if there is one.
         eager: run operator by operator, for debugging.
     """
 
@@ -61,6 +61,7 @@ class CtrStep(TrainStep):
         if self._most is None:
             return None
         dense = [p.grad for p in self._optimizer.params.values() if p.grad is not None]
-        rows = [part.values for t in self._rows.tables if t.leaf.grad is not None for part in t.leaf.grad.parts]
-        norm = ops.sqrt(ops.sum_of_squares([*dense, *rows]))
+        rows = self._rows.sum_of_squares()
+        squares = [*([ops.sum_of_squares(dense)] if dense else []), *([] if rows is None else [rows])]
+        norm = ops.sqrt(squares[0] + squares[1] if len(squares) > 1 else squares[0])
         return ops.minimum(self._most / (norm + _TINY), 1.0)

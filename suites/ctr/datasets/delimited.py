@@ -56,6 +56,25 @@ class ClickLog(ClickDataset):
         self._hold(schema, read_delimited(paths, schema.format), rows, max_skipped, ordered)
 
 
+@dataclass(frozen=True)
+class Lines:
+    """What names a row: "log.csv:17".
+
+    Attributes:
+        paths: the files.
+        file_of: place in `paths` of each row's file, int64 [N].
+        lines: each row's line in it, from 1, int64 [N].
+    """
+
+    paths: tuple[str, ...]
+    file_of: np.ndarray
+    lines: np.ndarray
+
+    def __call__(self, row: int) -> str:
+        """The name of a row."""
+        return f"{self.paths[self.file_of[row]]}:{self.lines[row]}"
+
+
 @dataclass
 class _Collected:
     """Rows of one or more files: cells by column, and which file and line each is of."""
@@ -81,11 +100,11 @@ def read_delimited(paths: list[str], form: Format) -> RawRows:
     for number, path in enumerate(paths):
         _read_one(path, number, form, found)
     columns = list(zip(*found.rows, strict=True)) if found.rows else [() for _ in found.names]
-    where = np.array([found.file_of, found.lines], np.int64).reshape(2, -1)
+    where = Lines(tuple(paths), np.array(found.file_of, np.int64), np.array(found.lines, np.int64))
     return RawRows(
         ", ".join(paths),
         dict(zip(found.names, columns, strict=True)),
-        lambda row: f"{paths[where[0, row]]}:{where[1, row]}",
+        where,
         found.wrong,
     )
 

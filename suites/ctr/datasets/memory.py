@@ -10,7 +10,7 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.ctr.datasets.base import ClickDataset, Rows
-from suites.ctr.encoding import MAX_SKIPPED, Cell, RawRows
+from suites.ctr.encoding import MAX_SKIPPED, Cell, Numbered, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
 
@@ -50,7 +50,7 @@ def raw_of(columns: Any, name: str = "columns") -> RawRows:
     lengths: Mapping[str, int] = {key: len(values) for key, values in texts.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"{name}: the columns differ in length: {dict(lengths)}")
-    return RawRows(name, texts, lambda row: f"{name}, row {row}")
+    return RawRows(name, texts, Numbered(f"{name}, row"))
 
 
 def as_text(value: Any) -> Cell:

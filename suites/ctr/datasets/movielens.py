@@ -11,17 +11,25 @@ import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from framework.errors import DataError
 from suites.ctr.datasets.base import ClickDataset, Rows
-from suites.ctr.encoding import RawRows
+from suites.ctr.encoding import Numbered, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
 
 _INSIDE = "recbole/dataset_example/ml-100k"
 _CLICK = 4.0  # rating from which on a film was liked
+_USUAL = 3.5  # what a rating is taken for where nothing is known: the middle of the scale's upper half
+_PRIOR = 2.0  # ratings that this counts for in the mean of a user
+_RECENT = 5  # ratings of `recent_mean`
+_PAST = (
+    "liked", "liked_genre", "disliked", "disliked_genre", "user_mean", "user_count", "recent_mean", "user_lift",
+    "user_genre_mean", "item_mean", "item_count",
+)  # fmt: skip
 
 
 @register("dataset")
@@ -29,9 +37,14 @@ class MovieLens100K(ClickDataset):
     """100,000 ratings in order of time, joined with users and films.
 
     Columns: `user_id`, `age`, `gender`, `occupation`, `zip_code`, `item_id`, `release_year`, `genres` (with "|"),
-    `first_genre`, `rating`, `timestamp`, and of what the user did strictly before: `liked` and `liked_genre` (films rated 4 and more
-    and the first genre of each), `disliked` (the others), all with "|"; `user_mean` and `user_count`, mean and number
-    of the user's ratings so far, and `item_mean` and `item_count`, those of the film.
+    `first_genre`, `rating`, `timestamp`, and of what happened strictly before, lists with "|":
+
+    - `liked`, `liked_genre`, `disliked`, `disliked_genre`: films that the user rated 4 and more, or less, and the first
+      genre of each, the oldest first;
+    - `user_mean`, `user_count`, `recent_mean`: mean and number of the user's ratings, mean of the last five;
+    - `user_lift`: by how much the user rates films above their mean until then; `user_genre_mean`: the user's mean for
+      the genres of the film; both drawn to the middle where little is known;
+    - `item_mean`, `item_count`: mean and number of the film's ratings.
 
     Args:
         schema: which columns are features.
@@ -43,7 +56,7 @@ class MovieLens100K(ClickDataset):
     def __init__(self, schema: Schema, root: str | None = None, rows: Rows | None = None, history: int = 50) -> None:
         columns = _columns(root, history)
         name = f"MovieLens-100K {root or 'of recbole'}"
-        self._hold(schema, RawRows(name, columns, lambda row: f"{name}, rating {row} by time"), rows, 0.0)
+        self._hold(schema, RawRows(name, columns, Numbered(f"{name}, rating by time")), rows, 0.0)
 
 
 @lru_cache(maxsize=1)  # the parts of a run are rows of the same columns
@@ -99,37 +112,80 @@ def _joined(files: Mapping[str, Mapping[str, list[str]]], history: int) -> dict[
 
 def _past(found: Mapping[str, list[str]], history: int) -> dict[str, list[str]]:
     """What was known of user and film strictly before each rating: ratings of the same second are not."""
-    films: dict[tuple[str, bool], list[tuple[str, str]]] = {}  # of a user, liked or not: (film, its first genre)
-    sums: dict[str, tuple[float, int]] = {}  # of a user or film: sum and number of ratings
-    names = ("liked", "liked_genre", "disliked", "user_mean", "user_count", "item_mean", "item_count")
-    out: dict[str, list[str]] = {name: [] for name in names}
+    past = _Past(history)
+    out: dict[str, list[str]] = {name: [] for name in _PAST}
     waiting: list[int] = []
+    rows = [
+        Rating(user, item, float(rating), tuple(genres.split("|")))
+        for user, item, rating, genres in zip(
+            found["user_id"], found["item_id"], found["rating"], found["genres"], strict=True
+        )
+    ]
     for row, time in enumerate(found["timestamp"]):
         if waiting and found["timestamp"][waiting[0]] != time:
-            _remember(found, waiting, films, sums)
+            for each in waiting:
+                past.add(rows[each])
             waiting = []
         waiting.append(row)
-        user = found["user_id"][row]
-        liked = films.get((user, True), [])[-history:]
-        out["liked"].append("|".join(film for film, _ in liked))
-        out["liked_genre"].append("|".join(genre for _, genre in liked))
-        out["disliked"].append("|".join(film for film, _ in films.get((user, False), [])[-history:]))
-        for who, key in (("user", f"user {user}"), ("item", f"item {found['item_id'][row]}")):
-            total, count = sums.get(key, (0.0, 0))
-            out[f"{who}_mean"].append(repr(total / count) if count else "")
-            out[f"{who}_count"].append(str(count))
+        for name, text in zip(_PAST, past.of(rows[row]), strict=True):
+            out[name].append(text)
     return out
 
 
-def _remember(
-    found: Mapping[str, list[str]],
-    rows: list[int],
-    films: dict[tuple[str, bool], list[tuple[str, str]]],
-    sums: dict[str, tuple[float, int]],
-) -> None:
-    for row in rows:
-        user, item, rating = found["user_id"][row], found["item_id"][row], float(found["rating"][row])
-        films.setdefault((user, rating >= _CLICK), []).append((item, found["first_genre"][row]))
-        for key in (f"user {user}", f"item {item}"):
-            total, count = sums.get(key, (0.0, 0))
-            sums[key] = total + rating, count + 1
+class Rating(NamedTuple):
+    """One rating of 1 to 5."""
+
+    user: str
+    item: str
+    stars: float
+    genres: tuple[str, ...]
+
+
+class _Past:
+    """What is known of users and films."""
+
+    def __init__(self, history: int) -> None:
+        self._history = history
+        self._films: dict[tuple[str, bool], list[Rating]] = {}  # of a user, liked or not
+        self._stars: dict[str, list[float]] = {}  # of a user
+        self._sums: dict[tuple[str, ...], tuple[float, int]] = {}  # by (kind, who ...): sum and number
+
+    def add(self, rating: Rating) -> None:
+        """Know of a rating from now on."""
+        user, item, stars = rating.user, rating.item, rating.stars
+        self._films.setdefault((user, stars >= _CLICK), []).append(rating)
+        self._stars.setdefault(user, []).append(stars)
+        self._count(("lift", user), stars - self._mean(("item", item), _USUAL, 0.0))
+        self._count(("item", item), stars)
+        for genre in rating.genres:
+            self._count(("genre", user, genre), stars)
+
+    def of(self, rating: Rating) -> tuple[str, ...]:
+        """The texts of the columns `_PAST`; nothing of the rating's own stars."""
+        user = rating.user
+        liked = self._films.get((user, True), [])[-self._history :]
+        disliked = self._films.get((user, False), [])[-self._history :]
+        stars, item = self._stars.get(user, []), self._sums.get(("item", rating.item), (0.0, 0))
+        genres = [self._mean(("genre", user, genre), _USUAL, _PRIOR) for genre in rating.genres]
+        return (
+            "|".join(film.item for film in liked),
+            "|".join(film.genres[0] for film in liked),
+            "|".join(film.item for film in disliked),
+            "|".join(film.genres[0] for film in disliked),
+            repr(sum(stars) / len(stars)) if stars else "",
+            str(len(stars)),
+            repr(sum(stars[-_RECENT:]) / len(stars[-_RECENT:])) if stars else "",
+            repr(self._mean(("lift", user), 0.0, _PRIOR)),
+            repr(sum(genres) / len(genres)),
+            repr(item[0] / item[1]) if item[1] else "",
+            str(item[1]),
+        )
+
+    def _count(self, key: tuple[str, ...], value: float) -> None:
+        total, count = self._sums.get(key, (0.0, 0))
+        self._sums[key] = total + value, count + 1
+
+    def _mean(self, key: tuple[str, ...], usual: float, prior: float) -> float:
+        """The mean, as if `prior` values more of `usual` had been there; `usual` where there is none."""
+        total, count = self._sums.get(key, (0.0, 0))
+        return (total + prior * usual) / (count + prior) if count else usual
