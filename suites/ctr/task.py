@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from framework import ops
-from framework.data import DataLoader
 from framework.errors import ConfigError
 from framework.optim import Optimizer
 from framework.table import Table
 from framework.tensor import Tensor
-from suites.ctr.datasets import ClickDataset
+from suites.ctr.datasets import ClickSource
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.metrics import ClickScores
 from suites.ctr.models.base import CtrModel
@@ -93,8 +92,8 @@ class CtrTask(DataTask[TrainData, EvalData]):
         self._adopted = processor.schema
 
     @cached_property
-    def _train_set(self) -> ClickDataset:
-        found: ClickDataset = _opened(self.train_data.dataset, self._schema)
+    def _train_set(self) -> ClickSource:
+        found: ClickSource = _opened(self.train_data.dataset, self._schema)
         if self._adopted is None:
             found.learn()
         else:
@@ -102,26 +101,19 @@ class CtrTask(DataTask[TrainData, EvalData]):
         return found
 
     @cached_property
-    def _eval_set(self) -> ClickDataset:
-        found: ClickDataset = _opened(self.eval_data.dataset, self._schema)
+    def _eval_set(self) -> ClickSource:
+        found: ClickSource = _opened(self.eval_data.dataset, self._schema)
         found.follow(self.schema)
         return found
 
-    def train_loader(self, *, seed: int, workers: int) -> DataLoader:
-        """The log in batches; the last of a pass is left out where it is short."""
-        data, rows = self.train_data, self._train_set
-        return DataLoader(
-            rows,
-            data.batch_size,
-            shuffle=data.shuffle,
-            seed=seed,
-            workers=workers,
-            drop_last=len(rows) >= data.batch_size,
-        )
+    def train_loader(self, *, seed: int, workers: int) -> Any:
+        """The log in batches; in a drawn order the last of a pass is left out where it is short."""
+        data = self.train_data
+        return self._train_set.loader(data.batch_size, shuffle=data.shuffle, seed=seed, workers=workers)
 
-    def eval_loader(self, *, workers: int) -> DataLoader:
+    def eval_loader(self, *, workers: int) -> Any:
         """The evaluation log in order."""
-        return DataLoader(self._eval_set, self.eval_data.batch_size, workers=workers)
+        return self._eval_set.loader(self.eval_data.batch_size, workers=workers)
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss | Kept]:
         """The loss terms, and `scores` [N, L] as they were before the update."""

@@ -118,7 +118,7 @@ def _shown_evaluation(
         limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader,
         Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
-        shown = bar.add_task("evaluating", total=len(loader))
+        shown = bar.add_task("evaluating", total=loader.length)
         return evaluate(
             task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done), report=report
         )

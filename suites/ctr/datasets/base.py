@@ -6,9 +6,11 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from framework.data import DataLoader
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.ctr.clicks import Clicks
 from suites.ctr.encoding import MAX_SKIPPED, Cell, Encoder, RawRows, scales_of, transformed
@@ -82,7 +84,42 @@ class TimeSpan(Rows):
         return np.sort(order[round(self.start * count) : round(self.end * count)])
 
 
-class ClickDataset(ABC):
+class ClickSource(ABC):
+    """A click log, in memory or not.
+
+    Attributes:
+        schema: with what was learned from a training set, after `learn` or `follow`.
+        examples: the first rows as texts by column.
+    """
+
+    schema: Schema
+    examples: list[Mapping[str, Cell]]
+
+    @abstractmethod
+    def learn(self) -> Schema:
+        """Learn centers and scales from these rows, and return the schema with them."""
+
+    @abstractmethod
+    def follow(self, schema: Schema) -> None:
+        """Take the schema that a training set returned from `learn`."""
+
+    @abstractmethod
+    def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0, workers: int = 0) -> Any:
+        """What gives batches to the engine: a `DataLoader`, or what has a `StreamLoader`'s methods.
+
+        Args:
+            batch_size: rows.
+            shuffle: draw the order of each pass from the seed, and leave out its last batch where it is short.
+            seed: of the order.
+            workers: processes that make batches of a log in memory.
+        """
+
+    @abstractmethod
+    def name_of(self, index: int) -> str:
+        """Where example `index` is from, for messages."""
+
+
+class ClickDataset(ClickSource):
     """A click log in memory.
 
     Args:
@@ -121,7 +158,7 @@ class ClickDataset(ABC):
         self.schema, self.clicks, self.name = schema, clicks, raw.name
         self._raw_dense: np.ndarray | None = clicks.dense
         self._places, self._where = places, raw.where
-        self.examples: list[Mapping[str, Cell]] = [
+        self.examples = [
             {name: column[int(place)] for name, column in raw.columns.items()} for place in places[:_EXAMPLES]
         ]
         labels = clicks.labels
@@ -141,6 +178,11 @@ class ClickDataset(ABC):
             self._raw_dense = None
         self.schema = schema
 
+    def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0, workers: int = 0) -> DataLoader:
+        """See `ClickSource`."""
+        drop_last = shuffle and len(self) >= batch_size
+        return DataLoader(self, batch_size, shuffle=shuffle, seed=seed, workers=workers, drop_last=drop_last)
+
     def __len__(self) -> int:
         return len(self.clicks)
 
@@ -156,7 +198,7 @@ class ClickDataset(ABC):
         return self._where(int(self._places[index]))
 
 
-register_role("dataset", ClickDataset, supplied=("schema",), doc="A click log.")
+register_role("dataset", ClickSource, supplied=("schema",), doc="A click log.")
 
 
 def _in_order(

@@ -110,7 +110,7 @@ class Assess(Hook):
                 task,
                 self._predict,
                 loader,
-                after_batch=partial(_told, after_batch, len(loader)),
+                after_batch=partial(_told, after_batch, loader.length or 0),
                 losses=self._losses,
                 report=partial(self._run.write_report, name=name),
             )
