@@ -18,11 +18,12 @@ WANTED = {
         *PROJECT["dependencies"],
         *EXTRAS["serve"],
         *EXTRAS["logs"],
+        *EXTRAS["retrieval"],
         *EXTRAS["onnx"],
         *(r for group in GROUPS.values() for r in group),
     ],
     "source": ["jieba"],
-    "lowest": PROJECT["dependencies"] + EXTRAS["serve"] + EXTRAS["onnx"] + EXTRAS["logs"] + GROUPS["test"],
+    "lowest": PROJECT["dependencies"] + EXTRAS["serve"] + EXTRAS["onnx"] + EXTRAS["logs"] + EXTRAS["retrieval"] + GROUPS["test"],
 }
 
 

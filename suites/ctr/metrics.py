@@ -111,7 +111,7 @@ class ClickScores(ArrayMetric):
         self._names = list(labels)
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        """Takes in `scores` [n, L] with the batch's `labels` [n, L], with its `group` and `weight` [n] if it has some."""
+        """Takes in `scores` [n, L] with the batch's `labels` [n, L], `group` and `weight` [n] if it has some."""
         more = {name: batch[name] for name in ("group", "weight") if name in batch}
         self.gather(scores=outputs["scores"], labels=batch["labels"], **more)
 

@@ -106,11 +106,11 @@ class DIEN(CtrModel):
         """The last state of the AUGRU of one history, [N, C]; zeros of an empty one."""
         values, offsets = self.histories.of(x, self._used[place])
         states, _ = self.extractors[place](values, offsets)
-        padded, there = _padded(states, offsets, self._lengths[place])
+        steps, there = padded(states, offsets, self._lengths[place])
         target = self.attentions[place](self.histories.target(x, self._used[place]))  # [N, C]
-        scores = ops.sum(padded * target, axes=(2,))  # [L, N]
+        scores = ops.sum(steps * target, axes=(2,))  # [L, N]
         weights = ops.softmax(ops.where(there, scores, _LOW), axis=0) * ops.cast(there, "float32")
-        return self.evolutions[place](padded, ops.expand_dims(weights, axis=2))
+        return self.evolutions[place](steps, ops.expand_dims(weights, axis=2))
 
     def extra_losses(self, x: Embedded, labels: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
         """The auxiliary loss (section 4.1): -ln sigmoid(h_t . e_t+1) - ln(1 - sigmoid(h_t . another e))."""
@@ -135,7 +135,7 @@ class DIEN(CtrModel):
         return found
 
 
-def _padded(values: Tensor, offsets: Tensor, length: int) -> tuple[Tensor, Tensor]:
+def padded(values: Tensor, offsets: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """[length, N, C] of values [T, C] laid end to end, zeros behind the ends; bool [length, N], where values are."""
     with no_grad():
         place = tensor(np.arange(length, dtype=np.int64)[:, None])

@@ -189,6 +189,15 @@ def test_parts_by_time_are_shares_of_the_rows_the_oldest_first():
     assert sorted(old.clicks.time) == list(range(7)) and sorted(new.clicks.time) == [7, 8, 9]
 
 
+def test_parts_by_time_may_be_shares_of_each_users_rows():
+    values = {"user": list("aabaabbaba"), "click": [0, 1] * 5, "time": [5, 3, 9, 1, 7, 2, 8, 4, 6, 0]}
+    plain = schema(features={"user": {"type": "Sparse"}}, group="user")
+    old, new = (Columns(plain, values, rows=TimeSpan(*span, each_group=True)) for span in ((0.0, 0.5), (0.5, 1.0)))
+    assert old.clicks.time.tolist() == [3, 1, 2, 6, 0] and new.clicks.time.tolist() == [5, 9, 7, 8, 4]
+    with pytest.raises(ConfigError, match="each_group needs a group column"):
+        Columns(schema(features={"user": {"type": "Sparse"}}, group=None), values, rows=TimeSpan(each_group=True))
+
+
 def test_files_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"there is no column 'user', which the schema names; did you mean 'usr'\?"):
         log_of(tmp_path, "usr,price,click\na,1,0\n", **SMALL)
