@@ -23,7 +23,11 @@ WANTED = {
         *(r for group in GROUPS.values() for r in group),
     ],
     "source": ["jieba"],
-    "lowest": PROJECT["dependencies"] + EXTRAS["serve"] + EXTRAS["onnx"] + EXTRAS["logs"] + EXTRAS["retrieval"] + GROUPS["test"],
+    "lowest": [
+        *PROJECT["dependencies"],
+        *(r for extra in ("serve", "onnx", "logs", "retrieval") for r in EXTRAS[extra]),
+        *GROUPS["test"],
+    ],
 }
 
 

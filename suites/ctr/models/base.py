@@ -34,9 +34,10 @@ class Embedded:
     dense: Tensor | None = None
     sequences: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
-    def part(self, start: int, end: int) -> Tensor:
-        """Columns `start` to `end` of every field's row, [N, F, end - start]."""
-        return ops.slice(self.fields, starts=[start], ends=[end], axes=[2])
+    def parts(self, width: int) -> tuple[Tensor, Tensor]:
+        """The weight [N, F, 1] and the vector [N, F, width - 1] of every field's row."""
+        weights, vectors = ops.split(self.fields, sizes=[1, width - 1], axis=2)
+        return weights, vectors
 
 
 class CtrModel(nn.Layer):
@@ -72,7 +73,7 @@ register_role("ctr_model", CtrModel, supplied=("fields",), doc="A network on the
 
 
 class Linear(nn.Layer):
-    """The linear part: the sum of each field's first number, and of weights times dense features.  y: [N, 1].
+    """The linear part: the sum of the fields' weights, and of weights times dense features.  y: [N, 1].
 
     Args:
         fields: what the batches hold.
@@ -86,10 +87,10 @@ class Linear(nn.Layer):
         if not fields.dense:
             self.add_parameter("bias", (1,), init.Constant(0.0))
 
-    def forward(self, x: Embedded) -> Tensor:
-        """The logit of a logistic regression."""
-        y = ops.sum(x.part(0, 1), axes=(1,))
-        return y + (self.dense(x.dense) if self.dense is not None else self.bias)
+    def forward(self, weights: Tensor, dense: Tensor | None) -> Tensor:
+        """The logit of a logistic regression; weights: [N, F, 1], dense: [N, D]."""
+        y = ops.sum(weights, axes=(1,))
+        return y + (self.dense(dense) if self.dense is not None else self.bias)
 
 
 class Mlp(nn.Layer):

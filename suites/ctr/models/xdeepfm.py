@@ -84,6 +84,6 @@ class XDeepFM(CtrModel):
 
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 1]."""
-        vectors = x.part(1, self.width)
+        weights, vectors = x.parts(self.width)
         parts = [self.cin(vectors), self.mlp(joined(vectors, x.dense))]
-        return self.linear(x) + self.head(ops.concat(parts, axis=1))
+        return self.linear(weights, x.dense) + self.head(ops.concat(parts, axis=1))
