@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "table/arena.h"
+#include "table/latch.h"
 
 namespace paddock::table {
 
@@ -52,7 +52,7 @@ class alignas(64) Bucket {
   Bucket& operator=(const Bucket&) = delete;
   void start(const RowLayout* layout, Arena* arena);
 
-  std::mutex& mutex() { return mutex_; }
+  Latch& mutex() { return latch_; }
 
   // Asks for the line where a search for `hash` begins. Needs no lock: a stale address does no harm.
   void prefetch(uint64_t hash) const {
@@ -80,7 +80,7 @@ class alignas(64) Bucket {
  private:
   void resize(size_t slots);
 
-  std::mutex mutex_;
+  Latch latch_;
   std::vector<Slot> slots_;  // a power of two
   std::atomic<const Slot*> slots_seen_{nullptr};
   std::atomic<uint64_t> mask_seen_{0};

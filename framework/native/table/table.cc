@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <shared_mutex>
 
 #include "core/parallel.h"

@@ -1,6 +1,7 @@
 // Rows out of a table and into one, for files. A bucket is read under its lock, so training goes on meanwhile.
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <shared_mutex>
 
 #include "core/parallel.h"
