@@ -26,7 +26,7 @@ struct Stats {
 struct Rows {
   std::vector<int64_t> keys;
   Tensor values, states, counts;  // float32 [n, dim], [n, state words], [n, 2] show and click
-  Tensor numbers;                 // int32 [n, 2]: passes unseen, steps
+  Tensor numbers;                 // int32 [n, 3]: passes unseen, steps, touched
 };
 
 struct Candidates {
@@ -93,7 +93,8 @@ class PADDOCK_API Table {
   void update_bucket(const Batch& batch, int number, const RowNumbers& numbers);
   int64_t bucket_grain(const Batch& batch) const;
   char* row_for_update(Bucket& b, uint64_t key, uint64_t hash, double shows, double clicks);
-  char* give_row(Bucket& b, Slot* slot, uint64_t key);
+  char* add_row(Bucket& b, Slot* slot, uint64_t key);   // of zeros
+  char* give_row(Bucket& b, Slot* slot, uint64_t key);  // with initial values
   void make_room(Bucket& b);
   bool admits(uint64_t key, Slot& slot, double shows, double clicks) const;
   void drop(Bucket& b, Slot* slot, bool evicted);

@@ -112,17 +112,21 @@ char* Table::row_for_update(Bucket& b, uint64_t key, uint64_t hash, double shows
   return learns ? row : nullptr;
 }
 
-char* Table::give_row(Bucket& b, Slot* slot, uint64_t key) {
+char* Table::add_row(Bucket& b, Slot* slot, uint64_t key) {
   char* row = b.add_row(slot, key);
+  rows_.fetch_add(1, std::memory_order_relaxed);
+  admitted_.fetch_add(1, std::memory_order_relaxed);
+  by_slot_[static_cast<size_t>(slot_of(key))].fetch_add(1, std::memory_order_relaxed);
+  return row;
+}
+
+char* Table::give_row(Bucket& b, Slot* slot, uint64_t key) {
+  char* row = add_row(b, slot, key);
   initial_.fill(key, value_of(row));
   if (config_.rule.kind == RuleKind::kAdagrad || config_.rule.kind == RuleKind::kAdagradShared)
     std::fill_n(value_of(row) + config_.dim, layout_.state, static_cast<float>(config_.rule.initial));
   RowMeta& m = meta_of(row, layout_);
-  m.steps = stepping_.birth_step(stepping_.step());
-  m.version = version_.load(std::memory_order_relaxed);
-  rows_.fetch_add(1, std::memory_order_relaxed);
-  admitted_.fetch_add(1, std::memory_order_relaxed);
-  by_slot_[static_cast<size_t>(slot_of(key))].fetch_add(1, std::memory_order_relaxed);
+  m.steps = m.touched = stepping_.birth_step(stepping_.step());
   return row;
 }
 
