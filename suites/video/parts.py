@@ -2,6 +2,9 @@
 
 import suites.video.datasets
 import suites.video.losses
+import suites.video.models.attention_cluster
+import suites.video.models.attention_lstm
+import suites.video.models.nextvlad
 import suites.video.models.non_local
 import suites.video.models.resnet3d
 import suites.video.models.stnet
