@@ -10,6 +10,7 @@ import suites.video.models.resnet3d
 import suites.video.models.stnet
 import suites.video.models.tsm
 import suites.video.models.tsn
+import suites.video.sequences
 import suites.video.settings
 import suites.video.task
 import suites.video.transforms  # noqa: F401

@@ -53,7 +53,7 @@ class ShiftingAttention(nn.Layer):
         return ops.flatten(l2_normalised(shifted) * self.units**-0.5, start=1, end=2)
 
 
-@register("sequence_classifier")
+@register("video_classifier")
 class AttentionCluster(SequenceClassifier):
     """A cluster of shifting attentions for each modality, then two layers with tanh.
 

@@ -30,7 +30,7 @@ class _Modality(nn.Layer):
         return ops.segment_sum(y * segment_softmax(self.score(y), offsets), offsets)
 
 
-@register("sequence_classifier")
+@register("video_classifier")
 class AttentionLSTM(SequenceClassifier):
     """A bidirectional LSTM for each modality, attention over time, two wide layers.
 

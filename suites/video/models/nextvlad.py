@@ -65,7 +65,7 @@ class NeXtVLADLayer(nn.Layer):
         return self.last_norm(ops.flatten(residuals, start=1, end=2))
 
 
-@register("sequence_classifier")
+@register("video_classifier")
 class NeXtVLAD(SequenceClassifier):
     """A NeXtVLAD layer for each modality, a narrow layer, a context gate, a logistic layer (figure 2).
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from framework import nn, ops
+from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
-from suites.engine.registry import register_role
-from suites.video.models.base import check_classes
+from suites.video.models.base import VideoClassifier, check_classes
 
 
-class SequenceClassifier(nn.Layer):
+class SequenceClassifier(VideoClassifier):
     """Sequences of features to logits [N, K].
 
     Args:
@@ -42,9 +41,6 @@ class SequenceClassifier(nn.Layer):
     def forward(self, features: Mapping[str, Tensor], offsets: Tensor) -> Tensor:
         """features: [T, C] of each modality; offsets: int64 [N + 1]; logits [N, K]."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
-
-
-register_role("sequence_classifier", SequenceClassifier, doc="Sequences of features to classes.")
 
 
 def segment_softmax(scores: Tensor, offsets: Tensor) -> Tensor:
