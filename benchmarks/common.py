@@ -10,12 +10,13 @@ import argparse
 import json
 import os
 import platform
+import resource
 import shlex
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,33 @@ def has_modules(python: str, *modules: str) -> bool:
         return subprocess.run([python, "-c", code], capture_output=True).returncode == 0
     except OSError:
         return False
+
+
+def time_steps(step: Callable[[], object], seconds: float, warmup: int = 2, least: int = 3) -> dict[str, Any]:
+    """Run a step again and again; its median in ms, how often it ran, and the process's largest memory in MB."""
+    for _ in range(warmup):
+        step()
+    times: list[float] = []
+    stop = time.perf_counter() + seconds
+    while time.perf_counter() < stop or len(times) < least:
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return {"step_ms": round(statistics.median(times) * 1e3, 4), "steps": len(times), "peak_rss_mb": memory}
+
+
+def two_sided(script: str, case: str, peer: str, modules: Sequence[str], a: argparse.Namespace) -> list[Competitor]:
+    """Ours, and the peer where its modules are installed: a script that runs one of them with --side."""
+
+    def command(python: str, side: str) -> list[str]:
+        return [python, script, "--side", side, "--seconds", str(a.seconds), "--threads", str(a.threads), case]
+
+    found = [Competitor(OURS, command(sys.executable, OURS))]
+    if has_modules(a.peer_python, *modules):
+        return [*found, Competitor(peer, command(a.peer_python, peer))]
+    print(f"{peer} is left out: {a.peer_python} has no {' or no '.join(modules)}", file=sys.stderr)
+    return found
 
 
 def measure(command: list[str]) -> dict[str, Any]:

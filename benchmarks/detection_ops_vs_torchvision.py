@@ -26,9 +26,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import resource
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,14 +35,14 @@ from common import (
     OURS,
     ROOT,
     Claim,
-    Competitor,
     add_options,
     chosen_cases,
     compare,
     finish,
-    has_modules,
     in_turns,
     table,
+    time_steps,
+    two_sided,
 )
 
 CLAIMS = [
@@ -55,6 +53,7 @@ CLAIMS = [
     Claim("nms_2000", 2.0, 10.0),
     Claim("nms_10000", 2.0, 10.0),
 ]
+PEER = ("torch", "torchvision")
 IMAGES, REGIONS, SIDE, CHANNELS, STRIDE, BINS = 2, 512, 128, 256, 4.0, 7
 DEFORMED = 32  # height and width of deform_conv2d's images
 
@@ -152,35 +151,8 @@ def theirs(case: str, threads: int) -> Callable[[], object]:
 
 def run(side: str, case: str, seconds: float, threads: int) -> None:
     """Time one side of a case and print the JSON line that `common.measure` reads."""
-    call = (ours if side == OURS else theirs)(case, threads)
-    call()
-    times: list[float] = []
-    stop = time.perf_counter() + seconds
-    while time.perf_counter() < stop or len(times) < 3:
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    median = float(np.median(times))
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        json.dumps(
-            {"rate": round(1 / median, 3), "unit": "calls/s", "step_ms": median * 1e3, "peak_rss_mb": round(memory)}
-        )
-    )
-
-
-def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
-    """Ours, and torchvision where it is installed."""
-
-    def command(python: str, side: str) -> list[str]:
-        return [python, __file__, "--side", side, "--seconds", str(a.seconds), "--threads", str(a.threads), case]
-
-    found = [Competitor(OURS, command(sys.executable, OURS))]
-    if has_modules(a.peer_python, "torch", "torchvision"):
-        found.append(Competitor("torchvision", command(a.peer_python, "torchvision")))
-    else:
-        print(f"torchvision is not installed for {a.peer_python}: pip install torch torchvision", file=sys.stderr)
-    return found
+    found = time_steps((ours if side == OURS else theirs)(case, threads), seconds)
+    print(json.dumps({"rate": round(1e3 / found["step_ms"], 3), "unit": "calls/s", **found}))
 
 
 def main(words: list[str] | None = None) -> list[dict]:
@@ -193,7 +165,9 @@ def main(words: list[str] | None = None) -> list[dict]:
         run(a.side, a.cases[0], a.seconds, a.threads)
         return []
     results = [
-        compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix), "torchvision")
+        compare(
+            claim, in_turns(two_sided(__file__, claim.case, "torchvision", PEER, a), a.rounds, a.prefix), "torchvision"
+        )
         for claim in chosen_cases(a, CLAIMS)
     ]
     print(table(results))

@@ -13,14 +13,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
-from common import ROOT, Claim, Competitor, add_options, chosen_cases, compare, finish, has_modules, in_turns, table
+from common import (
+    ROOT,
+    Claim,
+    Competitor,
+    add_options,
+    chosen_cases,
+    compare,
+    finish,
+    has_modules,
+    in_turns,
+    table,
+    time_steps,
+)
 from detection_ops_vs_torchvision import torchvision_ops
 from peers import ours
 
@@ -41,7 +50,7 @@ def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
     from torchvision.models import detection
 
     sys.path.insert(0, str(ROOT))
-    from tools.bench import DETECTION_CLASSES, MASK_REGIONS, detection_arrays, ellipses
+    from tools.bench_cases.detection import DETECTION_CLASSES, MASK_REGIONS, detection_arrays, ellipses
 
     torch.manual_seed(0)
     plain: dict[str, Any] = {"weights": None, "weights_backbone": None, "trainable_backbone_layers": 5}
@@ -105,18 +114,9 @@ def run_peer(case: str, mode: str, seconds: float, threads: int) -> None:
 
     torch.set_num_threads(threads)
     step, items = peer_step(case, mode)
-    for _ in range(2):
-        step()
-    times: list[float] = []
-    stop = time.perf_counter() + seconds
-    while time.perf_counter() < stop or len(times) < 3:
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    median = statistics.median(times)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    result = {"case": case, "unit": "images/s", "rate": round(items / median, 3), "step_ms": round(median * 1e3, 2)}
-    print(json.dumps(result | {"steps": len(times), "peak_rss_mb": memory, "threads": threads}), flush=True)
+    found = time_steps(step, seconds)
+    rate = round(items / found["step_ms"] * 1e3, 3)
+    print(json.dumps({"case": case, "unit": "images/s", "rate": rate, "threads": threads, **found}), flush=True)
 
 
 def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:

@@ -32,7 +32,7 @@ def bert_base() -> tuple[Any, Callable[[Any, list[Any]], Any], list[Any], Any]:
     """BERT-base on 8 sentences of 128 tokens, as tools/bench.py has it: model, its losses, inputs, optimizer."""
     from framework import ops
     from framework.optim import AdamW
-    from tools.bench import sentence_classifier, sentences
+    from tools.bench_cases.text import sentence_classifier, sentences
 
     model = sentence_classifier({})
     optimizer = AdamW(model.named_parameters(), lr=2e-5, weight_decay=0.01, decay_vectors=True)
@@ -46,7 +46,7 @@ def resnet50() -> tuple[Any, Callable[[Any, list[Any]], Any], list[Any], Any]:
     from framework import ops, tensor
     from framework.nn import init
     from framework.optim import Momentum
-    from tools.bench import resnet50 as make
+    from tools.bench_cases.images import resnet50 as make
 
     with init.undrawn():
         model = make()

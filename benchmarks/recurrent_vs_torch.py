@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -22,14 +20,14 @@ from common import (
     OURS,
     ROOT,
     Claim,
-    Competitor,
     add_options,
     chosen_cases,
     compare,
     finish,
-    has_modules,
     in_turns,
     table,
+    time_steps,
+    two_sided,
 )
 
 SEQUENCES, FEATURES, HIDDEN = 32, 256, 256
@@ -100,33 +98,9 @@ def torch_step(case: str, threads: int) -> Callable[[], None]:
 
 def run(side: str, case: str, seconds: float, threads: int) -> None:
     """Time one side of a case and print the JSON line that `common.measure` reads."""
-    step = (ours if side == OURS else torch_step)(case, threads)
-    for _ in range(3):
-        step()
-    times: list[float] = []
-    stop = time.perf_counter() + seconds
-    while time.perf_counter() < stop:
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    median = float(np.median(times))
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rate = round(lengths_of(case).sum() / median)
-    print(json.dumps({"rate": rate, "unit": "rows/s", "step_ms": median * 1e3, "peak_rss_mb": round(memory)}))
-
-
-def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
-    """Ours, and PyTorch where it is installed."""
-
-    def command(python: str, side: str) -> list[str]:
-        return [python, __file__, "--side", side, "--seconds", str(a.seconds), "--threads", str(a.threads), case]
-
-    found = [Competitor(OURS, command(sys.executable, OURS))]
-    if has_modules(a.peer_python, "torch"):
-        found.append(Competitor("torch packed", command(a.peer_python, "torch")))
-    else:
-        print(f"PyTorch is not installed for {a.peer_python}: pip install torch", file=sys.stderr)
-    return found
+    found = time_steps((ours if side == OURS else torch_step)(case, threads), seconds, warmup=3)
+    rate = round(lengths_of(case).sum() / found["step_ms"] * 1e3)
+    print(json.dumps({"rate": rate, "unit": "rows/s", **found}))
 
 
 def main(words: list[str] | None = None) -> list[dict]:
@@ -139,7 +113,11 @@ def main(words: list[str] | None = None) -> list[dict]:
         run(a.side, a.cases[0], a.seconds, a.threads)
         return []
     results = [
-        compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix), "torch packed")
+        compare(
+            claim,
+            in_turns(two_sided(__file__, claim.case, "torch packed", ("torch",), a), a.rounds, a.prefix),
+            "torch packed",
+        )
         for claim in chosen_cases(a, CLAIMS)
     ]
     print(table(results))

@@ -6,6 +6,7 @@ from framework.nn.activation import Activation, activation
 from framework.nn.attention import CrossAttention, MultiHeadAttention
 from framework.nn.container import LayerList, Sequential
 from framework.nn.conv import Conv2d, ConvBNAct
+from framework.nn.conv3d import AvgPool3d, Conv3d, Conv3dBNAct, MaxPool3d
 from framework.nn.crf import CRF
 from framework.nn.decoder import DecoderCache, TransformerDecoderLayer
 from framework.nn.layer import Layer, buffer, parameter
@@ -22,8 +23,11 @@ __all__ = [
     "LSTM",
     "Activation",
     "AvgPool2d",
+    "AvgPool3d",
     "BatchNorm",
     "Conv2d",
+    "Conv3d",
+    "Conv3dBNAct",
     "ConvBNAct",
     "CrossAttention",
     "DecoderCache",
@@ -36,6 +40,7 @@ __all__ = [
     "LayerNorm",
     "Linear",
     "MaxPool2d",
+    "MaxPool3d",
     "MultiHeadAttention",
     "Sequential",
     "TransformerDecoderLayer",

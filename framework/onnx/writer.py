@@ -23,6 +23,8 @@ TO_FRONT = (0, 2, 3, 1)  # [N, C, H, W] -> [N, H, W, C]
 TO_BACK = (0, 3, 1, 2)  # [N, H, W, C] -> [N, C, H, W]
 AXIS_IN_BACK = {0: 0, 1: 2, 2: 3, 3: 1}  # where an axis of [N, H, W, C] lies in [N, C, H, W]
 
+FAR = 2**62  # beyond the end of any axis
+
 _SMALL = 4096  # bytes of constants that are worth comparing
 
 Exporter = Callable[["Writer", Operation], None]

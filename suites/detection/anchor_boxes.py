@@ -48,12 +48,6 @@ class AnchorLevel:
             cells = [side for box in self.cells for side in box]
             return ops.anchor_grid(features, cells=cells, stride=float(self.stride), offset=float(self.offset))
 
-    def array(self, height: int, width: int) -> np.ndarray:
-        """The anchors of an H x W grid as a float32 array [P, 4]."""
-        x, y = np.meshgrid(np.arange(width) + self.offset, np.arange(height) + self.offset)
-        centres = np.stack([x, y, x, y], axis=-1)[:, :, None] * self.stride
-        return (centres + np.array(self.cells)).reshape(-1, 4).astype(np.float32)
-
 
 @dataclass(frozen=True)
 class AnchorGrid:
@@ -69,11 +63,6 @@ class AnchorGrid:
         """Anchors [P, 4] of each of L maps [N, H, W, any]."""
         self._expect(len(maps))
         return [level.grid(x) for level, x in zip(self.levels, maps, strict=True)]
-
-    def arrays(self, sizes: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-        """Anchors [P, 4] of each of L grids (H, W)."""
-        self._expect(len(sizes))
-        return [level.array(*size) for level, size in zip(self.levels, sizes, strict=True)]
 
     @property
     def per_cell(self) -> tuple[int, ...]:

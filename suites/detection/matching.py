@@ -57,8 +57,16 @@ class Matcher:
 
     def __call__(self, anchors: Tensor, targets: Targets) -> Matches:
         """Matches anchors [P, 4] (or [N, P, 4])."""
+        match = self.numbers(anchors, targets)
+        return Matches(ops.maximum(match, 0), match >= 0, ops.equal(match, -1))
+
+    def numbers(self, anchors: Tensor, targets: Targets) -> Tensor:
+        """The truth of each anchor [P, 4] (or [N, P, 4]): int64 [N, P].
+
+        -1 is background; -2 is not trained: what lies between `low` and `high`, in a crowd region, or has no area.
+        """
         with no_grad():
-            match = ops.match_boxes(
+            return ops.match_boxes(
                 anchors,
                 targets.boxes,
                 targets.ignored,
@@ -68,7 +76,6 @@ class Matcher:
                 claim_best=self.best == "truth",
                 ignore_iou=self.ignore,
             )
-            return Matches(ops.maximum(match, 0), match >= 0, ops.equal(match, -1))
 
 
 def rows_of(values: Tensor, index: Tensor) -> Tensor:

@@ -71,7 +71,7 @@ class DetectionProcessor(ImageProcessor):
                 for alike in _of_one_size(part) if self._padded_to is None else [part]:
                     yield {**self.collate(alike), "owners": np.full(len(alike), number, np.int64)}
 
-    def joined(self, found: Sequence[tuple[Mapping[str, np.ndarray], Batch]]) -> list[list[dict[str, Any]]]:
+    def joined(self, found: Iterable[tuple[Mapping[str, np.ndarray], Batch]]) -> list[list[dict[str, Any]]]:
         """The results, of all views together."""
         if self._views is None:
             return super().joined(found)

@@ -112,7 +112,7 @@ def evaluate(
         _log.warning("evaluation: %s", loader.skipped.report())
         metric.leave_out(loader.skipped.indices)
     figures = {name: float(value) for name, value in metric.result().items()} | _means(parts)
-    if text := getattr(metric, "report", str)():  # what is no `Metric` by descent need not have one
+    if text := metric.report():
         report(text)
     return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
 
@@ -124,11 +124,8 @@ def named_figures(name: str, figures: dict[str, float]) -> dict[str, float]:
 
 def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predict, items: list[Any]) -> list[Any]:
     """Return the results for a few items, as one batch or as many as the processor makes of them."""
-    found = []
-    for batch in processor.batches(items):
-        outputs = predict({name: batch[name] for name in inputs})
-        found.append(({name: array.copy() for name, array in outputs.items()}, batch))
-    return processor.joined(found)
+    batches = processor.batches(items)
+    return processor.joined((predict({name: batch[name] for name in inputs}), batch) for batch in batches)
 
 
 def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> list[Path]:

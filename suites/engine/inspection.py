@@ -106,11 +106,11 @@ def shared_samples(sets: Mapping[str, Inspected]) -> list[Finding]:
     return found
 
 
-def copies_within(inspected_names: Sequence[str], digests: Sequence[str]) -> list[Finding]:
+def copies_within(names: Sequence[str], digests: Sequence[str]) -> list[Finding]:
     """Return a warning where samples of a set are copies of each other."""
     seen: dict[str, str] = {}
     copies, samples = [], []
-    for at, (name, digest) in enumerate(zip(inspected_names, digests, strict=True)):
+    for at, (name, digest) in enumerate(zip(names, digests, strict=True)):
         if digest and digest in seen:
             copies.append(f"{name} = {seen[digest]}")
             samples.append(at)

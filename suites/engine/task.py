@@ -133,8 +133,11 @@ class Processor(ABC):
         """Make the batches that are predicted on one after the other for these items; by default one."""
         yield self.prepare(items)
 
-    def joined(self, found: Sequence[tuple[Mapping[str, np.ndarray], Batch]]) -> list[Any]:
-        """Return the results of the items out of the outputs on all of their `batches`."""
+    def joined(self, found: Iterable[tuple[Mapping[str, np.ndarray], Batch]]) -> list[Any]:
+        """Return the results of the items out of the outputs on all of their `batches`.
+
+        Outputs may be overwritten when the next batch is asked for.
+        """
         ((outputs, batch),) = found
         return self.results(outputs, batch)
 

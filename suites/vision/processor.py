@@ -98,16 +98,11 @@ class ImageProcessor(VisualProcessor):
         if path.suffix.lower() not in VIDEO_SUFFIXES or path.is_dir():
             yield from super().inputs(word)
             return
-        frames = enumerate(frames_of(path))
-        while True:
-            try:
-                at, frame = next(frames)
-            except StopIteration:
-                return
-            except DataError as error:
-                yield str(path), partial(_raise, error)
-                return
-            yield str(path.with_name(f"{path.stem}_{at:06d}.jpg")), partial(_same, frame)
+        try:
+            for at, frame in enumerate(frames_of(path)):
+                yield str(path.with_name(f"{path.stem}_{at:06d}.jpg")), partial(_same, frame)
+        except DataError as error:
+            yield str(path), partial(_raise, error)
 
     def from_json(self, value: Any) -> np.ndarray:
         """The image whose file `value` is in base64."""

@@ -5,6 +5,7 @@ Decoding is OpenCV's, which ends at the first frame it cannot decode without a w
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 from collections.abc import Iterator
@@ -15,17 +16,21 @@ import numpy as np
 
 from framework.errors import DataError
 
+_log = logging.getLogger(__name__)
+
 VIDEO_SUFFIXES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".m4v")
 
 
 def frames_of(path: str | os.PathLike[str]) -> Iterator[np.ndarray]:
     """All frames of a video file in order, uint8 RGB [H, W, 3], one in memory at a time.
 
+    A warning tells where fewer are decoded than the header announces.
+
     Raises:
         DataError: it is missing, no video that OpenCV opens, or has no frame.
     """
     with opened_video(path) as video:
-        count = 0
+        announced, count = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), 0
         while True:
             done, frame = video.read()
             if not done:
@@ -34,6 +39,8 @@ def frames_of(path: str | os.PathLike[str]) -> Iterator[np.ndarray]:
             yield cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)
     if not count:
         raise DataError(f"video {path}: holds no frame that OpenCV decodes")
+    if count < announced:
+        _log.warning("video %s: ends after %d of the %d frames that its header announces", path, count, announced)
 
 
 @contextmanager

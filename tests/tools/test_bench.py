@@ -13,27 +13,27 @@ from suites.detection.models.retinanet import RetinaNet, RetinaNetHead
 from suites.detection.models.ssd import SSD, SSDHead, SSDNeck
 from suites.engine.config import Factory
 from suites.vision.backbones import VGG, DarkNet53, ResNet
-from tools import bench
+from tools.bench_cases import common, detection, images, video
 
 # Small images; each large enough for several tiles, tasks and slices in most layers.
 NETWORKS = {
-    "resnet50": lambda: bench.labelled(bench.resnet50, (2, 64, 64, 3)),
-    "tsn": lambda: bench.labelled(bench.tsn_resnet50, (1, 2, 64, 64, 3)),
-    "yolov3_mobilenet": lambda: bench.dense(bench.yolov3_mobilenet, (2, 64, 64, 3)),
-    "yolov3_darknet": lambda: bench.dense(lambda: bench.yolov3(lambda: DarkNet53(width=16)), (1, 64, 64, 3)),
-    "deeplab": lambda: bench.labelled(bench.deeplab_mobilenet, (2, 64, 64, 3)),
-    "retinanet": lambda: bench.detector_training(small_retinanet, 2, 64),
-    "ssd": lambda: bench.detector_training(small_ssd, 2, 300),
+    "resnet50": lambda: common.labelled(images.resnet50, (2, 64, 64, 3)),
+    "tsn": lambda: common.labelled(video.tsn_resnet50, (1, 2, 64, 64, 3)),
+    "yolov3_mobilenet": lambda: common.dense(detection.yolov3_mobilenet, (2, 64, 64, 3)),
+    "yolov3_darknet": lambda: common.dense(lambda: detection.yolov3(lambda: DarkNet53(width=16)), (1, 64, 64, 3)),
+    "deeplab": lambda: common.labelled(images.deeplab_mobilenet, (2, 64, 64, 3)),
+    "retinanet": lambda: detection.detector_training(small_retinanet, 2, 64),
+    "ssd": lambda: detection.detector_training(small_ssd, 2, 300),
 }
 
 
 def small_retinanet():
-    head = Factory.of(RetinaNetHead, num_classes=bench.DETECTION_CLASSES, convs=1)
+    head = Factory.of(RetinaNetHead, num_classes=detection.DETECTION_CLASSES, convs=1)
     return RetinaNet(ResNet(18, width=8, out_strides=(8, 16, 32)), head, Factory.of(FPN, width=16, extra="conv_p5"))
 
 
 def small_ssd():
-    head = Factory.of(SSDHead, num_classes=bench.DETECTION_CLASSES)
+    head = Factory.of(SSDHead, num_classes=detection.DETECTION_CLASSES)
     return SSD(VGG(width=4, out_strides=(8, 16), reduced_fc=True), head, Factory.of(SSDNeck, l2_norm=20.0))
 
 

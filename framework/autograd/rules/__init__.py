@@ -8,6 +8,7 @@ from framework.autograd.rules import crf as crf
 from framework.autograd.rules import deform_conv as deform_conv
 from framework.autograd.rules import detection as detection
 from framework.autograd.rules import elementwise as elementwise
+from framework.autograd.rules import frames as frames
 from framework.autograd.rules import indexing as indexing
 from framework.autograd.rules import masks as masks
 from framework.autograd.rules import matching as matching
@@ -20,6 +21,7 @@ from framework.autograd.rules import pool as pool
 from framework.autograd.rules import proposals as proposals
 from framework.autograd.rules import quantized as quantized
 from framework.autograd.rules import ragged as ragged
+from framework.autograd.rules import ragged_product as ragged_product
 from framework.autograd.rules import random as random
 from framework.autograd.rules import recurrent as recurrent
 from framework.autograd.rules import reduce as reduce

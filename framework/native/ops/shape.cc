@@ -69,6 +69,30 @@ PADDOCK_OP(flatten, "x -> y")
       c.out(0, y, c.in(0).dtype);
     });
 
+PADDOCK_OP(unflatten_like, "x, like -> y")
+    .doc(
+        "Cuts one axis of `x` into the axes [start, end] of `like`: what undoes flatten, for extents that vary.\n"
+        "x: [..., d_start * ... * d_end, ...]; y: [..., d_start, ..., d_end, ...].")
+    .attr("axis", AttrType::kInt, "The axis to cut; negative counts from the end.")
+    .attr("start", AttrType::kInt, int64_t{0}, "First axis of `like`; negative counts from the end.")
+    .attr("end", AttrType::kInt, int64_t{1}, "Last axis of `like`, included.")
+    .view()
+    .shape_only("like")
+    .infer([](InferContext& c) {
+      const Shape &x = c.shape(0), &like = c.shape(1);
+      const int axis = c.axis("axis", x.rank());
+      const int start = c.axis("start", like.rank()), end = c.axis("end", like.rank());
+      if (start > end) c.attr_error("start ", start, " lies after end ", end);
+      if (x[axis] != like.count(start, end + 1))
+        c.shape_error("x has extent ", x[axis], " on axis ", axis, " of ", x, " but the axes ", start, " to ", end,
+                      " of like ", like, " make ", like.count(start, end + 1));
+      Shape y;
+      for (int i = 0; i < axis; ++i) y.push_back(x[i]);
+      for (int i = start; i <= end; ++i) y.push_back(like[i]);
+      for (int i = axis + 1; i < x.rank(); ++i) y.push_back(x[i]);
+      c.out(0, y, c.in(0).dtype);
+    });
+
 PADDOCK_OP(expand_dims, "x -> y")
     .doc("Inserts an axis of extent 1 at `axis`.")
     .attr("axis", AttrType::kInt, "Where the new axis stands in y; -1 puts it last.")

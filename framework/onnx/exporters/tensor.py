@@ -8,7 +8,7 @@ import numpy as np
 
 from framework.graph.ir import Operation, Value
 from framework.onnx.exporters.elementwise import activated
-from framework.onnx.writer import AXIS_IN_BACK, Writer, element_number, exports, refuse
+from framework.onnx.writer import AXIS_IN_BACK, FAR, Writer, element_number, exports, refuse
 
 
 def _x(op: Operation, i: int = 0) -> Value:
@@ -166,14 +166,11 @@ def split(w: Writer, op: Operation) -> None:
         outs, free = [], sizes.index(-1)
         for i, size in enumerate(sizes):
             start = sum(sizes[:i]) if i <= free else -sum(sizes[i:])
-            end = start + size if i < free or (i > free and start + size < 0) else _FAR
-            end = -sum(sizes[i + 1 :]) or _FAR if i == free else end
+            end = start + size if i < free or (i > free and start + size < 0) else FAR
+            end = -sum(sizes[i + 1 :]) or FAR if i == free else end
             outs.append(w.node("Slice", [name, w.ints(start), w.ints(end), w.ints(axis)]))
     for v, out in zip(op.outputs, outs, strict=True):
         place(v, out)
-
-
-_FAR = 2**62
 
 
 @exports("slice")
@@ -198,7 +195,7 @@ def flip(w: Writer, op: Operation) -> None:
     if not n:
         w.set(op.outputs[0], w.get(_x(op)))
         return
-    limits = [w.ints(*[-1] * n), w.ints(*[-_FAR] * n), w.ints(*axes), w.ints(*[-1] * n)]
+    limits = [w.ints(*[-1] * n), w.ints(*[-FAR] * n), w.ints(*axes), w.ints(*[-1] * n)]
     w.set(op.outputs[0], w.node("Slice", [w.get(_x(op)), *limits]))
 
 
@@ -246,6 +243,16 @@ def flatten(w: Writer, op: Operation) -> None:
         after = w.node("Shape", [w.get(_x(op))], start=end + 1)
         wanted = w.node("Concat", [w.ints(*[0] * start, -1), after], axis=0)
     w.set(op.outputs[0], w.node("Reshape", [w.get(_x(op)), wanted]))
+
+
+@exports("unflatten_like")
+def unflatten_like(w: Writer, op: Operation) -> None:
+    """Reshape to extents of both inputs, looked up."""
+    x, like = _x(op), _x(op, 1)
+    axis, start, end = (int(op.attr(name)) % len(v.shape) for name, v in (("axis", x), ("start", like), ("end", like)))
+    limits = [(x, 0, axis), (like, start, end + 1), (x, axis + 1, len(x.shape))]
+    parts = [w.node("Slice", [w.shape(v), w.ints(a), w.ints(b)]) for v, a, b in limits if a < b]
+    w.set(op.outputs[0], w.node("Reshape", [w.get(x), w.node("Concat", parts, axis=0)]))
 
 
 @exports("expand_dims")

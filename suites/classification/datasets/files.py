@@ -26,6 +26,8 @@ from suites.vision.recognition.sample import LabelledImage
 
 register_role("dataset", RecognitionDataset, doc="images with labels, by index")
 
+_SOLUTION = "LOC_val_solution.csv"
+
 
 class _ImageFiles(RecognitionDataset):
     """Image files of a folder or zip, with their labels."""
@@ -177,14 +179,9 @@ class ImageNet(_ImageFiles):
                 f"folders of no known class: {', '.join(strange[:5])}" if strange else f"no folders and no {_SOLUTION}"
             )
             raise DataError(f"ImageNet {root}: {at} has {found}; expected a folder for each WordNet id")
-        names, labels = (
-            [name for name, _ in labelled],
-            np.array([numbers[wordnet] for _, wordnet in labelled], np.int64),
-        )
+        names = [name for name, _ in labelled]
+        labels = np.array([numbers[wordnet] for _, wordnet in labelled], np.int64)
         super().__init__(f"ImageNet {split}", source, names, labels, [words.get(i, i) for i in ids])
-
-
-_SOLUTION = "LOC_val_solution.csv"
 
 
 def _words(source: Source) -> dict[str, str]:

@@ -48,7 +48,7 @@ class BoxTerm:
         """The sum over anchors.
 
         Args:
-            deltas: [N, P, 4], predicted codes.
+            deltas: [N, P, 4], predicted codes; here and below the N may be left out.
             anchors: [P, 4].
             truths: [N, P, 4], the box that each anchor stands for; anything where `weight` is 0.
             weight: float32 [N, P], 0 for anchors that stand for none.
@@ -57,7 +57,7 @@ class BoxTerm:
         if self.kind == "smooth_l1":
             with no_grad():
                 wanted = ops.box_encode(truths, anchors, weights=code)
-            loss = ops.sum(smooth_l1(deltas, wanted, self.beta), axes=(2,))
+            loss = ops.sum(smooth_l1(deltas, wanted, self.beta), axes=(-1,))
         else:
             loss = BOX_LOSSES[self.kind](ops.box_decode(deltas, anchors, weights=code), truths)
         return ops.sum(loss * weight) * self.weight

@@ -32,7 +32,7 @@ def check_command(arguments: argparse.Namespace) -> int:
         for finding in sorted(inspected.findings, key=lambda one: _ORDER[one.level]):
             print("\n".join(finding.lines()))
         if arguments.pictures:
-            _draw_findings(inspector, dataset, inspected, arguments.pictures / name.replace("/", "_"))
+            _draw_findings(inspector, dataset, inspected, arguments.pictures / name)
     shared = shared_samples(found)
     for finding in shared:
         print("\n".join(["between sets:", *finding.lines()]))

@@ -25,6 +25,8 @@ class Source:
         axes: which of their axes ours are, where the order is another: (1, 0) of Paddle's linear weights [in, out].
         flipped: axes of ours that run backwards there.
         skipped: their first rows that ours has no place for, such as those of a box for "background".
+        repeated: how often theirs lies in ours along the last axis, each time divided by this number: the weights of an
+            image network for frames laid side by side, which then see the mean frame.
         view: extents that their tensor is seen with before its axes are ordered; one may be -1. It is seen flat again,
             but for its first axis, afterwards.
     """
@@ -33,6 +35,7 @@ class Source:
     axes: tuple[int, ...] | None = None
     flipped: tuple[int, ...] = ()
     skipped: int = 0
+    repeated: int = 1
     view: tuple[int, ...] | None = None
 
     def ours(self, theirs: np.ndarray) -> np.ndarray:
@@ -46,7 +49,8 @@ class Source:
             return seen.transpose(self.axes).reshape(len(theirs), -1)
         if self.axes is None or theirs.ndim != len(self.axes):
             return theirs
-        return np.flip(theirs.transpose(self.axes), self.flipped)
+        ours = np.flip(theirs.transpose(self.axes), self.flipped)
+        return np.concatenate([ours / self.repeated] * self.repeated, axis=-1) if self.repeated > 1 else ours
 
     def theirs(self, ours: np.ndarray) -> np.ndarray:
         """The inverse of `ours`; their rows that it skips are zeros."""
@@ -56,6 +60,8 @@ class Source:
         if self.view is not None and self.axes is not None:
             extents = [self.view[axis] for axis in self.axes]
             return ours.reshape(extents).transpose(np.argsort(self.axes)).reshape(len(ours), -1)
+        if self.repeated > 1:  # frames that differ are summed: what a film of one frame sees
+            ours = ours.reshape(*ours.shape[:-1], self.repeated, -1).sum(axis=-2)
         return ours if self.axes is None else np.flip(ours, self.flipped).transpose(np.argsort(self.axes))
 
 

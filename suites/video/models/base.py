@@ -1,26 +1,69 @@
-"""What every video classifier is, and how what was computed for each frame goes back to its clip.
+"""What every video classifier is, and those that run an image network on frames.
 
-Letters: N clips, T frames of a clip, H W height and width, K classes.
+Letters: N clips, T frames of a clip, H W height and width, C channels, K classes.
 """
 
 from __future__ import annotations
 
 from framework import nn, ops
+from framework.errors import AttributeValueError
+from framework.nn import init
 from framework.tensor import Tensor
 from suites.engine.registry import register_role
+from suites.vision.backbones import Backbone
 
 
 class VideoClassifier(nn.Layer):
-    """A whole video classifier: clips [N, T, H, W, 3] to logits [N, K], for any T."""
+    """A whole video classifier: clips [N, T, H, W, 3], or sequences of features, to logits [N, K].
+
+    Attributes:
+        num_classes: K.
+    """
+
+    num_classes: int
 
 
 register_role("video_classifier", VideoClassifier, doc="A whole video classifier.")
 
 
-def by_clip(x: Tensor, clips: Tensor, channels: int) -> Tensor:
-    """What was computed for each frame, x [N * T, channels], by clip again: [N, T, channels].
+class FrameClassifier(VideoClassifier):
+    """An image network on every frame, whose logits are averaged; any T.
 
-    N and T are those of `clips` [N, T, H, W, 3], taken from its extents when the Program runs, so they may vary.
+    Args:
+        backbone: image to feature maps; the last is used.
+        num_classes: K.
+        dropout: share of the features set to 0 in training.
+        fc_std: standard deviation of the linear layer's starting weights.
+        top: with the layers that the backbone's authors put before the linear layer, such as MobileNetV2's convolution
+            to 1,280 channels.
     """
-    corner = ops.flatten(ops.slice(clips, starts=(0, 0, 0), ends=(1, 1, 1), axes=(2, 3, 4)), start=2)
-    return ops.reshape_like(x, ops.tile(corner, repeats=(1, 1, channels)))
+
+    def __init__(
+        self, backbone: Backbone, num_classes: int, dropout: float = 0.0, fc_std: float = 0.01, top: bool = False
+    ) -> None:
+        super().__init__()
+        self.num_classes = check_classes(type(self).__name__, num_classes)
+        self.backbone = backbone
+        self.pool, features = backbone.top() if top else (nn.GlobalAvgPool2d(), backbone.channels[-1])
+        self.dropout = nn.Dropout(dropout)
+        self.fc = nn.Linear(features, num_classes, initializer=init.Normal(fc_std))
+
+    def forward(self, clips: Tensor) -> Tensor:
+        """clips: [N, T, H, W, 3]; logits [N, K]."""
+        logits = self.fc(self.dropout(self.features(clips)))
+        return ops.mean(ops.unflatten_like(logits, clips, axis=0), axes=1)
+
+    def features(self, clips: Tensor) -> Tensor:
+        """What the linear layer sees of each frame: [N * T, D] of clips [N, T, H, W, 3]."""
+        return self.pool(self.maps(ops.flatten(clips, start=0, end=1), clips)[-1])
+
+    def maps(self, frames: Tensor, clips: Tensor) -> list[Tensor]:
+        """The backbone's maps of frames [N * T, H, W, 3], which are those of `clips`."""
+        return self.backbone(frames)
+
+
+def check_classes(who: str, num_classes: int) -> int:
+    """`num_classes`; AttributeValueError unless there is one or more."""
+    if num_classes < 1:
+        raise AttributeValueError(f"{who}: num_classes is {num_classes}; it must be 1 or more")
+    return num_classes

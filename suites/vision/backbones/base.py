@@ -4,7 +4,8 @@ what other frameworks call its weights.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from framework import nn
@@ -15,6 +16,42 @@ from suites.engine.weights import Names, start_from
 _MOST_FROZEN = 5  # all up to stride 2^5
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a block stands in a backbone.
+
+    Attributes:
+        stride: of its output.
+        index: its number among the blocks of that stride, from 0.
+        channels: of its output.
+    """
+
+    stride: int
+    index: int
+    channels: int
+
+
+class Block(nn.Layer):
+    """A block whose branch may have a shortcut beside it.  x: [N, H, W, C], y: [N, H/stride, W/stride, K].
+
+    Attributes:
+        shortcut: whether there is one.
+        in_channels: C.
+        out_channels: K.
+    """
+
+    shortcut: bool
+    in_channels: int
+    out_channels: int
+
+    def forward(self, x: Tensor, inner: Tensor | None = None) -> Tensor:
+        """The block on x; `inner`, of x's shape, is what the branch sees in place of x."""
+        raise NotImplementedError(f"{type(self).__name__} defines no forward()")
+
+
+Visit = Callable[[Place, Block, Tensor], Tensor]  # called in place of each block, with what the block takes
+
+
 class Backbone(nn.Layer):
     """Image [N, H, W, 3] to feature maps [N, H/s, W/s, C_s], one for each wanted stride, finest first.
 
@@ -23,16 +60,26 @@ class Backbone(nn.Layer):
     Attributes:
         strides: s of each map.
         channels: C_s of each map.
+        in_channels: of the image.
         schemes: whose names `names_in` knows, such as "torchvision".
     """
 
     strides: tuple[int, ...]
     channels: tuple[int, ...]
+    in_channels: int = 3
     schemes: ClassVar[tuple[str, ...]] = ()
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3], H and W multiples of the largest stride; one map for each of `strides`."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
+
+    def places(self) -> Sequence[Place]:
+        """Where each block stands, in the order of the image's way."""
+        raise NotSupportedError(f"{type(self).__name__}: is not made of blocks that a video model could go between")
+
+    def walk(self, x: Tensor, visit: Visit) -> list[Tensor]:
+        """As `forward`, but `visit(place, block, x)` is called for `block(x)`: for what goes between or into blocks."""
+        raise NotSupportedError(f"{type(self).__name__}: is not made of blocks that a video model could go between")
 
     def parts(self) -> Sequence[Sequence[nn.Layer]]:
         """The layers in the order of the image's way: item k - 1 has those that end at stride 2^k, for `freeze_at`."""
@@ -93,6 +140,7 @@ class Stack(Backbone):
         self.blocks = nn.LayerList(list(blocks))
         self._taps = tuple(last[s][0] for s in self.strides)
         self._ends = tuple(last[s][0] + 1 for s in sorted(last))
+        self._each = tuple(sorted(last))  # strides of all blocks
         self.channels = tuple(last[s][1] for s in self.strides)
 
     def parts(self) -> Sequence[Sequence[nn.Layer]]:
@@ -102,12 +150,35 @@ class Stack(Backbone):
         found: list[list[nn.Layer]] = [blocks[a:b] for a, b in zip(starts, self._ends, strict=False)]
         return [[self.stem, *found[0]], *found[1:]]
 
+    def places(self) -> Sequence[Place]:
+        """Where each block stands."""
+        found = []
+        for stride, first, end in zip(self._each, (0, *self._ends), self._ends, strict=False):
+            for i, block in enumerate(list(self.blocks)[first:end]):
+                if not isinstance(block, Block):
+                    return super().places()
+                found.append(Place(stride, i, block.out_channels))
+        return found
+
+    def walk(self, x: Tensor, visit: Visit) -> list[Tensor]:
+        """As `forward`, with `visit(place, block, x)` for each block."""
+        places = self.places()
+
+        def call(i: int, block: nn.Layer, x: Tensor) -> Tensor:
+            assert isinstance(block, Block)  # so `places` found
+            return visit(places[i], block, x)
+
+        return self._through(x, call)
+
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
+        return self._through(x, lambda i, block, x: block(x))
+
+    def _through(self, x: Tensor, call: Callable[[int, nn.Layer, Tensor], Tensor]) -> list[Tensor]:
         x = self.stem(x)
         maps = []
         for i, block in enumerate(self.blocks):
-            x = block(x)
+            x = call(i, block, x)
             if i in self._taps:
                 maps.append(x)
         return maps

@@ -11,7 +11,8 @@ from framework import nn, ops
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names
-from suites.vision.backbones.base import ConvTop, Stack, check_strides
+from suites.vision.backbones.base import ConvTop, Stack, Visit, check_strides
+from suites.vision.backbones.inverted import InvertedResidual
 from suites.vision.backbones.naming import conv_norm, linear
 
 # (expansion, kernel, channels out, blocks, stride of the first block) of each stage of EfficientNet-B0 (table 1).
@@ -62,7 +63,7 @@ class EfficientNetLite(Stack):
             if total > self.strides[-1]:
                 break
             for i in range(count):
-                blocks.append(_Block(width, out, expansion, kernel, 1 if i else stride))
+                blocks.append(_block(width, out, expansion, kernel, 1 if i else stride))
                 width = out
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
@@ -71,6 +72,10 @@ class EfficientNetLite(Stack):
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
         return [ops.flip(y, axes=(1, 2)) for y in super().forward(ops.flip(x, axes=(1, 2)))]
+
+    def walk(self, x: Tensor, visit: Visit) -> list[Tensor]:
+        """As `forward`, with `visit(place, block, x)` for each block, on the image turned."""
+        return [ops.flip(y, axes=(1, 2)) for y in super().walk(ops.flip(x, axes=(1, 2)), visit)]
 
     def top(self) -> tuple[nn.Layer, int]:
         """A 1x1 convolution to 1,280 channels, then the mean."""
@@ -82,8 +87,8 @@ class EfficientNetLite(Stack):
         names = conv_norm("stem", *(("conv_stem", "bn1") if timm else ("_conv_stem", "_bn0")), flipped=True)
         places = [(stage, i) for stage, (*_, count, _) in enumerate(self._plan) for i in range(count)]
         for i, block in enumerate(self.blocks):
-            assert isinstance(block, _Block)
-            layers = block.layers
+            assert isinstance(block, InvertedResidual)
+            layers = len(block.body)
             if timm:
                 place = "blocks.{}.{}.".format(*places[i])
                 convs = ["conv_pw", "conv_dw", "conv_pwl"] if layers == 3 else ["conv_dw", "conv_pw"]
@@ -105,20 +110,12 @@ class EfficientNetLite(Stack):
         return Names({**conv_norm("top.conv", *pair), **linear("fc", "classifier" if timm else "_fc")})
 
 
-class _Block(nn.Layer):
-    """[N, H, W, C] to [N, H/stride, W/stride, K] through C * expansion channels; plus its input where shapes agree."""
-
-    def __init__(self, in_channels: int, out_channels: int, expansion: int, kernel: int, stride: int) -> None:
-        super().__init__()
-        inner = in_channels * expansion
-        layers = [nn.ConvBNAct(in_channels, inner, 1, act="relu6", norm_eps=_EPS)] if expansion > 1 else []
-        layers.append(nn.ConvBNAct(inner, inner, kernel, stride, groups=inner, act="relu6", norm_eps=_EPS))
-        layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none", norm_eps=_EPS))
-        self.body, self.layers = nn.Sequential(*layers), len(layers)
-        self.residual = stride == 1 and in_channels == out_channels
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x) if self.residual else self.body(x)
+def _block(in_channels: int, out_channels: int, expansion: int, kernel: int, stride: int) -> InvertedResidual:
+    inner = in_channels * expansion
+    layers = [nn.ConvBNAct(in_channels, inner, 1, act="relu6", norm_eps=_EPS)] if expansion > 1 else []
+    layers.append(nn.ConvBNAct(inner, inner, kernel, stride, groups=inner, act="relu6", norm_eps=_EPS))
+    layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none", norm_eps=_EPS))
+    return InvertedResidual(layers, in_channels, out_channels, stride)
 
 
 def stages(size: int) -> list[tuple[int, int, int, int, int]]:

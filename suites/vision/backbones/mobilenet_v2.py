@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from framework import nn
-from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names
 from suites.vision.backbones.base import ConvTop, Stack, check_scale, check_strides
+from suites.vision.backbones.inverted import InvertedResidual
 from suites.vision.backbones.naming import conv_norm, linear
 
 # (expansion, channels out, blocks, stride of the first block) of each stage after the stem (table 2 of the paper).
@@ -59,7 +59,7 @@ class MobileNetV2(Stack):
             if total > self.strides[-1]:
                 break
             for i in range(count):
-                blocks.append(_InvertedResidual(width, _scaled(out, scale), expansion, 1 if i else stride, dilation))
+                blocks.append(_block(width, _scaled(out, scale), expansion, 1 if i else stride, dilation))
                 width = _scaled(out, scale)
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
@@ -77,8 +77,8 @@ class MobileNetV2(Stack):
         names = conv_norm("stem", *stem)
         count = len(self.blocks)
         for i, block in enumerate(self.blocks):
-            assert isinstance(block, _InvertedResidual)
-            theirs = _block_names(scheme, i, block.layers)
+            assert isinstance(block, InvertedResidual)
+            theirs = _block_names(scheme, i, len(block.body))
             for j, pair in enumerate(theirs):
                 names |= conv_norm(f"blocks.{i}.body.{j}", *pair)
         if scheme == "timm":
@@ -118,20 +118,12 @@ def _timm_stage(i: int) -> tuple[int, int]:
     return len(_PLAN), 0
 
 
-class _InvertedResidual(nn.Layer):
-    """[N, H, W, C] to [N, H/stride, W/stride, K] through C * expansion channels; plus its input where shapes agree."""
-
-    def __init__(self, in_channels: int, out_channels: int, expansion: int, stride: int, dilation: int) -> None:
-        super().__init__()
-        inner = in_channels * expansion
-        layers = [nn.ConvBNAct(in_channels, inner, 1, act="relu6")] if expansion > 1 else []
-        layers.append(nn.ConvBNAct(inner, inner, 3, stride, groups=inner, dilation=dilation, act="relu6"))
-        layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none"))
-        self.body, self.layers = nn.Sequential(*layers), len(layers)
-        self.residual = stride == 1 and in_channels == out_channels
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x) if self.residual else self.body(x)
+def _block(in_channels: int, out_channels: int, expansion: int, stride: int, dilation: int) -> InvertedResidual:
+    inner = in_channels * expansion
+    layers = [nn.ConvBNAct(in_channels, inner, 1, act="relu6")] if expansion > 1 else []
+    layers.append(nn.ConvBNAct(inner, inner, 3, stride, groups=inner, dilation=dilation, act="relu6"))
+    layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none"))
+    return InvertedResidual(layers, in_channels, out_channels, stride)
 
 
 def _scaled(channels: int, scale: float) -> int:

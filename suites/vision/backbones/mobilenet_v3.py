@@ -9,6 +9,7 @@ from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names
 from suites.vision.backbones.base import Stack, check_scale, check_strides
+from suites.vision.backbones.inverted import InvertedResidual
 from suites.vision.backbones.naming import conv_norm, linear
 from suites.vision.backbones.squeeze import SqueezeExcite, rounded, squeeze_names
 
@@ -71,7 +72,7 @@ class MobileNetV3(Stack):
             if total > self.strides[-1]:
                 break
             inner, out = rounded(inner * scale), rounded(out * scale)
-            blocks.append(_Block(width, inner, out, kernel, stride, act, squeeze))
+            blocks.append(_block(width, inner, out, kernel, stride, act, squeeze))
             width = out
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
@@ -86,7 +87,7 @@ class MobileNetV3(Stack):
         """Torchvision's names."""
         names = conv_norm("stem", "features.0.0", "features.0.1")
         for i, block in enumerate(self.blocks):
-            assert isinstance(block, _Block)
+            assert isinstance(block, InvertedResidual)
             place = f"features.{i + 1}.block"
             for j, layer in enumerate(block.body):
                 if isinstance(layer, SqueezeExcite):
@@ -103,24 +104,16 @@ class MobileNetV3(Stack):
         return Names({**names, **linear("top.linear", "classifier.0"), **linear("fc", "classifier.3")})
 
 
-class _Block(nn.Layer):
-    """[N, H, W, C] to [N, H/stride, W/stride, K] through `inner` channels; plus its input where shapes agree."""
-
-    def __init__(
-        self, in_channels: int, inner: int, out_channels: int, kernel: int, stride: int, act: str, squeeze: bool
-    ) -> None:
-        super().__init__()
-        wide = inner != in_channels
-        layers: list[nn.Layer] = [nn.ConvBNAct(in_channels, inner, 1, act=act, norm_eps=_EPS)] if wide else []
-        layers.append(nn.ConvBNAct(inner, inner, kernel, stride, groups=inner, act=act, norm_eps=_EPS))
-        if squeeze:
-            layers.append(SqueezeExcite(inner, rounded(inner // 4), "hardsigmoid"))
-        layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none", norm_eps=_EPS))
-        self.body = nn.Sequential(*layers)
-        self.residual = stride == 1 and in_channels == out_channels
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.body(x) if self.residual else self.body(x)
+def _block(
+    in_channels: int, inner: int, out_channels: int, kernel: int, stride: int, act: str, squeeze: bool
+) -> InvertedResidual:
+    wide = inner != in_channels
+    layers: list[nn.Layer] = [nn.ConvBNAct(in_channels, inner, 1, act=act, norm_eps=_EPS)] if wide else []
+    layers.append(nn.ConvBNAct(inner, inner, kernel, stride, groups=inner, act=act, norm_eps=_EPS))
+    if squeeze:
+        layers.append(SqueezeExcite(inner, rounded(inner // 4), "hardsigmoid"))
+    layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none", norm_eps=_EPS))
+    return InvertedResidual(layers, in_channels, out_channels, stride)
 
 
 class _Top(nn.Layer):

@@ -13,6 +13,7 @@ from framework import nn, ops
 from framework.nn import init
 from framework.tensor import Tensor
 from suites.engine.weights import Source
+from suites.vision.backbones.base import Block
 from suites.vision.backbones.deformable import DeformConvBNAct
 from suites.vision.backbones.naming import conv as conv_names
 from suites.vision.backbones.naming import conv_norm
@@ -61,12 +62,13 @@ class Plan:
         return self.width * self.group_width // 64 * self.groups
 
 
-class ResidualBlock(nn.Layer):
+class ResidualBlock(Block):
     """relu(body(x) + shortcut(x)).  x: [N, H, W, C], y: [N, H/stride, W/stride, K]."""
 
     def __init__(self, in_channels: int, plan: Plan, stride: int, dilation: int) -> None:
         super().__init__()
         width, out = plan.width, plan.out_channels
+        self.in_channels, self.out_channels, self.shortcut = in_channels, out, True
         if plan.bottleneck:
             inner = plan.inner
             last = nn.ConvBNAct(inner, out, 1, act="none")
@@ -91,9 +93,9 @@ class ResidualBlock(nn.Layer):
             self.short = nn.ConvBNAct(in_channels, out, 1, 1 if pooled else stride, act="none")
         self._pooled = plan.variant == "d"  # timm puts an empty layer where stages do not halve
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x: [N, H, W, C]; y: [N, H/stride, W/stride, K]."""
-        y = self.body(x)
+    def forward(self, x: Tensor, inner: Tensor | None = None) -> Tensor:
+        """x: [N, H, W, C], or `inner` for the body; y: [N, H/stride, W/stride, K]."""
+        y = self.body(x if inner is None else inner)
         if self.squeeze is not None:
             y = self.squeeze(y)
         if self.pool is not None:

@@ -6,7 +6,7 @@ Letters: N batch, H W height and width, C_s channels of the map of stride s.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal
@@ -16,9 +16,9 @@ from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
-from suites.vision.backbones.base import Backbone, check_strides
+from suites.vision.backbones.base import Backbone, Place, Visit, check_strides
 from suites.vision.backbones.naming import conv_norm, linear
-from suites.vision.backbones.residual import Plan, Variant, residual_stage, stage_names
+from suites.vision.backbones.residual import Plan, ResidualBlock, Variant, residual_stage, stage_names
 
 # depth -> (blocks of each stage, whether the blocks are bottlenecks)
 _PLANS = {
@@ -54,6 +54,7 @@ class ResNet(Backbone):
         deformable: strides of the stages whose 3x3 convolutions are deformable ("dcn", version 2), of 8, 16, 32; of
             bottlenecks only.
         pretrained: name or file of published weights; see docs/pretrained.md.
+        in_channels: of the image; with 3 M of them, M frames laid side by side, weights of networks for 3 are spread.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision", "detectron2", "paddleclas")  # the first is timm's too
@@ -70,8 +71,10 @@ class ResNet(Backbone):
         zero_init: bool = False,
         deformable: tuple[int, ...] = (),
         pretrained: str | None = None,
+        in_channels: int = 3,
     ) -> None:
         super().__init__()
+        self.in_channels = in_channels
         plan = Plan(width, True, variant=variant, zero_init=zero_init)
         self._build(depth, width, out_strides, output_stride, plan, deformable)
         self.finish(freeze_at, frozen_norm, pretrained)
@@ -96,10 +99,11 @@ class ResNet(Backbone):
         self.strides = check_strides(who, out_strides, [s for s in (4, 8, 16, 32) if s <= output_stride])
         counts, bottleneck = _PLANS[depth]
         self._counts = counts
-        self.stem = _stem(width, block.variant)
+        self.stem = _stem(width, block.variant, self.in_channels)
         self.pool = nn.MaxPool2d(3, 2, padding=1)
         self.stages = nn.LayerList()
         at, stride, dilation, taps = width, 4, 1, {}
+        each: list[int] = []
         for i, count in enumerate(counts):
             step, previous = (1 if i == 0 else 2), dilation
             if stride * step > output_stride:
@@ -112,6 +116,8 @@ class ResNet(Backbone):
             self.stages.append(residual_stage(at, count, plan, previous))
             at = plan.out_channels
             taps[stride] = (i, at)
+            each.append(stride)
+        self._each = tuple(each)  # strides of all stages
         self._taps = tuple(taps[s][0] for s in self.strides)
         self.channels = tuple(taps[s][1] for s in self.strides)
 
@@ -124,6 +130,9 @@ class ResNet(Backbone):
         names: dict[str, Source] = {}
         for i, (conv, norm) in enumerate(_stem_names(scheme, len(self.stem))):
             names |= conv_norm(f"stem.{i}", conv, norm, paddle=scheme == "paddleclas")
+        if self.in_channels > 3:
+            first = names["stem.0.conv.weight"]
+            names["stem.0.conv.weight"] = replace(first, repeated=self.in_channels // 3)
         before = 0
         for i, stage in enumerate(self.stages):
             assert isinstance(stage, nn.Sequential)
@@ -142,21 +151,50 @@ class ResNet(Backbone):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""
+        return self._through(x, lambda i, stage, x: stage(x))
+
+    def places(self) -> Sequence[Place]:
+        """Where each block stands; stages that dilate in place of halving count as one."""
+        found: list[Place] = []
+        for stage, stride in zip(self.stages, self._each, strict=True):
+            first = sum(place.stride == stride for place in found)
+            found += [Place(stride, first + j, block.out_channels) for j, block in enumerate(_blocks(stage))]
+        return found
+
+    def walk(self, x: Tensor, visit: Visit) -> list[Tensor]:
+        """As `forward`, with `visit(place, block, x)` for each block."""
+        places = iter(self.places())
+
+        def through(_: int, stage: nn.Layer, x: Tensor) -> Tensor:
+            for block in _blocks(stage):
+                x = visit(next(places), block, x)
+            return x
+
+        return self._through(x, through)
+
+    def _through(self, x: Tensor, call: Callable[[int, nn.Layer, Tensor], Tensor]) -> list[Tensor]:
         x = self.pool(self.stem(x))
         maps = []
         for i, stage in enumerate(self.stages):
-            x = stage(x)
+            x = call(i, stage, x)
             if i in self._taps:
                 maps.append(x)
         return maps
 
 
-def _stem(width: int, variant: Variant) -> nn.Sequential:
-    """[N, H, W, 3] to [N, H/2, W/2, width]."""
+def _blocks(stage: nn.Layer) -> list[ResidualBlock]:
+    assert isinstance(stage, nn.Sequential)
+    return [block for block in stage if isinstance(block, ResidualBlock)]
+
+
+def _stem(width: int, variant: Variant, in_channels: int) -> nn.Sequential:
+    """[N, H, W, in_channels] to [N, H/2, W/2, width]."""
     if variant in ("a", "b"):
-        return nn.Sequential(nn.ConvBNAct(3, width, 7, 2))
+        return nn.Sequential(nn.ConvBNAct(in_channels, width, 7, 2))
     half = width // 2
-    return nn.Sequential(nn.ConvBNAct(3, half, 3, 2), nn.ConvBNAct(half, half, 3), nn.ConvBNAct(half, width, 3))
+    return nn.Sequential(
+        nn.ConvBNAct(in_channels, half, 3, 2), nn.ConvBNAct(half, half, 3), nn.ConvBNAct(half, width, 3)
+    )
 
 
 def _check(who: str, depth: int, variant: str, width: int, output_stride: int) -> None:

@@ -1,5 +1,7 @@
 """Views of a picture find their way back to it, and what several of them find is one object."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,21 @@ def test_each_object_is_found_once_where_it_is(views, padded_to):
     boxes = np.array(sorted(row["box"] for row in found))
     whole = [box for box in boxes if np.abs(OBJECTS - box).max(axis=1).min() < 1.5]
     assert len(whole) == 2  # parts of an object that a slice cuts may remain beside it
+
+
+def test_outputs_of_the_views_before_are_not_held():
+    """So a picture of many slices needs no more memory than those that are predicted on together."""
+    processor = DetectionProcessor([Normalize()], ("spot",), 0.1, None, Views(slices=Slices(32, overlap=0), together=2))
+    before, held = [], []
+
+    def watched(arrays):
+        held.append(sum(one() is not None for one in before))
+        outputs = bright(arrays)
+        before.extend(weakref.ref(array) for array in (*arrays.values(), *outputs.values()))
+        return outputs
+
+    predict_items(processor, ("images",), watched, [picture()])
+    assert len(held) > 5 and max(held) <= len(before) // len(held)  # at most those of one call
 
 
 def test_slices_cover_the_picture_and_overlap():

@@ -103,6 +103,9 @@ class Scores:
         self.evaluations += 1
         return {"AP": self.scores.pop(0) if self.scores else 0.5, "AP50": 0.75}
 
+    def report(self):
+        return ""
+
     def processor(self):
         return None
 

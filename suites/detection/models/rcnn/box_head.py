@@ -6,13 +6,13 @@ Letters: N batch, R regions an image, C channels, S side of a resampled region, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from framework import nn, ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
-from suites.detection.losses.boxes import BOX_LOSSES, BoxLoss, smooth_l1
+from suites.detection.losses.anchored import BoxTerm
 from suites.detection.models.base import Detections, PostProcess, Targets
 from suites.detection.models.rcnn.proposals import Proposals
 from suites.detection.models.rcnn.regions import RegionPool, Regions, RegionSampler, area_of
@@ -81,14 +81,10 @@ class RegionLoss:
     """Cross entropy of classes, a loss of the boxes of matched regions; both divided by the number of regions.
 
     Args:
-        kind: "smooth_l1" of codes; "iou", "giou", "diou" or "ciou" of decoded boxes, in the same units.
-        beta: of smooth L1.
-        box_weight: factor of the boxes' term.
+        box: the loss of boxes.
     """
 
-    kind: BoxLoss = "smooth_l1"
-    beta: float = 1 / 9
-    box_weight: float = 1.0
+    box: BoxTerm = field(default_factory=lambda: BoxTerm(beta=1 / 9))
 
     def __call__(
         self, logits: Tensor, deltas: Tensor, regions: Regions, code: Code, boxes_each: int
@@ -106,14 +102,8 @@ class RegionLoss:
         entropy = ops.cross_entropy(logits, ops.reshape(regions.labels, shape=(-1,)))
         chosen = of_class(deltas, ops.reshape(regions.classes, shape=(-1,)), boxes_each)  # [N * R, 4]
         boxes, truths = (ops.reshape(x, shape=(-1, 4)) for x in (regions.boxes, regions.truths))
-        if self.kind == "smooth_l1":
-            with no_grad():
-                wanted = ops.box_encode(truths, boxes, weights=code)
-            distance = ops.sum(smooth_l1(chosen, wanted, self.beta), axes=(1,))
-        else:
-            distance = BOX_LOSSES[self.kind](ops.box_decode(chosen, boxes, weights=code), truths)
-        scale = self.box_weight / regions.count
-        return ops.sum(entropy * weight) / regions.count, ops.sum(distance * positive) * scale
+        distance = self.box(chosen, boxes, truths, positive, code)
+        return ops.sum(entropy * weight) / regions.count, distance / regions.count
 
 
 def of_class(values: Tensor, classes: Tensor, each: int) -> Tensor:

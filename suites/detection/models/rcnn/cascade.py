@@ -12,6 +12,7 @@ from framework import nn, ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
+from suites.detection.matching import Matcher
 from suites.detection.models.base import Detections, PostProcess, Targets
 from suites.detection.models.rcnn.box_head import (
     BoxPredictor,
@@ -24,7 +25,7 @@ from suites.detection.models.rcnn.box_head import (
     scores_of,
 )
 from suites.detection.models.rcnn.proposals import Proposals
-from suites.detection.models.rcnn.regions import RegionPool, Regions, RegionSampler, match_regions, matched
+from suites.detection.models.rcnn.regions import RegionPool, Regions, RegionSampler, matched
 from suites.engine.losses import Loss
 from suites.engine.registry import register
 
@@ -103,7 +104,7 @@ class CascadeHead(RoIHead):
     def _again(self, boxes: Tensor, before: Regions, targets: Targets, iou: float) -> Regions:
         """The regions of the next stage: boxes [N, R, 4] of the one before; padding stays padding."""
         with no_grad():
-            kind = match_regions(boxes, targets, iou)
+            kind = Matcher(iou, iou, "none").numbers(boxes, targets)
             kind = ops.where(before.kind > -2, kind, ops.full_like(kind, value=-2))
             return matched(boxes, kind, targets)
 

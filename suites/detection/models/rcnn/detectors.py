@@ -42,6 +42,8 @@ class FasterRCNN(Detector):
 
     takes_padding = True
     schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    default_mask_head: ClassVar[Factory[MaskHead] | None] = None
+    head_kind: ClassVar[type[RoIHead]] = RoIHead
     class_tensors: ClassVar[tuple[str, ...]] = (r"\.classes\.", r"^head\..*deltas\.", r"^mask_head\.out_")
 
     def __init__(
@@ -59,7 +61,13 @@ class FasterRCNN(Detector):
         shape = {"in_channels": self.neck.channels, "strides": self.neck.strides}
         self.rpn = (rpn or Factory.of(RPN))(**shape)
         self.head = head(**shape)
+        if not isinstance(self.head, self.head_kind):
+            raise AttributeValueError(
+                f"{type(self).__name__}: its head is a {type(self.head).__name__}; "
+                f"it takes a {self.head_kind.__name__} (FasterRCNN takes any)"
+            )
         self.mask_head: MaskHead | None = None
+        mask_head = mask_head or self.default_mask_head
         if mask_head is not None:
             self.mask_head = mask_head(**shape, num_classes=self.head.num_classes)
         self.size_multiple = max(backbone.strides)
@@ -122,16 +130,7 @@ class MaskRCNN(FasterRCNN):
         pretrained: as for `FasterRCNN`.
     """
 
-    def __init__(
-        self,
-        backbone: Backbone,
-        head: Factory[RoIHead],
-        neck: Factory[Neck] | None = None,
-        rpn: Factory[RPN] | None = None,
-        mask_head: Factory[MaskHead] | None = None,
-        pretrained: str | None = None,
-    ) -> None:
-        super().__init__(backbone, head, neck, rpn, mask_head or Factory.of(MaskHead), pretrained)
+    default_mask_head = Factory.of(MaskHead)
 
 
 @register("detector")
@@ -148,21 +147,7 @@ class CascadeRCNN(FasterRCNN):
     """
 
     schemes: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(
-        self,
-        backbone: Backbone,
-        head: Factory[RoIHead],
-        neck: Factory[Neck] | None = None,
-        rpn: Factory[RPN] | None = None,
-        mask_head: Factory[MaskHead] | None = None,
-        pretrained: str | None = None,
-    ) -> None:
-        super().__init__(backbone, head, neck, rpn, mask_head, pretrained)
-        if not isinstance(self.head, CascadeHead):
-            raise AttributeValueError(
-                f"CascadeRCNN: its head is a {type(self.head).__name__}; it takes a CascadeHead (FasterRCNN takes any)"
-            )
+    head_kind = CascadeHead
 
 
 __all__ = ["CascadeRCNN", "FasterRCNN", "MaskRCNN"]

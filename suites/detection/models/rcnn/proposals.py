@@ -13,8 +13,8 @@ from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.detection.anchor_boxes import RATIOS, rcnn_anchors
-from suites.detection.losses.boxes import smooth_l1
-from suites.detection.matching import rows_of
+from suites.detection.losses.anchored import BoxTerm
+from suites.detection.matching import Matcher, rows_of
 from suites.detection.models.base import Targets
 from suites.detection.models.rcnn.regions import draw_keys
 from suites.engine.losses import Loss
@@ -67,11 +67,10 @@ class RPN(nn.Layer):
         sizes: side of the square anchor of each level, in pixels.
         ratios: height / width of anchors.
         rounded_anchors: whole pixels, as torchvision's weights expect.
-        positive_iou: least IoU of an anchor with its truth; a truth's best anchors are positive in any case.
-        negative_iou: anchors that overlap every truth by less are background.
+        matcher: which anchors are positive; IoU 0.7 and a truth's best ones by default, background below 0.3.
         samples: anchors of an image that are trained.
         positive_share: of these, how many may be positive.
-        beta: of the boxes' smooth L1 loss.
+        box: the loss of boxes; smooth L1 with beta 1/9 by default.
         train: how many proposals are made in training.
         predict: how many proposals are made otherwise.
         nms_iou: overlap with a better proposal of its level that removes one.
@@ -85,11 +84,10 @@ class RPN(nn.Layer):
         sizes: tuple[float, ...] = (32, 64, 128, 256, 512),
         ratios: tuple[float, ...] = RATIOS,
         rounded_anchors: bool = False,
-        positive_iou: float = 0.7,
-        negative_iou: float = 0.3,
+        matcher: Matcher | None = None,
         samples: int = 256,
         positive_share: float = 0.5,
-        beta: float = 1 / 9,
+        box: BoxTerm | None = None,
         train: ProposalLimits | None = None,
         predict: ProposalLimits | None = None,
         nms_iou: float = 0.7,
@@ -101,14 +99,15 @@ class RPN(nn.Layer):
                 f"RPN: the maps have {list(in_channels)} channels; all levels share its convolutions, so these must be "
                 "equal (put an FPN before it)"
             )
-        if not 0 <= negative_iou <= positive_iou <= 1 or samples < 1 or not 0 < positive_share <= 1:
+        if samples < 1 or not 0 < positive_share <= 1:
             raise AttributeValueError(
-                f"RPN: negative_iou is {negative_iou}, positive_iou {positive_iou}, samples {samples}, positive_share "
-                f"{positive_share}; 0 <= negative_iou <= positive_iou <= 1 must hold, and samples be 1 or more"
+                f"RPN: samples is {samples}, positive_share {positive_share}; samples must be 1 or more, "
+                "positive_share in (0, 1]"
             )
         self.anchors = rcnn_anchors(strides, sizes, ratios, rounded=rounded_anchors)
-        self._ious = positive_iou, negative_iou
-        self._samples, self._positive_share, self._beta = samples, positive_share, beta
+        self._matcher = matcher or Matcher(0.7, 0.3)
+        self._box = box or BoxTerm(beta=1 / 9)
+        self._samples, self._positive_share = samples, positive_share
         self._train = train or ProposalLimits(2000, 2000)
         self._predict = predict or ProposalLimits(1000, 1000)
         self._nms_iou, self._min_side = nms_iou, min_side
@@ -143,23 +142,20 @@ class RPN(nn.Layer):
         """Of logits [N, P] and codes [N, P, 4]."""
         with no_grad():
             boxes = ops.concat(list(anchors), axis=0)  # [P, 4]
-            high, low = self._ious
-            match = ops.match_boxes(
-                boxes, targets.boxes, targets.ignored, high=high, low=low, keep_best=True, ignore_iou=0.5
-            )
+            match = self._matcher.numbers(boxes, targets)
             index, kind = ops.sample_matches(
                 match, draw_keys(match), count=self._samples, positive_share=self._positive_share
             )
             used = ops.cast(kind > -2, "float32")
             positive = ops.cast(kind >= 0, "float32")
             truths = rows_of(targets.boxes, ops.maximum(kind, 0))
-            wanted = ops.box_encode(truths, ops.gather(boxes, index))
+            chosen = ops.gather(boxes, index)  # [N, S, 4]
             count = ops.maximum(ops.sum(used), 1.0)
         entropy = ops.sigmoid_cross_entropy(rows_of(logits, index), positive)
-        distance = ops.sum(smooth_l1(rows_of(deltas, index), wanted, self._beta), axes=(2,))
+        distance = self._box(rows_of(deltas, index), chosen, truths, positive, (1, 1, 1, 1))
         return {
             "loss_rpn_cls": Loss(ops.sum(entropy * used) / count, count),
-            "loss_rpn_box": Loss(ops.sum(distance * positive) / count, count),
+            "loss_rpn_box": Loss(distance / count, count),
         }
 
     def _select(

@@ -13,7 +13,7 @@ from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.random import default_generator
 from framework.tensor import Tensor
-from suites.detection.matching import rows_of
+from suites.detection.matching import Matcher, rows_of
 from suites.detection.models.base import Targets
 
 
@@ -88,7 +88,7 @@ class RegionSampler:
         """Regions out of proposals [N, T, 4] and the truths themselves; rows without area are never drawn."""
         with no_grad():
             boxes = ops.concat([proposals.detach(), learnt(targets)], axis=1)
-            match = match_regions(boxes, targets, self.iou)
+            match = Matcher(self.iou, self.iou, "none").numbers(boxes, targets)
             index, kind = ops.sample_matches(
                 match, draw_keys(match), count=self.samples, positive_share=self.positive_share
             )
@@ -101,12 +101,6 @@ def learnt(targets: Targets) -> Tensor:
         return targets.boxes
     kept = 1.0 - ops.cast(targets.ignored, "float32")
     return targets.boxes * ops.expand_dims(kept, axis=2)
-
-
-def match_regions(boxes: Tensor, targets: Targets, iou: float) -> Tensor:
-    """For each box [N, P, 4] its truth, else -1; -2 inside a crowd region and for boxes without area: int64 [N, P]."""
-    match = ops.match_boxes(boxes, targets.boxes, targets.ignored, high=iou, low=iou, keep_best=False, ignore_iou=0.5)
-    return ops.where(area_of(boxes) > 0.0, match, ops.full_like(match, value=-2))
 
 
 def matched(boxes: Tensor, kind: Tensor, targets: Targets) -> Regions:

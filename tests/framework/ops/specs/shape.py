@@ -64,6 +64,39 @@ spec(
     ],
     errors=[Bad([normal(2, 3)], AttributeValueError, "start 1 lies after end 0", {"start": 1, "end": 0})],
 )
+
+
+def _unflatten(x, like, axis, start=0, end=1):
+    axis, start, end = axis % x.ndim, start % like.ndim, end % like.ndim
+    return x.reshape(x.shape[:axis] + like.shape[start : end + 1] + x.shape[axis + 1 :])
+
+
+spec(
+    "unflatten_like",
+    reference=_unflatten,
+    exact=True,
+    samples=[
+        Sample([normal(6, 4, 5), normal(2, 3, 7)], {"axis": 0}),
+        Sample([normal(2, 12, 5), normal(2, 3, 4, 5)], {"axis": -2, "start": 1, "end": -2}),
+        Sample([normal(2, 3), integers(0, 2, 3, 1)], {"axis": 1}),
+        Sample([normal(0, 3), normal(0, 2)], {"axis": 0}),
+        Sample([normal(4), normal(4)], {"axis": 0, "end": 0}),
+    ],
+    errors=[
+        Bad(
+            [normal(5, 2), normal(2, 3)],
+            ShapeError,
+            r"extent 5 on axis 0 .* axes 0 to 1 of like .* make 6",
+            {"axis": 0},
+        ),
+        Bad(
+            [normal(6), normal(2, 3)],
+            AttributeValueError,
+            "start 1 lies after end 0",
+            {"axis": 0, "start": 1, "end": 0},
+        ),
+    ],
+)
 spec(
     "expand_dims",
     reference=lambda x, axis: np.expand_dims(x, axis),

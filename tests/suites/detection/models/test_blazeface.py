@@ -113,7 +113,7 @@ def test_each_detection_has_the_landmarks_of_its_prior():
     assert found.landmarks.shape == (1, 10, 3, 2)
     with no_grad():
         maps = model.maps(tensor(images_of(1)))
-        anchors = tensor(np.concatenate(model.head.anchors.arrays([m.shape[1:3] for m in maps])))
+        anchors = ops.concat(model.head.anchors.grids(maps), axis=0)
         boxes = ops.box_decode(model.head(maps)[1], anchors, weights=(10, 10, 5, 5)).numpy()[0]
         points = landmarks_of(model.head._marks(maps), anchors).numpy()[0]
     boxes = np.clip(boxes, 0, [SIZE[1], SIZE[0]] * 2)

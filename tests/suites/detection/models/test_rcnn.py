@@ -5,6 +5,7 @@ import pytest
 
 from framework import nn, no_grad, tensor
 from framework.errors import AttributeValueError, ConfigError
+from suites.detection.losses.anchored import BoxTerm
 from suites.detection.models.base import MaskTargets, PostProcess, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.rcnn import (
@@ -56,7 +57,7 @@ def test_a_step_is_the_same_eagerly_and_as_a_program_and_learns_without_objects(
 
 
 def test_boxes_may_learn_by_their_overlap():
-    assert_trains_as_a_program(tiny(loss=RegionLoss("giou", box_weight=2.0), agnostic=True), classes=3)
+    assert_trains_as_a_program(tiny(loss=RegionLoss(BoxTerm("giou", weight=2.0)), agnostic=True), classes=3)
 
 
 @pytest.mark.parametrize("kind", [FasterRCNN, MaskRCNN, CascadeRCNN])
@@ -132,7 +133,7 @@ def test_objects_of_a_mixture_count_by_their_weight():
         (lambda: ProposalLimits(0, 5), "before_nms is 0"),
         (lambda: RPN((8, 4), (4, 8), sizes=(8, 16)), r"the maps have \[8, 4\] channels"),
         (lambda: RPN((8, 8), (4, 8)), "5 sizes .* for 2 levels"),
-        (lambda: RPN((8, 8), (4, 8), sizes=(8, 16), negative_iou=0.9), "negative_iou is 0.9"),
+        (lambda: RPN((8, 8), (4, 8), sizes=(8, 16), samples=0), "samples is 0"),
         (lambda: tiny(CascadeRCNN, ious=(0.6,)), "1 ious"),
         (lambda: MaskHead((8,), (4,), 3, convs=-1), "convs -1"),
     ],

@@ -55,7 +55,7 @@ def test_the_loss_is_the_papers():
     with no_grad():
         maps = model.maps(images)
         logits, deltas = (x.numpy().astype(np.float64) for x in model.head(maps))
-    anchors = np.concatenate(model.head.anchors.arrays([m.shape[1:3] for m in maps]))
+    anchors = np.concatenate([anchors.numpy() for anchors in model.head.anchors.grids(maps)])
     classes = boxes = positives = 0.0
     for n in range(2):
         truths, labels = targets.boxes.numpy()[n, :2], targets.classes.numpy()[n, :2]

@@ -6,7 +6,6 @@ import pytest
 from framework import from_numpy, no_grad, ops, program
 from framework.errors import AttributeValueError
 from framework.nn import init
-from suites.video.models.base import by_clip
 from suites.video.models.tsn import TSN
 from suites.vision.backbones import ResNet
 
@@ -35,11 +34,6 @@ def test_one_program_takes_any_number_of_clips_and_frames():
             expected = net(from_numpy(clips)).numpy()
             np.testing.assert_allclose(traced(clips).numpy(), expected, rtol=1e-4, atol=1e-6)
     assert not traced.program_for(from_numpy(CLIPS)).program.shape_reads
-
-
-def test_rows_of_frames_go_back_to_their_clips():
-    rows = np.arange(8 * 3, dtype=np.float32).reshape(8, 3)
-    np.testing.assert_array_equal(by_clip(from_numpy(rows), from_numpy(CLIPS), 3).numpy(), rows.reshape(2, 4, 3))
 
 
 def test_a_gradient_reaches_every_parameter():

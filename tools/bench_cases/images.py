@@ -1,0 +1,34 @@
+"""Image classification and segmentation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tools.bench_cases.common import Cases, inference, labelled
+
+if TYPE_CHECKING:
+    from framework.nn import Layer
+
+
+def resnet50() -> Layer:
+    """ResNet-50 with ImageNet's 1,000 classes."""
+    from suites.classification.models.classifier import ImageClassifier
+    from suites.vision.backbones import ResNet
+
+    return ImageClassifier(ResNet(50, out_strides=(32,)), num_classes=1000)
+
+
+def deeplab_mobilenet() -> Layer:
+    """DeepLabV3+ on MobileNetV2 at output stride 16 with Cityscapes' 19 classes."""
+    from suites.segmentation.models.deeplab_v3plus import DeepLabV3Plus
+    from suites.vision.backbones import MobileNetV2
+
+    return DeepLabV3Plus(MobileNetV2(out_strides=(4, 16), output_stride=16), num_classes=19, dropout=0.0)
+
+
+CASES: Cases = {
+    "resnet50_train_b8_224": lambda: labelled(resnet50, (8, 224, 224, 3)),
+    "resnet50_infer_b1_224": lambda: inference(resnet50, (1, 224, 224, 3)),
+    "deeplabv3p_mobilenetv2_train_b4_256": lambda: labelled(deeplab_mobilenet, (4, 256, 256, 3)),
+    "deeplabv3p_mobilenetv2_infer_b1_512": lambda: inference(deeplab_mobilenet, (1, 512, 512, 3)),
+}
