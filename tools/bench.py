@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from suites.engine.profiling import StepProfile
     from tools.bench_cases.common import Step
 
-UNITS = {"tsn": "clips/s", "bert": "sentences/s"}  # by what a case's name begins with; images/s for the others
+# By what a case's name begins with; images/s for the others.
+UNITS = {"nextvlad": "videos/s", "bert": "sentences/s"}
+UNITS |= dict.fromkeys(("tsn", "tsm", "stnet", "nonlocal", "i3d"), "clips/s")
 
 CASES: dict[str, Callable[[], tuple[Step, int]]] = {
     name: case for suite in (images, detection, video, text) for name, case in suite.CASES.items()
