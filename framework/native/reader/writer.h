@@ -55,7 +55,7 @@ class RowWriter {
   int64_t capacity_ = 0;
   std::vector<Cell> pieces_;
   std::vector<int64_t> members_;  // signs of a cross
-  std::vector<int> places_;  // of a slot log: values that a column may have; -1 for any number
+  std::vector<int> places_;       // of a slot log: values that a column may have; -1 for any number
 };
 
 }  // namespace paddock::reader
