@@ -3,8 +3,8 @@
 
     python benchmarks/ctr_folds.py ctr/deepfm_criteo -o data.root=../shared/data/ctr/criteo_small/criteo_small.zip
 
-Fold k is tested on the rows whose number modulo `--folds` is k and trained on all others, to the config's end: nothing is
-chosen by the test rows. Prints the mean AUC of the folds with its standard deviation, and the AUC of all rows together,
+Fold k is tested on the rows whose number modulo `--folds` is k and trained on all others, to the config's end: the test
+rows choose nothing. Prints the mean AUC of the folds with its standard deviation, and the AUC of all rows together,
 each scored by the fold that did not see it.
 """
 
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from framework import from_numpy, no_grad
 from suites.ctr.metrics import auc, log_loss
-from suites.engine.building import build_task, read_config
+from suites.engine.building import read_config
 from suites.engine.config.shipped import find_config
 from suites.engine.training import train
 

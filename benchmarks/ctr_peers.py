@@ -10,6 +10,7 @@ have Adam. DIN pads histories to the longest of the batch and masks them, as Dee
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import resource
 import statistics
@@ -60,7 +61,7 @@ class FM(Sparse):
 
 def mlp(*widths: int) -> nn.Sequential:
     """Linear layers with relu."""
-    return nn.Sequential(*[m for a, b in zip(widths[:-1], widths[1:]) for m in (nn.Linear(a, b), nn.ReLU())])
+    return nn.Sequential(*[m for a, b in itertools.pairwise(widths) for m in (nn.Linear(a, b), nn.ReLU())])
 
 
 class DCNv2(Sparse):
@@ -98,9 +99,7 @@ class DIN(Sparse):
 
     def __init__(self, dim: int = 16) -> None:
         super().__init__(dim)
-        self.unit = nn.Sequential(
-            nn.Linear(4 * dim, 64), Dice(64), nn.Linear(64, 32), Dice(32), nn.Linear(32, 1)
-        )
+        self.unit = nn.Sequential(nn.Linear(4 * dim, 64), Dice(64), nn.Linear(64, 32), Dice(32), nn.Linear(32, 1))
         self.mlp, self.head = mlp((SLOTS + 1) * dim + DENSE, 200, 80), nn.Linear(80, 1)
 
     def forward(self, ids, dense, history, lengths):

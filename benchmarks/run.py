@@ -13,6 +13,7 @@ from pathlib import Path
 
 import build_time
 import core_overhead
+import ctr_vs_torch
 import detection_ops_vs_torchvision
 import detectors_vs_torchvision
 import first_step
@@ -42,6 +43,9 @@ def main(words: list[str] | None = None) -> None:
     title("Training")
     json = str(a.output / "training_vs_torch.json")
     training_vs_torch.main([*shared, "--seconds", str(a.seconds), "--json", json])
+    title("Training on click logs")
+    json = str(a.output / "ctr_vs_torch.json")
+    ctr_vs_torch.main([*shared, "--seconds", str(a.seconds), "--json", json])
     title("Inference")
     json = str(a.output / "inference_vs_engines.json")
     inference_vs_engines.main([*shared, "--seconds", str(a.seconds), "--json", json])

@@ -18,11 +18,16 @@ WANTED = {
         *PROJECT["dependencies"],
         *EXTRAS["serve"],
         *EXTRAS["logs"],
+        *EXTRAS["retrieval"],
         *EXTRAS["onnx"],
         *(r for group in GROUPS.values() for r in group),
     ],
     "source": ["jieba"],
-    "lowest": PROJECT["dependencies"] + EXTRAS["serve"] + EXTRAS["onnx"] + EXTRAS["logs"] + GROUPS["test"],
+    "lowest": [
+        *PROJECT["dependencies"],
+        *(r for extra in ("serve", "onnx", "logs", "retrieval") for r in EXTRAS[extra]),
+        *GROUPS["test"],
+    ],
 }
 
 

@@ -77,6 +77,8 @@ def _recurrent(rows: Shape, weight: Shape) -> int:
 
 
 FLOPS: dict[str, Formula] = {
+    "segment_outer": lambda inputs, outputs, attrs: 2 * prod(inputs[0]) * inputs[1][1],
+    "segment_product": lambda inputs, outputs, attrs: 2 * prod(outputs[0]) * inputs[0][1],
     "conv2d": lambda inputs, outputs, attrs: _convolution(outputs[0], inputs[1]),
     "conv2d_grad_input": lambda inputs, outputs, attrs: _convolution(inputs[0], inputs[1]),
     "conv2d_grad_weight": lambda inputs, outputs, attrs: _convolution(inputs[1], outputs[0]),

@@ -313,7 +313,7 @@ def _verify_shapes(path: Path, table: Table) -> None:
             "values": ("F32", (n, table.dim)),
             "states": ("F32", (n, table._native.state_words)),
             "counts": ("F32", (n, 2)),
-            "numbers": ("I32", (n, 2)),
+            "numbers": ("I32", (n, 3)),
             "candidates": ("I64", (m,)),
             "waiting": ("I32", (m,)),
         }

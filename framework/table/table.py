@@ -178,7 +178,12 @@ class Table:
         refuse_block(f"lookup of table '{self.name}'")
         k = self._as_keys(keys)
         train = tape.state.enabled
-        y = self._apply(self._gather, [k], (train,))
+        trace = dispatch.state.trace
+        y = (
+            trace.record(self._gather, [k], (train,))
+            if trace is not None
+            else Tensor(self._native.lookup(k.array(), train))
+        )
         if train:
             tape.attach(LookupNode(self.name, self.leaf, k, _as_floats(clicks)), [y])
         return y
@@ -213,14 +218,15 @@ class Table:
 
     def sum_of_squares(self, parts: Sequence[Part]) -> Tensor:
         """Of the look-ups' gradients, those of equal keys summed first: float32 []."""
-        return self._apply(self._squares, [t for part in parts for t in part], ())  # type: ignore[no-any-return]
+        y: Tensor = self._apply(self._squares, [t for part in parts for t in part], ())
+        return y
 
     def _apply(self, info: dispatch.OpInfo, inputs: Sequence[Tensor | None], attrs: tuple[Any, ...]) -> Any:
         trace = dispatch.state.trace
         if trace is not None:  # also where no input is traced: it runs at each run
             return trace.record(info, inputs, attrs)
-        with tape.no_grad():
-            return dispatch.apply(info, inputs, attrs)
+        out = _core.call(info.native, tuple([None if x is None else x.array() for x in inputs]), attrs)
+        return Tensor(out) if info.outputs else None
 
     def _as_keys(self, keys: Keys) -> Tensor:
         t = keys if isinstance(keys, Tensor) else from_numpy(np.ascontiguousarray(_signed(keys)))

@@ -136,8 +136,11 @@ class Encoder:
             if sequence.along is not None:
                 lengths = [np.diff(found[each][1]) for each in (name, sequence.along)]
                 for row in np.flatnonzero(lengths[0] != lengths[1]):
-                    wrong.setdefault(int(row), f"'{name}' has {lengths[0][row]} values but '{sequence.along}', which it "
-                                               f"goes along, has {lengths[1][row]}")
+                    wrong.setdefault(
+                        int(row),
+                        f"'{name}' has {lengths[0][row]} values but '{sequence.along}', which it "
+                        f"goes along, has {lengths[1][row]}",
+                    )
         return found
 
     def _values(self, cell: Cell, feature: MultiValued | Sequence) -> Listed[str]:
@@ -181,9 +184,9 @@ class Encoder:
         self._refuse_missing(texts, name, wrong)
         if label.at_least is not None:
             return (numbers >= label.at_least).astype(np.float64)
-        for row in np.flatnonzero(~np.isin(numbers, (0.0, 1.0))):
+        for row in np.flatnonzero(~np.isin(numbers, (0.0, 1.0))).tolist():
             wrong.setdefault(
-                int(row),
+                row,
                 f"the label '{name}' is {texts[row]!r:.40}; it must be 0 or 1, or the schema must say which values are "
                 "positive",
             )
@@ -293,4 +296,3 @@ def transformed(schema: Schema, dense: np.ndarray) -> np.ndarray:
                 raise ConfigError(f"schema: '{name}' has no center and scale yet; they come from a training set")
             out[:, column] = (x - feature.center) / feature.scale
     return np.nan_to_num(out, nan=0.0).astype(np.float32)
-

@@ -36,7 +36,9 @@ class Signed(Feature):
 
     def __post_init__(self) -> None:
         if self.slot is not None and not 1 <= self.slot <= MAX_SLOT:
-            raise AttributeValueError(f"{type(self).__name__}: slot is {self.slot}; it must be 1 to {MAX_SLOT}, or null")
+            raise AttributeValueError(
+                f"{type(self).__name__}: slot is {self.slot}; it must be 1 to {MAX_SLOT}, or null"
+            )
 
 
 @register("feature")

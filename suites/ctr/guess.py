@@ -22,7 +22,19 @@ from suites.engine.registry import register
 _DELIMITERS = "\t,;|\x01"
 _LIST_MARKS = "|;, \x02^"  # between the values of a multi-valued feature
 _MISSING = {"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "-"}
-_LABELS = ("label", "click", "clicked", "is_click", "target", "y", "income", "converted", "conversion", "is_buy", "rating")
+_LABELS = (
+    "label",
+    "click",
+    "clicked",
+    "is_click",
+    "target",
+    "y",
+    "income",
+    "converted",
+    "conversion",
+    "is_buy",
+    "rating",
+)
 _GROUPS = ("user_id", "userid", "uid", "user", "device_id", "session_id")
 _TIMES = ("timestamp", "time", "ts", "datetime", "event_time", "unix_time")
 _WEIGHTS = ("weight", "sample_weight")
@@ -122,7 +134,9 @@ def _label_of(path: Path, columns: Mapping[str, Sequence[str]], missing: Sequenc
     for name in named:
         if name in two or name.lower() == "rating":
             return name
-    zero_one = [name for name in two if {finite_number(cell) for cell in set(columns[name]) - {"", *missing}} == {0.0, 1.0}]
+    zero_one = [
+        name for name in two if {finite_number(cell) for cell in set(columns[name]) - {"", *missing}} == {0.0, 1.0}
+    ]
     ends = [name for name in (next(iter(columns)), list(columns)[-1]) if name in two]
     found = [name for name in ends if name in zero_one] or ends or zero_one or two
     if not found:
@@ -228,4 +242,8 @@ def _text(
 
 def _yaml(value: object) -> str:
     """A value on one line."""
-    return yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**9, sort_keys=False).removesuffix("\n...\n").strip()
+    return (
+        yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**9, sort_keys=False)
+        .removesuffix("\n...\n")
+        .strip()
+    )

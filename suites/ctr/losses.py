@@ -24,7 +24,7 @@ register_role("click_loss", ClickLoss, doc="What is minimised, of logits and lab
 
 @register("click_loss")
 class LogLoss(ClickLoss):
-    """Mean over rows of -ln of the probability given to what happened; weighted by the rows' weights where they have some.
+    """Mean over rows of -ln of the probability given to what happened; a row counts by its weight where it has one.
 
     Args:
         label_weights: factor on the term of each label; null for 1.
@@ -36,7 +36,9 @@ class LogLoss(ClickLoss):
     def __call__(self, names: Sequence[str], logits: Tensor, labels: Tensor, weights: Tensor | None) -> dict[str, Loss]:
         """See `ClickLoss`."""
         if self._factors is not None and len(self._factors) != len(names):
-            raise AttributeValueError(f"LogLoss: label_weights has {len(self._factors)} numbers for {len(names)} labels")
+            raise AttributeValueError(
+                f"LogLoss: label_weights has {len(self._factors)} numbers for {len(names)} labels"
+            )
         terms: dict[str, Loss] = {}
         each = ops.sigmoid_cross_entropy(logits, labels)  # [N, L]
         with no_grad():

@@ -17,7 +17,7 @@ _CLIP = 1e-7  # scores nearer to 0 or 1 count as this near in the log loss, as i
 
 
 def auc(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Area under the ROC curve, exact: the share of pairs that are in order, equal scores half; NaN of one class alone.
+    """Area under the ROC curve, exact: the share of pairs in order, equal scores half; NaN of one class alone.
 
     All arrays are [N]. With weights, a pair weighs their product.
     """
@@ -34,7 +34,7 @@ def auc(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = Non
 
 
 def gauc(scores: np.ndarray, labels: np.ndarray, groups: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """Mean AUC of the groups, such as users, each with its number of rows (or weight); groups of one class are left out.
+    """Mean AUC of the groups, such as users, each with its rows (or their weight); groups of one class are left out.
 
     As in DIN (Zhou et al. 2018, section 6.3). NaN where no group has both classes.
     """
@@ -97,7 +97,7 @@ def bucket_error(
 
 
 class ClickScores(ArrayMetric):
-    """Figures of each label: `auc`, `log_loss`, `copc`, `bucket_error`, `positive` and, where rows have groups, `gauc`.
+    """Figures of each label: `auc`, `log_loss`, `copc`, `bucket_error`, `positive`, and `gauc` of rows with groups.
 
     With several labels those of the first have plain names and those of each stand below its name too: `click/auc`.
     Rows whose label is no number (of a task that has no say about them) are left out of that label's figures.
@@ -111,7 +111,7 @@ class ClickScores(ArrayMetric):
         self._names = list(labels)
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        """Takes in `scores` [n, L] with the batch's `labels` [n, L], and its `group` and `weight` [n] if it has them."""
+        """Takes in `scores` [n, L] with the batch's `labels` [n, L], `group` and `weight` [n] if it has some."""
         more = {name: batch[name] for name in ("group", "weight") if name in batch}
         self.gather(scores=outputs["scores"], labels=batch["labels"], **more)
 

@@ -42,7 +42,7 @@ class TableNetwork(nn.Layer):
         )
 
     def embed(self, inputs: Mapping[str, Tensor], clicks: Tensor | None = None) -> Embedded:
-        """The rows of a batch; `clicks` float32 [N] are counted for each sign where there are single-valued ones only."""
+        """The rows of a batch; `clicks` float32 [N] are counted for each sign where all features have one value."""
         rows = self._looked_up(inputs, clicks)
         fields = [rows["sparse"]] if self._single else []
         for name, pooling in self.body.fields.bags:

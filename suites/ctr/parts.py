@@ -12,6 +12,7 @@ import suites.ctr.models.dnn
 import suites.ctr.models.fm
 import suites.ctr.models.lr
 import suites.ctr.models.multitask
+import suites.ctr.models.retrieval
 import suites.ctr.models.xdeepfm
 import suites.ctr.settings
 import suites.ctr.task  # noqa: F401

@@ -24,26 +24,27 @@ class ClickProcessor(Processor):
 
     Args:
         schema: with the centers and scales of the training set.
+        catalogue: the items of the training set, of models that retrieve some.
     """
 
     batch_size: ClassVar[int] = 512
     endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".txt")
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
+    def __init__(self, schema: Schema, catalogue: Sequence[str] = ()) -> None:
+        self.schema, self.catalogue = schema, list(catalogue)
         self._encoder = Encoder(schema, labels=False)
         self._columns = schema.columns(labels=False)
 
     def metadata(self) -> dict[str, Any]:
-        """The schema."""
-        return {"schema": self.schema.plain()}
+        """The schema, and the catalogue."""
+        return {"schema": self.schema.plain(), "catalogue": self.catalogue}
 
     @classmethod
     def from_metadata(cls, metadata: dict[str, Any]) -> ClickProcessor:
         """The processor that `metadata` describes; CheckpointError where the schema is missing."""
         if "schema" not in metadata:
             raise CheckpointError("ClickProcessor: the model's metadata lack 'schema'")
-        return cls(schema_of(metadata["schema"]))
+        return cls(schema_of(metadata["schema"]), metadata.get("catalogue", ()))
 
     def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
         """The rows of a file, or of the files in a folder."""

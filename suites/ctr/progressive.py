@@ -66,7 +66,7 @@ class Gathered:
 class Progressive(Hook):
     """Writes `progressive.jsonl` into the run's folder: a line a window and a line a pass, of the first label.
 
-    A line has `kind` ("window" or "pass"), `step`, `pass`, `rows`, and the figures of `suites.ctr.metrics.click_figures`.
+    A line has `kind` ("window" or "pass"), `step`, `pass`, `rows`, and the figures of `metrics.click_figures`.
 
     Args:
         settings: see there.
@@ -110,8 +110,10 @@ class Progressive(Hook):
         figures = gathered.take()
         line = {"kind": kind, "step": loop.step, "pass": loop.epoch, "rows": rows, **figures}
         self.lines.append(line)
-        loop.log.say(f"{kind} of {rows} rows before training on them: AUC {figures['auc']:.4f}, "
-                     f"log loss {figures['log_loss']:.4f}, COPC {figures['copc']:.3f}")
+        loop.log.say(
+            f"{kind} of {rows} rows before training on them: AUC {figures['auc']:.4f}, "
+            f"log loss {figures['log_loss']:.4f}, COPC {figures['copc']:.3f}"
+        )
         path = _path(loop)
         if path is not None and loop.world.first:
             with path.open("a") as file:

@@ -150,8 +150,10 @@ class Schema:
         for name, feature in signed.items():
             vocabulary = feature.vocabulary or name
             if feature.slot is not None and found.setdefault(vocabulary, feature.slot) != feature.slot:
-                raise AttributeValueError(f"Schema: the vocabulary '{vocabulary}' has slots {found[vocabulary]} and "
-                                          f"{feature.slot}; give it one")
+                raise AttributeValueError(
+                    f"Schema: the vocabulary '{vocabulary}' has slots {found[vocabulary]} and "
+                    f"{feature.slot}; give it one"
+                )
         owners = {slot: vocabulary for vocabulary, slot in found.items()}
         if len(owners) < len(found):
             twice = next(slot for slot in found.values() if list(found.values()).count(slot) > 1)

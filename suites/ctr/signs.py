@@ -3,7 +3,7 @@
 `sign = slot << 52 | hash52`, held as int64 (the bit pattern). hash52 is the low 52 bits of XXH64 of the raw bytes with
 seed 0. 0 stands for a missing value; a real one that hashes to 0 becomes 1.
 
-XXH64 follows its specification (github.com/Cyan4973/xxHash, doc/xxhash_spec.md), over all texts of one length at a time.
+XXH64 follows its specification (github.com/Cyan4973/xxHash, doc/xxhash_spec.md), over all texts of one length at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def xxh64(texts: Sequence[bytes]) -> np.ndarray:
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     for length in np.unique(lengths):
         where = np.flatnonzero(lengths == length)
-        joined = b"".join(texts[i] for i in where)
+        joined = b"".join(texts[i] for i in where.tolist())
         out[where] = xxh64_rows(np.frombuffer(joined, np.uint8).reshape(len(where), int(length)))
     return out
 
@@ -114,7 +114,9 @@ def _of_stripes(rows: np.ndarray, stripes: int) -> np.ndarray:
     lanes = [np.full(len(rows), start, np.uint64) for start in _STARTS]
     for stripe in range(stripes):
         lanes = [_round(lane, _words(rows, stripe * _STRIPE + 8 * i, 8)) for i, lane in enumerate(lanes)]
-    total = sum((_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)), np.uint64(0))
+    total = np.zeros(len(rows), np.uint64)
+    for lane, by in zip(lanes, (1, 7, 12, 18), strict=True):
+        total = total + _rotated(lane, by)
     for lane in lanes:
         total = (total ^ _round(np.zeros_like(lane), lane)) * _P1 + _P4
     return total

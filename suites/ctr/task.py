@@ -6,20 +6,26 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from framework import ops
+import numpy as np
+
+from framework import no_grad, ops
 from framework.errors import ConfigError
 from framework.optim import Optimizer
 from framework.table import Table
 from framework.tensor import Tensor
 from suites.ctr.datasets import ClickSource
+from suites.ctr.encoding import raw_bytes
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.metrics import ClickScores
 from suites.ctr.models.base import CtrModel
+from suites.ctr.models.retrieval import RetrievalModel
 from suites.ctr.network import TableNetwork
 from suites.ctr.processor import ClickProcessor
 from suites.ctr.progressive import Progressive, ProgressiveSettings
+from suites.ctr.retrieval import RetrievalScores
 from suites.ctr.schema import Schema, read_schema
 from suites.ctr.settings import EvalData, TrainData
+from suites.ctr.signs import signs_of
 from suites.ctr.step import CtrStep
 from suites.ctr.tables import TableSettings
 from suites.engine.config import Factory
@@ -66,10 +72,13 @@ class CtrTask(DataTask[TrainData, EvalData]):
         super().__init__(train, eval, more_eval)
         self._schema = read_schema(schema) if isinstance(schema, str) else schema
         self._adopted: Schema | None = None
+        self._adopted_items: list[str] = []
         self.table_settings = table or TableSettings()
         self._loss, self._progressive = loss or LogLoss(), progressive or ProgressiveSettings()
         fields = self._schema.fields()
         body = model(fields=fields)
+        if isinstance(body, RetrievalModel):
+            self.main_metric = "recall@20"
         self.model = TableNetwork(body, self.table_settings.table(body))
         self.eval_inputs = self.model.inputs
         weight = ("weight",) if self._schema.weight else ()
@@ -89,7 +98,7 @@ class CtrTask(DataTask[TrainData, EvalData]):
             raise ConfigError(
                 "data.schema: it declares other features, slots or labels than the run was trained with; train anew"
             )
-        self._adopted = processor.schema
+        self._adopted, self._adopted_items = processor.schema, processor.catalogue
 
     @cached_property
     def _train_set(self) -> ClickSource:
@@ -119,7 +128,10 @@ class CtrTask(DataTask[TrainData, EvalData]):
         """The loss terms, and `scores` [N, L] as they were before the update."""
         labels = inputs["labels"]
         x = self.model.embed(inputs, clicks=labels[:, 0])
-        logits = self.model.body(x)
+        body = self.model.body
+        if isinstance(body, RetrievalModel):
+            return {name: Loss(mean, weight) for name, (mean, weight) in body.losses(x, labels).items()}
+        logits = body(x)
         terms: dict[str, Loss | Kept] = dict(
             self._loss(self.model.body.fields.labels, logits, labels, inputs.get("weight"))
         )
@@ -132,8 +144,40 @@ class CtrTask(DataTask[TrainData, EvalData]):
         return CtrStep.of(self, make_optimizer, runtime)
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """`scores` float32 [N, L], the probability of each label."""
-        return {"scores": ops.sigmoid(self.model(inputs))}
+        """`scores` float32 [N, L], the probability of each label; of models that retrieve items `users` [N, H] too."""
+        x, body = self.model.embed(inputs), self.model.body
+        more = {"users": body.users(x)} if isinstance(body, RetrievalModel) else {}
+        return {"scores": ops.sigmoid(body(x)), **more}
+
+    @property
+    def catalogue(self) -> list[str]:
+        """The items of the training set, of models that retrieve some; else nothing."""
+        body = self.model.body
+        if not isinstance(body, RetrievalModel):
+            return []
+        if self._adopted_items:
+            return self._adopted_items
+        compared = getattr(self._train_set, "compared", None) if self._train is not None else None
+        if compared is None:
+            raise ConfigError(
+                f"{type(body).__name__}: the items to retrieve are those of a training log in memory, such as ClickLog"
+            )
+        return list(compared[self._item])
+
+    @property
+    def _item(self) -> str:
+        body = self.model.body
+        assert isinstance(body, RetrievalModel)
+        return body.fields.fields[body.item]
+
+    def item_vectors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Signs int64 [I] and vectors float32 [I, H] of the catalogue, by the weights as they are now."""
+        body = self.model.body
+        assert isinstance(body, RetrievalModel)
+        signs = signs_of([raw_bytes(text) for text in self.catalogue], self._schema.slots()[self._item])
+        self.model.eval()
+        with no_grad():
+            return signs, body.items(self.model.table.lookup(signs)).numpy().copy()
 
     def resources(self) -> dict[str, Table]:
         """The table, which is saved beside the weights."""
@@ -144,12 +188,14 @@ class CtrTask(DataTask[TrainData, EvalData]):
         return [Progressive(self._progressive), PassEnd()]
 
     def metric(self) -> Metric:
-        """A new, empty metric."""
+        """A new, empty metric; that of a model that retrieves items ranks by the weights as they are now."""
+        if isinstance(self.model.body, RetrievalModel):
+            return RetrievalScores(*self.item_vectors(), self.model.body.item)
         return ClickScores(self.model.body.fields.labels)
 
     def processor(self) -> ClickProcessor:
         """The schema, with what was learned from the training set."""
-        return ClickProcessor(self.schema)
+        return ClickProcessor(self.schema, self.catalogue)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """The first rows of the evaluation set, as texts by column."""

@@ -3,7 +3,8 @@
     weights/step_00000400/    model.safetensors  optimizer.safetensors  ...  state.json  SHA256SUMS
     weights/last.safetensors  weights/best.safetensors      the plain weights, for evaluation and export
 
-A model with resources, such as a table of rows, has a folder `resources` in each checkpoint; see `suites.engine.resources`.
+What a model has beside its weights, such as a table of rows, is in the folder `resources` of each checkpoint; see
+`suites.engine.resources`.
 
 A checkpoint is a nested dict. Its first level gives the files: tensors below `model` go to
 `model.safetensors`, everything else stays in `state.json`. `SHA256SUMS` has the digests of all files, as `sha256sum -c`
@@ -110,9 +111,7 @@ class Checkpoints:
         self._folder = folder
         self._keep = max(keep, 1)
 
-    def save(
-        self, step: int, checkpoint: Mapping[str, Any], resources: Mapping[str, Resource] | None = None
-    ) -> Path:
+    def save(self, step: int, checkpoint: Mapping[str, Any], resources: Mapping[str, Resource] | None = None) -> Path:
         """Write the checkpoint of `step`, then remove those older than the newest `keep`; return its folder."""
         before = self._folders()
         path = self._folder / _name(step, max((copy for at, copy in before if at == step), default=0) + 1)

@@ -1,4 +1,4 @@
-"""Loss: a term with what it is a mean over; Scalar and Kept: what a step has besides. SmoothedLabels: for class losses."""
+"""Loss: a term with what it is a mean over. Scalar, Kept: what else a step has. SmoothedLabels: of class losses."""
 
 from __future__ import annotations
 

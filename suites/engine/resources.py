@@ -1,7 +1,7 @@
 """Resources: what a model has beside its weights and keeps in files of its own, such as a table of rows.
 
-A weight file that has resources names a folder beside it: `best.safetensors` and `best.3f2a9c1e/<resource>/`. The folder
-is written first and has a name of its own each time, so a crash never pairs old weights with new rows.
+A weight file that has resources names a folder beside it: `best.safetensors` and `best.3f2a9c1e/<resource>/`. The
+folder is written first and has a name of its own each time, so a crash never pairs old weights with new rows.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def load_resources(folder: Path | None, resources: Mapping[str, Resource], of: s
 
 
 def save_deployed(path: Path, weights: Mapping[str, Tensor], resources: Mapping[str, Resource]) -> None:
-    """Write a weight file with its resources; an older one of this name is replaced only when the new one is complete."""
+    """Write a weight file with its resources; an older one is replaced only when the new one is complete."""
     if not resources:
         save_tensors(path, weights)
         return

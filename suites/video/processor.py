@@ -12,6 +12,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.video.reading import VIDEO_SUFFIXES, read_video
 from suites.video.sampling import Segments
+from suites.video.sequence_processor import SequenceProcessor
 from suites.vision.images import IMAGE_SUFFIXES, read_image
 from suites.vision.pipeline import Transform
 from suites.vision.recognition.processor import RecognitionProcessor
@@ -37,6 +38,13 @@ class VideoProcessor(RecognitionProcessor):
     def __init__(self, transforms: Sequence[Transform], class_names: Sequence[str], segments: tuple[int, int]) -> None:
         super().__init__(transforms, class_names)
         self._segments = Segments(*segments)
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[str, Any]) -> Any:
+        """The processor that `metadata` describes: this one, or that of sequences, which tells its modalities."""
+        if "modalities" in metadata:
+            return SequenceProcessor.from_metadata(metadata)
+        return super().from_metadata(metadata)
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""

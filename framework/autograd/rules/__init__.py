@@ -21,6 +21,7 @@ from framework.autograd.rules import pool as pool
 from framework.autograd.rules import proposals as proposals
 from framework.autograd.rules import quantized as quantized
 from framework.autograd.rules import ragged as ragged
+from framework.autograd.rules import ragged_product as ragged_product
 from framework.autograd.rules import random as random
 from framework.autograd.rules import recurrent as recurrent
 from framework.autograd.rules import reduce as reduce

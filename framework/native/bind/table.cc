@@ -117,7 +117,7 @@ void write_rows(Table& t, const Tensor& keys, const Tensor& values, const Tensor
   const auto* v = data_of<float>(values, DType::kF32, n * t.layout().dim, "values");
   const auto* s = data_of<float>(states, DType::kF32, n * t.layout().state, "states");
   const auto* c = data_of<float>(counts, DType::kF32, n * 2, "counts");
-  const auto* m = data_of<int32_t>(numbers, DType::kI32, n * 2, "numbers");
+  const auto* m = data_of<int32_t>(numbers, DType::kI32, n * 3, "numbers");
   Release release;
   t.write_rows(k, n, v, s, c, m);
 }

@@ -205,7 +205,61 @@ std::vector<int64_t> entries_of(const KernelContext& c, int64_t count) {
   return entries;
 }
 
+// Refuses a row outside of a parameter of `count` rows, and one that is listed twice.
+void check_listed(const KernelContext& c, int64_t count) {
+  const Tensor& rows = c.in("rows");
+  const int64_t n = rows.numel();
+  const auto* row = rows.data<int64_t>();
+  size_t slots = 4;
+  while (slots < 2 * static_cast<size_t>(n)) slots *= 2;
+  std::vector<int64_t> seen(slots, -1);  // entries, by a hash of their rows
+  for (int64_t i = 0; i < n; ++i) {
+    if (row[i] == -1) continue;
+    if (row[i] < 0 || row[i] >= count)
+      fail(ErrorKind::kAttribute, c.op().name, ": rows[", i, "] is ", row[i], " but param has ", count,
+           " rows; it must be -1 (none) or lie in [0, ", count - 1, "]");
+    size_t at = static_cast<size_t>(row[i]) * 0x9E3779B97F4A7C15u >> 20 & (slots - 1);
+    for (; seen[at] >= 0; at = (at + 1) & (slots - 1))
+      if (row[seen[at]] == row[i])
+        fail(ErrorKind::kAttribute, c.op().name, ": rows[", i, "] is ", row[i], ", as rows[", seen[at],
+             "] was; a row may stand there once");
+    seen[at] = i;
+  }
+}
+
+// Applies a rule to the rows that are listed. Inputs: param, rows, values, then what else the rule reads and replaces.
+template <template <class> class Rule>
+void update_rows(const KernelContext& c) {
+  constexpr int kIn = Rule<float>::kInputs, kOut = Rule<float>::kOutputs;
+  auto input = [&](int k) -> const Tensor& {
+    return c.in(k == 0 ? 0 : k + 1);
+  };  // of the rule: values for the gradient
+  const int64_t width = c.in("param").shape()[1], n = c.in("rows").numel();
+  check_listed(c, c.in("param").shape()[0]);
+  for (int k = 0; k < kOut; ++k) keep(input(Rule<float>::kReplaced[k]), c.out(k));
+  if (is_skipped(c)) return;
+  dispatch_float(c.in("param").dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Rule<T> rule(c);
+    const auto* rows = c.in("rows").data<int64_t>();
+    parallel_for(n, row_grain(width), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* grad = input(1).template data<T>() + i * width;
+        if (rows[i] < 0 || all_zero(grad, width)) continue;
+        const T* in[kIn];
+        T* out[kOut];
+        for (int k = 0; k < kOut; ++k) out[k] = c.out(k).template data<T>() + rows[i] * width;
+        for (int k = 0; k < kIn; ++k) in[k] = input(k).template data<T>() + (k == 1 ? i : rows[i]) * width;
+        rule(in, out, width);
+      }
+    });
+  });
+}
+
+PADDOCK_CPU_KERNEL(sgd_rows_step) { update_rows<Sgd>(c); }
+PADDOCK_CPU_KERNEL(momentum_rows_step) { update_rows<Momentum>(c); }
 PADDOCK_CPU_KERNEL(adam_rows_step) {
+  if (c.attr<bool>("lazy")) return update_rows<Adam>(c);
   if (is_skipped(c)) {
     for (const char* name : {"param", "m", "v"}) keep(c.in(name), c.out(std::string(name) + "_out"));
     return;

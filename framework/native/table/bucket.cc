@@ -39,20 +39,10 @@ void Bucket::clear() {
   for (char* block : blocks_) arena_->give_back(block);
   blocks_.clear();
   slots_.clear();
-  slots_seen_.store(nullptr, std::memory_order_relaxed);
+  first_slot_.store(nullptr, std::memory_order_relaxed);
   removals_.clear();
   used_ = rows_ = 0;
   ++moves_;
-}
-
-Slot* Bucket::find(uint64_t key, uint64_t hash) {
-  if (slots_.empty()) return nullptr;
-  const size_t mask = slots_.size() - 1;
-  for (size_t i = hash & mask;; i = (i + 1) & mask) {
-    Slot& slot = slots_[i];
-    if (slot.row == Slot::kEmpty) return nullptr;
-    if (slot.key == key) return &slot;
-  }
 }
 
 Slot* Bucket::insert(uint64_t key, uint64_t hash) {
@@ -75,8 +65,8 @@ void Bucket::resize(size_t count) {
     others[i] = slot;
   }
   slots_ = std::move(others);
-  slots_seen_.store(slots_.data(), std::memory_order_relaxed);
-  mask_seen_.store(mask, std::memory_order_relaxed);
+  first_slot_.store(slots_.data(), std::memory_order_relaxed);
+  mask_.store(mask, std::memory_order_relaxed);
 }
 
 void Bucket::fit() {
@@ -101,7 +91,10 @@ void Bucket::erase(Slot* slot) {
 
 char* Bucket::add_row(Slot* slot, uint64_t key) {
   if (rows_ >= Slot::kCandidate) fail(ErrorKind::kState, "table: a bucket is full; make the table with more buckets");
-  if (rows_ >> shift_ == blocks_.size()) blocks_.push_back(arena_->take());
+  if (rows_ >> shift_ == blocks_.size()) {
+    blocks_.push_back(arena_->take());
+    first_block_ = blocks_.data();
+  }
   slot->row = rows_++;
   slot->waiting = 0;
   char* added = row(slot->row);

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "table/arena.h"
+#include "table/latch.h"
 
 namespace paddock::table {
 
@@ -17,8 +17,8 @@ struct RowMeta {
   float show, click;
   uint32_t unseen;   // ends of passes since the last update
   uint32_t version;  // the table's when it was touched last; see Table::version
-  uint32_t steps;    // updates of the row; the table's step that it stands at, with dense Adam
-  uint32_t reserved;
+  uint32_t steps;    // updates of the row; with dense Adam the table's step that it stands at
+  uint32_t touched;  // dense Adam's step at which it was updated last
 };
 
 // How the words of a row lie: value [dim], state [state], then RowMeta at `meta` bytes. Rows are `stride` bytes apart.
@@ -52,18 +52,29 @@ class alignas(64) Bucket {
   Bucket& operator=(const Bucket&) = delete;
   void start(const RowLayout* layout, Arena* arena);
 
-  std::mutex& mutex() { return mutex_; }
+  Latch& mutex() { return latch_; }
 
   // Asks for the line where a search for `hash` begins. Needs no lock: a stale address does no harm.
   void prefetch(uint64_t hash) const {
-    const Slot* slots = slots_seen_.load(std::memory_order_relaxed);
-    if (slots) __builtin_prefetch(slots + (hash & mask_seen_.load(std::memory_order_relaxed)));
+    const Slot* slots = first_slot_.load(std::memory_order_relaxed);
+    if (slots) __builtin_prefetch(slots + (hash & mask_.load(std::memory_order_relaxed)));
   }
 
-  Slot* find(uint64_t key, uint64_t hash);    // null where there is none
+  // Null where there is none.
+  Slot* find(uint64_t key, uint64_t hash) {
+    Slot* slots = first_slot_.load(std::memory_order_relaxed);
+    const uint64_t mask = mask_.load(std::memory_order_relaxed);
+    if (!slots) return nullptr;
+    for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
+      if (slots[i].row == Slot::kEmpty) return nullptr;
+      if (slots[i].key == key) return slots + i;
+    }
+  }
   Slot* insert(uint64_t key, uint64_t hash);  // a new slot, empty but for its key; the key has none
   void erase(Slot* slot);                     // moves other slots
-  char* row(uint32_t number) const { return blocks_[number >> shift_] + (number & ((1u << shift_) - 1)) * stride_; }
+  char* row(uint32_t number) const {
+    return first_block_[number >> shift_] + (number & ((1u << shift_) - 1)) * stride_;
+  }
   char* add_row(Slot* slot, uint64_t key);  // zeros but for the key
   void remove_row(Slot* slot);              // and the slot; the last row takes its number
 
@@ -80,16 +91,20 @@ class alignas(64) Bucket {
  private:
   void resize(size_t slots);
 
-  std::mutex mutex_;
+  // What a look-up reads, in one line of memory.
+  Latch latch_;
+  uint32_t moves_ = 0;
+  int shift_ = 0;
+  std::atomic<Slot*> first_slot_{nullptr};
+  std::atomic<uint64_t> mask_{0};
+  char** first_block_ = nullptr;
+  int64_t stride_ = 0;
+
+  uint32_t used_ = 0, rows_ = 0;
   std::vector<Slot> slots_;  // a power of two
-  std::atomic<const Slot*> slots_seen_{nullptr};
-  std::atomic<uint64_t> mask_seen_{0};
   std::vector<char*> blocks_;
   const RowLayout* layout_ = nullptr;
   Arena* arena_ = nullptr;
-  int64_t stride_ = 0;
-  int shift_ = 0;
-  uint32_t used_ = 0, rows_ = 0, moves_ = 0;
   std::vector<Removal> removals_;
 };
 

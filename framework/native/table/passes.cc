@@ -1,6 +1,7 @@
 // What happens to rows between batches: ends of passes, removal by hand, counters.
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "core/parallel.h"
 #include "table/table.h"

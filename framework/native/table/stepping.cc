@@ -69,8 +69,9 @@ void Stepping::set_rates(const std::vector<float>& rates) {
 void Stepping::apply(RowNumbers n, char* row, const float* grad, RowMeta& meta, const RowLayout& layout) const {
   float *value = value_of(row), *state = value + layout.dim;
   if (replays()) {
-    catch_up(value, state, meta.steps, step() - 1);
-    meta.steps = step();
+    catch_up(value, state, meta.steps, meta.touched, step() - 1);
+    forget_averages(state, step() - 1 - meta.steps);
+    meta.steps = meta.touched = step();
   } else {
     if (meta.steps != ~uint32_t{0}) ++meta.steps;
     if (config_.kind == RuleKind::kAdam) {
@@ -84,28 +85,34 @@ void Stepping::apply(RowNumbers n, char* row, const float* grad, RowMeta& meta, 
   row_rules().step[static_cast<int>(config_.kind)](n, value, state, grad, layout.dim);
 }
 
-void Stepping::catch_up(float* value, float* state, uint32_t& steps, uint32_t step) const {
-  if (steps >= step) return;
-  // With weight decay no step is without effect.
-  const uint32_t last =
-      config_.l2 != 0 ? step : static_cast<uint32_t>(std::min<int64_t>(step, int64_t{steps} + most_replayed_));
-  const bool moves = config_.l2 != 0 || std::any_of(state, state + 2 * dim_, [](float x) { return x != 0; });
-  if (moves) {
+// What `steps` more steps without a gradient leave of a row's averages.
+void Stepping::forget_averages(float* state, uint32_t steps) const {
+  if (steps == 0) return;
+  const double keep1 = std::pow(config_.beta1, steps), keep2 = std::pow(config_.beta2, steps);
+  for (int64_t j = 0; j < dim_; ++j) {
+    state[j] = static_cast<float>(state[j] * keep1);
+    state[dim_ + j] = static_cast<float>(state[dim_ + j] * keep2);
+  }
+}
+
+// With weight decay no step is without effect.
+uint32_t Stepping::last_replayed(uint32_t touched, uint32_t step) const {
+  if (config_.l2 != 0) return step;
+  return static_cast<uint32_t>(std::min<int64_t>(step, int64_t{touched} + most_replayed_));
+}
+
+void Stepping::catch_up(float* value, float* state, uint32_t& steps, uint32_t touched, uint32_t step) const {
+  const uint32_t last = last_replayed(touched, step);
+  if (steps >= last) return;
+  if (config_.l2 != 0 || std::any_of(state, state + 2 * dim_, [](float x) { return x != 0; })) {
     RowNumbers n = numbers_;
     const RowStep rule = row_rules().step[static_cast<int>(RuleKind::kDenseAdam)];
     for (uint32_t s = steps; s < last; ++s) {
       std::tie(n.rate, n.unbias) = adam_[s];
       rule(n, value, state, zeros_.data(), dim_);
     }
-    if (last < step) {
-      const double left = step - last, keep1 = std::pow(config_.beta1, left), keep2 = std::pow(config_.beta2, left);
-      for (int64_t j = 0; j < dim_; ++j) {
-        state[j] = static_cast<float>(state[j] * keep1);
-        state[dim_ + j] = static_cast<float>(state[dim_ + j] * keep2);
-      }
-    }
   }
-  steps = step;
+  steps = last;
 }
 
 uint32_t Stepping::birth_step(uint32_t next) const { return replays() && config_.l2 == 0 ? next - 1 : 0; }

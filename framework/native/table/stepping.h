@@ -22,8 +22,9 @@ class Stepping {
 
   // One update of a row by a gradient [dim]. With dense Adam the row stands at step() - 1 before it.
   void apply(RowNumbers numbers, char* row, const float* grad, RowMeta& meta, const RowLayout& layout) const;
-  // Gives a row the steps up to `step` that it missed, with gradients of zero.
-  void catch_up(float* value, float* state, uint32_t& steps, uint32_t step) const;
+  // Gives a row that stands at `steps` those up to `step` that it missed, with gradients of zero; but none later than
+  // most_replayed() after the last update, `touched`, so that what it holds does not depend on when it is read.
+  void catch_up(float* value, float* state, uint32_t& steps, uint32_t touched, uint32_t step) const;
   // The step that a row stands at when it is born just before step `next`.
   uint32_t birth_step(uint32_t next) const;
 
@@ -36,6 +37,8 @@ class Stepping {
 
  private:
   void note(float lr);
+  void forget_averages(float* state, uint32_t steps) const;
+  uint32_t last_replayed(uint32_t touched, uint32_t step) const;
 
   RuleConfig config_;
   RowNumbers numbers_;

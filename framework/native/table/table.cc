@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <shared_mutex>
 
 #include "core/parallel.h"
@@ -86,8 +87,10 @@ void Table::lookup_window(const int64_t* keys, int64_t count, float* out, bool t
       std::lock_guard lock(b.mutex());
       char* row = seen[i].row && seen[i].moves == b.moves() ? seen[i].row : find_row(b, i);
       if (row) {
-        if (stepping_.replays())
-          stepping_.catch_up(value_of(row), value_of(row) + config_.dim, meta_of(row, layout_).steps, step);
+        if (stepping_.replays()) {
+          RowMeta& m = meta_of(row, layout_);
+          stepping_.catch_up(value_of(row), value_of(row) + config_.dim, m.steps, m.touched, step);
+        }
         std::memcpy(to, row, static_cast<size_t>(config_.dim) * sizeof(float));
         continue;
       }
@@ -107,7 +110,7 @@ void Table::read_absent(uint64_t key, float* out, bool train, uint32_t step) con
   if (!stepping_.replays() || config_.rule.l2 == 0) return;
   std::vector<float> state(static_cast<size_t>(layout_.state), 0.0f);  // weight decay has worked on it from step 1 on
   uint32_t steps = 0;
-  stepping_.catch_up(out, state.data(), steps, step);
+  stepping_.catch_up(out, state.data(), steps, 0, step);
 }
 
 std::vector<float> Table::rates() {

@@ -9,21 +9,13 @@
 
 #include "core/tensor.h"
 #include "table/arena.h"
+#include "table/batch.h"
 #include "table/bucket.h"
 #include "table/hash.h"
 #include "table/initial.h"
 #include "table/stepping.h"
 
 namespace paddock::table {
-
-// Keys and gradients of one look-up. Key i belongs to entry i * clicks / keys of `clicked`.
-struct GradientPart {
-  const int64_t* keys;
-  int64_t count;
-  const float* grads;    // [count, dim]
-  const float* clicked;  // [clicks]
-  int64_t clicks;        // divides count; 0: nothing was clicked
-};
 
 struct Stats {
   int64_t rows = 0, candidates = 0, row_bytes = 0, index_bytes = 0;
@@ -34,7 +26,7 @@ struct Stats {
 struct Rows {
   std::vector<int64_t> keys;
   Tensor values, states, counts;  // float32 [n, dim], [n, state words], [n, 2] show and click
-  Tensor numbers;                 // int32 [n, 2]: passes unseen, steps
+  Tensor numbers;                 // int32 [n, 3]: passes unseen, steps, touched
 };
 
 struct Candidates {
@@ -95,19 +87,14 @@ class PADDOCK_API Table {
   void set_rates(const std::vector<float>& rates);
 
  private:
-  struct Batch;
-  struct Found {
-    Slot* slot;
-    char* row;  // null: it has none, or just got one by admission
-  };
-
   Bucket& bucket(uint64_t hash) { return buckets_[static_cast<size_t>(bucket_of(hash, config_.bucket_bits))]; }
   void read_absent(uint64_t key, float* out, bool train, uint32_t step) const;
   void lookup_window(const int64_t* keys, int64_t count, float* out, bool train);
   void update_bucket(const Batch& batch, int number, const RowNumbers& numbers);
   int64_t bucket_grain(const Batch& batch) const;
   char* row_for_update(Bucket& b, uint64_t key, uint64_t hash, double shows, double clicks);
-  char* give_row(Bucket& b, Slot* slot, uint64_t key);
+  char* add_row(Bucket& b, Slot* slot, uint64_t key);   // of zeros
+  char* give_row(Bucket& b, Slot* slot, uint64_t key);  // with initial values
   void make_room(Bucket& b);
   bool admits(uint64_t key, Slot& slot, double shows, double clicks) const;
   void drop(Bucket& b, Slot* slot, bool evicted);
@@ -128,7 +115,6 @@ class PADDOCK_API Table {
   std::atomic<int64_t> rows_{0}, admitted_{0}, rejected_{0}, evicted_{0}, missed_{0}, updates_{0};
   std::atomic<uint32_t> version_{1};
   std::atomic<bool> notes_removals_{false};
-  std::mutex full_;  // one update at a time may bring a table to its limit
 };
 
 }  // namespace paddock::table

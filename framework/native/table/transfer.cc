@@ -1,6 +1,7 @@
 // Rows out of a table and into one, for files. A bucket is read under its lock, so training goes on meanwhile.
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <shared_mutex>
 
 #include "core/parallel.h"
@@ -39,22 +40,22 @@ Rows Table::read_rows(int begin, int end, uint32_t version, bool settled) {
       uint32_t steps = m.steps;
       if (settled && stepping_.replays()) {
         std::copy(words, words + settled_row.size(), settled_row.begin());
-        stepping_.catch_up(settled_row.data(), settled_row.data() + config_.dim, steps, stepping_.step());
+        stepping_.catch_up(settled_row.data(), settled_row.data() + config_.dim, steps, m.touched, stepping_.step());
         words = settled_row.data();
       }
       rows.keys.push_back(static_cast<int64_t>(m.key));
       grow_by(values, words, config_.dim * 4);
       grow_by(states, words + config_.dim, layout_.state * 4);
       grow_by(counts, &m.show, 8);
-      const uint32_t pair[] = {m.unseen, steps};
-      grow_by(numbers, pair, 8);
+      const uint32_t three[] = {m.unseen, steps, m.touched};
+      grow_by(numbers, three, 12);
     }
   }
   const auto n = static_cast<int64_t>(rows.keys.size());
   rows.values = tensor_of(values, {n, config_.dim}, DType::kF32);
   rows.states = tensor_of(states, {n, layout_.state}, DType::kF32);
   rows.counts = tensor_of(counts, {n, 2}, DType::kF32);
-  rows.numbers = tensor_of(numbers, {n, 2}, DType::kI32);
+  rows.numbers = tensor_of(numbers, {n, 3}, DType::kI32);
   return rows;
 }
 
@@ -99,14 +100,15 @@ void Table::write_rows(const int64_t* keys, int64_t count, const float* values, 
     std::lock_guard lock(b.mutex());
     Slot* slot = b.find(key, hash);
     if (!slot) slot = b.insert(key, hash);
-    char* row = slot->has_row() ? b.row(slot->row) : give_row(b, slot, key);
+    char* row = slot->has_row() ? b.row(slot->row) : add_row(b, slot, key);
     std::memcpy(row, values + i * config_.dim, static_cast<size_t>(config_.dim) * 4);
     std::memcpy(value_of(row) + config_.dim, states + i * layout_.state, static_cast<size_t>(layout_.state) * 4);
     RowMeta& m = meta_of(row, layout_);
     m.show = counts[2 * i];
     m.click = counts[2 * i + 1];
-    m.unseen = static_cast<uint32_t>(numbers[2 * i]);
-    m.steps = static_cast<uint32_t>(numbers[2 * i + 1]);
+    m.unseen = static_cast<uint32_t>(numbers[3 * i]);
+    m.steps = static_cast<uint32_t>(numbers[3 * i + 1]);
+    m.touched = static_cast<uint32_t>(numbers[3 * i + 2]);
     m.version = version_.load(std::memory_order_relaxed);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <shared_mutex>
 
 #include "core/parallel.h"
@@ -11,138 +12,30 @@
 namespace paddock::table {
 namespace {
 
-constexpr int64_t kHashGrain = 4096, kKeysPerTask = 1024;
-constexpr size_t kAhead = 8;  // keys whose rows are on their way
+constexpr int64_t kKeysPerTask = 1024;
+constexpr int64_t kAhead = 8;  // keys whose rows are on their way
 constexpr int64_t kLine = 64;
-constexpr int32_t kNone = -1;
 constexpr double kRoomShare = 0.1;  // of a full bucket that goes at a time
 
 void prefetch_lines(const void* from, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(static_cast<const char*>(from) + at);
 }
 
-// A key of a bucket's share of a batch, with its places from first to last.
-struct Unique {
-  uint64_t key, hash;
-  int32_t first, last, count;
-};
-
-// Memory that a thread uses again for every bucket.
-struct Workspace {
-  std::vector<Unique> uniques;
-  std::vector<int32_t> heads;
-  std::vector<float> sum;
-};
-
 }  // namespace
 
-// All keys of a batch in one numbering, sorted by bucket.
-struct Table::Batch {
-  int64_t count = 0;
-  std::vector<uint64_t> keys, hashes;
-  std::vector<const float*> grads;
-  std::vector<float> clicks;          // empty: nothing was clicked
-  std::vector<int32_t> order;         // places by bucket, in order within one
-  std::vector<int32_t> starts;        // of each bucket in `order`
-  mutable std::vector<int32_t> next;  // the next place of the same key
-
-  Batch(Table& table, std::span<const GradientPart> parts);
-  void sort(int bucket_bits, int buckets);
-  void find_uniques(int bucket, Workspace& w) const;
-  // The gradients of a key, summed in order: in `sum` [dim], or where its only one lies.
-  const float* sum_of(const Unique& u, int64_t dim, float* sum) const;
-};
-
-Table::Batch::Batch(Table& table, std::span<const GradientPart> parts) {
-  bool clicked = false;
-  for (const GradientPart& part : parts) {
-    count += part.count;
-    clicked = clicked || part.clicks;
-  }
-  if (count > INT32_MAX)
-    fail(ErrorKind::kShape, "table ", table.config_.name, ": one update takes at most 2^31 - 1 keys");
-  const auto n = static_cast<size_t>(count);
-  keys.resize(n);
-  hashes.resize(n);
-  grads.resize(n);
-  next.assign(n, kNone);
-  if (clicked) clicks.assign(n, 0.0f);
-  int64_t start = 0;
-  for (const GradientPart& part : parts) {
-    parallel_for(part.count, kHashGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const auto at = static_cast<size_t>(start + i);
-        keys[at] = static_cast<uint64_t>(part.keys[i]);
-        hashes[at] = mix(keys[at]);
-        grads[at] = part.grads + i * table.config_.dim;
-        if (part.clicks) clicks[at] = part.clicked[i * part.clicks / part.count];
-        table.bucket(hashes[at]).prefetch(hashes[at]);
-      }
-    });
-    start += part.count;
-  }
-  sort(table.config_.bucket_bits, table.buckets());
-}
-
-void Table::Batch::sort(int bucket_bits, int buckets) {
-  starts.assign(static_cast<size_t>(buckets) + 1, 0);
-  for (uint64_t h : hashes) ++starts[static_cast<size_t>(bucket_of(h, bucket_bits)) + 1];
-  for (size_t b = 1; b < starts.size(); ++b) starts[b] += starts[b - 1];
-  order.resize(hashes.size());
-  std::vector<int32_t> at(starts.begin(), starts.end() - 1);
-  for (size_t i = 0; i < hashes.size(); ++i)
-    order[static_cast<size_t>(at[static_cast<size_t>(bucket_of(hashes[i], bucket_bits))]++)] = static_cast<int32_t>(i);
-}
-
-void Table::Batch::find_uniques(int bucket, Workspace& w) const {
-  const auto begin = static_cast<size_t>(starts[static_cast<size_t>(bucket)]),
-             end = static_cast<size_t>(starts[static_cast<size_t>(bucket) + 1]);
-  size_t slots = 4;
-  while (slots < 2 * (end - begin)) slots *= 2;
-  w.heads.assign(slots, kNone);
-  w.uniques.clear();
-  for (size_t k = begin; k < end; ++k) {
-    const int32_t place = order[k];
-    const uint64_t key = keys[static_cast<size_t>(place)], hash = hashes[static_cast<size_t>(place)];
-    size_t i = hash & (slots - 1);
-    while (w.heads[i] != kNone && w.uniques[static_cast<size_t>(w.heads[i])].key != key) i = (i + 1) & (slots - 1);
-    if (w.heads[i] == kNone) {
-      w.heads[i] = static_cast<int32_t>(w.uniques.size());
-      w.uniques.push_back({key, hash, place, place, 1});
-    } else {
-      Unique& u = w.uniques[static_cast<size_t>(w.heads[i])];
-      next[static_cast<size_t>(u.last)] = place;
-      u.last = place;
-      ++u.count;
-    }
-  }
-}
-
-const float* Table::Batch::sum_of(const Unique& u, int64_t dim, float* sum) const {
-  const float* first = grads[static_cast<size_t>(u.first)];
-  if (u.count == 1) return first;
-  std::copy(first, first + dim, sum);
-  for (int32_t p = next[static_cast<size_t>(u.first)]; p != kNone; p = next[static_cast<size_t>(p)]) {
-    const float* grad = grads[static_cast<size_t>(p)];
-    for (int64_t j = 0; j < dim; ++j) sum[j] += grad[j];
-  }
-  return sum;
-}
-
 int64_t Table::bucket_grain(const Batch& batch) const {
-  return std::max<int64_t>(1, buckets() * kKeysPerTask / std::max<int64_t>(1, batch.count));
+  return std::max<int64_t>(1, buckets() * kKeysPerTask / std::max<int64_t>(1, batch.count()));
 }
 
 double Table::sum_of_squares(std::span<const GradientPart> parts) {
-  const Batch batch(*this, parts);
+  const Batch batch(parts, config_.dim, config_.bucket_bits);
   std::vector<double> partial(buckets_.size(), 0.0);
   parallel_for(buckets(), bucket_grain(batch), [&](int64_t begin, int64_t end) {
     Workspace w;
-    std::vector<float> sum(static_cast<size_t>(config_.dim));
     for (int64_t b = begin; b < end; ++b) {
       batch.find_uniques(static_cast<int>(b), w);
-      for (const Unique& u : w.uniques) {
-        const float* grad = batch.sum_of(u, config_.dim, sum.data());
+      for (const UniqueKey& u : w.uniques) {
+        const float* grad = batch.sum_of(u, w);
         for (int64_t j = 0; j < config_.dim; ++j) partial[static_cast<size_t>(b)] += double{grad[j]} * grad[j];
       }
     }
@@ -154,7 +47,7 @@ double Table::sum_of_squares(std::span<const GradientPart> parts) {
 
 void Table::update(std::span<const GradientPart> parts, double lr, double scale) {
   if (!std::isfinite(scale)) return;
-  const Batch batch(*this, parts);
+  const Batch batch(parts, config_.dim, config_.bucket_bits);
   if (may_refuse()) refuse_overflow(batch);
   std::unique_lock<std::shared_mutex> alone;  // a step of dense Adam belongs to one update
   if (stepping_.replays()) alone = std::unique_lock(stepping_.history());
@@ -165,29 +58,29 @@ void Table::update(std::span<const GradientPart> parts, double lr, double scale)
   updates_.fetch_add(1, std::memory_order_relaxed);
 }
 
+// Three keys are in work: the line of the index of one, the row of the next, and the one whose turn it is.
 void Table::update_bucket(const Batch& batch, int number, const RowNumbers& numbers) {
   thread_local Workspace w;
-  if (batch.starts[static_cast<size_t>(number)] == batch.starts[static_cast<size_t>(number) + 1]) return;
+  if (batch.is_empty(number)) return;
   batch.find_uniques(number, w);
-  w.sum.resize(static_cast<size_t>(config_.dim));
   Bucket& b = buckets_[static_cast<size_t>(number)];
   std::lock_guard lock(b.mutex());
-  const int64_t grad_bytes = config_.dim * static_cast<int64_t>(sizeof(float));
-  auto ask_for = [&](const Unique& u) {
-    const Slot* slot = b.find(u.key, u.hash);
-    if (slot && slot->has_row()) prefetch_lines(b.row(slot->row), layout_.stride);
-    prefetch_lines(batch.grads[static_cast<size_t>(u.first)], grad_bytes);
-  };
-  for (size_t i = 0; i < std::min(kAhead, w.uniques.size()); ++i) ask_for(w.uniques[i]);
-  for (size_t i = 0; i < w.uniques.size(); ++i) {
-    if (i + kAhead < w.uniques.size()) ask_for(w.uniques[i + kAhead]);
-    const Unique& u = w.uniques[i];
-    double clicks = 0;
-    if (!batch.clicks.empty())
-      for (int32_t p = u.first; p != kNone; p = batch.next[static_cast<size_t>(p)])
-        clicks += batch.clicks[static_cast<size_t>(p)];
-    const float* grad = batch.sum_of(u, config_.dim, w.sum.data());
-    char* row = row_for_update(b, u.key, u.hash, u.count, clicks);
+  const auto count = static_cast<int64_t>(w.uniques.size());
+  for (int64_t i = -2 * kAhead; i < count; ++i) {
+    if (i + 2 * kAhead < count) {
+      const UniqueKey& u = w.uniques[static_cast<size_t>(i + 2 * kAhead)];
+      b.prefetch(u.hash);
+      prefetch_lines(batch.first_gradient(u), config_.dim * static_cast<int64_t>(sizeof(float)));
+    }
+    if (i + kAhead >= 0 && i + kAhead < count) {
+      const UniqueKey& u = w.uniques[static_cast<size_t>(i + kAhead)];
+      const Slot* slot = b.find(u.key, u.hash);
+      if (slot && slot->has_row()) prefetch_lines(b.row(slot->row), layout_.stride);
+    }
+    if (i < 0) continue;
+    const UniqueKey& u = w.uniques[static_cast<size_t>(i)];
+    const float* grad = batch.sum_of(u, w);
+    char* row = row_for_update(b, u.key, u.hash, u.count, batch.clicks_of(u));
     if (row) stepping_.apply(numbers, row, grad, meta_of(row, layout_), layout_);
   }
 }
@@ -199,22 +92,17 @@ char* Table::row_for_update(Bucket& b, uint64_t key, uint64_t hash, double shows
   char* row = slot && slot->has_row() ? b.row(slot->row) : nullptr;
   bool learns = true;
   if (!row) {
-    if (!slot) {
-      make_room(b);
-      slot = b.insert(key, hash);
-    }
-    if (config_.admission.kind != AdmissionKind::kAll) {
-      learns = false;
+    learns = config_.admission.kind == AdmissionKind::kAll;
+    if (!learns) {
+      if (!slot) slot = b.insert(key, hash);
       if (!admits(key, *slot, shows, clicks)) {
         rejected_.fetch_add(1, std::memory_order_relaxed);
         return nullptr;
       }
-      if (config_.most_rows >= 0 && config_.when_full == FullPolicy::kEvict) {
-        make_room(b);  // may move slots
-        slot = b.find(key, hash);
-      }
     }
-    row = give_row(b, slot, key);
+    make_room(b);  // may move slots
+    slot = b.find(key, hash);
+    row = give_row(b, slot ? slot : b.insert(key, hash), key);
   }
   RowMeta& m = meta_of(row, layout_);
   m.show += static_cast<float>(shows);
@@ -224,17 +112,21 @@ char* Table::row_for_update(Bucket& b, uint64_t key, uint64_t hash, double shows
   return learns ? row : nullptr;
 }
 
-char* Table::give_row(Bucket& b, Slot* slot, uint64_t key) {
+char* Table::add_row(Bucket& b, Slot* slot, uint64_t key) {
   char* row = b.add_row(slot, key);
+  rows_.fetch_add(1, std::memory_order_relaxed);
+  admitted_.fetch_add(1, std::memory_order_relaxed);
+  by_slot_[static_cast<size_t>(slot_of(key))].fetch_add(1, std::memory_order_relaxed);
+  return row;
+}
+
+char* Table::give_row(Bucket& b, Slot* slot, uint64_t key) {
+  char* row = add_row(b, slot, key);
   initial_.fill(key, value_of(row));
   if (config_.rule.kind == RuleKind::kAdagrad || config_.rule.kind == RuleKind::kAdagradShared)
     std::fill_n(value_of(row) + config_.dim, layout_.state, static_cast<float>(config_.rule.initial));
   RowMeta& m = meta_of(row, layout_);
-  m.steps = stepping_.birth_step(stepping_.step());
-  m.version = version_.load(std::memory_order_relaxed);
-  rows_.fetch_add(1, std::memory_order_relaxed);
-  admitted_.fetch_add(1, std::memory_order_relaxed);
-  by_slot_[static_cast<size_t>(slot_of(key))].fetch_add(1, std::memory_order_relaxed);
+  m.steps = m.touched = stepping_.birth_step(stepping_.step());
   return row;
 }
 
@@ -270,7 +162,8 @@ void Table::make_room(Bucket& b) {
   std::vector<Rank> ranks;
   for (uint32_t r = 0; r < b.rows(); ++r) {
     const RowMeta& m = meta_of(b.row(r), layout_);
-    ranks.push_back({score(m), m.version, m.key});
+    const double s = score(m);
+    ranks.push_back({std::isnan(s) ? -HUGE_VAL : s, m.version, m.key});
   }
   const size_t go = std::max<size_t>(1, static_cast<size_t>(static_cast<double>(ranks.size()) * kRoomShare));
   std::partial_sort(ranks.begin(), ranks.begin() + static_cast<int64_t>(go), ranks.end());
@@ -278,19 +171,18 @@ void Table::make_room(Bucket& b) {
 }
 
 void Table::refuse_overflow(const Batch& batch) {
-  if (rows() + batch.count <= config_.most_rows) return;
+  if (rows() + batch.count() <= config_.most_rows) return;
   int64_t more = 0;
   Workspace w;
   for (int i = 0; i < buckets(); ++i) {
     batch.find_uniques(i, w);
     Bucket& b = buckets_[static_cast<size_t>(i)];
     std::lock_guard lock(b.mutex());
-    for (const Unique& u : w.uniques) {
+    for (const UniqueKey& u : w.uniques) {
       const Slot* slot = b.find(u.key, u.hash);
       more += !slot || !slot->has_row();
     }
   }
-  std::fill(batch.next.begin(), batch.next.end(), kNone);
   if (rows() + more > config_.most_rows)
     fail(ErrorKind::kState, "table ", config_.name, ": ", rows(), " rows and ", more,
          " new keys are more than its limit of ", config_.most_rows,

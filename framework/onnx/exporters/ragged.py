@@ -167,3 +167,22 @@ def window(w: Writer, op: Operation) -> None:
         stays = column(w, w.node("Cast", [w.node("Equal", [inside, at])], to=element_number(x)))
         parts.append(w.node("Mul", [taken, stays]))
     w.set(op.outputs[0], w.node("Concat", parts, axis=1))
+
+
+@exports("segment_outer")
+def segment_outer(w: Writer, op: Operation) -> None:
+    """Products in which the rows of other sequences are 0: right for every batch, of a cost that grows with T B."""
+    x, z = input_of(op, "x"), input_of(op, "z")
+    members = w.node("Unsqueeze", [_members(w, rows_of(w, op, x), element_number(x)), w.ints(1)])  # [B, 1, T]
+    turned = w.node("Transpose", [w.get(x)], perm=[1, 0])
+    w.set(op.outputs[0], w.node("MatMul", [w.node("Mul", [members, turned]), w.get(z)]))
+
+
+@exports("segment_product")
+def segment_product(w: Writer, op: Operation) -> None:
+    """Every row times every matrix, of which its sequence's is taken: right for every batch, of a cost of T B."""
+    x, m = input_of(op, "x"), input_of(op, "m")
+    members = w.node("Unsqueeze", [_members(w, rows_of(w, op, x), element_number(x)), w.ints(2)])  # [B, T, 1]
+    matrices = w.node("Transpose", [w.get(m)], perm=[0, 2, 1]) if op.attr("transpose_m") else w.get(m)
+    each = w.node("MatMul", [w.get(x), matrices])  # [B, T, D]
+    w.set(op.outputs[0], w.node("ReduceSum", [w.node("Mul", [each, members]), w.ints(0)], keepdims=0))

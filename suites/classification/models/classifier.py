@@ -64,4 +64,8 @@ class ImageClassifier(Classifier):
 
     def forward(self, images: Tensor) -> Tensor:
         """images: [N, H, W, 3]; logits [N, K]."""
-        return self.fc(self.dropout(self.top(self.backbone(images)[-1])))
+        return self.fc(self.dropout(self.features(images)))
+
+    def features(self, images: Tensor) -> Tensor:
+        """What the linear layer sees: [N, D] of images [N, H, W, 3]."""
+        return self.top(self.backbone(images)[-1])

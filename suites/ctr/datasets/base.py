@@ -14,6 +14,7 @@ from framework.data import DataLoader
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.ctr.clicks import Clicks
 from suites.ctr.encoding import MAX_SKIPPED, Cell, Encoder, RawRows, scales_of, transformed
+from suites.ctr.features import Sparse
 from suites.ctr.schema import Schema
 from suites.engine.registry import register, register_role
 
@@ -25,8 +26,8 @@ class Rows(ABC):
     """Which rows of a log are taken."""
 
     @abstractmethod
-    def places(self, count: int, time: np.ndarray | None) -> np.ndarray:
-        """Places of the rows taken, int64, rising. `time`: int64 [count], None where the schema names none."""
+    def places(self, count: int, time: np.ndarray | None, group: np.ndarray | None) -> np.ndarray:
+        """Places of the rows taken, int64, rising. time, group: int64 [count], None where the schema names none."""
 
 
 register_role("rows", Rows, doc="Which rows of a click log are taken.")
@@ -48,9 +49,11 @@ class EveryNth(Rows):
     def __post_init__(self) -> None:
         wrong = [k for k in self.keep if not 0 <= k < self.of]
         if self.of < 1 or not self.keep or wrong:
-            raise AttributeValueError(f"EveryNth: of is {self.of} and keep {list(self.keep)}; remainders are 0 to of - 1")
+            raise AttributeValueError(
+                f"EveryNth: of is {self.of} and keep {list(self.keep)}; remainders are 0 to of - 1"
+            )
 
-    def places(self, count: int, time: np.ndarray | None) -> np.ndarray:
+    def places(self, count: int, time: np.ndarray | None, group: np.ndarray | None) -> np.ndarray:
         """See `Rows`."""
         return np.flatnonzero(np.isin(np.arange(count) % self.of, self.keep))
 
@@ -63,21 +66,35 @@ class TimeSpan(Rows):
     Args:
         start: share of the rows before the first one taken.
         end: share of the rows up to the last one taken.
+        each_group: shares of each group's rows, such as a user's, in place of shares of all rows.
     """
 
     start: float = 0.0
     end: float = 1.0
+    each_group: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end <= 1:
-            raise AttributeValueError(f"TimeSpan: start is {self.start} and end {self.end}; needed is 0 <= start < end <= 1")
+            raise AttributeValueError(
+                f"TimeSpan: start is {self.start} and end {self.end}; needed is 0 <= start < end <= 1"
+            )
 
-    def places(self, count: int, time: np.ndarray | None) -> np.ndarray:
+    def places(self, count: int, time: np.ndarray | None, group: np.ndarray | None) -> np.ndarray:
         """See `Rows`; raises ConfigError where there is no time."""
         if time is None:
             raise ConfigError("TimeSpan: the schema names no time column; give data.schema.time")
-        order = np.argsort(time, kind="stable")
-        return np.sort(order[round(self.start * count) : round(self.end * count)])
+        if not self.each_group:
+            order = np.argsort(time, kind="stable")
+            return np.sort(order[round(self.start * count) : round(self.end * count)])
+        if group is None:
+            raise ConfigError("TimeSpan: each_group needs a group column; give data.schema.group")
+        order = np.lexsort((time, group))  # stable
+        starts = np.flatnonzero(np.concatenate([[True], np.diff(group[order]) != 0]))
+        lengths = np.diff(np.append(starts, count))
+        place = np.arange(count) - np.repeat(starts, lengths)
+        of = np.repeat(lengths, lengths)
+        inside = (place >= np.rint(self.start * of)) & (place < np.rint(self.end * of))
+        return np.sort(order[inside])
 
 
 class ClickSource(ABC):
@@ -86,6 +103,7 @@ class ClickSource(ABC):
     Attributes:
         schema: with what was learned from a training set, after `learn` or `follow`.
         examples: the first rows as texts by column.
+        compared: of each field that a sequence is compared with, such as the item, its different values, sorted.
     """
 
     schema: Schema
@@ -146,7 +164,8 @@ class ClickDataset(ClickSource):
         clicks, places = _in_order(raw, clicks, places, max_skipped, ordered)
         if rows is not None:
             # By the row's number in the log, so that parts stay apart where rows were left out.
-            taken = rows.places(len(raw), _spread(clicks.time, places, len(raw)))
+            time, group = (_spread(each, places, len(raw)) for each in (clicks.time, clicks.group))
+            taken = rows.places(len(raw), time, group)
             mine = np.flatnonzero(np.isin(places, taken))
             clicks, places = clicks.take(mine), places[mine]
         if not len(clicks):
@@ -157,6 +176,10 @@ class ClickDataset(ClickSource):
         self.examples = [
             {name: column[int(place)] for name, column in raw.columns.items()} for place in places[:_EXAMPLES]
         ]
+        fields = schema.fields()
+        names = {fields.fields[at] for _, at in fields.sequences if at >= 0} & schema.of(Sparse).keys()
+        columns = {name: raw.columns[schema.column_of(name)] for name in names}
+        self.compared = {name: sorted({str(column[i]) for i in places.tolist()}) for name, column in columns.items()}
         labels = clicks.labels
         assert labels is not None
         shares = ", ".join(f"{name} {share:.2%}" for name, share in zip(schema.labels, labels.mean(0), strict=True))
@@ -219,12 +242,12 @@ def _in_order(
     return clicks.take(kept), places[kept]
 
 
-def _spread(time: np.ndarray | None, places: np.ndarray, count: int) -> np.ndarray | None:
-    """The times at their rows' numbers; a row that was left out has the time of the one before it."""
-    if time is None or len(time) == count:
-        return time
+def _spread(values: np.ndarray | None, places: np.ndarray, count: int) -> np.ndarray | None:
+    """Times or groups at their rows' numbers; a row that was left out has that of the one before it."""
+    if values is None or len(values) == count:
+        return values
     full = np.zeros(count, np.int64)
-    full[places] = time
+    full[places] = values
     known = np.zeros(count, np.int64)
     known[places] = places
     return full[np.maximum.accumulate(known)]

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -118,7 +118,9 @@ def _read_one(path: str, number: int, form: Format, found: _Collected) -> None:
         if not found.names:
             found.names += header
         elif header != found.names:
-            raise DataError(f"{path}:{line}: its columns are {', '.join(header)}; expected are {', '.join(found.names)}")
+            raise DataError(
+                f"{path}:{line}: its columns are {', '.join(header)}; expected are {', '.join(found.names)}"
+            )
     for line, cells in rows:
         if len(cells) != len(found.names):
             found.wrong.append(f"{path}:{line}: has {len(cells)} columns but there are {len(found.names)}")
@@ -132,7 +134,7 @@ def _cells(path: str, form: Format) -> Iterator[tuple[int, list[str]]]:
     """(line, cells) of the rows that are not empty. Bytes that are no UTF-8 stay what they are."""
     text = read_file(path).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     csv.field_size_limit(_FIELD_BYTES)
-    quoting = csv.QUOTE_NONE if form.quote is None else csv.QUOTE_MINIMAL
+    quoting: Any = csv.QUOTE_NONE if form.quote is None else csv.QUOTE_MINIMAL
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=form.delimiter, quotechar=form.quote or None, quoting=quoting
     )

@@ -72,4 +72,8 @@ def as_text(value: Any) -> Cell:
 
 
 def _listed(values: Any) -> Listed[Any]:
-    return values.tolist() if isinstance(values, np.ndarray) and values.dtype != np.float32 and values.dtype != object else list(values)
+    return (
+        values.tolist()
+        if isinstance(values, np.ndarray) and values.dtype != np.float32 and values.dtype != object
+        else list(values)
+    )

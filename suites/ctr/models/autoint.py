@@ -55,6 +55,8 @@ class AutoInt(CtrModel):
         dropout: share of a hidden layer's results set to 0 in training.
     """
 
+    dense_vectors: Tensor
+
     def __init__(
         self,
         fields: Fields,

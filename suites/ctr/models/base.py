@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from framework import nn, ops
 from framework.errors import AttributeValueError, ConfigError
@@ -33,9 +34,10 @@ class Embedded:
     dense: Tensor | None = None
     sequences: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
-    def part(self, start: int, end: int) -> Tensor:
-        """Columns `start` to `end` of every field's row, [N, F, end - start]."""
-        return ops.slice(self.fields, starts=[start], ends=[end], axes=[2])
+    def parts(self, width: int) -> tuple[Tensor, Tensor]:
+        """The weight [N, F, 1] and the vector [N, F, width - 1] of every field's row."""
+        weights, vectors = ops.split(self.fields, sizes=[1, width - 1], axis=2)
+        return weights, vectors
 
 
 class CtrModel(nn.Layer):
@@ -71,11 +73,13 @@ register_role("ctr_model", CtrModel, supplied=("fields",), doc="A network on the
 
 
 class Linear(nn.Layer):
-    """The linear part: the sum of each field's first number, and of weights times dense features.  y: [N, 1].
+    """The linear part: the sum of the fields' weights, and of weights times dense features.  y: [N, 1].
 
     Args:
         fields: what the batches hold.
     """
+
+    bias: Tensor
 
     def __init__(self, fields: Fields) -> None:
         super().__init__()
@@ -83,10 +87,10 @@ class Linear(nn.Layer):
         if not fields.dense:
             self.add_parameter("bias", (1,), init.Constant(0.0))
 
-    def forward(self, x: Embedded) -> Tensor:
-        """The logit of a logistic regression."""
-        y = ops.sum(x.part(0, 1), axes=(1,))
-        return y + (self.dense(x.dense) if self.dense is not None else self.bias)
+    def forward(self, weights: Tensor, dense: Tensor | None) -> Tensor:
+        """The logit of a logistic regression; weights: [N, F, 1], dense: [N, D]."""
+        y = ops.sum(weights, axes=(1,))
+        return y + (self.dense(dense) if self.dense is not None else self.bias)
 
 
 class Mlp(nn.Layer):
@@ -112,7 +116,7 @@ class Mlp(nn.Layer):
         widths = [in_features, *hidden]
         if min(widths) < 1:
             raise AttributeValueError(f"Mlp: the widths are {widths}; all must be 1 or more")
-        self.layers = nn.LayerList(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True))
+        self.layers = nn.LayerList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.norms = nn.LayerList(nn.BatchNorm(b) for b in hidden) if batch_norm else None
         self.drop = nn.Dropout(dropout)
         self.activations = nn.LayerList(Dice(b) if activation == "dice" else nn.Activation(activation) for b in hidden)

@@ -28,7 +28,7 @@ class AttentionUnit(nn.Layer):
         self.head = nn.Linear(self.mlp.out_features, 1)
 
     def forward(self, history: Tensor, target: Tensor) -> Tensor:
-        """history, target: [T, C], target that of each value's row; weights [T, 1], neither bounded nor summing to 1."""
+        """history, target: [T, C], target that of each value's row; weights [T, 1] without a bound."""
         both = ops.concat([history, target, history - target, history * target], axis=1)
         return self.head(self.mlp(both))
 

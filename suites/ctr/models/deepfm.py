@@ -41,7 +41,12 @@ class WideDeep(CtrModel):
 
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 1]."""
-        return self.linear(x) + self.head(self.mlp(joined(x.part(1, self.width), x.dense)))
+        weights, vectors = x.parts(self.width)
+        return self.combined(self.linear(weights, x.dense), vectors, x.dense)
+
+    def combined(self, linear: Tensor, vectors: Tensor, dense: Tensor | None) -> Tensor:
+        """Logits of the linear part's, the vectors [N, F, K] and dense features."""
+        return linear + self.head(self.mlp(joined(vectors, dense)))
 
 
 @register("ctr_model")
@@ -56,6 +61,6 @@ class DeepFM(WideDeep):
         batch_norm: normalise before each activation.
     """
 
-    def forward(self, x: Embedded) -> Tensor:
-        """Logits [N, 1]."""
-        return super().forward(x) + pair_sum(x.part(1, self.width))
+    def combined(self, linear: Tensor, vectors: Tensor, dense: Tensor | None) -> Tensor:
+        """As of `WideDeep`, and the products of the vectors."""
+        return super().combined(linear, vectors, dense) + pair_sum(vectors)

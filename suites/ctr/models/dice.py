@@ -8,11 +8,13 @@ from framework.tensor import Tensor
 
 
 class Dice(nn.Layer):
-    """p x + (1 - p) alpha x with p = sigmoid of x normalised over the batch (Zhou et al. 2018, section 5.3).  x: [T, C].
+    """p x + (1 - p) alpha x with p = sigmoid of x normalised over the batch (Zhou et al. 2018, 5.3).  x: [T, C].
 
     Args:
         channels: C.
     """
+
+    alpha: Tensor
 
     def __init__(self, channels: int) -> None:
         super().__init__()

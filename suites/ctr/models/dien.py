@@ -30,6 +30,10 @@ class AUGRU(nn.Layer):
         hidden: H.
     """
 
+    weight_x: Tensor
+    weight_h: Tensor
+    bias: Tensor
+
     def __init__(self, in_features: int, hidden: int) -> None:
         super().__init__()
         bound = hidden**-0.5
@@ -102,11 +106,11 @@ class DIEN(CtrModel):
         """The last state of the AUGRU of one history, [N, C]; zeros of an empty one."""
         values, offsets = self.histories.of(x, self._used[place])
         states, _ = self.extractors[place](values, offsets)
-        padded, there = _padded(states, offsets, self._lengths[place])
+        steps, there = padded(states, offsets, self._lengths[place])
         target = self.attentions[place](self.histories.target(x, self._used[place]))  # [N, C]
-        scores = ops.sum(padded * target, axes=(2,))  # [L, N]
+        scores = ops.sum(steps * target, axes=(2,))  # [L, N]
         weights = ops.softmax(ops.where(there, scores, _LOW), axis=0) * ops.cast(there, "float32")
-        return self.evolutions[place](padded, ops.expand_dims(weights, axis=2))
+        return self.evolutions[place](steps, ops.expand_dims(weights, axis=2))
 
     def extra_losses(self, x: Embedded, labels: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
         """The auxiliary loss (section 4.1): -ln sigmoid(h_t . e_t+1) - ln(1 - sigmoid(h_t . another e))."""
@@ -131,8 +135,8 @@ class DIEN(CtrModel):
         return found
 
 
-def _padded(values: Tensor, offsets: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """[length, N, C] of values [T, C] laid end to end, zeros behind the ends; and bool [length, N], where values are."""
+def padded(values: Tensor, offsets: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """[length, N, C] of values [T, C] laid end to end, zeros behind the ends; bool [length, N], where values are."""
     with no_grad():
         place = tensor(np.arange(length, dtype=np.int64)[:, None])
         there = ops.less(place, offsets[1:] - offsets[:-1])

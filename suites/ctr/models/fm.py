@@ -30,7 +30,8 @@ class FM(CtrModel):
 
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 1]."""
-        return self.linear(x) + pair_sum(x.part(1, self.width))
+        weights, vectors = x.parts(self.width)
+        return self.linear(weights, x.dense) + pair_sum(vectors)
 
 
 @register("ctr_model")
@@ -54,6 +55,7 @@ class FFM(CtrModel):
 
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 1]."""
-        vectors = ops.reshape(x.part(1, self.width), shape=(-1, *self._shape))  # [N, F, for F, K]
+        weights, flat = x.parts(self.width)
+        vectors = ops.reshape(flat, shape=(-1, *self._shape))  # [N, F, for F, K]
         products = ops.sum(vectors * ops.transpose(vectors, perm=(0, 2, 1, 3)), axes=(3,))
-        return self.linear(x) + ops.reshape(ops.sum(products * self.pairs, axes=(1, 2)), shape=(-1, 1))
+        return self.linear(weights, x.dense) + ops.reshape(ops.sum(products * self.pairs, axes=(1, 2)), shape=(-1, 1))

@@ -25,4 +25,4 @@ class LR(CtrModel):
 
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 1]."""
-        return self.linear(x)
+        return self.linear(x.fields, x.dense)

@@ -1,4 +1,4 @@
-"""Several labels at once: MMoE, mixtures of experts (Ma et al. 2018, KDD), and ESMM, entire space (Ma et al. 2018, SIGIR)."""
+"""Several labels at once: MMoE, a mixture of experts (Ma et al., KDD 2018), and ESMM (Ma et al., SIGIR 2018)."""
 
 from __future__ import annotations
 
@@ -38,12 +38,14 @@ class MMoE(CtrModel):
     ) -> None:
         super().__init__(fields, width=dim)
         if experts < 1 or not expert_hidden:
-            raise AttributeValueError(f"MMoE: experts is {experts} and expert_hidden {list(expert_hidden)}; needed is one")
+            raise AttributeValueError(
+                f"MMoE: experts is {experts} and expert_hidden {list(expert_hidden)}; needed is one"
+            )
         inputs = len(fields.fields) * dim + fields.dense
         self.experts = nn.LayerList(Mlp(inputs, expert_hidden, dropout) for _ in range(experts))
         self.gates = nn.LayerList(nn.Linear(inputs, experts, bias=False) for _ in fields.labels)
         self.towers = nn.LayerList(Mlp(expert_hidden[-1], tower_hidden, dropout) for _ in fields.labels)
-        self.heads = nn.LayerList(nn.Linear(tower.out_features, 1) for tower in self.towers)
+        self.heads = nn.LayerList(nn.Linear([expert_hidden[-1], *tower_hidden][-1], 1) for _ in self.towers)
 
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, L]."""
@@ -69,9 +71,7 @@ class ESMM(CtrModel):
         dropout: share of a layer's results set to 0 in training.
     """
 
-    def __init__(
-        self, fields: Fields, dim: int = 16, hidden: Sequence[int] = (200, 80), dropout: float = 0.0
-    ) -> None:
+    def __init__(self, fields: Fields, dim: int = 16, hidden: Sequence[int] = (200, 80), dropout: float = 0.0) -> None:
         super().__init__(fields, width=dim)
         if len(fields.labels) != 2:
             raise ConfigError(
@@ -79,7 +79,7 @@ class ESMM(CtrModel):
             )
         inputs = len(fields.fields) * dim + fields.dense
         self.networks = nn.LayerList(Mlp(inputs, hidden, dropout) for _ in range(2))
-        self.heads = nn.LayerList(nn.Linear(network.out_features, 1) for network in self.networks)
+        self.heads = nn.LayerList(nn.Linear([inputs, *hidden][-1], 1) for _ in range(2))
 
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 2] of click, and of click and conversion."""

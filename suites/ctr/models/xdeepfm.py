@@ -20,7 +20,7 @@ class CIN(nn.Layer):
     Args:
         fields: F.
         layers: H[k], feature maps of each layer.
-        split_half: only half of a layer's maps go on to the next, the other half to the result; the last layer's all do.
+        split_half: half of a layer's maps go on to the next layer, the other half to the result; of the last, all do.
     """
 
     def __init__(self, fields: int, layers: Sequence[int], split_half: bool = True) -> None:
@@ -84,6 +84,6 @@ class XDeepFM(CtrModel):
 
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 1]."""
-        vectors = x.part(1, self.width)
+        weights, vectors = x.parts(self.width)
         parts = [self.cin(vectors), self.mlp(joined(vectors, x.dense))]
-        return self.linear(x) + self.head(ops.concat(parts, axis=1))
+        return self.linear(weights, x.dense) + self.head(ops.concat(parts, axis=1))

@@ -31,4 +31,4 @@ class VideoDataset(RecognitionDataset):
         """The chosen frames of video `index`, uint8 [T, H, W, 3]; a DataError names what cannot be read."""
 
 
-register_role("dataset", VideoDataset, doc="videos with labels, by index")
+register_role("dataset", RecognitionDataset, doc="videos, or their features, with labels, by index")

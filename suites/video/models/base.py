@@ -14,7 +14,13 @@ from suites.vision.backbones import Backbone
 
 
 class VideoClassifier(nn.Layer):
-    """A whole video classifier: clips [N, T, H, W, 3] to logits [N, K]."""
+    """A whole video classifier: clips [N, T, H, W, 3], or sequences of features, to logits [N, K].
+
+    Attributes:
+        num_classes: K.
+    """
+
+    num_classes: int
 
 
 register_role("video_classifier", VideoClassifier, doc="A whole video classifier.")
@@ -44,9 +50,12 @@ class FrameClassifier(VideoClassifier):
 
     def forward(self, clips: Tensor) -> Tensor:
         """clips: [N, T, H, W, 3]; logits [N, K]."""
-        last = self.maps(ops.flatten(clips, start=0, end=1), clips)[-1]
-        logits = self.fc(self.dropout(self.pool(last)))
+        logits = self.fc(self.dropout(self.features(clips)))
         return ops.mean(ops.unflatten_like(logits, clips, axis=0), axes=1)
+
+    def features(self, clips: Tensor) -> Tensor:
+        """What the linear layer sees of each frame: [N * T, D] of clips [N, T, H, W, 3]."""
+        return self.pool(self.maps(ops.flatten(clips, start=0, end=1), clips)[-1])
 
     def maps(self, frames: Tensor, clips: Tensor) -> list[Tensor]:
         """The backbone's maps of frames [N * T, H, W, 3], which are those of `clips`."""

@@ -40,11 +40,7 @@ class RecognitionProcessor(VisualProcessor):
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[list[dict[str, Any]]]:
         """For each item its best classes with their scores, best first."""
-        best = np.argsort(-outputs["scores"], axis=1, kind="stable")[:, :_SHOWN]
-        return [
-            [{"class": self._class_names[k], "score": round(float(scores[k]), 5)} for k in row]
-            for row, scores in zip(best.tolist(), outputs["scores"], strict=True)
-        ]
+        return best_classes(outputs["scores"], self._class_names)
 
     def draw(self, item: Any, result: list[dict[str, Any]]) -> np.ndarray:
         """The item's picture with its best classes."""
@@ -54,3 +50,12 @@ class RecognitionProcessor(VisualProcessor):
             text = f"{found['class']} {found['score']:.2f}"
             put_plate(canvas, text, (4, line * (place + 1)), class_colour(self._class_names.index(found["class"])))
         return canvas
+
+
+def best_classes(scores: np.ndarray, class_names: Sequence[str]) -> list[list[dict[str, Any]]]:
+    """For each row of scores [N, K] its five best classes, best first."""
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :_SHOWN]
+    return [
+        [{"class": class_names[k], "score": round(float(row[k]), 5)} for k in chosen]
+        for chosen, row in zip(best.tolist(), scores, strict=True)
+    ]

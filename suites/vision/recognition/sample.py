@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -90,12 +90,32 @@ def collate(samples: Sequence[Labelled], num_classes: int) -> dict[str, Any]:
                 f"collate: {sample.name} is {pixels.dtype} {list(pixels.shape)} but the first of the batch "
                 f"{first.dtype} {list(first.shape)}; end the transforms with a crop or Resize, then Normalize"
             )
+    return {samples[0].key: np.stack([sample.pixels for sample in samples]), **targets_of(samples, num_classes)}
+
+
+class Classed(Protocol):
+    """Anything with classes: see `Labelled`."""
+
+    @property
+    def labels(self) -> np.ndarray:
+        """int64 [L]."""
+
+    @property
+    def weights(self) -> np.ndarray:
+        """float32 [L]."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+
+def targets_of(samples: Sequence[Classed], num_classes: int) -> dict[str, Any]:
+    """What a batch says of its samples' classes: "targets", "labels" and "name", see `collate`."""
     targets = np.zeros((len(samples), num_classes), np.float32)
     for row, sample in zip(targets, samples, strict=True):
         np.add.at(row, sample.labels, sample.weights)
         np.minimum(row, 1, out=row)  # a class that both parts of a mixture have
     return {
-        samples[0].key: np.stack([sample.pixels for sample in samples]),
         "targets": targets,
         "labels": np.array([sample.labels[0] if len(sample.labels) else -1 for sample in samples], np.int64),
         "name": [sample.name for sample in samples],

@@ -88,11 +88,16 @@ class RecognitionTask(VisionTask):
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name."""
-        return self._loss(self.model(inputs[self._key]), inputs["targets"])
+        return self._loss(self.logits(inputs), inputs["targets"])
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """`scores` [N, K], probabilities of the classes."""
-        return {"scores": self._loss.scores(self.model(inputs[self._key]))}
+        return {"scores": self._loss.scores(self.logits(inputs))}
+
+    def logits(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """What the model says of a batch, [N, K]."""
+        logits: Tensor = self.model(inputs[self._key])
+        return logits
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""

@@ -124,6 +124,23 @@ def test_dense_adam_is_bounded_in_what_it_replays():
             assert (off <= 406 * EPS / 4 * moved + EPS * np.abs(before)).all()
 
 
+def test_a_row_does_not_depend_on_when_it_is_read():
+    """Also beyond what is replayed: 40 steps with beta1 = 0.5."""
+    rule = DenseAdam(lr=0.05, beta1=0.5)
+    often, never = (Table(8, rule=rule, init=Normal(0.3)) for _ in range(2))
+    rng = np.random.default_rng(0)
+    for step in range(200):
+        keys = np.array([0, 1] if step in (3, 180) else [0])
+        grads = rng.normal(size=(len(keys), 8))
+        for table in (often, never):
+            table.update(keys, grads, 0.05)
+        read(often, [0, 1])
+    np.testing.assert_array_equal(read(often, [0, 1]), read(never, [0, 1]))
+    states = [[framework.Tensor(a).numpy() for a in t._native.read_rows(0, 256, 0, False)] for t in (often, never)]
+    for one, two in zip(*states, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
 def test_steps_without_a_finite_scale_are_skipped():
     table = Table(4, rule=DenseAdam(), init=Normal(0.1))
     before = read(table, [1, 2])

@@ -119,7 +119,9 @@ def test_a_row_that_does_not_fit_is_named_by_file_and_line(tmp_path, row, reason
 
 def test_too_many_wrong_rows_are_one_error_that_counts_them(tmp_path):
     text = "user,price,click\na,1,1\nb,x,0\nc,y,0\nd,2,0\n"
-    with pytest.raises(DataError, match=r"log\.csv:3: 'price' is 'x'.*so are 1 others of 4 rows, max_skipped allows 0.01"):
+    with pytest.raises(
+        DataError, match=r"log\.csv:3: 'price' is 'x'.*so are 1 others of 4 rows, max_skipped allows 0.01"
+    ):
         log_of(tmp_path, text, **SMALL)
 
 
@@ -187,6 +189,15 @@ def test_parts_by_time_are_shares_of_the_rows_the_oldest_first():
     assert sorted(old.clicks.time) == list(range(7)) and sorted(new.clicks.time) == [7, 8, 9]
 
 
+def test_parts_by_time_may_be_shares_of_each_users_rows():
+    values = {"user": list("aabaabbaba"), "click": [0, 1] * 5, "time": [5, 3, 9, 1, 7, 2, 8, 4, 6, 0]}
+    plain = schema(features={"user": {"type": "Sparse"}}, group="user")
+    old, new = (Columns(plain, values, rows=TimeSpan(*span, each_group=True)) for span in ((0.0, 0.5), (0.5, 1.0)))
+    assert old.clicks.time.tolist() == [3, 1, 2, 6, 0] and new.clicks.time.tolist() == [5, 9, 7, 8, 4]
+    with pytest.raises(ConfigError, match="each_group needs a group column"):
+        Columns(schema(features={"user": {"type": "Sparse"}}, group=None), values, rows=TimeSpan(each_group=True))
+
+
 def test_files_that_do_not_fit_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"there is no column 'user', which the schema names; did you mean 'usr'\?"):
         log_of(tmp_path, "usr,price,click\na,1,0\n", **SMALL)
@@ -196,7 +207,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
         log_of(tmp_path, "user,price,click\n", **SMALL)
     with pytest.raises(DataError, match=r"log\.csv:2: cannot be cut into columns .*is a quote left open"):
         log_of(tmp_path, 'user,price,click\na,"1,0\n' + "b,1,0\n" * (1 << 22), **SMALL)
-    with pytest.raises(DataError, match="the columns differ in length: {'user': 1, 'click': 2}"):
+    with pytest.raises(DataError, match=r"the columns differ in length: {'user': 1, 'click': 2}"):
         Columns(schema(**SMALL), {"user": ["a"], "click": [1, 0]})
     with pytest.raises(DataError, match=r"other\.csv:1: its columns are a, b; expected are user, price, click"):
         (tmp_path / "log.csv").write_text("user,price,click\na,1,0\n")
@@ -243,7 +254,10 @@ def test_movielens_knows_of_each_rating_what_came_strictly_before(tmp_path):
     texts = {str(sign(1, str(i))): str(i) for i in range(1, 6)}
     last = max(range(6), key=lambda i: found.clicks.time[i])
     batch = found.batch(np.array([last]))
-    assert [texts[str(s)] for s in batch["liked"]] == ["1", "3"] and [texts[str(s)] for s in batch["disliked"]] == ["2", "4"]
+    assert [texts[str(s)] for s in batch["liked"]] == ["1", "3"] and [texts[str(s)] for s in batch["disliked"]] == [
+        "2",
+        "4",
+    ]
     assert batch["dense"][0].tolist() == [3.5, 0.0] and batch["labels"].tolist() == [[1.0]]
     same_second = [i for i in range(6) if found.clicks.time[i] == 30]
     for i in same_second:  # neither knows of the other

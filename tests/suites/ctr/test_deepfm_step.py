@@ -42,7 +42,10 @@ class Reference:
     """Weights by name in float64; `table` [F, IDS, 1 + K]."""
 
     def __init__(self, weights, table, lazy):
-        self.w = {**{name: value.astype(np.float64) for name, value in weights.items()}, "table": table.astype(np.float64)}
+        self.w = {
+            **{name: value.astype(np.float64) for name, value in weights.items()},
+            "table": table.astype(np.float64),
+        }
         self.m = {name: np.zeros_like(value) for name, value in self.w.items()}
         self.v = {name: np.zeros_like(value) for name, value in self.w.items()}
         self.t, self.lazy = 0, lazy

@@ -53,7 +53,7 @@ def test_copc_is_clicks_over_predicted_clicks():
 def test_bucket_error_is_small_where_scores_are_calibrated_and_shows_where_not():
     scores = RNG.random(200_000)
     labels = (RNG.random(200_000) < scores).astype(float)
-    # A range is used once its standard error is below 5%, so the mean absolute error is just below 5% sqrt(2 / pi) = 4%.
+    # A range is used once its standard error is below 5%, so the mean absolute error is below 5% sqrt(2 / pi) = 4%.
     assert bucket_error(scores, labels) == pytest.approx(0.038, abs=0.008)
     # Twice the true rate everywhere: each range is wrong by about one half.
     assert bucket_error(scores, (RNG.random(200_000) < scores / 2).astype(float)) == pytest.approx(0.5, abs=0.02)

@@ -86,7 +86,13 @@ def test_a_guess_reads_the_file_that_it_was_made_from(tmp_path, capsys):
     assert "log.csv" in written.read_text() and "schema.yml: look at each line" in capsys.readouterr().out
     found = read_schema(written)
     kinds = {name: type(feature).__name__ for name, feature in found.features.items()}
-    assert kinds == {"user": "Sparse", "item": "Sparse", "tags": "MultiValued", "liked": "MultiValued", "price": "Dense"}
+    assert kinds == {
+        "user": "Sparse",
+        "item": "Sparse",
+        "tags": "MultiValued",
+        "liked": "MultiValued",
+        "price": "Dense",
+    }
     assert list(found.labels) == ["click"] and found.time == "time"
     rows = ClickLog(found, str(log), [])
     assert len(rows) == 600
@@ -105,13 +111,17 @@ def guessed(tmp_path, text):
 def test_a_guess_knows_delimiters_headers_missing_texts_and_keys(tmp_path):
     rng = np.random.default_rng(0)
     rows = [
-        f"{i:09x}\t{rng.integers(2)}\t{rng.choice(['a', 'b', '?'])}\t{rng.exponential(3) ** 6:.2f}\t7\t{rng.integers(9)}"
+        "\t".join(map(str, [f"{i:09x}", rng.integers(2), "ab?"[rng.integers(3)], rng.exponential(3) ** 6, 7, i % 9]))
         for i in range(300)
     ]
     found, text = guessed(tmp_path, "\n".join(rows))
     assert found.format.delimiter == "\t" and found.format.header is False and found.format.missing == ("?",)
-    kinds = {name: (type(feature).__name__, getattr(feature, "transform", "")) for name, feature in found.features.items()}
-    assert kinds == {"c2": ("Sparse", ""), "c3": ("Dense", "log"), "c5": ("Sparse", "")} and list(found.labels) == ["c1"]
+    kinds = {
+        name: (type(feature).__name__, getattr(feature, "transform", "")) for name, feature in found.features.items()
+    }
+    assert kinds == {"c2": ("Sparse", ""), "c3": ("Dense", "log"), "c5": ("Sparse", "")} and list(found.labels) == [
+        "c1"
+    ]
     assert "# left out: c0: 100% of its values differ, as those of a key of the row do" in text
     assert "# left out: c4: it holds 1 different values" in text
 

@@ -11,8 +11,8 @@ import yaml
 from framework import optim
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites import ctr, engine
-from suites.engine.building import build_task, read_config
 from suites.ctr.metrics import log_loss
+from suites.engine.building import build_task, read_config
 from suites.engine.evaluation import predict_of
 from suites.engine.inference import open_model, open_run
 from suites.engine.training import evaluate_weights, train
@@ -100,7 +100,9 @@ def test_a_run_that_was_stopped_continues_to_the_same_bits(folder):
     a, b = rows_of(folder / "whole"), rows_of(folder / "cut")
     np.testing.assert_array_equal(a[0], b[0])
     np.testing.assert_array_equal(a[1], b[1])
-    whole, again = (open_run(folder / name, folder / name / "weights" / "last.safetensors") for name in ("whole", "cut"))
+    whole, again = (
+        open_run(folder / name, folder / name / "weights" / "last.safetensors") for name in ("whole", "cut")
+    )
     for name, t in whole.model.state_dict().items():
         np.testing.assert_array_equal(t.numpy(), again.model.state_dict()[name].numpy())
     lines = [(folder / name / "progressive.jsonl").read_text() for name in ("whole", "cut")]
@@ -120,7 +122,9 @@ def test_weights_without_their_rows_are_refused(folder):
     run(folder, "runtime.epochs=1")
     weights = folder / "run" / "weights"
     (folder / "alone.safetensors").write_bytes((weights / "best.safetensors").read_bytes())
-    with pytest.raises(CheckpointError, match=r"alone.safetensors: the model's 'signs' does not lie beside it \(.* is not there\)"):
+    with pytest.raises(
+        CheckpointError, match=r"alone.safetensors: the model's 'signs' does not lie beside it \(.* is not there\)"
+    ):
         open_run(folder / "run", folder / "alone.safetensors")
 
 
@@ -172,7 +176,7 @@ def test_requests_that_do_not_fit_are_refused_with_one_clear_error(folder):
 
 def test_another_schema_than_the_runs_is_refused(folder):
     run(folder, "runtime.epochs=1")
-    with pytest.raises(ConfigError, match="data.schema: it declares other features, slots or labels than the run"):
+    with pytest.raises(ConfigError, match=r"data\.schema: it declares other features, slots or labels than the run"):
         evaluate_weights(folder / "run", ["data.schema.features.user.slot=9"])
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from framework.errors import CheckpointError, ConfigError, DataError
+from framework.nn import init
 from suites.engine.building import read_config
 from suites.engine.config import load_config
 from suites.engine.inference import export_run, infer_files, open_model
@@ -103,7 +104,8 @@ def test_a_processor_reads_what_training_reads(tmp_path):
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
 def test_configs_are_right(path):
-    load_config(path).build("model")
+    with init.undrawn():  # pretrained weights need not be there
+        load_config(path).build("model")
 
 
 def test_damaged_clips_are_passed_over(config_file, tmp_path, capsys):

@@ -82,7 +82,7 @@ def deepfm(w, e, d, h):
 def dcn(w, e, d, h, layers):
     x0 = x = beside(e, d)
     for k in range(layers):
-        x = np.array([a * (b @ w[f"w{k}"][0]) + w[f"b{k}"] + b for a, b in zip(x0, x)])
+        x = np.array([a * (b @ w[f"w{k}"][0]) + w[f"b{k}"] + b for a, b in zip(x0, x, strict=True)])
     return linear(w, "head", np.concatenate([x, mlp(w, "mlp", x0, plain)], axis=1))
 
 
@@ -150,7 +150,7 @@ def gru(w, name, history):
 def augru(w, name, inputs, weights):
     hidden = w[f"{name}.weight_h"].shape[1]
     state = np.zeros(hidden)
-    for x, a in zip(inputs, weights):
+    for x, a in zip(inputs, weights, strict=True):
         gx, gh = w[f"{name}.weight_x"] @ x + w[f"{name}.bias"], w[f"{name}.weight_h"] @ state
         u = a * sigmoid(gx[:hidden] + gh[:hidden])
         r = sigmoid(gx[hidden : 2 * hidden] + gh[hidden : 2 * hidden])
@@ -198,3 +198,53 @@ def esmm(w, e, d, h):
     click, conversion = (sigmoid(linear(w, f"heads.{k}", mlp(w, f"networks.{k}", x, plain))) for k in range(2))
     both = click * conversion
     return np.concatenate([np.log(click / (1 - click)), np.log(both / (1 - both))], axis=1)
+
+
+def gru4rec_users(w, h):
+    """The last state of the session, and a 1 for the item's own number."""
+    states = [gru(w, "gru.layers.0", history[:, 1:])[-1] if len(history) else None for history in h]
+    hidden = w["gru.layers.0.weight_h"].shape[-1]
+    return np.array([np.append(np.zeros(hidden) if s is None else s, 1.0) for s in states])
+
+
+def gru4rec_items(e, target):
+    return np.concatenate([e[:, target, 1:], e[:, target, :1]], axis=1)
+
+
+def gru4rec(w, e, d, h, target):
+    return (gru4rec_users(w, h) * gru4rec_items(e, target)).sum(1, keepdims=True)
+
+
+def gru4rec_loss(w, e, h, target, labels, kind):
+    """Each row's own item against the items of all rows, by loops; mean over the rows that were clicked."""
+    scores = gru4rec_users(w, h) @ gru4rec_items(e, target).T
+    each = []
+    for i in np.flatnonzero(labels):
+        others = [j for j in range(len(e)) if j != i]
+        own, rest = scores[i, i], scores[i, others]
+        if kind == "cross_entropy":
+            each.append(-np.log(np.exp(own) / np.exp(scores[i]).sum()))
+        elif kind == "bpr":
+            each.append(np.mean([-np.log(sigmoid(own - s)) for s in rest]))
+        else:
+            share = np.exp(rest) / np.exp(rest).sum()
+            each.append(sum(p * (sigmoid(s - own) + sigmoid(s**2)) for p, s in zip(share, rest, strict=True)))
+    return np.mean(each)
+
+
+def ssr_vectors(w, e, h, target):
+    hidden = w["gru.layers.0.weight_h"].shape[-1]
+    pooled = [gru(w, "gru.layers.0", x).max(0) if len(x) else np.zeros(hidden) for x in h]
+    unit = lambda x: x / np.linalg.norm(x, axis=1, keepdims=True)  # noqa: E731
+    return unit(linear(w, "user", np.array(pooled))), unit(linear(w, "own", e[:, target]))
+
+
+def ssr(w, e, d, h, target):
+    users, items = ssr_vectors(w, e, h, target)
+    return (users * items).sum(1, keepdims=True)
+
+
+def ssr_loss(w, e, h, target, labels, margin):
+    users, items = ssr_vectors(w, e, h, target)
+    hinge = [max(0.0, margin - users[i] @ items[i] + users[i] @ items[-1 - i]) for i in np.flatnonzero(labels)]
+    return np.mean(hinge)

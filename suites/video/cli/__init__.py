@@ -1,0 +1,1 @@
+"""Commands of the video suite: each module is one, see `suites.engine.cli`."""

@@ -1,0 +1,102 @@
+"""The clips of a folder or zip, whether video files or folders of frames, by name."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.engine.sources import Source, open_source
+from suites.video.reading import VIDEO_SUFFIXES, read_video
+from suites.vision.images import IMAGE_SUFFIXES, decode_image
+
+
+def evenly(total: int, count: int) -> np.ndarray:
+    """Up to `count` of `total` frames, each the middle of an equal part; int64, ascending."""
+    count = min(total, count)
+    return ((np.arange(count) + 0.5) * total / count).astype(np.int64)
+
+
+def read_clip_list(source: Source, name: str) -> list[list[str]]:
+    """Path and label of each line of a list, `path label` or `path frames label`.
+
+    Raises:
+        DataError: a line is not so; the message names file and line.
+    """
+    rows = []
+    text = source.read(name).decode("utf-8-sig", "replace")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        *path, label = line.strip().rsplit(None, 1)
+        if not path or not (label.isascii() and label.isdigit()):
+            raise DataError(f"{source.root}/{name}:{number}: expects 'path label', found {line.strip()!r}")
+        before, _, frames = path[0].rpartition(" ")
+        rows.append([before.strip() if before and frames.isascii() and frames.isdigit() else path[0], label])
+    if not rows:
+        raise DataError(f"{source.root}/{name}: the list is empty")
+    return rows
+
+
+class Clips:
+    """Video files, and folders that hold images, below a root.
+
+    Args:
+        root: folder, zip or folder inside a zip.
+        lists: files under the root whose lines begin with a clip's path; only these are taken.
+
+    Attributes:
+        names: paths below the root, sorted, or in the lists' order.
+
+    Raises:
+        DataError: there are none, or one of a list is not there.
+    """
+
+    def __init__(self, root: str | Path, lists: Sequence[str] | None = None) -> None:
+        self._source: Source = open_source(str(root))
+        if lists:
+            self.names = list(dict.fromkeys(path for name in lists for path, _ in read_clip_list(self._source, name)))
+        else:
+            self.names = sorted(self._found(""))
+        if not self.names:
+            raise DataError(
+                f"features: no videos ({' '.join(VIDEO_SUFFIXES)}) and no folders of images below {self._source.root}"
+            )
+
+    def _found(self, folder: str) -> Iterator[str]:
+        names = [f"{folder}/{name}" if folder else name for name in self._source.names(folder)]
+        yield from (name for name in names if name.lower().endswith(VIDEO_SUFFIXES))
+        if folder and any(name.lower().endswith(IMAGE_SUFFIXES) for name in names):
+            yield folder
+        for below in self._source.folders(folder):
+            yield from self._found(f"{folder}/{below}" if folder else below)
+
+    def frames(self, name: str, count: int) -> np.ndarray:
+        """Up to `count` frames of a clip, evenly spread, uint8 [T, H, W, 3] RGB; a DataError names what is wrong."""
+        if not name.lower().endswith(VIDEO_SUFFIXES):
+            return self._images(name, count)
+        if not self._source.exists(name):
+            raise DataError(f"{self._source.root}/{name}: there is no such clip")
+        plain = Path(self._source.root) / name
+        if plain.is_file():
+            return read_video(plain, lambda total: evenly(total, count))
+        with tempfile.TemporaryDirectory() as folder:  # OpenCV decodes files, not bytes
+            path = Path(folder) / PurePosixPath(name).name
+            path.write_bytes(self._source.read(name))
+            try:
+                return read_video(path, lambda total: evenly(total, count))
+            except DataError as error:
+                raise DataError(str(error).replace(str(path), f"{self._source.root}/{name}")) from None
+
+    def _images(self, folder: str, count: int) -> np.ndarray:
+        files = sorted(n for n in self._source.names(folder) if n.lower().endswith(IMAGE_SUFFIXES))
+        if not files:
+            raise DataError(f"{self._source.root}/{folder}: there is no such clip: no video and no folder of images")
+        chosen = [f"{folder}/{files[i]}" for i in evenly(len(files), count)]
+        images = [decode_image(self._source.read(name), f"{self._source.root}/{name}") for name in chosen]
+        if len({image.shape for image in images}) > 1:
+            raise DataError(f"{self._source.root}/{folder}: its frames differ in size")
+        return np.stack(images)
