@@ -54,6 +54,8 @@ class BlockTrace(Trace):
             history, as the gradient of one tensor is not that of another with the same value.
     """
 
+    takes_resources = False
+
     def __init__(self, parent: Trace) -> None:
         super().__init__()
         self._parent = parent

@@ -265,12 +265,14 @@ class TracedFunction:
         def call(*stand_ins: Tensor) -> None:
             nonlocal out_structure, border
             out_structure = flatten(self._function(*unflatten(structure, iter(stand_ins))), out_leaves)
+            trace.expect_used_gradients()
             border, gradients = trace.grads.border(trace.value_of)
             trace.program.results = [trace.value_of(t) for t in out_leaves] + gradients
 
         trace.run(call, leaves)
         if not self._updates:
             trace.program.updates.clear()
+            trace.program.block.ops = [op for op in trace.program.block if op.name != "table_update"]
         if refuted is None:
             trace.program.share_unequal(set())
         else:

@@ -172,6 +172,7 @@ def _to_json(program: Program, names: dict[Value, str]) -> dict[str, Any]:
         )
 
     _refuse_python(program)
+    _refuse_tables(program)
     return {
         "format": FORMAT,
         "inputs": [declare(v) for v in program.inputs],
@@ -190,6 +191,15 @@ def _refuse_python(program: Program) -> None:
         raise NotSupportedError(
             f"save_program: {', '.join(names)} runs Python code, which a file cannot hold; make it of framework.ops, "
             "or write it in C++ (docs/custom_operators.md)"
+        )
+
+
+def _refuse_tables(program: Program) -> None:
+    names = dict.fromkeys(f"{op.name} ({op.where})" for op in program.operations() if op.info.family == "table")
+    if names:
+        raise NotSupportedError(
+            f"save_program: {', '.join(names)} uses a table, whose rows a Program's file does not hold; export "
+            "a function that takes the looked-up rows as its input, and save the table by itself (docs/tables.md)"
         )
 
 

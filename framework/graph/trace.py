@@ -25,7 +25,14 @@ _FRAMEWORK = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.se
 
 
 class Trace:
-    """Collects one Program while active; `dispatch.apply` and `Tensor.set` call it."""
+    """Collects one Program while active; `dispatch.apply` and `Tensor.set` call it.
+
+    Attributes:
+        takes_resources: whether tables may be used in it; not in blocks, which may run any number of times.
+        row_gradients: what `backward()` left of tables' look-ups, by their leaves; see framework.table.gradient.
+    """
+
+    takes_resources = True
 
     def __init__(self) -> None:
         self.program = Program()
@@ -34,6 +41,7 @@ class Trace:
         self._now: dict[int, Value] = {}  # of the states that were set: what they stand for from there on
         self._arrays: dict[int, Value] = {}  # constants by the id of their data, which the Program keeps alive
         self.grads = Gradients(self._add_input)
+        self.row_gradients: dict[Any, Any] = {}
         self.modes: dict[Any, bool] = {}  # layers whose train/eval mode was read, with what was found
 
     def run(self, function: Callable[..., Any], inputs: Sequence[Tensor]) -> Any:
@@ -101,6 +109,11 @@ class Trace:
         value.static = True  # a state keeps its shape
         self.program.updates[state] = value
         self._now[id(t)] = value
+
+    def expect_used_gradients(self) -> None:
+        """Refuses gradients of tables' rows that no step used: they cannot leave the Program."""
+        for leaf in self.row_gradients:
+            raise TraceError(leaf.left_over())
 
     def note_shape_read(self, value: Value) -> None:
         """Python looked at an input-dependent shape: the Program is right for these input shapes only."""

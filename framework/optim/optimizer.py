@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,6 +34,9 @@ class Optimizer(ABC):
         weight_decay: L2 penalty (added to the gradient; decoupled in AdamW).
         decay_vectors: also decay parameters with fewer than two axes: biases and norms' scales. Off, as is usual.
         lr_multipliers: factor on the learning rate by name pattern such as `backbone.*`; the first that fits counts.
+        lazy_rows: name patterns of tables [V, D], such as `*.embedding.weight`, whose rows stand still in a step that
+            gives them no gradient: no momentum moves them and no weight decay. In a Program such a step costs what the
+            rows cost that it touches, however many there are.
 
     Attributes:
         lr_scaling: how the learning rate follows the batch where a schedule does not say; see `Schedule`.
@@ -51,6 +54,7 @@ class Optimizer(ABC):
         weight_decay: float = 0.0,
         decay_vectors: bool = False,
         lr_multipliers: Mapping[str, float] | None = None,
+        lazy_rows: Sequence[str] = (),
     ) -> None:
         if weight_decay < 0:
             raise AttributeValueError(f"{type(self).__name__}: weight_decay is {weight_decay}; it must be 0 or more")
@@ -59,6 +63,7 @@ class Optimizer(ABC):
             raise AttributeValueError(f"{type(self).__name__}: there are no parameters to train")
         self._decay = {n: weight_decay if decay_vectors or p.ndim > 1 else 0.0 for n, p in self._params.items()}
         self._factor = self._factors(lr_multipliers or {})
+        self._all_rows = self._lazy(lazy_rows)
         self.lr = _persistable(tensor(np.array(lr, np.float32)), "optimizer/lr")
         self.steps = _persistable(tensor(np.array(0, np.int64)), "optimizer/steps")
         self._slots = {
@@ -69,13 +74,27 @@ class Optimizer(ABC):
             for slot in self.slot_names
         }
 
-    def _factors(self, patterns: Mapping[str, float]) -> dict[str, float]:
+    def _expect_used(self, argument: str, patterns: Iterable[str]) -> None:
         unused = [p for p in patterns if not fnmatch.filter(self._params, p)]
         if unused:
             raise AttributeValueError(
-                f"{type(self).__name__}: lr_multipliers: no parameter is called '{unused[0]}'; "
+                f"{type(self).__name__}: {argument}: no parameter is called '{unused[0]}'; "
                 f"names look like {', '.join(list(self._params)[:3])}"
             )
+
+    def _lazy(self, patterns: Sequence[str]) -> dict[str, Tensor]:
+        """The numbers of all rows, int64 [V], of the tables whose rows may stand still."""
+        self._expect_used("lazy_rows", patterns)
+        names = [n for n in self._params if any(fnmatch.fnmatchcase(n, p) for p in patterns)]
+        for n in names:
+            if self._params[n].ndim != 2:
+                raise AttributeValueError(
+                    f"{type(self).__name__}: lazy_rows: '{n}' has {self._params[n].ndim} axes; a table of rows has 2"
+                )
+        return {n: tensor(np.arange(self._params[n].shape[0])) for n in names}
+
+    def _factors(self, patterns: Mapping[str, float]) -> dict[str, float]:
+        self._expect_used("lr_multipliers", patterns)
         fitting = {n: [f for p, f in patterns.items() if fnmatch.fnmatchcase(n, p)] for n in self._params}
         return {n: factors[0] if factors else 1.0 for n, factors in fitting.items()}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from framework import ops
 from framework.errors import AttributeValueError
@@ -21,10 +22,15 @@ class SGD(Optimizer):
         weight_decay: L2 penalty.
         decay_vectors: also decay biases and norms' scales.
         lr_multipliers: factor on the learning rate by name pattern; the first that fits counts.
+        lazy_rows: name patterns of tables whose rows stand still without a gradient; see `Optimizer`.
     """
 
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
-        p.set(ops.sgd_step(p, grad, lr, grad_scale, weight_decay=self._decay[name]))
+        rows, decay = self._all_rows.get(name), self._decay[name]
+        if rows is None:
+            p.set(ops.sgd_step(p, grad, lr, grad_scale, weight_decay=decay))
+        else:
+            p.set(ops.sgd_rows_step(p, rows, grad, lr, grad_scale, weight_decay=decay))
 
 
 class Momentum(Optimizer):
@@ -38,6 +44,7 @@ class Momentum(Optimizer):
         weight_decay: L2 penalty.
         decay_vectors: also decay biases and norms' scales.
         lr_multipliers: factor on the learning rate by name pattern; the first that fits counts.
+        lazy_rows: name patterns of tables whose rows stand still without a gradient; see `Optimizer`.
     """
 
     slot_names = ("velocity",)
@@ -51,23 +58,23 @@ class Momentum(Optimizer):
         weight_decay: float = 0.0,
         decay_vectors: bool = False,
         lr_multipliers: Mapping[str, float] | None = None,
+        lazy_rows: Sequence[str] = (),
     ) -> None:
-        super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers)
+        super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers, lazy_rows)
         _share("Momentum", momentum=momentum)
         self.momentum, self.nesterov = momentum, nesterov
 
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
-        velocity = self._slots["velocity"][name]
-        new, new_velocity = ops.momentum_step(
-            p,
-            grad,
-            velocity,
-            lr,
-            grad_scale,
-            momentum=self.momentum,
-            weight_decay=self._decay[name],
-            nesterov=self.nesterov,
-        )
+        velocity, rows = self._slots["velocity"][name], self._all_rows.get(name)
+        attrs: dict[str, Any] = {
+            "momentum": self.momentum,
+            "weight_decay": self._decay[name],
+            "nesterov": self.nesterov,
+        }
+        if rows is None:
+            new, new_velocity = ops.momentum_step(p, grad, velocity, lr, grad_scale, **attrs)
+        else:
+            new, new_velocity = ops.momentum_rows_step(p, rows, grad, velocity, lr, grad_scale, **attrs)
         p.set(new)
         velocity.set(new_velocity)
 
@@ -84,6 +91,7 @@ class Adam(Optimizer):
         weight_decay: L2 penalty.
         decay_vectors: also decay biases and norms' scales.
         lr_multipliers: factor on the learning rate by name pattern; the first that fits counts.
+        lazy_rows: name patterns of tables whose rows stand still without a gradient; see `Optimizer`.
     """
 
     slot_names = ("m", "v")
@@ -100,27 +108,25 @@ class Adam(Optimizer):
         weight_decay: float = 0.0,
         decay_vectors: bool = False,
         lr_multipliers: Mapping[str, float] | None = None,
+        lazy_rows: Sequence[str] = (),
     ) -> None:
-        super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers)
+        super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers, lazy_rows)
         _share(type(self).__name__, beta1=beta1, beta2=beta2)
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
 
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
-        m, v = self._slots["m"][name], self._slots["v"][name]
-        new, new_m, new_v = ops.adam_step(
-            p,
-            grad,
-            m,
-            v,
-            lr,
-            count,
-            grad_scale,
-            beta1=self.beta1,
-            beta2=self.beta2,
-            eps=self.eps,
-            weight_decay=self._decay[name],
-            decoupled=self.decoupled,
-        )
+        m, v, rows = self._slots["m"][name], self._slots["v"][name], self._all_rows.get(name)
+        attrs: dict[str, Any] = {
+            "beta1": self.beta1,
+            "beta2": self.beta2,
+            "eps": self.eps,
+            "weight_decay": self._decay[name],
+            "decoupled": self.decoupled,
+        }
+        if rows is None:
+            new, new_m, new_v = ops.adam_step(p, grad, m, v, lr, count, grad_scale, **attrs)
+        else:
+            new, new_m, new_v = ops.adam_rows_step(p, rows, grad, m, v, lr, count, grad_scale, lazy=True, **attrs)
         p.set(new)
         m.set(new_m)
         v.set(new_v)
@@ -138,6 +144,7 @@ class AdamW(Adam):
         weight_decay: share of the weights taken away at a learning rate of 1.
         decay_vectors: also decay biases and norms' scales.
         lr_multipliers: factor on the learning rate by name pattern; the first that fits counts.
+        lazy_rows: name patterns of tables whose rows stand still without a gradient; see `Optimizer`.
     """
 
     decoupled = True
@@ -152,8 +159,9 @@ class AdamW(Adam):
         weight_decay: float = 0.01,
         decay_vectors: bool = False,
         lr_multipliers: Mapping[str, float] | None = None,
+        lazy_rows: Sequence[str] = (),
     ) -> None:
-        super().__init__(params, lr, beta1, beta2, eps, weight_decay, decay_vectors, lr_multipliers)
+        super().__init__(params, lr, beta1, beta2, eps, weight_decay, decay_vectors, lr_multipliers, lazy_rows)
 
 
 def _share(who: str, **values: float) -> None:

@@ -16,6 +16,8 @@ STEPS: dict[str, tuple[int, tuple[str, ...]]] = {
     "adam_step": (4, ("lr", "step", "grad_scale")),
     "ema_step": (2, ("decay",)),
 }
+# Steps of some rows of a table: their gradient is the input `values`.
+ROW_STEPS = frozenset(("sgd_rows_step", "momentum_rows_step", "adam_rows_step"))
 SMALL = 16384  # elements: a parameter that keeps one thread busy for a few microseconds
 MOST = 128  # parameters in a group that are updated in their own memory
 
@@ -29,9 +31,11 @@ def fold_gradient_scale(program: Program, report: PassReport) -> None:
     readers, producers = Readers(program), program.producers()
     gone: set[Operation] = set()
     for op in program.block:
-        if op.name not in STEPS or "grad_scale" not in STEPS[op.name][1]:
+        if op.name not in ROW_STEPS and "grad_scale" not in STEPS.get(op.name, (0, ()))[1]:
             continue
-        product = producers.get(op.inputs[1]) if op.inputs[1] is not None else None
+        name = "values" if op.name in ROW_STEPS else "grad"
+        gradient = op.input(name)
+        product = producers.get(gradient) if gradient is not None else None
         if product is None or product.name != "mul" or product.inputs[1] is None or product.inputs[1].shape:
             continue
         is_one = product.inputs[1] in program.constants and program.constants[product.inputs[1]].item() == 1
@@ -41,10 +45,10 @@ def fold_gradient_scale(program: Program, report: PassReport) -> None:
             report.miss(chain_of(product, op), readers.why_not_only(product.outputs[0], op))
         else:
             names = [a["name"] for a in op.info.inputs]
-            inputs = dict(zip(names, op.inputs, strict=False)) | {"grad": product.inputs[0]}
+            inputs = dict(zip(names, op.inputs, strict=False)) | {name: product.inputs[0]}
             if op.input("grad_scale") is None:
                 inputs["grad_scale"], op.attrs = product.inputs[1], op.with_attrs(skip=False)
-            op.inputs = [inputs[name] for name in names]
+            op.inputs = [inputs[n] for n in names]
             gone.add(product)
             report.match(f"{product} folded into {name_of(op)}")
     program.block.ops = [op for op in program.block if op not in gone]

@@ -41,12 +41,20 @@ def update_early(program: Program, report: PassReport) -> None:
 
 
 def _update_branches(program: Program) -> set[Operation]:
-    """Operations on which neither a result nor another convolution or product depends, only new values of states."""
+    """Operations on which neither a result nor another convolution or product depends, only new values of states.
+
+    One with an effect of its own (a table's look-up or step, Python code) is not among them, and keeps its place: a
+    step of a table comes after the look-ups that came before it.
+    """
     users, results = program.users(), set(program.results)
     side: set[Operation] = set()
     for op in reversed(program.block.ops):
         readers = [reader for v in op.outputs for reader in users.get(v, ())]
-        if results.isdisjoint(op.outputs) and all(r in side and r.info.family not in HEAVY_FAMILIES for r in readers):
+        if (
+            op.info.pure
+            and results.isdisjoint(op.outputs)
+            and all(r in side and r.info.family not in HEAVY_FAMILIES for r in readers)
+        ):
             side.add(op)
     return side
 

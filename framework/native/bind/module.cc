@@ -43,7 +43,10 @@ NB_MODULE(_core, m) {
   bind_ops(m);
   bind_python_op(m);
   bind_program(m);
+  bind_reader(m);
   bind_record(m);
+  bind_snapshot(m);
+  bind_table(m);
   m.def("available_cores", &available_cores, nb::arg("root") = "");
   m.def("quota_cores", &quota_cores);
   m.def("num_threads", &num_threads);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cpu/adam_rule.h"
 #include "cpu/rows.h"
 
 namespace paddock::cpu {
@@ -11,17 +12,6 @@ namespace {
 double scalar(const Tensor& t) { return t.dtype() == DType::kF64 ? *t.data<double>() : *t.data<float>(); }
 
 double gradient_scale(const KernelContext& c) { return c.has("grad_scale") ? scalar(c.in("grad_scale")) : 1.0; }
-
-// factor * value + scaled, spelt out so that a gradient's scale is rounded before the sum on every instruction set: a
-// step with `grad_scale` has the bits of a step on gradients scaled before it.
-template <class T>
-PADDOCK_INLINE T plus_decay(T scaled, T factor, T value) {
-#ifdef __FMA__
-  return std::fma(factor, value, scaled);
-#else
-  return scaled + factor * value;
-#endif
-}
 
 // A rule updates n elements from kInputs buffers to kOutputs. Output k of a skipped step is input kReplaced[k]; a rule
 // without it cannot be skipped.
@@ -82,10 +72,9 @@ struct Momentum {
 };
 
 template <class T>
-struct Adam {
+struct Adam : AdamNumbers<T> {
   static constexpr int kInputs = 4, kOutputs = 3;
   static constexpr int kReplaced[] = {0, 2, 3};
-  T scale, b1, b2, new1, new2, rate, unbias, eps, l2, keep;
 
   explicit Adam(const KernelContext& c) {
     const int64_t step = *c.in("step").data<int64_t>();
@@ -93,31 +82,19 @@ struct Adam {
     const double lr = scalar(c.in("lr")), decay = c.attr<double>("weight_decay"), t = static_cast<double>(step);
     const double beta1 = c.attr<double>("beta1"), beta2 = c.attr<double>("beta2");
     const bool decoupled = c.attr<bool>("decoupled");
-    scale = static_cast<T>(gradient_scale(c));
-    b1 = static_cast<T>(beta1);
-    b2 = static_cast<T>(beta2);
-    new1 = static_cast<T>(1 - beta1);
-    new2 = static_cast<T>(1 - beta2);
-    rate = static_cast<T>(lr / (1 - std::pow(beta1, t)));
-    unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, t)));
-    eps = c.attr<T>("eps");
-    l2 = static_cast<T>(decoupled ? 0.0 : decay);
-    keep = static_cast<T>(decoupled ? 1 - lr * decay : 1.0);
+    this->scale = static_cast<T>(gradient_scale(c));
+    this->b1 = static_cast<T>(beta1);
+    this->b2 = static_cast<T>(beta2);
+    this->new1 = static_cast<T>(1 - beta1);
+    this->new2 = static_cast<T>(1 - beta2);
+    this->rate = static_cast<T>(lr / (1 - std::pow(beta1, t)));
+    this->unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, t)));
+    this->eps = c.attr<T>("eps");
+    this->l2 = static_cast<T>(decoupled ? 0.0 : decay);
+    this->keep = static_cast<T>(decoupled ? 1 - lr * decay : 1.0);
   }
 
-  void operator()(const T* const* in, T* const* out, int64_t n) const {
-    const T *p = in[0], *g = in[1], *m = in[2], *v = in[3];
-    T *param = out[0], *m_out = out[1], *v_out = out[2];
-    const Adam r = *this;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
-      const T value = p[i], slope = plus_decay(r.scale * g[i], r.l2, value);
-      const T mean = r.b1 * m[i] + r.new1 * slope, square = r.b2 * v[i] + r.new2 * slope * slope;
-      param[i] = r.keep * value - r.rate * mean / (std::sqrt(square) * r.unbias + r.eps);
-      m_out[i] = mean;
-      v_out[i] = square;
-    }
-  }
+  void operator()(const T* const* in, T* const* out, int64_t n) const { adam_elements<T>(*this, in, out, n); }
 };
 
 template <class T>
@@ -228,7 +205,61 @@ std::vector<int64_t> entries_of(const KernelContext& c, int64_t count) {
   return entries;
 }
 
+// Refuses a row outside of a parameter of `count` rows, and one that is listed twice.
+void check_listed(const KernelContext& c, int64_t count) {
+  const Tensor& rows = c.in("rows");
+  const int64_t n = rows.numel();
+  const auto* row = rows.data<int64_t>();
+  size_t slots = 4;
+  while (slots < 2 * static_cast<size_t>(n)) slots *= 2;
+  std::vector<int64_t> seen(slots, -1);  // entries, by a hash of their rows
+  for (int64_t i = 0; i < n; ++i) {
+    if (row[i] == -1) continue;
+    if (row[i] < 0 || row[i] >= count)
+      fail(ErrorKind::kAttribute, c.op().name, ": rows[", i, "] is ", row[i], " but param has ", count,
+           " rows; it must be -1 (none) or lie in [0, ", count - 1, "]");
+    size_t at = static_cast<size_t>(row[i]) * 0x9E3779B97F4A7C15u >> 20 & (slots - 1);
+    for (; seen[at] >= 0; at = (at + 1) & (slots - 1))
+      if (row[seen[at]] == row[i])
+        fail(ErrorKind::kAttribute, c.op().name, ": rows[", i, "] is ", row[i], ", as rows[", seen[at],
+             "] was; a row may stand there once");
+    seen[at] = i;
+  }
+}
+
+// Applies a rule to the rows that are listed. Inputs: param, rows, values, then what else the rule reads and replaces.
+template <template <class> class Rule>
+void update_rows(const KernelContext& c) {
+  constexpr int kIn = Rule<float>::kInputs, kOut = Rule<float>::kOutputs;
+  auto input = [&](int k) -> const Tensor& {
+    return c.in(k == 0 ? 0 : k + 1);
+  };  // of the rule: values for the gradient
+  const int64_t width = c.in("param").shape()[1], n = c.in("rows").numel();
+  check_listed(c, c.in("param").shape()[0]);
+  for (int k = 0; k < kOut; ++k) keep(input(Rule<float>::kReplaced[k]), c.out(k));
+  if (is_skipped(c)) return;
+  dispatch_float(c.in("param").dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Rule<T> rule(c);
+    const auto* rows = c.in("rows").data<int64_t>();
+    parallel_for(n, row_grain(width), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const T* grad = input(1).template data<T>() + i * width;
+        if (rows[i] < 0 || all_zero(grad, width)) continue;
+        const T* in[kIn];
+        T* out[kOut];
+        for (int k = 0; k < kOut; ++k) out[k] = c.out(k).template data<T>() + rows[i] * width;
+        for (int k = 0; k < kIn; ++k) in[k] = input(k).template data<T>() + (k == 1 ? i : rows[i]) * width;
+        rule(in, out, width);
+      }
+    });
+  });
+}
+
+PADDOCK_CPU_KERNEL(sgd_rows_step) { update_rows<Sgd>(c); }
+PADDOCK_CPU_KERNEL(momentum_rows_step) { update_rows<Momentum>(c); }
 PADDOCK_CPU_KERNEL(adam_rows_step) {
+  if (c.attr<bool>("lazy")) return update_rows<Adam>(c);
   if (is_skipped(c)) {
     for (const char* name : {"param", "m", "v"}) keep(c.in(name), c.out(std::string(name) + "_out"));
     return;

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "op/op.h"
+#include "table/row_rules.h"
 
 namespace paddock {
 namespace {
@@ -53,9 +54,13 @@ void use_isa(const std::string& isa) {
   void* library = dlopen(library_path(isa).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) fail(ErrorKind::kInternal, "use_isa: cannot load ", library_path(isa).string(), ": ", dlerror());
   using TableFn = const std::vector<KernelEntry>& (*)();
-  auto table = reinterpret_cast<TableFn>(dlsym(library, "paddock_kernel_table"));
-  if (!table) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no kernels");
-  register_kernels(table());
+  auto kernels = reinterpret_cast<TableFn>(dlsym(library, "paddock_kernel_table"));
+  if (!kernels) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no kernels");
+  register_kernels(kernels());
+  using RulesFn = const table::RowRules& (*)();
+  auto rules = reinterpret_cast<RulesFn>(dlsym(library, "paddock_row_rules"));
+  if (!rules) fail(ErrorKind::kInternal, "use_isa: ", library_path(isa).string(), " holds no rules of tables");
+  table::set_row_rules(rules());
   active = isa;
 }
 

@@ -148,6 +148,40 @@ OpDef& adam_attrs(OpDef& op) {
           infer_step(c, {"param", "grad", "m", "v"}, "lr");
         }));
 
+constexpr const char* kRowsDoc =
+    "  param and what belongs to it: [V, D]; rows: int64 [n], each row once or -1 for none; values: [n, D], their "
+    "gradient. Rows that are not listed, or whose gradient is all zeros, stand still: the step costs what it touches.";
+
+void check_rows(const InferContext& c) {
+  c.expect_rank("param", 2);
+  c.expect_rank("rows", 1);
+  c.expect_dtype("rows", DType::kI64);
+  c.expect_shape("values", {c.shape("rows")[0], c.shape("param")[1]});
+  c.expect_dtype("values", c.in("param").dtype);
+}
+
+[[maybe_unused]] OpDef& op_sgd_rows_step =
+    sgd_attrs(define_op("sgd_rows_step", "param, rows, values, lr, grad_scale? -> param_out", __FILE__)
+                  .doc(std::string("sgd_step on some rows.") + kRowsDoc + kScaleDoc)
+                  .inplace("param", "param_out")
+                  .infer([](InferContext& c) {
+                    check_weight_decay(c);
+                    infer_step(c, {"param"}, "lr");
+                    check_rows(c);
+                  }));
+
+[[maybe_unused]] OpDef& op_momentum_rows_step =
+    momentum_attrs(define_op("momentum_rows_step",
+                             "param, rows, values, velocity, lr, grad_scale? -> param_out, velocity_out", __FILE__)
+                       .doc(std::string("momentum_step on some rows.") + kRowsDoc + kScaleDoc)
+                       .inplace("param", "param_out")
+                       .inplace("velocity", "velocity_out")
+                       .infer([](InferContext& c) {
+                         check_momentum(c);
+                         infer_step(c, {"param", "velocity"}, "lr");
+                         check_rows(c);
+                       }));
+
 [[maybe_unused]] OpDef& op_adam_rows_step = adam_attrs(
     define_op("adam_rows_step", "param, rows, values, m, v, lr, step, grad_scale? -> param_out, m_out, v_out", __FILE__)
         .doc(
@@ -160,14 +194,13 @@ OpDef& adam_attrs(OpDef& op) {
         .inplace("param", "param_out")
         .inplace("m", "m_out")
         .inplace("v", "v_out")
+        .attr(
+            "lazy", AttrType::kBool, false,
+            "Rows that are not listed, or whose gradient is all zeros, stand still; otherwise their m and v move them.")
         .infer([](InferContext& c) {
           check_adam(c);
-          c.expect_rank("param", 2);
           infer_step(c, {"param", "m", "v"}, "lr");
-          c.expect_rank("rows", 1);
-          c.expect_dtype("rows", DType::kI64);
-          c.expect_shape("values", {c.shape("rows")[0], c.shape("param")[1]});
-          c.expect_dtype("values", c.in("param").dtype);
+          check_rows(c);
         }));
 
 PADDOCK_OP(ema_step, "average, value, decay -> average_out")

@@ -5,6 +5,7 @@
 
 #include "op/context.h"
 #include "plan/control.h"
+#include "table/ops.h"
 
 namespace paddock {
 namespace {
@@ -30,6 +31,7 @@ struct Passed {
 // A kernel that may fail for reasons of its own, after it has begun to write.
 bool is_opaque(const OpDef& op) {
   if (op.family == "python") return true;
+  if (op.family == "table") return static_cast<const table::TableOp&>(op).may_refuse();
   if (!op.runs_blocks) return false;
   const auto& control = static_cast<const ControlOp&>(op);
   return std::any_of(control.blocks.begin(), control.blocks.end(), [](const Executable* b) { return b->may_refuse(); });

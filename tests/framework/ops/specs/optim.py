@@ -115,7 +115,74 @@ spec(
 )
 
 
-def _adam_rows(param, rows, values, m, v, lr, step, scale=None, **attrs):
+def _on_rows(rule, replaced, param, rows, values, others, **attrs):
+    """The rows that are listed and have a gradient, as `rule` makes them; the rest as it was."""
+    kept = [param.copy(), *(x.copy() for x in others[:replaced])]
+    for row, grad in zip(rows, values, strict=True):
+        if row < 0 or not grad.any():
+            continue
+        new = rule(param[row], grad, *(x[row] for x in others[:replaced]), *others[replaced:], **attrs)
+        for whole, part in zip(kept, new if isinstance(new, tuple) else (new,), strict=True):
+            whole[row] = part
+    return tuple(kept) if replaced else kept[0]
+
+
+def _sgd_rows(param, rows, values, *others, **attrs):
+    return _on_rows(_sgd, 0, param, rows, values, others, **attrs)
+
+
+def _momentum_rows(param, rows, values, *others, **attrs):
+    return _on_rows(_momentum, 1, param, rows, values, others, **attrs)
+
+
+def _listed(rows, count, width, states=0):
+    """param, rows, values (one of them zeros, where there are two) and states of a table."""
+    values = normal(len(rows), width, seed=9)
+    values[1:2] = 0
+    return [normal(count, width), np.array(rows, np.int64), values, *_tensors(states, count, width), LR]
+
+
+LISTED_ERRORS = [
+    ([4], r"rows\[0\] is 4 but param has 4 rows; .* in \[0, 3\]"),
+    ([-2], r"rows\[0\] is -2 but param has 4 rows"),
+    ([1, 1], r"rows\[1\] is 1, as rows\[0\] was"),
+]
+spec(
+    "sgd_rows_step",
+    reference=_sgd_rows,
+    gradient=False,
+    samples=[
+        Sample(_listed([2, 3, -1, 0], 7, 5)),
+        Sample(_listed([299, 4, 3, -1, -1], 300, 70), {"weight_decay": 0.1}),
+        Sample(_listed([], 4, 9)),
+        Sample([*_listed([1, 0], 4, 9), np.array(0.25)]),
+    ],
+    errors=[
+        *(Bad(_listed(rows, 4, 2), AttributeValueError, message) for rows, message in LISTED_ERRORS),
+        Bad(
+            [normal(4, 2), np.array([1]), normal(2, 2), LR],
+            ShapeError,
+            r"values has shape \[2, 2\] but must have \[1, 2\]",
+        ),
+        Bad([normal(4), np.array([1]), normal(1, 2), LR], ShapeError, "param has 1 axes"),
+    ],
+)
+spec(
+    "momentum_rows_step",
+    reference=_momentum_rows,
+    gradient=False,
+    samples=[
+        Sample(_listed([2, 3, -1, 0], 7, 5, 1)),
+        Sample(_listed([299, 4, 3, -1, -1], 300, 70, 1), {"weight_decay": 0.1, "momentum": 0.5, "nesterov": True}),
+        Sample([*_listed([1, 0], 4, 9, 1), np.array(0.25)]),
+    ],
+    errors=[Bad(_listed(rows, 4, 2, 1), AttributeValueError, message) for rows, message in LISTED_ERRORS],
+)
+
+
+def _adam_rows(param, rows, values, m, v, lr, step, scale=None, lazy=False, **attrs):
+    if lazy:
+        return _on_rows(_adam, 2, param, rows, values, (m, v, lr, step, scale), **attrs)
     grad = np.zeros(param.shape)
     grad[rows[rows >= 0]] = values[rows >= 0]
     return _adam(param, grad, m, v, lr, step, scale, **attrs)
@@ -139,11 +206,14 @@ spec(
         Sample(_rows_inputs(1000, 300, 70, [6, -1]), {"weight_decay": 0.1, "decoupled": True, "beta1": 0.8}),
         Sample([*_rows_inputs(3, 4, 9, []), np.array(0.25)], {"decoupled": True}),
         Sample([*_rows_inputs(3, 4, 9, [1]), np.array(0.25)]),
+        Sample(_rows_inputs(10, 300, 70, [299, 0, 3, -1, 4]), {"weight_decay": 0.1, "lazy": True}),
+        Sample([*_rows_inputs(3, 4, 9, [1, 2]), np.array(0.25)], {"lazy": True, "decoupled": True}),
     ],
     errors=[
         Bad(_rows_inputs(1, 4, 2, [4]), AttributeValueError, r"rows\[0\] is 4 but param has 4 rows; .* in \[0, 3\]"),
         Bad(_rows_inputs(1, 4, 2, [1, 1]), AttributeValueError, r"rows\[1\] is 1, as rows\[0\] was"),
         Bad(_rows_inputs(0, 4, 2, [1]), AttributeValueError, "step is 0 but counts from 1"),
+        *(Bad(_rows_inputs(1, 4, 2, rows), AttributeValueError, m, {"lazy": True}) for rows, m in LISTED_ERRORS),
         Bad(
             [*_rows_inputs(1, 4, 2, [1])[:2], normal(2, 2), *_rows_inputs(1, 4, 2, [1])[3:]],
             ShapeError,

@@ -1,0 +1,122 @@
+// What happens to rows between batches: ends of passes, removal by hand, counters.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "core/parallel.h"
+#include "table/table.h"
+
+namespace paddock::table {
+namespace {
+
+constexpr uint32_t kMostUnseen = 255;  // passes that a candidate counts
+
+}  // namespace
+
+int64_t Table::shrink() {
+  std::atomic<int64_t> gone{0};
+  parallel_for(buckets(), 1, [&](int64_t begin, int64_t end) {
+    int64_t here = 0;
+    for (int64_t b = begin; b < end; ++b) shrink_bucket(buckets_[static_cast<size_t>(b)], here);
+    gone.fetch_add(here, std::memory_order_relaxed);
+  });
+  return gone.load();
+}
+
+void Table::shrink_bucket(Bucket& b, int64_t& gone) {
+  const EvictionConfig& e = config_.eviction;
+  const auto decay = static_cast<float>(e.decay);
+  std::lock_guard lock(b.mutex());
+  for (uint32_t r = b.rows(); r-- > 0;) {  // the last row takes the place of one that goes: it has been looked at
+    RowMeta& m = meta_of(b.row(r), layout_);
+    m.show *= decay;
+    m.click *= decay;
+    if (m.unseen != ~uint32_t{0}) ++m.unseen;
+    const bool stale = e.most_unseen >= 0 && m.unseen > e.most_unseen;
+    if (!stale && score(m) >= e.least_score) continue;
+    drop(b, b.find(m.key, mix(m.key)), true);
+    ++gone;
+  }
+  std::vector<uint64_t> tired;
+  for (Slot& slot : b.slots()) {
+    if (slot.row != Slot::kCandidate) continue;
+    const uint32_t score = static_cast<uint32_t>(decay * static_cast<float>(slot.waiting >> 8)),
+                   unseen = std::min((slot.waiting & 255) + 1, kMostUnseen);
+    slot.waiting = score << 8 | unseen;
+    if (score == 0 || (e.most_unseen >= 0 && unseen > e.most_unseen)) tired.push_back(slot.key);
+  }
+  for (uint64_t key : tired) b.erase(b.find(key, mix(key)));
+  b.fit();
+}
+
+void Table::age(int64_t passes) {
+  const auto decay = static_cast<float>(config_.eviction.decay);
+  parallel_for(buckets(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Bucket& b = buckets_[static_cast<size_t>(i)];
+      std::lock_guard lock(b.mutex());
+      for (uint32_t r = 0; r < b.rows(); ++r) {
+        RowMeta& m = meta_of(b.row(r), layout_);
+        for (int64_t p = 0; p < passes; ++p) {
+          m.show *= decay;
+          m.click *= decay;
+          if (m.unseen != ~uint32_t{0}) ++m.unseen;
+        }
+      }
+    }
+  });
+}
+
+int64_t Table::forget(const int64_t* keys, int64_t count) {
+  int64_t gone = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto key = static_cast<uint64_t>(keys[i]);
+    const uint64_t hash = mix(key);
+    Bucket& b = bucket(hash);
+    std::lock_guard lock(b.mutex());
+    Slot* slot = b.find(key, hash);
+    if (!slot) continue;
+    gone += slot->has_row();
+    drop(b, slot, false);
+  }
+  return gone;
+}
+
+int64_t Table::set_counts(const int64_t* keys, int64_t count, const float* shows, const float* clicks) {
+  int64_t set = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto key = static_cast<uint64_t>(keys[i]);
+    const uint64_t hash = mix(key);
+    Bucket& b = bucket(hash);
+    std::lock_guard lock(b.mutex());
+    const Slot* slot = b.find(key, hash);
+    if (!slot || !slot->has_row()) continue;
+    RowMeta& m = meta_of(b.row(slot->row), layout_);
+    m.show = shows[i];
+    m.click = clicks[i];
+    m.version = version_.load(std::memory_order_relaxed);
+    ++set;
+  }
+  return set;
+}
+
+void Table::counts(const int64_t* keys, int64_t count, float* out) {
+  for (int64_t i = 0; i < count; ++i, out += 4) {
+    const auto key = static_cast<uint64_t>(keys[i]);
+    const uint64_t hash = mix(key);
+    Bucket& b = bucket(hash);
+    std::lock_guard lock(b.mutex());
+    const Slot* slot = b.find(key, hash);
+    if (!slot || !slot->has_row()) {
+      std::fill_n(out, 4, -1.0f);
+      continue;
+    }
+    const RowMeta& m = meta_of(b.row(slot->row), layout_);
+    out[0] = m.show;
+    out[1] = m.click;
+    out[2] = static_cast<float>(m.unseen);
+    out[3] = static_cast<float>(m.steps);
+  }
+}
+
+}  // namespace paddock::table
