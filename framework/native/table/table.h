@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -91,6 +92,17 @@ class PADDOCK_API Table {
   Bucket& bucket(uint64_t hash) { return buckets_[static_cast<size_t>(bucket_of(hash, config_.bucket_bits))]; }
   struct BucketRows;
   void read_bucket(int number, uint32_t version, bool settled, bool values_only, BucketRows& to);
+  // Calls visit(i, key, hash, bucket) for each key, its bucket locked.
+  template <class Visit>
+  void at_each(const int64_t* keys, int64_t count, Visit visit) {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto key = static_cast<uint64_t>(keys[i]);
+      const uint64_t hash = mix(key);
+      Bucket& b = bucket(hash);
+      std::lock_guard lock(b.mutex());
+      visit(i, key, hash, b);
+    }
+  }
   void read_absent(uint64_t key, float* out, bool train, uint32_t step) const;
   void lookup_window(const int64_t* keys, int64_t count, float* out, bool train);
   void update_bucket(const Batch& batch, int number, const RowNumbers& numbers);

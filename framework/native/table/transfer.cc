@@ -125,11 +125,7 @@ Candidates Table::read_candidates(int begin, int end) {
 
 void Table::write_rows(const int64_t* keys, int64_t count, const float* values, const float* states,
                        const float* counts, const int32_t* numbers) {
-  for (int64_t i = 0; i < count; ++i) {
-    const auto key = static_cast<uint64_t>(keys[i]);
-    const uint64_t hash = mix(key);
-    Bucket& b = bucket(hash);
-    std::lock_guard lock(b.mutex());
+  at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
     if (!slot) slot = b.insert(key, hash);
     char* row = slot->has_row() ? b.row(slot->row) : add_row(b, slot, key);
@@ -142,20 +138,16 @@ void Table::write_rows(const int64_t* keys, int64_t count, const float* values, 
     m.steps = static_cast<uint32_t>(numbers[3 * i + 1]);
     m.touched = static_cast<uint32_t>(numbers[3 * i + 2]);
     m.version = version_.load(std::memory_order_relaxed);
-  }
+  });
 }
 
 void Table::write_candidates(const int64_t* keys, int64_t count, const int32_t* waiting) {
-  for (int64_t i = 0; i < count; ++i) {
-    const auto key = static_cast<uint64_t>(keys[i]);
-    const uint64_t hash = mix(key);
-    Bucket& b = bucket(hash);
-    std::lock_guard lock(b.mutex());
+  at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
-    if (slot && slot->has_row()) continue;
+    if (slot && slot->has_row()) return;
     if (!slot) slot = b.insert(key, hash);
     slot->waiting = static_cast<uint32_t>(waiting[i]);
-  }
+  });
 }
 
 void Table::clear_candidates() {
