@@ -19,6 +19,7 @@ import detectors_vs_torchvision
 import first_step
 import inference_vs_engines
 import int8_vs_float
+import reader_vs_peers
 import recurrent_vs_torch
 import serving_vs_padded_loop
 import training_vs_torch
@@ -69,6 +70,8 @@ def main(words: list[str] | None = None) -> None:
     rounds, threads = str(a.rounds), str(a.threads)
     json = str(a.output / "transformer_decoding.json")
     transformer_decoding.main(["--rounds", rounds, "--threads", threads, "--json", json])
+    title("Click logs")
+    reader_vs_peers.main(["--rounds", rounds, "--threads", threads, "--json", str(a.output / "reader_vs_peers.json")])
     title("First step of a new model")
     first_step.main([*shared, "--json", str(a.output / "first_step.json")])
     title("Clean build")

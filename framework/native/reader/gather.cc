@@ -8,38 +8,53 @@
 namespace paddock::reader {
 namespace {
 
-struct Source {
-  const std::vector<const LogRows*>& parts;
-  const int32_t* part;
-  const int32_t* row;
-  int64_t n;
-
-  // Copies `width` values a row.
-  template <class T>
-  void copy(Buffer<T> LogRows::* member, size_t width, Buffer<T>& out) const {
-    if (width == 0) return;
-    out.reserve(static_cast<size_t>(n) * width);
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(out.data() + static_cast<size_t>(i) * width,
-                  (parts[part[i]]->*member).data() + static_cast<size_t>(row[i]) * width, width * sizeof(T));
-  }
-
-  void copy_ragged(size_t feature, RaggedColumn& out) const {
-    out.offsets.reserve(static_cast<size_t>(n) + 1);
-    int64_t* offsets = out.offsets.data();
-    offsets[0] = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t* from = parts[part[i]]->ragged[feature].offsets.data() + row[i];
-      offsets[i + 1] = offsets[i] + from[1] - from[0];
-    }
-    out.values.reserve(static_cast<size_t>(offsets[n]));
-    for (int64_t i = 0; i < n; ++i) {
-      const RaggedColumn& from = parts[part[i]]->ragged[feature];
-      auto bytes = static_cast<size_t>(offsets[i + 1] - offsets[i]) * sizeof(int64_t);
-      if (bytes) std::memcpy(out.values.data() + offsets[i], from.values.data() + from.offsets.data()[row[i]], bytes);
-    }
-  }
+// Rows that follow each other in their part.
+struct Run {
+  const LogRows* part;
+  int64_t row, count;
 };
+
+std::vector<Run> runs_of(const std::vector<const LogRows*>& parts, const int32_t* part, const int32_t* row, int64_t n) {
+  std::vector<Run> runs;
+  for (int64_t i = 0; i < n; ++i) {
+    if (i > 0 && part[i] == part[i - 1] && row[i] == row[i - 1] + 1)
+      ++runs.back().count;
+    else
+      runs.push_back({parts[static_cast<size_t>(part[i])], row[i], 1});
+  }
+  return runs;
+}
+
+// Copies `width` values a row.
+template <class T>
+void copy(const std::vector<Run>& runs, int64_t n, Buffer<T> LogRows::* member, size_t width, Buffer<T>& out) {
+  if (width == 0) return;
+  out.reserve(static_cast<size_t>(n) * width);
+  T* to = out.data();
+  for (const Run& r : runs) {
+    size_t count = static_cast<size_t>(r.count) * width;
+    std::memcpy(to, (r.part->*member).data() + static_cast<size_t>(r.row) * width, count * sizeof(T));
+    to += count;
+  }
+}
+
+void copy_ragged(const std::vector<Run>& runs, int64_t n, size_t feature, RaggedColumn& out) {
+  out.offsets.reserve(static_cast<size_t>(n) + 1);
+  int64_t* to = out.offsets.data();
+  *to = 0;
+  for (const Run& r : runs) {
+    const int64_t* from = r.part->ragged[feature].offsets.data() + r.row;
+    for (int64_t i = 0; i < r.count; ++i, ++to) to[1] = to[0] + from[i + 1] - from[i];
+  }
+  out.values.reserve(static_cast<size_t>(*to));
+  int64_t* values = out.values.data();
+  for (const Run& r : runs) {
+    const RaggedColumn& from = r.part->ragged[feature];
+    const int64_t begin = from.offsets.data()[r.row], count = from.offsets.data()[r.row + r.count] - begin;
+    if (count) std::memcpy(values, from.values.data() + begin, static_cast<size_t>(count) * sizeof(int64_t));
+    values += count;
+  }
+}
 
 }  // namespace
 
@@ -58,14 +73,14 @@ std::shared_ptr<LogRows> gather(const std::vector<const LogRows*>& parts, const 
       fail(ErrorKind::kAttribute, "gather of log rows: the parts have different features");
   auto out = std::make_shared<LogRows>(parts[0]->schema);
   out->count = n;
-  Source source{parts, part, row, n};
-  source.copy(&LogRows::sparse, schema.sparse.size(), out->sparse);
-  source.copy(&LogRows::dense, schema.dense.size(), out->dense);
-  source.copy(&LogRows::labels, schema.labels.size(), out->labels);
-  source.copy(&LogRows::weight, schema.weight >= 0, out->weight);
-  source.copy(&LogRows::group, schema.group >= 0, out->group);
-  source.copy(&LogRows::time, schema.time >= 0, out->time);
-  for (size_t i = 0; i < out->ragged.size(); ++i) source.copy_ragged(i, out->ragged[i]);
+  const std::vector<Run> runs = runs_of(parts, part, row, n);
+  copy(runs, n, &LogRows::sparse, schema.sparse.size(), out->sparse);
+  copy(runs, n, &LogRows::dense, schema.dense.size(), out->dense);
+  copy(runs, n, &LogRows::labels, schema.labels.size(), out->labels);
+  copy(runs, n, &LogRows::weight, schema.weight >= 0, out->weight);
+  copy(runs, n, &LogRows::group, schema.group >= 0, out->group);
+  copy(runs, n, &LogRows::time, schema.time >= 0, out->time);
+  for (size_t i = 0; i < out->ragged.size(); ++i) copy_ragged(runs, n, i, out->ragged[i]);
   return out;
 }
 

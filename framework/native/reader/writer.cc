@@ -85,11 +85,8 @@ void RowWriter::reserve(int64_t rows) {
   for (RaggedColumn& r : rows_.ragged) r.offsets.reserve(n + 1);
 }
 
-bool RowWriter::missing(Cell cell) const {
-  if (cell.empty()) return true;
-  for (const std::string& text : schema_.missing)
-    if (cell == text) return true;
-  return false;
+bool RowWriter::listed(Cell cell) const {
+  return std::find(schema_.missing.begin(), schema_.missing.end(), cell) != schema_.missing.end();
 }
 
 // What follows writes behind the last row; only `add` makes it one.
@@ -127,18 +124,19 @@ std::optional<Wrong> RowWriter::hash(Cell cell, int column, uint64_t& hash) cons
 std::optional<Wrong> RowWriter::add_sparse(const Cells& cells) {
   const size_t width = schema_.sparse.size();
   int64_t* out = rows_.sparse.data() + static_cast<size_t>(rows_.count) * width;
-  std::vector<int64_t> signs;
   for (size_t i = 0; i < width; ++i) {
     const SparseField& f = schema_.sparse[i];
     uint64_t h = 0;
     if (f.column < 0) {
-      signs.clear();
-      for (int m : f.members) signs.push_back(out[m]);
-      h = hash52(reinterpret_cast<const char*>(signs.data()), signs.size() * sizeof(int64_t));
+      members_.clear();
+      for (int m : f.members) members_.push_back(out[m]);
+      h = hash52(reinterpret_cast<const char*>(members_.data()), members_.size() * sizeof(int64_t));
     } else if (Cell cell = cells.at(f.column, f.place); missing(cell)) {
       h = 0;
     } else if (f.bucket == Bucket::kLogSquare) {
       if (!bucket_hash(cell, h)) return Wrong{FaultKind::kNumber, f.column, cell};
+    } else if (!schema_.slots) {
+      h = hash52(cell.data(), cell.size());
     } else if (auto wrong = hash(cell, f.column, h)) {
       return wrong;
     }

@@ -37,7 +37,8 @@ class RowWriter {
   std::optional<Wrong> add(const Cells& cells, int64_t offset);
 
  private:
-  bool missing(Cell cell) const;
+  bool missing(Cell cell) const { return cell.empty() || (!schema_.missing.empty() && listed(cell)); }
+  bool listed(Cell cell) const;
   std::optional<Wrong> add_sparse(const Cells& cells);
   std::optional<Wrong> add_dense(const Cells& cells);
   std::optional<Wrong> add_labels(const Cells& cells);
@@ -53,7 +54,8 @@ class RowWriter {
   LogRows& rows_;
   int64_t capacity_ = 0;
   std::vector<Cell> pieces_;
-  std::vector<int> places_;  // of a slot log: values that a column may have; -1 for any number
+  std::vector<int64_t> members_;  // signs of a cross
+  std::vector<int> places_;       // of a slot log: values that a column may have; -1 for any number
 };
 
 }  // namespace paddock::reader
