@@ -20,6 +20,7 @@ CLAIMS = [
     Claim("resnet50_infer_b1_224", 1.05, 1.3),
     Claim("deeplabv3p_mobilenetv2_infer_b1_512", 1.05, 1.3),
     Claim("bert_base_infer_b8_mixed", 2.2, 3.0),
+    Claim("deepfm_infer_b512", 1.05, 1.15),
 ]
 # What each peer's interpreter needs, and how to get it.
 ENGINES = {

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import build_time
 import core_overhead
+import ctr_vs_torch
 import detection_ops_vs_torchvision
 import detectors_vs_torchvision
 import first_step
 import inference_vs_engines
 import int8_vs_float
+import reader_vs_peers
 import recurrent_vs_torch
 import serving_vs_padded_loop
 import training_vs_torch
@@ -41,6 +43,9 @@ def main(words: list[str] | None = None) -> None:
     title("Training")
     json = str(a.output / "training_vs_torch.json")
     training_vs_torch.main([*shared, "--seconds", str(a.seconds), "--json", json])
+    title("Training on click logs")
+    json = str(a.output / "ctr_vs_torch.json")
+    ctr_vs_torch.main([*shared, "--seconds", str(a.seconds), "--json", json])
     title("Inference")
     json = str(a.output / "inference_vs_engines.json")
     inference_vs_engines.main([*shared, "--seconds", str(a.seconds), "--json", json])
@@ -65,6 +70,8 @@ def main(words: list[str] | None = None) -> None:
     rounds, threads = str(a.rounds), str(a.threads)
     json = str(a.output / "transformer_decoding.json")
     transformer_decoding.main(["--rounds", rounds, "--threads", threads, "--json", json])
+    title("Click logs")
+    reader_vs_peers.main(["--rounds", rounds, "--threads", threads, "--json", str(a.output / "reader_vs_peers.json")])
     title("First step of a new model")
     first_step.main([*shared, "--json", str(a.output / "first_step.json")])
     title("Clean build")

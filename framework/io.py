@@ -27,18 +27,24 @@ def sha256(path: Path | str) -> str:
     return digest.hexdigest()
 
 
-def save_tensors(path: Path | str, tensors: Mapping[str, Tensor]) -> None:
+def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Writes named tensors to a safetensors file; an existing file is replaced only when the new one is complete.
+
+    Args:
+        path: of the file.
+        tensors: by name.
+        metadata: texts by name that go into the file's header; see `load_metadata`.
 
     Raises:
         CheckpointError: the file cannot be written (a full disk, no permission); what was there before is untouched.
     """
     path = Path(path)
     arrays = {name: np.asarray(t.array().numpy(), order="C") for name, t in tensors.items()}
-    metadata = {_BFLOAT16: ",".join(name for name, t in tensors.items() if t.dtype == "bfloat16")}
+    half = ",".join(name for name, t in tensors.items() if t.dtype == "bfloat16")
+    header = {**(metadata or {}), **({_BFLOAT16: half} if half else {})}
     try:
         with atomic_file(path) as part:
-            part.write_bytes(safetensors.numpy.save(arrays, metadata if metadata[_BFLOAT16] else None))
+            part.write_bytes(safetensors.numpy.save(arrays, header or None))
     except OSError as e:
         raise CheckpointError(f"{path}: cannot be written ({e.strerror or e}); nothing saved before is lost") from e
 
@@ -57,6 +63,19 @@ def load_tensors(path: Path | str) -> dict[str, Tensor]:
             bfloat16 = set(((file.metadata() or {}).get(_BFLOAT16) or "").split(","))
             return {name: _tensor(file.get_tensor(name), name in bfloat16) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError, TypeError) as e:
+        raise CheckpointError(f"{path}: damaged or not a safetensors file ({e}); copy or save it again") from None
+
+
+def load_metadata(path: Path | str) -> dict[str, str]:
+    """The texts in a safetensors file's header.
+
+    Raises:
+        CheckpointError: the file is missing, cut or not a safetensors file.
+    """
+    try:
+        with safetensors.safe_open(str(path), framework="numpy") as file:
+            return dict(file.metadata() or {})
+    except (safetensors.SafetensorError, OSError, ValueError) as e:
         raise CheckpointError(f"{path}: damaged or not a safetensors file ({e}); copy or save it again") from None
 
 

@@ -33,6 +33,8 @@ class Limits:
         loop_steps: of all loops together, in one run of a program that was read from a file.
         references: values that the `${}` of a config may lead to, all together.
         reference_chars: that references fill into texts, all together.
+        line_bytes: of one line of a click log.
+        log_growth: of a compressed click log, beyond `free_bytes`: so many times the bytes that were read of it.
     """
 
     pixels: int = 1 << 26
@@ -49,6 +51,8 @@ class Limits:
     loop_steps: int = 10_000_000
     references: int = 100_000
     reference_chars: int = 1 << 20
+    line_bytes: int = 1 << 20
+    log_growth: int = 256
 
     def __post_init__(self) -> None:
         for field in fields(self):

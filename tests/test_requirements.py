@@ -17,16 +17,22 @@ WANTED = {
     "test": [
         *PROJECT["dependencies"],
         *EXTRAS["serve"],
+        *EXTRAS["logs"],
+        *EXTRAS["retrieval"],
         *EXTRAS["onnx"],
         *(r for group in GROUPS.values() for r in group),
     ],
     "source": ["jieba"],
-    "lowest": PROJECT["dependencies"] + EXTRAS["serve"] + EXTRAS["onnx"] + GROUPS["test"],
+    "lowest": [
+        *PROJECT["dependencies"],
+        *(r for extra in ("serve", "onnx", "logs", "retrieval") for r in EXTRAS[extra]),
+        *GROUPS["test"],
+    ],
 }
 
 
 def name_of(requirement):
-    return re.match(r"[\w.-]+", requirement).group().lower().replace("_", "-")
+    return re.sub(r"[_.]", "-", re.match(r"[\w.-]+", requirement).group().lower())
 
 
 def locked(name):
@@ -52,7 +58,7 @@ def test_the_runtime_and_the_build_are_the_tests_versions():
 
 def test_what_pyproject_allows_at_least_is_what_the_lowest_versions_are():
     lowest = dict(line.partition(" ")[0].split("==") for line in locked("lowest"))
-    for requirement in PROJECT["dependencies"] + EXTRAS["serve"] + EXTRAS["onnx"]:
-        bound = requirement.partition(">=")[2].split(".")
+    for requirement in PROJECT["dependencies"] + EXTRAS["serve"] + EXTRAS["onnx"] + EXTRAS["logs"]:
+        bound = requirement.partition(";")[0].partition(">=")[2].split(".")
         found = lowest[name_of(requirement)].split(".")
         assert found[: len(bound)] == bound or found > bound, requirement

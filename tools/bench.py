@@ -21,16 +21,19 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tools.bench_cases import detection, images, text, video
+from tools.bench_cases import ctr, detection, images, text, video
 
 if TYPE_CHECKING:
     from suites.engine.profiling import StepProfile
     from tools.bench_cases.common import Step
 
-UNITS = {"tsn": "clips/s", "bert": "sentences/s"}  # by what a case's name begins with; images/s for the others
+# By what a case's name begins with; images/s for the others.
+UNITS = {"nextvlad": "videos/s", "bert": "sentences/s"}
+UNITS |= dict.fromkeys(("tsn", "tsm", "stnet", "nonlocal", "i3d"), "clips/s")
+UNITS |= dict.fromkeys(("deepfm", "lr_", "fm_", "din_", "dcnv2"), "samples/s")
 
 CASES: dict[str, Callable[[], tuple[Step, int]]] = {
-    name: case for suite in (images, detection, video, text) for name, case in suite.CASES.items()
+    name: case for suite in (images, detection, video, text, ctr) for name, case in suite.CASES.items()
 }
 
 

@@ -4,7 +4,7 @@ Content and order of batches depend on (seed, epoch, index) alone, never on the 
 """
 
 from framework.data.collate import collate
-from framework.data.dataset import Dataset, RandomDataset, describe
+from framework.data.dataset import BatchDataset, Dataset, RandomDataset, describe
 from framework.data.faults import FaultPolicy, Skipped
 from framework.data.loader import DataLoader
 from framework.data.mixed import Mixed
@@ -15,6 +15,7 @@ from framework.data.streams import batch_rng, order_rng, sample_rng
 from framework.data.world import World
 
 __all__ = [
+    "BatchDataset",
     "BatchSampler",
     "DataLoader",
     "Dataset",

@@ -36,6 +36,20 @@ class RandomDataset(Protocol):
         """Return sample `index`, drawing from `rng` only."""
 
 
+@runtime_checkable
+class BatchDataset(Protocol):
+    """A dataset whose rows lie in arrays, such as a log in memory: it gives a whole batch at once.
+
+    The loader then calls `batch` in place of `dataset[index]` for each sample, and neither transforms nor collates.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def batch(self, indices: np.ndarray) -> Any:
+        """Return the batch of the samples at these indices, int64 [N], in this order."""
+
+
 def describe(dataset: Any, index: int) -> str:
     """Name sample `index` for a message: its index, and `dataset.name_of(index)` where that exists."""
     name_of = getattr(dataset, "name_of", None)

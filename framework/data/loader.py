@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from framework.data.collate import collate as stack
-from framework.data.dataset import Dataset, RandomDataset
+from framework.data.dataset import BatchDataset, Dataset, RandomDataset
 from framework.data.faults import FaultPolicy, Skipped
 from framework.data.pool import Hung, WorkerPool
 from framework.data.recipe import BatchFunction, BatchJob, Made, Recipe, SampleTransform
@@ -27,7 +27,7 @@ class DataLoader:
     """Makes batches: order, samples, transforms, collate.
 
     Args:
-        dataset: see `Dataset` and `RandomDataset`.
+        dataset: see `Dataset`, `RandomDataset` and `BatchDataset`.
         batch_size: samples in a batch.
         shuffle: visit the samples in an order drawn from (seed, epoch), else in the dataset's order.
         seed: of the order and of every transform.
@@ -56,7 +56,7 @@ class DataLoader:
 
     def __init__(
         self,
-        dataset: Dataset | RandomDataset,
+        dataset: Dataset | RandomDataset | BatchDataset,
         batch_size: int = 1,
         *,
         shuffle: bool = False,

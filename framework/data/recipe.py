@@ -64,12 +64,22 @@ class Recipe:
 
         `begin` is called with the index of each sample before it is read, and with -1 before they become a batch.
         """
+        if hasattr(self.dataset, "batch"):
+            return self._whole_batch(job, begin)
         skipped: dict[int, str] = {}
         samples = []
         for index in job.indices:
             samples.extend(self._sample_of(job, int(index), skipped, begin))
         begin(-1)
         return Made(self._batch(job, samples) if samples else None, skipped)
+
+    def _whole_batch(self, job: BatchJob, begin: Callable[[int], None]) -> Made:
+        """Of a data set that gives whole batches, see `BatchDataset`."""
+        begin(-1)
+        try:
+            return Made(self.dataset.batch(job.indices), {})
+        except Exception as error:
+            raise _located(f"batch {job.batch} of epoch {job.epoch}", error) from error
 
     def _batch(self, job: BatchJob, samples: list[Any]) -> Any:
         try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 _MASK = (1 << 64) - 1
-_SAMPLE, _BATCH, _ORDER = 1, 2, 3
+_SAMPLE, _BATCH, _ORDER, _WINDOW = 1, 2, 3, 4
 
 
 def sample_rng(seed: int, epoch: int, index: int) -> np.random.Generator:
@@ -26,6 +26,11 @@ def batch_rng(seed: int, epoch: int, batch: int) -> np.random.Generator:
 def order_rng(seed: int, epoch: int) -> np.random.Generator:
     """Return the generator that shuffles the samples of `epoch`."""
     return _stream(_ORDER, seed, epoch, 0)
+
+
+def window_rng(seed: int, epoch: int, window: int) -> np.random.Generator:
+    """Return the generator that shuffles the rows of the `window`-th window of a log in `epoch`."""
+    return _stream(_WINDOW, seed, epoch, window)
 
 
 def _stream(kind: int, seed: int, epoch: int, item: int) -> np.random.Generator:

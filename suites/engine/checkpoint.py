@@ -3,6 +3,9 @@
     weights/step_00000400/    model.safetensors  optimizer.safetensors  ...  state.json  SHA256SUMS
     weights/last.safetensors  weights/best.safetensors      the plain weights, for evaluation and export
 
+What a model has beside its weights, such as a table of rows, is in the folder `resources` of each checkpoint; see
+`suites.engine.resources`.
+
 A checkpoint is a nested dict. Its first level gives the files: tensors below `model` go to
 `model.safetensors`, everything else stays in `state.json`. `SHA256SUMS` has the digests of all files, as `sha256sum -c`
 reads them. A folder is never replaced: the same step saved again is `step_00000400_2`, after which the first one goes.
@@ -23,6 +26,7 @@ from framework import Tensor, from_numpy
 from framework.atomic import atomic_folder, remove_folder, remove_leftovers
 from framework.errors import CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
+from suites.engine.resources import FOLDER, Resource, save_resources
 
 _STATE = "state.json"
 _SUMS = "SHA256SUMS"
@@ -32,8 +36,8 @@ _DAMAGED = ".damaged"  # put to the name of a checkpoint that was passed over
 _log = logging.getLogger(__name__)
 
 
-def save(folder: Path, checkpoint: Mapping[str, Any]) -> None:
-    """Write `checkpoint` as `folder`, whole or not at all.
+def save(folder: Path, checkpoint: Mapping[str, Any], resources: Mapping[str, Resource] | None = None) -> None:
+    """Write `checkpoint`, and the model's resources, as `folder`, whole or not at all.
 
     Raises CheckpointError where the disk is full or the folder cannot be written.
     """
@@ -46,7 +50,9 @@ def save(folder: Path, checkpoint: Mapping[str, Any]) -> None:
                 if tensors:
                     save_tensors(part / f"{name}.safetensors", tensors)
             (part / _STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
-            sums = "".join(f"{sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
+            if resources:
+                save_resources(part / FOLDER, resources)
+            sums = "".join(f"{sha256(part / name)}  {name}\n" for name in _files(part))
             (part / _SUMS).write_text(sums, encoding="utf-8")
     except (OSError, CheckpointError) as error:
         reason = error.__cause__ or error
@@ -57,7 +63,10 @@ def save(folder: Path, checkpoint: Mapping[str, Any]) -> None:
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """Return the checkpoint in `folder`; raise CheckpointError if a file of it is missing or damaged."""
+    """Return the checkpoint in `folder`, and under "resources" the folder of the model's resources if it has some.
+
+    Raises CheckpointError if a file of it is missing or damaged.
+    """
     _verify(folder)
     path = folder / _STATE
     try:
@@ -66,9 +75,15 @@ def load(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: cannot be read ({error})") from error
     tensors = {file.stem: load_tensors(file) for file in folder.glob("*.safetensors")}
     try:
-        return {name: _put_tensors(value, tensors.get(name, {})) for name, value in state.items()}
+        found = {name: _put_tensors(value, tensors.get(name, {})) for name, value in state.items()}
     except KeyError as error:
         raise CheckpointError(f"{folder}: tensor {error} is missing; one of its files was replaced") from error
+    return found | ({FOLDER: folder / FOLDER} if (folder / FOLDER).is_dir() else {})
+
+
+def _files(folder: Path) -> list[str]:
+    """The files in a folder and below, as relative paths, sorted."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
 def _verify(folder: Path) -> None:
@@ -80,7 +95,7 @@ def _verify(folder: Path) -> None:
         raise CheckpointError(
             f"{folder / _SUMS}: cannot be read ({error}), so nothing says that it is whole"
         ) from error
-    for name in sorted({_STATE, *sums, *(file.name for file in folder.iterdir())} - {_SUMS}):
+    for name in sorted({_STATE, *sums, *_files(folder)} - {_SUMS}):
         try:
             found = sha256(folder / name)
         except OSError as error:
@@ -96,11 +111,11 @@ class Checkpoints:
         self._folder = folder
         self._keep = max(keep, 1)
 
-    def save(self, step: int, checkpoint: Mapping[str, Any]) -> Path:
+    def save(self, step: int, checkpoint: Mapping[str, Any], resources: Mapping[str, Resource] | None = None) -> Path:
         """Write the checkpoint of `step`, then remove those older than the newest `keep`; return its folder."""
         before = self._folders()
         path = self._folder / _name(step, max((copy for at, copy in before if at == step), default=0) + 1)
-        save(path, checkpoint)
+        save(path, checkpoint, resources)
         kept = sorted({step, *(at for at, _ in before)})[-self._keep :]
         for (at, _), old in before.items():
             if at == step or at not in kept:

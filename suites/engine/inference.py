@@ -28,9 +28,9 @@ from suites.engine.plugins import require_plugins
 from suites.engine.prediction import Prediction
 from suites.engine.profiling import StepProfile
 from suites.engine.quantizing import Quantization, quantize_for
+from suites.engine.resources import load_deployed
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.task import Processor, Task
-from suites.engine.weights import load_weights
 
 T = TypeVar("T")
 
@@ -133,7 +133,7 @@ def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] =
     run = RunFolder(path)
     task = build_task(read_config(path, overrides))
     task.adopt(run.read_processor(task.processor_class))
-    load_weights(task.model, weights or best_weights(run))
+    load_deployed(task, weights or best_weights(run))
     task.model.eval()
     return task
 

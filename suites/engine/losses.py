@@ -1,4 +1,4 @@
-"""Loss: a term with what it is a mean over. SmoothedLabels: what the losses over classes of all suites take."""
+"""Loss: a term with what it is a mean over. Scalar, Kept: what else a step has. SmoothedLabels: of class losses."""
 
 from __future__ import annotations
 
@@ -35,6 +35,19 @@ class Scalar:
 
     Attributes:
         value: a scalar.
+    """
+
+    value: Tensor
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An array of a step that hooks look at, such as predictions made before the update; of no part of the loss.
+
+    It is kept where an update is one batch, not where `runtime.accumulate` joins several.
+
+    Attributes:
+        value: any shape.
     """
 
     value: Tensor

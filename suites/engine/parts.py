@@ -10,6 +10,7 @@ register_role(
 )
 
 register_role("hook", Hook, doc="Called at points of the training loop.")
+register_role("declaration", doc="Guesses for `paddock data schema` which columns of a file are what.")
 
 for _optimizer in (optim.SGD, optim.Momentum, optim.Adam, optim.AdamW):
     register("optimizer")(_optimizer)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from framework.errors import CheckpointError
 from framework.random import default_generator
 
@@ -25,10 +27,16 @@ class Update:
     Args:
         losses: loss terms by name, before the update; scalars.
         scalars: further scalars by name that are logged only.
+        arrays: arrays by name that hooks look at.
     """
 
-    def __init__(self, losses: Mapping[str, Tensor | float], scalars: Mapping[str, Tensor | float] | None = None):
-        self._losses, self._scalars = losses, scalars or {}
+    def __init__(
+        self,
+        losses: Mapping[str, Tensor | float],
+        scalars: Mapping[str, Tensor | float] | None = None,
+        arrays: Mapping[str, Tensor] | None = None,
+    ):
+        self._losses, self._scalars, self._arrays = losses, scalars or {}, arrays or {}
 
     @cached_property
     def losses(self) -> dict[str, float]:
@@ -39,6 +47,11 @@ class Update:
     def scalars(self) -> dict[str, float]:
         """The scalars that are logged only, by name; read now, and once."""
         return {name: float(value) for name, value in self._scalars.items()}
+
+    @cached_property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays that a task keeps of a step, by name; read now, and once."""
+        return {name: value.numpy() for name, value in self._arrays.items()}
 
 
 class Step(ABC):

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from framework.nn import Layer
     from framework.optim import Optimizer
     from suites.engine.hooks import Hook
-    from suites.engine.losses import Loss, Scalar
+    from suites.engine.losses import Kept, Loss, Scalar
+    from suites.engine.resources import Resource
     from suites.engine.settings import Runtime
     from suites.engine.step import Step
 
@@ -285,10 +286,10 @@ class Task(ABC):
         raise NotSupportedError(f"{type(self).__name__} has one evaluation set: it does not take `more_eval`")
 
     @abstractmethod
-    def train_step(self, inputs: dict[str, Tensor]) -> Mapping[str, Loss | Scalar]:
+    def train_step(self, inputs: dict[str, Tensor]) -> Mapping[str, Loss | Scalar | Kept]:
         """Return the loss terms by name, each a mean with its weight; the sum of the means is minimised.
 
-        Each `Scalar` among them is logged only.
+        Each `Scalar` among them is logged only, each `Kept` is an array for hooks.
 
         Runs the model in training mode. It is traced into a Program, so it uses operators only and never looks
         at numbers; `inputs` holds the arrays named by `train_inputs`.
@@ -352,6 +353,10 @@ class Task(ABC):
         if path.suffix == ".safetensors" and self.model.state_dict().keys() & load_tensors(path).keys():
             return load_weights(self.model, path, partial=True)
         return [str(load_pretrained(self.model, path))]
+
+    def resources(self) -> Mapping[str, Resource]:
+        """Return what the model keeps in files of its own, by name, such as a table of rows; by default nothing."""
+        return {}
 
     def lr_factors(self) -> dict[str, float]:
         """Return factors on the learning rate by parameter name, such as smaller ones for lower layers."""

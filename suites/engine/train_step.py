@@ -17,7 +17,7 @@ from framework import Tensor, from_numpy, no_grad, ops, program, tensor
 from framework.errors import CheckpointError, ConfigError
 from framework.optim import LossScaler, Optimizer, clip_by_global_norm
 from suites.engine.averaging import MovingAverage
-from suites.engine.losses import Loss, Scalar
+from suites.engine.losses import Kept, Loss, Scalar
 from suites.engine.step import Step, Update
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class TrainStep(Step):
         self.scaler = scaler
         self._run = self._compute if eager else program(self._compute)
         self._logged: set[str] = set()  # names of the scalars that are no losses, known after the first batch
+        self._kept: set[str] = set()  # names of the arrays that hooks look at, known after the first batch
         self._gathered: dict[str, Tensor] = {}
         self._reached: set[str] = set()  # the parameters that the losses depend on, known after the first batch
         if accumulate > 1:
@@ -97,8 +98,9 @@ class TrainStep(Step):
                 terms = self._update_with_all(batches, _number(lr), decay)
             else:
                 terms = self._run(self._inputs(batches[0]), _number(lr), decay)
-        losses = {name: value for name, value in terms.items() if name not in self._logged}
-        return Update(losses, {name: terms[name] for name in terms if name in self._logged})
+        losses = {name: value for name, value in terms.items() if name not in self._logged | self._kept}
+        scalars = {name: terms[name] for name in terms if name in self._logged}
+        return Update(losses, scalars, {name: terms[name] for name in terms if name in self._kept})
 
     def _update_with_all(self, batches: Sequence[Batch], lr: Tensor, decay: Tensor) -> dict[str, Tensor]:
         total: dict[str, Tensor] = {}
@@ -107,6 +109,8 @@ class TrainStep(Step):
             terms = self._gather_one(self._inputs(batch), shares)
             with no_grad():
                 for name, value in terms.items():
+                    if name in self._kept:
+                        continue
                     part = value * shares.get(name, even)
                     total[name] = total[name] + part if name in total else part
         self._apply_all(lr, decay)
@@ -201,14 +205,15 @@ class TrainStep(Step):
             given = self._task.train_step(inputs)
         losses = {name: term.mean for name, term in given.items() if isinstance(term, Loss)}
         scalars = {name: term.value.detach() for name, term in given.items() if isinstance(term, Scalar)}
-        self._logged = set(scalars)
+        kept = {name: term.value.detach() for name, term in given.items() if isinstance(term, Kept)}
+        self._logged, self._kept = set(scalars), set(kept)
         terms = iter([mean * shares[name] if shares else mean for name, mean in losses.items()])
         total = next(terms)
         for term in terms:
             total = total + term
         self._optimizer.zero_grad()
         (self.scaler.scaled(total) if self.scaler else total).backward()
-        return losses | scalars
+        return losses | scalars | kept
 
     def _improve(self, lr: Tensor, decay: Tensor) -> None:
         factor = self._scale_back()

@@ -18,9 +18,10 @@ from suites.engine.hooks import Hook
 from suites.engine.loop import TrainingLoop
 from suites.engine.ownership import is_owned
 from suites.engine.profiling import StepProfile
+from suites.engine.resources import load_deployed
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.trainer import Trainer
-from suites.engine.weights import load_wanted, load_weights, wants_weights
+from suites.engine.weights import load_wanted, wants_weights
 
 if TYPE_CHECKING:
     from suites.engine.settings import Runtime
@@ -80,7 +81,7 @@ def evaluate_weights(
     if run is not None:
         task.adopt(run.read_processor(task.processor_class))
     if run is not None or weights is not None:
-        load_weights(task.model, weights or best_weights(run or RunFolder(source)))
+        load_deployed(task, weights or best_weights(run or RunFolder(source)))
     elif wants_weights(task.model):
         for line in load_wanted(task.model):
             _log.info("%s", line)
@@ -117,7 +118,7 @@ def _shown_evaluation(
         limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader,
         Progress(console=console, transient=True, disable=not console.is_terminal) as bar,
     ):
-        shown = bar.add_task("evaluating", total=len(loader))
+        shown = bar.add_task("evaluating", total=loader.length)
         return evaluate(
             task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done), report=report
         )

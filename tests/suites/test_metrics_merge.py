@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from framework.errors import DataError
+from suites.ctr.metrics import ClickScores
+from suites.ctr.retrieval import RetrievalScores
 from suites.detection.metrics import CocoEvaluator, VocEvaluator
 from suites.detection.task import BoxMetric
 from suites.engine.task import Metric
@@ -108,9 +110,33 @@ def several():
     return lambda: MultiLabel(list("abcd")), feed
 
 
+def clicks():
+    """Rows of three users, with weights; the halves share the users."""
+    scores, labels = RNG.random((SIZE, 2)).astype(np.float32), (RNG.random((SIZE, 2)) < 0.5).astype(np.float32)
+    more = {"group": np.arange(SIZE) % 3, "weight": RNG.random(SIZE).astype(np.float32)}
+
+    def feed(metric, part):
+        metric.update({"scores": scores[part]}, {"labels": labels[part], **{k: v[part] for k, v in more.items()}})
+
+    return lambda: ClickScores(["click", "buy"]), feed
+
+
+def next_items():
+    """Users, the items they clicked and a catalogue of ten."""
+    vectors, users = RNG.normal(size=(10, 3)), RNG.normal(size=(SIZE, 3))
+    sparse, labels = RNG.integers(0, 12, (SIZE, 1)), (RNG.random((SIZE, 1)) < 0.7).astype(np.float32)
+
+    def feed(metric, part):
+        metric.update({"users": users[part]}, {"sparse": sparse[part], "labels": labels[part]})
+
+    return lambda: RetrievalScores(np.arange(10), vectors, item=0, k=3), feed
+
+
 CASES = {
     "Accuracy": (lambda: Accuracy([str(k) for k in range(7)]), classes_of(7, "labels")),
     "MultiLabel": several(),
+    "ClickScores": clicks(),
+    "RetrievalScores": next_items(),
     "ClassScores": (lambda: ClassScores(["no", "yes"], np.arange(SIZE) // 4), classes_of(2, "targets")),
     "NumberScores": (NumberScores, numbers()),
     "PretrainingScores": (PretrainingScores, pretraining()),

@@ -20,6 +20,7 @@ void bind_array(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_python_op(nb::module_& m);
 void bind_program(nb::module_& m);
+void bind_reader(nb::module_& m);
 void bind_record(nb::module_& m);
 void bind_snapshot(nb::module_& m);
 void bind_table(nb::module_& m);

@@ -43,6 +43,7 @@ NB_MODULE(_core, m) {
   bind_ops(m);
   bind_python_op(m);
   bind_program(m);
+  bind_reader(m);
   bind_record(m);
   bind_snapshot(m);
   bind_table(m);

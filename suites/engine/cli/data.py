@@ -3,6 +3,7 @@
 `check` reads every sample, says what is wrong and where, and exits with 1 if that would spoil the training.
 `draw` writes pictures of samples with their truth, as they are or as the network sees them.
 `convert` writes a set in another format, whole or split at random.
+`schema` guesses from a file which of its columns are what, and writes that down for `-o data.schema=FILE`.
 """
 
 from __future__ import annotations
@@ -81,6 +82,28 @@ def convert_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def schema_command(arguments: argparse.Namespace) -> int:
+    """Guess the declaration of a file and write it."""
+    from framework.atomic import write_text
+    from framework.errors import ConfigError, NotSupportedError
+    from suites.engine.registry import REGISTRY, load_suites
+
+    load_suites([arguments.suite])
+    seen = REGISTRY.seen_by(arguments.suite)
+    names = seen.names("declaration")
+    if not names:
+        raise NotSupportedError(f"data schema: the suite '{arguments.suite}' declares no columns")
+    text = str(seen.get("declaration", names[0])(arguments.file))
+    if arguments.output is None:
+        print(text, end="")
+        return 0
+    if arguments.output.exists():
+        raise ConfigError(f"{arguments.output}: is there already; it may have been edited, so name another file")
+    write_text(arguments.output, text)
+    print(f"{arguments.output}: look at each line, then train with -o data.schema={arguments.output}")
+    return 0
+
+
 def _check_format(inspector: Inspector, name: str) -> None:
     from framework.errors import ConfigError
 
@@ -156,6 +179,12 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     convert.add_argument("--parts", nargs="+", metavar="NAME=SHARE", help="split it, e.g. train=0.8 val=0.2")
     convert.add_argument("--seed", type=int, default=0, help="of the split (0)")
     convert.set_defaults(main=convert_command)
+    schema = commands.add_parser("schema", help="guess from a file which of its columns are what")
+    schema.add_argument("file", type=Path, help="a CSV, a TSV or the like")
+    schema.add_argument("--output", type=Path, help="the YAML file to write; by default it is shown")
+    schema.add_argument("--suite", default="ctr", help="whose declaration (ctr)")
+    schema.set_defaults(main=schema_command)
+    add_import_option(schema)
     for command in (check, draw, convert):
         command.add_argument("config", type=Path, help="a config file, or the name of one of Paddock's")
         add_override_option(command)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.data import DataLoader
 from framework.errors import ConfigError
-from framework.io import save_tensors
 from suites.engine.evaluation import Interrupted, LossesOf, Predict, draw_examples, evaluate, named_figures
 from suites.engine.hooks.base import Hook
 from suites.engine.hooks.interval import Interval
+from suites.engine.resources import resources_of, save_deployed
 from suites.engine.run import RunFolder
 from suites.engine.settings import EarlyStopSettings, EvaluationSettings
 
@@ -110,7 +110,7 @@ class Assess(Hook):
                 task,
                 self._predict,
                 loader,
-                after_batch=partial(_told, after_batch, len(loader)),
+                after_batch=partial(_told, after_batch, loader.length or 0),
                 losses=self._losses,
                 report=partial(self._run.write_report, name=name),
             )
@@ -126,7 +126,8 @@ class Assess(Hook):
         value = -metrics[name] if lower else metrics[name]
         if _above(value, self._best):
             self._best = value
-            save_tensors(self._run.weights / "best.safetensors", loop.deploy_weights())
+            path = self._run.weights / "best.safetensors"
+            save_deployed(path, loop.deploy_weights(), resources_of(loop.task))
         if self._early_stop is not None:
             self._count(loop, name, value, self._early_stop, lower=lower)
 

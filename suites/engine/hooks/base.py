@@ -39,7 +39,7 @@ class Hook:
         """Before an evaluation or a checkpoint; an error here keeps the step from being evaluated or saved."""
 
     def during_evaluation(self, loop: TrainingLoop, done: int, total: int) -> None:
-        """After each batch of an evaluation: `done` of `total`."""
+        """After each batch of an evaluation: `done` of `total`, which is 0 where nobody counted."""
 
     def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """After an evaluation, with its figures."""

@@ -62,7 +62,7 @@ class ProgressBar(Hook):
     def during_evaluation(self, loop: TrainingLoop, done: int, total: int) -> None:
         """Show how far it is."""
         if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], text=f"evaluating, batch {done} of {total}")
+            self._bar.update(self._bar.task_ids[0], text=f"evaluating, batch {done}" + f" of {total}" * (total > 0))
 
     def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """Show the figures; those of single classes, such as `AP/dog`, are in metrics.json."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from framework.errors import NumericsError
-from framework.io import save_tensors
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.hooks.base import Hook
 from suites.engine.hooks.interval import Interval
+from suites.engine.resources import resources_of, save_deployed
 from suites.engine.settings import CheckpointSettings
 
 if TYPE_CHECKING:
@@ -62,5 +62,6 @@ class Saving(Hook):
         if not loop.world.first:
             return
         # In this order: a run killed in between resumes at an earlier step and comes here again.
-        save_tensors(self._folder / "last.safetensors", weights)
-        self._checkpoints.save(loop.step, loop.state_dict())
+        resources = resources_of(loop.task)
+        save_deployed(self._folder / "last.safetensors", weights, resources)
+        self._checkpoints.save(loop.step, loop.state_dict(), resources)

@@ -1,0 +1,84 @@
+// LogRows: rows of a log as columns, in the layout of a batch, with the bad rows of their text.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "reader/schema.h"
+
+namespace paddock::reader {
+
+// Values that grow; unlike a vector's they are not set to 0 first.
+template <class T>
+class Buffer {
+ public:
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+  // Memory for `count` values or more; values that were there stay.
+  void reserve(size_t count) {
+    if (count <= capacity_) return;
+    size_t capacity = std::max(count, capacity_ + capacity_ / 2);
+    auto data = std::make_unique_for_overwrite<T[]>(capacity);
+    if (capacity_) std::memcpy(data.get(), data_.get(), capacity_ * sizeof(T));
+    data_ = std::move(data);
+    capacity_ = capacity;
+  }
+
+ private:
+  std::unique_ptr<T[]> data_;
+  size_t capacity_ = 0;
+};
+
+// Signs laid end to end, and where each row's begin.
+struct RaggedColumn {
+  Buffer<int64_t> values;
+  Buffer<int64_t> offsets;  // [N + 1]
+};
+
+enum class FaultKind { kColumns, kNumber, kLabel, kWeight, kTime, kSign, kValues, kAlong, kQuote, kNul, kText, kLine };
+constexpr int kFaultKinds = 12;
+constexpr const char* kFaultNames[kFaultKinds] = {"columns", "number", "label", "weight", "time", "sign",
+                                                  "values",  "along",  "quote", "nul",    "text", "line"};
+
+// A bad row: its line and byte, both counted from the start of the text that was parsed, and the text that is wrong.
+struct Fault {
+  FaultKind kind;
+  int column;     // -1: the whole row
+  int64_t count;  // of kColumns, kValues and kAlong: how many were found; of kLine: bytes
+  int64_t line, offset;
+  std::string text;
+};
+
+struct PADDOCK_API LogRows {
+  explicit LogRows(std::shared_ptr<const LogSchema> of) : schema(std::move(of)), ragged(schema->ragged.size()) {}
+
+  std::shared_ptr<const LogSchema> schema;
+  int64_t count = 0;       // N
+  Buffer<int64_t> sparse;  // [N, F]
+  Buffer<float> dense;     // [N, D]
+  Buffer<float> labels;    // [N, L]
+  Buffer<float> weight;    // [N]; the three without values where the schema has no such column
+  Buffer<int64_t> group, time;
+  std::vector<RaggedColumn> ragged;
+
+  // Of the text. Rows whose time is before an earlier one's stay; they are only counted.
+  int64_t lines = 0, blank = 0, backwards = 0;
+  int64_t first_backwards = -1;   // its byte
+  int64_t last_time = INT64_MIN;  // the highest
+  std::array<int64_t, kFaultKinds> faults{};
+  std::vector<Fault> shown;  // the first bad rows, `kShown` at most
+
+  static constexpr size_t kShown = 32;
+};
+
+// Rows `row[i]` of `parts[part[i]]`, i from 0 to n: what a batch is. All parts are of one schema.
+PADDOCK_API std::shared_ptr<LogRows> gather(const std::vector<const LogRows*>& parts, const int32_t* part,
+                                            const int32_t* row, int64_t n);
+
+// The text's rows. Its lines are whole; the last may lack its end. A bad row is left out and counted.
+PADDOCK_API std::shared_ptr<LogRows> parse_text(std::shared_ptr<const LogSchema> schema, std::string_view text);
+
+}  // namespace paddock::reader

@@ -1,0 +1,114 @@
+"""A schema as the plain form that the native log reader takes; see docs/ctr_data.md, "Schema"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from framework.errors import ConfigError
+from suites.ctr import features as kinds
+from suites.ctr.schema import Schema
+from suites.engine.names import did_you_mean, listing
+
+_HEADERS: dict[Any, Any] = {True: True, False: False, "first": "maybe"}
+
+
+def compiled(schema: Schema, columns: Sequence[str]) -> dict[str, Any]:
+    """The fields of a `framework.data.logs.LogSchema`.
+
+    Args:
+        schema: whose dense features have their centers and scales.
+        columns: all columns of the log, in its order.
+
+    Raises ConfigError for a column that is not there, a scale that was not learned, or a separator that the native
+    reader does not take.
+    """
+    form, places = schema.format, {name: i for i, name in enumerate(columns)}
+
+    def place(column: str) -> int:
+        if column not in places:
+            raise ConfigError(
+                f"data.schema: the log has no column '{column}'"
+                f"{did_you_mean(column, places) or f'; it has {listing(columns)}'}"
+            )
+        return places[column]
+
+    def optional(column: str | None) -> int | None:
+        return None if column is None else place(column)
+
+    return {
+        "delimiter": form.delimiter,
+        "quote": form.quote or "",
+        "header": _HEADERS[form.header],
+        "columns": list(columns),
+        "strip": form.strip,
+        "missing": list(form.missing),
+        "sparse": _sparse(schema, place),
+        "ragged": _ragged(schema, place),
+        "dense": [
+            {"name": name, "column": place(schema.column_of(name)), **_scaled(name, feature)}
+            for name, feature in schema.of(kinds.Dense).items()
+        ],
+        "labels": [
+            {
+                "name": name,
+                "column": place(schema.column_of(name)),
+                "positive": None if label.positive is None else list(label.positive),
+                "at_least": label.at_least,
+            }
+            for name, label in schema.labels.items()
+        ],
+        "weight": optional(schema.weight),
+        "group": optional(schema.group),
+        "time": optional(schema.time),
+    }
+
+
+def _sparse(schema: Schema, place: Callable[[str], int]) -> list[dict[str, Any]]:
+    slots, names = schema.slots(), schema.sparse()
+    found: list[dict[str, Any]] = []
+    for name in names:
+        feature = schema.features[name]
+        made: dict[str, Any] = {"name": name, "slot": slots[name]}
+        if isinstance(feature, kinds.Crossed):
+            made["members"] = [names.index(member) for member in feature.of]
+        else:
+            made["column"] = place(schema.column_of(name))
+        found.append(made)
+    return found
+
+
+def _ragged(schema: Schema, place: Callable[[str], int]) -> list[dict[str, Any]]:
+    slots, names = schema.slots(), schema.ragged()
+    found: list[dict[str, Any]] = []
+    for name in names:
+        feature = schema.features[name]
+        assert isinstance(feature, (kinds.MultiValued, kinds.Sequence))
+        if len(feature.separator.encode()) != 1:
+            raise ConfigError(
+                f"data.schema.features.{name}.separator: is {feature.separator!r}; a log that is streamed takes one "
+                "ASCII character"
+            )
+        found.append(
+            {
+                "name": name,
+                "slot": slots[name],
+                "column": place(schema.column_of(name)),
+                "separator": feature.separator,
+                "max_length": feature.max_length,
+                "keep": feature.keep if isinstance(feature, kinds.Sequence) else "first",
+            }
+        )
+    for name, sequence in schema.of(kinds.Sequence).items():
+        if sequence.along is not None:  # the later one of a pair looks at the one before
+            first, second = sorted((names.index(name), names.index(sequence.along)))
+            found[second]["along"] = first
+    return found
+
+
+def _scaled(name: str, feature: kinds.Dense) -> Mapping[str, Any]:
+    if feature.transform in ("none", "log"):
+        return {"transform": feature.transform}
+    if feature.center is None or feature.scale is None:
+        raise ConfigError(f"data.schema.features.{name}: has no center and scale yet; they come from a training set")
+    return {"transform": feature.transform, "center": feature.center, "scale": feature.scale}

@@ -1,0 +1,206 @@
+"""Click logs that do not fit in memory: read natively, block by block, while the model trains."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework.data.faults import FaultPolicy
+from framework.data.logs import LogFolders, LogReader, Patience
+from framework.data.logs.inflate import compression, inflated
+from framework.data.logs.reader import expand
+from framework.errors import ConfigError, DataError
+from suites.ctr.compiled import compiled
+from suites.ctr.datasets.base import ClickSource
+from suites.ctr.encoding import Cell, scales_of
+from suites.ctr.features import Dense
+from suites.ctr.schema import Schema
+from suites.engine.registry import register
+
+_log = logging.getLogger(__name__)
+_EXAMPLES = 32  # rows that are kept as they stood, to show predictions on
+_HEAD = 1 << 20  # bytes of a file in which these rows are looked for
+
+
+class StreamedSource(ClickSource):
+    """Base of logs that are never held.
+
+    Args:
+        schema: what the columns are.
+        scale_rows: rows of which centers and scales are learned, where the schema has none.
+        options: of the `LogReader`.
+    """
+
+    def __init__(self, schema: Schema, scale_rows: int, options: Mapping[str, Any]) -> None:
+        self.schema, self._scale_rows, self._options = schema, scale_rows, dict(options)
+
+    def _sample(self) -> list[Path]:
+        """Files from which columns, scales and examples are taken."""
+        raise NotImplementedError
+
+    def learn(self) -> Schema:
+        """Learn centers and scales from the first rows in a drawn order, and return the schema with them."""
+        wanted = {name: f for name, f in self.schema.of(Dense).items() if f.learns}
+        if wanted:
+            plain = {name: replace(f, transform="none") for name, f in wanted.items()}
+            schema = replace(self.schema, features={**self.schema.features, **plain})
+            fields = compiled(schema, self._columns()) | {"sparse": [], "ragged": [], "missing_numbers": "nan"}
+            rows, parts = 0, []
+            with LogReader(self._sample(), fields, 4096, shuffle=True, faults=FaultPolicy(skipped=1.0)) as log:
+                for batch in log:
+                    parts.append(batch["dense"])
+                    rows += len(batch["dense"])
+                    if rows >= self._scale_rows:
+                        break
+            if not rows:
+                raise DataError(f"{self._sample()[0]}: it gives no row; look at the schema")
+            self.schema = self.schema.with_scales(scales_of(self.schema, np.concatenate(parts)))
+            _log.info("centers and scales of %s come from %d rows", ", ".join(wanted), rows)
+        return self.schema
+
+    def follow(self, schema: Schema) -> None:
+        """Take the schema that a training set returned from `learn`."""
+        self.schema = schema
+
+    @property
+    def examples(self) -> list[Mapping[str, Cell]]:  # type: ignore[override]  # read when somebody looks
+        """The first rows of the first file as texts by column."""
+        rows = self._rows(_EXAMPLES + 1)
+        names = self._columns()
+        if self.schema.format.header and rows and rows[0] == names:
+            rows = rows[1:]
+        return [dict(zip(names, row, strict=True)) for row in rows[:_EXAMPLES] if len(row) == len(names)]
+
+    def name_of(self, index: int) -> str:
+        """File and number of an example."""
+        return f"{self._sample()[0]}: row {index + 1}"
+
+    def _columns(self) -> list[str]:
+        """All columns of the log, in the order of its first file."""
+        form = self.schema.format
+        if form.columns:
+            return list(form.columns)
+        rows = self._rows(1)
+        if not rows:
+            raise DataError(f"{self._sample()[0]}: the file is empty; expected a line with the names of the columns")
+        return rows[0]
+
+    def _rows(self, count: int) -> list[list[str]]:
+        path, form = self._sample()[0], self.schema.format
+        try:
+            if compression(path) is None:
+                with open(path, "rb") as file:
+                    head = file.read(_HEAD)
+            else:
+                head = b"".join(islice(inflated(path), 4))
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+        lines = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").splitlines()
+        if form.quote is None:
+            reader = csv.reader(lines, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)
+        else:
+            reader = csv.reader(lines, delimiter=form.delimiter, quotechar=form.quote)
+        rows = islice((row for row in reader if row), count)
+        return [[cell.strip() for cell in row] if form.strip else row for row in rows]
+
+
+@register("dataset")
+class LogStream(StreamedSource):
+    """Files of a click log that need not fit in memory, plain or compressed (`.gz`, `.zst`).
+
+    What it puts up with is `runtime.data.max_skipped`. The run needs `runtime.steps`: nobody counted the rows.
+
+    Args:
+        schema: what the columns are.
+        root: folder of the files.
+        files: their names, or patterns such as "day_*.tsv.gz".
+        shuffle_rows: rows among which a drawn order mixes; see docs/ctr_data.md.
+        block_bytes: of text that is parsed at once.
+        threads: that parse; null for as many as compute.
+        bad_files: how many files may be unreadable.
+        scale_rows: rows of which centers and scales are learned, where the schema has none.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        root: str,
+        files: list[str],
+        shuffle_rows: int = 1 << 16,
+        block_bytes: int = 1 << 20,
+        threads: int | None = None,
+        bad_files: int = 0,
+        scale_rows: int = 1_000_000,
+    ) -> None:
+        options = {"shuffle_rows": shuffle_rows, "block_bytes": block_bytes, "threads": threads, "bad_files": bad_files}
+        super().__init__(schema, scale_rows, options)
+        if not files:
+            raise ConfigError("LogStream: files is empty; name at least one, or a pattern")
+        self._paths = expand([f"{root}/{name}" for name in files])
+
+    def _sample(self) -> list[Path]:
+        return self._paths
+
+    def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0, workers: int = 0) -> LogReader:
+        """A `LogReader` of the files."""
+        fields = compiled(self.schema, self._columns())
+        options = {**self._options, "shuffle": shuffle, "seed": seed, "drop_last": shuffle}
+        return LogReader(self._paths, fields, batch_size, **options)
+
+
+@register("dataset")
+class LogPasses(StreamedSource):
+    """A click log that keeps coming: folders `day/HHMM`, each read once, when its done-file is there.
+
+    Training waits for the next one, and ends with an error where none comes in time. What it puts up with is
+    `runtime.data.max_skipped`. The run needs `runtime.steps`.
+
+    Args:
+        schema: what the columns are.
+        root: folder of the days.
+        files: pattern of the files of a pass.
+        done: the done-file, as seen from the pass's folder; `{name}` is that folder's name.
+        begin: name of the first pass, such as "20261122/0900"; null for the first one there.
+        every: minutes from one pass to the next; null if that varies.
+        wait_seconds: how long the next pass is waited for.
+        shuffle_rows: rows of a pass among which a drawn order mixes.
+        threads: that parse; null for as many as compute.
+        scale_rows: rows of which centers and scales are learned, where the schema has none.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        root: str,
+        files: str = "*",
+        done: str = "_SUCCESS",
+        begin: str | None = None,
+        every: int | None = None,
+        wait_seconds: float = 3600.0,
+        shuffle_rows: int = 1 << 16,
+        threads: int | None = None,
+        scale_rows: int = 1_000_000,
+    ) -> None:
+        options = {"shuffle_rows": shuffle_rows, "threads": threads}
+        super().__init__(schema, scale_rows, options)
+        self._root, self._files = root, files
+        self._passes: dict[str, Any] = {"done": done, "begin": begin, "every": every}
+        self._patience = Patience(wait_seconds, then="error")
+
+    def _sample(self) -> list[Path]:
+        fields = {"columns": ["any"]}  # nothing is read
+        folders = LogFolders(self._root, fields, 1, files=self._files, patience=self._patience, **self._passes)
+        return folders.first_files()
+
+    def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0, workers: int = 0) -> LogFolders:
+        """A `LogFolders` of the root."""
+        fields = compiled(self.schema, self._columns())
+        options = {**self._options, **self._passes, "shuffle": shuffle, "seed": seed, "drop_last": shuffle}
+        return LogFolders(self._root, fields, batch_size, files=self._files, patience=self._patience, **options)

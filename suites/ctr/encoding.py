@@ -1,0 +1,298 @@
+"""From the texts of columns to the arrays of a schema; rows that do not fit are counted and named."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping
+from collections.abc import Sequence as Listed
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from framework.errors import ConfigError, DataError
+from suites.ctr.clicks import Clicks, Ragged
+from suites.ctr.features import Crossed, Dense, Label, MultiValued, Sequence
+from suites.ctr.schema import Schema
+from suites.ctr.signs import crossed, hash52, missing_sign, signs_of
+from suites.engine.names import did_you_mean, listing
+
+_log = logging.getLogger(__name__)
+MAX_SKIPPED = 0.01  # share of the rows that may be wrong
+_NAMED = 8  # wrong rows in a message
+_INT64 = 2**63
+
+Cell = str | Listed[str]  # a text, or the values of a multi-valued feature
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """What names a row: "columns, row 17"; may be sent to another process.
+
+    Attributes:
+        name: what stands before the number.
+    """
+
+    name: str
+
+    def __call__(self, row: int) -> str:
+        """The name of a row."""
+        return f"{self.name} {row}"
+
+
+@dataclass
+class RawRows:
+    """Columns as they were read.
+
+    Attributes:
+        name: of the file or table, for messages.
+        columns: texts by column, all of one length; a multi-valued column may hold lists of texts.
+        where: what names row i in a message, such as "log.csv:17".
+        wrong: why rows that are in no column cannot be used, such as "log.csv:4: has 3 columns ...".
+    """
+
+    name: str
+    columns: Mapping[str, Listed[Cell]]
+    where: Callable[[int], str]
+    wrong: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+
+class Encoder:
+    """Makes arrays of raw rows.
+
+    Args:
+        schema: what the columns are.
+        labels: whether labels, group, time and weight are read; rows to predict on have none.
+    """
+
+    def __init__(self, schema: Schema, *, labels: bool = True) -> None:
+        self._schema, self._labels = schema, labels
+        self._missing = {"", *schema.format.missing}
+        self._slots = schema.slots()
+
+    def encode(self, raw: RawRows, max_skipped: float = MAX_SKIPPED) -> tuple[Clicks, np.ndarray]:
+        """The rows that can be used, and their places in `raw`, int64 [N].
+
+        Raises:
+            ConfigError: a column is not there.
+            DataError: more than `max_skipped` of the rows are wrong; or none is there.
+        """
+        self._check_columns(raw)
+        wrong: dict[int, str] = {}
+        dense = self._dense(raw, wrong)
+        labels = self._label_columns(raw, wrong) if self._labels else None
+        time, weight, group = (
+            (self._time(raw, wrong), self._weight(raw, wrong), self._group(raw)) if self._labels else (None,) * 3
+        )
+        clicks = Clicks(self._sparse(raw), self._ragged(raw, wrong), dense, labels, weight, group, time)
+        report(raw, wrong, max_skipped)
+        rows = np.array([i for i in range(len(raw)) if i not in wrong], np.int64)
+        return (clicks.take(rows) if wrong else clicks), rows
+
+    def _check_columns(self, raw: RawRows) -> None:
+        for name in self._schema.columns(labels=self._labels):
+            if name not in raw.columns:
+                raise ConfigError(
+                    f"{raw.name}: there is no column '{name}', which the schema names"
+                    f"{did_you_mean(name, raw.columns) or f'; it has {listing(raw.columns)}'}"
+                )
+
+    def _column(self, raw: RawRows, name: str) -> Listed[Cell]:
+        return raw.columns[self._schema.column_of(name)]
+
+    def _sparse(self, raw: RawRows) -> np.ndarray:
+        found: dict[str, np.ndarray] = {}
+        for name in self._schema.sparse():
+            feature, slot = self._schema.features[name], self._slots[name]
+            if isinstance(feature, Crossed):
+                found[name] = crossed(np.stack([found[member] for member in feature.of], axis=1), slot)
+            else:
+                found[name] = self._signs(self._column(raw, name), slot)
+        return np.stack(list(found.values()), axis=1) if found else np.zeros((len(raw), 0), np.int64)
+
+    def _signs(self, texts: Listed[Cell], slot: int) -> np.ndarray:
+        """int64 [N]; each different text is hashed once."""
+        places: dict[Cell, int] = {}
+        codes = np.fromiter((places.setdefault(text, len(places)) for text in texts), np.int64, len(texts))
+        if not places:
+            return np.zeros(0, np.int64)
+        signs = signs_of([raw_bytes(text) for text in places], slot)
+        for text in self._missing & places.keys():
+            signs[places[text]] = missing_sign(slot)
+        return signs[codes]
+
+    def _ragged(self, raw: RawRows, wrong: dict[int, str]) -> dict[str, Ragged]:
+        found: dict[str, Ragged] = {}
+        for name in self._schema.ragged():
+            feature = self._schema.features[name]
+            assert isinstance(feature, (MultiValued, Sequence))
+            rows = [self._values(cell, feature) for cell in self._column(raw, name)]
+            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
+            found[name] = self._signs([text for row in rows for text in row], self._slots[name]), offsets
+        for name, sequence in self._schema.of(Sequence).items():
+            if sequence.along is not None:
+                lengths = [np.diff(found[each][1]) for each in (name, sequence.along)]
+                for row in np.flatnonzero(lengths[0] != lengths[1]):
+                    wrong.setdefault(
+                        int(row),
+                        f"'{name}' has {lengths[0][row]} values but '{sequence.along}', which it "
+                        f"goes along, has {lengths[1][row]}",
+                    )
+        return found
+
+    def _values(self, cell: Cell, feature: MultiValued | Sequence) -> Listed[str]:
+        if isinstance(cell, str):
+            parts: Listed[str] = cell.split(feature.separator) if cell not in self._missing else ()
+        else:
+            parts = cell
+        if feature.max_length is None or len(parts) <= feature.max_length:
+            return parts
+        last = isinstance(feature, Sequence) and feature.keep == "last"
+        return parts[-feature.max_length :] if last else parts[: feature.max_length]
+
+    def _dense(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray:
+        names = list(self._schema.of(Dense))
+        columns = [self._numbers(raw, self._column(raw, name), name, wrong) for name in names]
+        return np.stack(columns, axis=1).astype(np.float32) if columns else np.zeros((len(raw), 0), np.float32)
+
+    def _numbers(self, raw: RawRows, texts: Listed[Cell], name: str, wrong: dict[int, str]) -> np.ndarray:
+        """float64 [N]; NaN where a number is missing, or wrong."""
+        known: dict[Cell, float | None] = dict.fromkeys(self._missing, math.nan)
+        out = np.empty(len(texts))
+        for row, text in enumerate(texts):
+            if text not in known:
+                known[text] = finite_number(text)
+            value = known[text]
+            if value is None:
+                wrong.setdefault(row, f"'{name}' is {text!r:.40}, which is no finite number")
+            out[row] = math.nan if value is None else value
+        return out
+
+    def _label_columns(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray:
+        columns = [self._label(raw, name, label, wrong) for name, label in self._schema.labels.items()]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+    def _label(self, raw: RawRows, name: str, label: Label, wrong: dict[int, str]) -> np.ndarray:
+        texts = self._column(raw, name)
+        if label.positive is not None:
+            self._refuse_missing(texts, name, wrong)
+            return np.fromiter((text in label.positive for text in texts), np.float64, len(texts))
+        numbers = self._numbers(raw, texts, name, wrong)
+        self._refuse_missing(texts, name, wrong)
+        if label.at_least is not None:
+            return (numbers >= label.at_least).astype(np.float64)
+        for row in np.flatnonzero(~np.isin(numbers, (0.0, 1.0))).tolist():
+            wrong.setdefault(
+                row,
+                f"the label '{name}' is {texts[row]!r:.40}; it must be 0 or 1, or the schema must say which values are "
+                "positive",
+            )
+        return numbers
+
+    def _refuse_missing(self, texts: Listed[Cell], name: str, wrong: dict[int, str]) -> None:
+        for row, text in enumerate(texts):
+            if text in self._missing:
+                wrong.setdefault(row, f"the label '{name}' is missing")
+
+    def _time(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray | None:
+        if self._schema.time is None:
+            return None
+        out = np.zeros(len(raw), np.int64)
+        for row, text in enumerate(raw.columns[self._schema.time]):
+            value = whole_number(text)
+            if value is None:
+                wrong.setdefault(row, f"the time '{self._schema.time}' is {text!r:.40}; it must be whole seconds")
+            out[row] = value or 0
+        return out
+
+    def _weight(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray | None:
+        if self._schema.weight is None:
+            return None
+        numbers = self._numbers(raw, raw.columns[self._schema.weight], self._schema.weight, wrong)
+        for row in np.flatnonzero(~(numbers >= 0)):
+            wrong.setdefault(int(row), f"the weight '{self._schema.weight}' is missing or below 0")
+        return numbers.astype(np.float32)
+
+    def _group(self, raw: RawRows) -> np.ndarray | None:
+        if self._schema.group is None:
+            return None
+        texts = raw.columns[self._schema.group]
+        known = list(dict.fromkeys(texts))
+        hashes = dict(zip(known, hash52([raw_bytes(text) for text in known]).tolist(), strict=True))
+        return np.fromiter((hashes[text] for text in texts), np.int64, len(texts))
+
+
+def report(raw: RawRows, wrong: Mapping[int, str], max_skipped: float) -> None:
+    """Log rows that are wrong; raise DataError where there are too many of them, or no others."""
+    reasons = [*raw.wrong, *(f"{raw.where(row)}: {reason}" for row, reason in sorted(wrong.items()))]
+    total = len(raw) + len(raw.wrong)
+    if not total:
+        raise DataError(f"{raw.name}: there are no rows")
+    if len(reasons) > max_skipped * total:
+        more = f"; so are {len(reasons) - 1} others of {total} rows, max_skipped allows {max_skipped:.3g} of them"
+        raise DataError(f"{reasons[0]}{more if len(reasons) > 1 else ''}")
+    if reasons:
+        named = "; ".join(reasons[:_NAMED]) + (" ..." if len(reasons) > _NAMED else "")
+        _log.warning("%s: %d of %d rows are wrong and were left out: %s", raw.name, len(reasons), total, named)
+
+
+def raw_bytes(text: Cell) -> bytes:
+    """The bytes of a text as they stood in the file, also where they are no UTF-8."""
+    assert isinstance(text, str)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def finite_number(text: Cell) -> float | None:
+    """The number that a text is; None for one that is none, or not finite."""
+    try:
+        value = float(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) and "_" not in text else None
+
+
+def whole_number(text: Cell) -> int | None:
+    """The int64 that a text is, or None; "12.0" is one too."""
+    try:
+        value = int(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = finite_number(text)
+        if number is None or not number.is_integer():
+            return None
+        value = int(number)
+    return value if -_INT64 <= value < _INT64 else None
+
+
+def scales_of(schema: Schema, dense: np.ndarray) -> dict[str, tuple[float, float]]:
+    """(center, scale) of the dense features that learn them, from the rows of a training set [N, D], NaN for missing.
+
+    A column without two different values has scale 1.
+    """
+    found: dict[str, tuple[float, float]] = {}
+    for column, (name, feature) in enumerate(schema.of(Dense).items()):
+        if feature.learns:
+            values = dense[:, column].astype(np.float64)
+            values = values[~np.isnan(values)]
+            low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
+            standard = feature.transform == "standard"
+            center = values.mean() if standard and len(values) else low
+            scale = values.std() if standard and high > low else high - low
+            found[name] = float(center), float(scale) if scale > 0 else 1.0
+    return found
+
+
+def transformed(schema: Schema, dense: np.ndarray) -> np.ndarray:
+    """Dense features as models take them, float32 [N, D]: the schema's transforms, then 0 for what is missing."""
+    out = dense.astype(np.float64)
+    for column, (name, feature) in enumerate(schema.of(Dense).items()):
+        x = out[:, column]
+        if feature.transform == "log":
+            out[:, column] = np.sign(x) * np.log1p(np.abs(x))
+        elif feature.transform != "none":
+            if feature.center is None or feature.scale is None:
+                raise ConfigError(f"schema: '{name}' has no center and scale yet; they come from a training set")
+            out[:, column] = (x - feature.center) / feature.scale
+    return np.nan_to_num(out, nan=0.0).astype(np.float32)

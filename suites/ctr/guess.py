@@ -1,0 +1,249 @@
+"""A first declaration of a log, guessed from a sample of its rows, with the reasons as comments.
+
+What is guessed is for a person to look at: a column of few whole numbers may be a category or an amount.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from framework.errors import DataError
+from suites.ctr.encoding import finite_number, whole_number
+from suites.ctr.schema import Format
+from suites.engine.registry import register
+
+_DELIMITERS = "\t,;|\x01"
+_LIST_MARKS = "|;, \x02^"  # between the values of a multi-valued feature
+_MISSING = {"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "-"}
+_LABELS = (
+    "label",
+    "click",
+    "clicked",
+    "is_click",
+    "target",
+    "y",
+    "income",
+    "converted",
+    "conversion",
+    "is_buy",
+    "rating",
+)
+_GROUPS = ("user_id", "userid", "uid", "user", "device_id", "session_id")
+_TIMES = ("timestamp", "time", "ts", "datetime", "event_time", "unix_time")
+_WEIGHTS = ("weight", "sample_weight")
+_POSITIVE = re.compile(r"^(1|1\.0|yes|y|true|t|click|clicked|positive|pos|>.*)\.?$", re.IGNORECASE)
+_FEW = 24  # different whole numbers up to which a column is taken for a category
+_KEY_SHARE = 0.95  # share of different values from which a column is taken for a key of the row
+_PARTS, _PART_BYTES = 32, 1 << 18  # of a file that is larger than all parts together
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What a column is taken for: plain data of its declaration, and why."""
+
+    role: str  # feature, label, group, time, weight or left out
+    declared: Mapping[str, object]
+    why: str
+
+
+@register("declaration", "click_log")
+def guess_schema(path: Path, rows: int = 10_000) -> str:
+    """The YAML text of a schema for a delimited file, from rows that are spread over it.
+
+    Raises:
+        DataError: it cannot be read, has fewer than two rows, or no column could be a label.
+    """
+    lines = sample_lines(path)
+    form = _format(path, lines)
+    cells = list(csv.reader(lines, delimiter=form.delimiter))
+    names = list(form.columns or [cell.strip() for cell in cells[0]])
+    found = [row for row in cells[1 if form.header else 0 :] if len(row) == len(names)]
+    if len(found) < 2:
+        raise DataError(f"{path}: has {len(found)} rows; some dozen are needed to guess what its columns are")
+    bad = len(cells) - (1 if form.header else 0) - len(found)
+    found = found[:: max(1, len(found) // rows)]
+    spaced = any(cell != cell.strip() for row in found for cell in row)
+    columns = {name: [row[i].strip() for row in found] for i, name in enumerate(names)}
+    missing = sorted({cell for column in columns.values() for cell in set(column)} & _MISSING)
+    label = _label_of(path, columns, missing)
+    guesses = {name: _guess(name, column, missing, label) for name, column in columns.items()}
+    return _text(path, form, spaced, missing, guesses, len(found), bad)
+
+
+def sample_lines(path: Path) -> list[str]:
+    """Lines of a file: all of a small one; of a large one the first, and those of parts spread over it."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            starts = [0] if size <= _PARTS * _PART_BYTES else [size * i // _PARTS for i in range(_PARTS)]
+            length = size if len(starts) == 1 else _PART_BYTES
+            found: list[bytes] = []
+            for start in starts:
+                file.seek(start)
+                part = file.read(length).splitlines()
+                found += part[1 if start else 0 : None if start + length >= size else -1]  # lines that are whole
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    lines = [line.decode("utf-8", "surrogateescape").removeprefix("\ufeff") for line in found]
+    lines = [line for line in lines if line.strip()]
+    if not lines:
+        raise DataError(f"{path}: the file is empty")
+    return lines
+
+
+def _format(path: Path, lines: Sequence[str]) -> Format:
+    """Delimiter and header."""
+    lines = lines[:200]
+    delimiter = max(_DELIMITERS, key=lambda mark: _agreement(lines, mark))
+    if _agreement(lines, delimiter) == 0:
+        raise DataError(
+            f"{path}: no delimiter cuts its lines into columns (tried tab, comma, semicolon, | and \\x01); "
+            "write the schema by hand"
+        )
+    cells = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
+    header = _is_header(cells[0], cells[1:])
+    columns = None if header else tuple(f"c{i}" for i in range(len(cells[0])))
+    return Format(delimiter=delimiter, header=header, columns=columns)
+
+
+def _agreement(lines: Sequence[str], mark: str) -> float:
+    """How many columns most lines agree on, times the share that does; 0 where that is one."""
+    counts = Counter(len(row) for row in csv.reader(lines, delimiter=mark))
+    columns, often = counts.most_common(1)[0]
+    return 0.0 if columns < 2 else often / len(lines) + min(columns, 100) * 1e-3
+
+
+def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line names columns: different texts, none a number, that the columns do not hold themselves."""
+    if len(set(first)) < len(first) or any(finite_number(cell) is not None or not cell for cell in first):
+        return False
+    known = [{row[i] for row in rest if i < len(row)} for i in range(len(first))]
+    return not any(cell in values for cell, values in zip(first, known, strict=True))
+
+
+def _label_of(path: Path, columns: Mapping[str, Sequence[str]], missing: Sequence[str]) -> str:
+    two = [name for name, cells in columns.items() if len(set(cells) - {"", *missing}) == 2]
+    named = [name for name in columns if name.lower() in _LABELS]
+    for name in named:
+        if name in two or name.lower() == "rating":
+            return name
+    zero_one = [
+        name for name in two if {finite_number(cell) for cell in set(columns[name]) - {"", *missing}} == {0.0, 1.0}
+    ]
+    ends = [name for name in (next(iter(columns)), list(columns)[-1]) if name in two]
+    found = [name for name in ends if name in zero_one] or ends or zero_one or two
+    if not found:
+        raise DataError(f"{path}: no column has two values, so none can be a click; write the schema by hand")
+    return found[0]
+
+
+def _guess(name: str, cells: Sequence[str], missing: Sequence[str], label: str) -> Guess:
+    known = [cell for cell in cells if cell and cell not in missing]
+    different = Counter(known)
+    lower = name.lower()
+    if name == label:
+        return _guess_label(name, different)
+    if lower in _WEIGHTS and all((finite_number(cell) or -1) >= 0 for cell in different):
+        return Guess("weight", {}, "its name")
+    if lower in _TIMES and known and all(whole_number(cell) is not None for cell in different):
+        return Guess("time", {}, "its name, and whole numbers")
+    if len(different) < 2:
+        return Guess("left out", {}, f"it holds {len(different)} different values")
+    numbers = [finite_number(cell) for cell in known]
+    numeric = all(number is not None for number in numbers)
+    if not numeric and (mark := _list_mark(known)):
+        return Guess("feature", {"type": "MultiValued", "separator": mark}, f"lists with {mark!r} between the values")
+    share = len(different) / len(known)
+    whole = numeric and all(number is not None and number.is_integer() for number in numbers)
+    is_id = lower.endswith(("id", "_no", "code", "zip")) or lower.startswith("id")
+    if share > _KEY_SHARE and len(known) > 50 and (is_id or not numeric):
+        return Guess("left out", {}, f"{share:.0%} of its values differ, as those of a key of the row do")
+    if not numeric or is_id:
+        kind = "words" if not numeric else "numbers, but the name says that they are ids"
+        return Guess("feature", {"type": "Sparse"}, f"{kind}, {len(different)} different in {len(known)}")
+    if whole and len(different) <= _FEW:
+        return Guess("feature", {"type": "Sparse"}, f"only {len(different)} different whole numbers")
+    return _guess_number([number for number in numbers if number is not None], len(different))
+
+
+def _guess_number(numbers: Sequence[float], different: int) -> Guess:
+    ordered = sorted(abs(number) for number in numbers)
+    typical, top = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
+    if top > 20 * max(typical, 1.0):
+        why = f"{different} different numbers with a long tail: half are up to {typical:g}, 1% above {top:g}"
+        return Guess("feature", {"type": "Dense", "transform": "log"}, why)
+    return Guess("feature", {"type": "Dense", "transform": "standard"}, f"{different} different numbers")
+
+
+def _list_mark(known: Sequence[str]) -> str | None:
+    """The character between values, where many cells are lists that share values."""
+    for mark in _LIST_MARKS:
+        lists = [cell.split(mark) for cell in known]
+        if sum(len(parts) > 1 for parts in lists) < 0.2 * len(lists) or len({len(parts) for parts in lists}) < 2:
+            continue
+        values = Counter(part for parts in lists for part in parts)
+        if len(values) < 0.5 * len(set(known)):
+            return mark
+    return None
+
+
+def _guess_label(name: str, different: Counter[str]) -> Guess:
+    counts = ", ".join(f"{text} {count}" for text, count in different.most_common(4))
+    if {finite_number(text) for text in different} == {0.0, 1.0}:
+        return Guess("label", {}, f"the values {counts}")
+    if len(different) > 2:
+        return Guess("label", {"at_least": 4}, f"a rating; 4 and more counts as a click. The values: {counts}")
+    positive = [text for text in different if _POSITIVE.match(text)] or [different.most_common()[-1][0]]
+    return Guess("label", {"positive": positive[:1]}, f"the values {counts}; look which of them is the positive one")
+
+
+def _text(
+    path: Path,
+    form: Format,
+    spaced: bool,
+    missing: Sequence[str],
+    guesses: Mapping[str, Guess],
+    rows: int,
+    bad: int,
+) -> str:
+    lines = [
+        f"# Guessed by `paddock data schema` from {rows} rows of {path.name}. Look at each line, then train with",
+        "# `paddock train ctr/deepfm_csv -o data.root=FILE -o data.schema=THIS`.",
+    ]
+    if bad:
+        lines.append(f"# {bad} rows had another number of columns and were not looked at.")
+    lines += ["format:", f"  delimiter: {_yaml(form.delimiter)}", f"  header: {_yaml(form.header)}"]
+    if form.columns:
+        lines.append(f"  columns: {_yaml(list(form.columns))}  # there are no names in the file; put better ones here")
+    if missing:
+        lines.append(f"  missing: {_yaml(list(missing))}  # texts that were found where a value is not known")
+    if spaced:
+        lines.append("  strip: true  # there are spaces around values")
+    for role, title in (("feature", "features:"), ("label", "labels:")):
+        lines.append(title)
+        for name, guess in guesses.items():
+            if guess.role == role:
+                lines.append(f"  {_yaml(name)}: {_yaml(dict(guess.declared))}  # {guess.why}")
+    for role, names in (("group", _GROUPS), ("time", ()), ("weight", ())):
+        found = next((n for n, g in guesses.items() if g.role == role or n.lower() in names), None)
+        if found is not None:
+            why = guesses[found].why if role != "group" else "its name; rows are ranked within it for GAUC"
+            lines.append(f"{role}: {_yaml(found)}  # {why}")
+    lines += [f"# left out: {name}: {guess.why}" for name, guess in guesses.items() if guess.role == "left out"]
+    return "\n".join(lines) + "\n"
+
+
+def _yaml(value: object) -> str:
+    """A value on one line."""
+    return (
+        yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**9, sort_keys=False)
+        .removesuffix("\n...\n")
+        .strip()
+    )

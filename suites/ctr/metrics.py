@@ -1,0 +1,146 @@
+"""The figures of click-through rates: AUC, GAUC, log loss, calibration, and the error of score buckets.
+
+Letters: N rows. Scores are probabilities in [0, 1], labels 0 or 1, weights 0 or more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from suites.engine.gathering import ArrayMetric
+from suites.engine.task import Batch
+
+_CLIP = 1e-7  # scores nearer to 0 or 1 count as this near in the log loss, as in most published figures
+
+
+def auc(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Area under the ROC curve, exact: the share of pairs in order, equal scores half; NaN of one class alone.
+
+    All arrays are [N]. With weights, a pair weighs their product.
+    """
+    w = np.ones(len(scores)) if weights is None else weights.astype(np.float64)
+    order = np.argsort(scores, kind="stable")
+    s, yes = scores[order], labels[order] > 0.5
+    good, bad = np.where(yes, w[order], 0.0), np.where(yes, 0.0, w[order])
+    starts = np.flatnonzero(np.concatenate([[True], s[1:] != s[:-1]])) if len(s) else np.zeros(0, np.int64)
+    if not len(starts) or good.sum() <= 0 or bad.sum() <= 0:
+        return float("nan")
+    good, bad = np.add.reduceat(good, starts), np.add.reduceat(bad, starts)  # of each different score
+    below = np.cumsum(bad) - bad
+    return float((good * (below + 0.5 * bad)).sum() / (good.sum() * bad.sum()))
+
+
+def gauc(scores: np.ndarray, labels: np.ndarray, groups: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Mean AUC of the groups, such as users, each with its rows (or their weight); groups of one class are left out.
+
+    As in DIN (Zhou et al. 2018, section 6.3). NaN where no group has both classes.
+    """
+    order = np.argsort(groups, kind="stable")
+    cuts = np.flatnonzero(np.diff(groups[order])) + 1
+    total = weight = 0.0
+    for rows in np.split(order, cuts):
+        own = None if weights is None else weights[rows]
+        value = auc(scores[rows], labels[rows], own)
+        if not np.isnan(value):
+            share = float(len(rows) if own is None else own.sum())
+            total, weight = total + share * value, weight + share
+    return total / weight if weight else float("nan")
+
+
+def log_loss(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Mean of -ln of the probability given to what happened; scores are clipped to [1e-7, 1 - 1e-7]."""
+    p = np.clip(scores.astype(np.float64), _CLIP, 1 - _CLIP)
+    return float(np.average(-np.where(labels > 0.5, np.log(p), np.log1p(-p)), weights=weights))
+
+
+def copc(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Clicks over predicted clicks: above 1 the model predicts too few. NaN where it predicts none."""
+    predicted = float(np.average(scores.astype(np.float64), weights=weights))
+    return float(np.average(labels.astype(np.float64), weights=weights)) / predicted if predicted > 0 else float("nan")
+
+
+def bucket_error(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray | None = None,
+    *,
+    buckets: int = 10_000,
+    max_span: float = 0.01,
+    max_error: float = 0.05,
+) -> float:
+    """Mean relative error of the click rate in ranges of scores, weighted by impressions.
+
+    As Paddle's `BasicAucCalculator` does: equal buckets over [0, 1] are joined from the lowest on. A range is used once
+    its click rate is known to a relative standard error below `max_error`, and begun anew once it spans `max_span`.
+    0 where no range has enough rows.
+    """
+    w = np.ones(len(scores)) if weights is None else weights.astype(np.float64)
+    place = np.minimum((scores.astype(np.float64) * buckets).astype(np.int64), buckets - 1)
+    shows = np.bincount(place, w, buckets).tolist()
+    clicks = np.bincount(place, w * (labels > 0.5), buckets).tolist()
+    found = total = 0.0
+    start = -1.0
+    clicked = shown = expected = 0.0  # of the range
+    for i in range(buckets):
+        rate = i / buckets
+        if abs(rate - start) > max_span:
+            start, clicked, shown, expected = rate, 0.0, 0.0, 0.0
+        clicked, shown, expected = clicked + clicks[i], shown + shows[i], expected + shows[i] * rate
+        if expected > 0 and math.sqrt(max(shown - expected, 0.0) / (expected * shown)) < max_error:
+            found += abs(clicked / expected - 1) * shown
+            total += shown
+            start = -1.0
+    return found / total if total else 0.0
+
+
+class ClickScores(ArrayMetric):
+    """Figures of each label: `auc`, `log_loss`, `copc`, `bucket_error`, `positive`, and `gauc` of rows with groups.
+
+    With several labels those of the first have plain names and those of each stand below its name too: `click/auc`.
+    Rows whose label is no number (of a task that has no say about them) are left out of that label's figures.
+
+    Args:
+        labels: names of the L labels.
+    """
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        super().__init__()
+        self._names = list(labels)
+
+    def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
+        """Takes in `scores` [n, L] with the batch's `labels` [n, L], `group` and `weight` [n] if it has some."""
+        more = {name: batch[name] for name in ("group", "weight") if name in batch}
+        self.gather(scores=outputs["scores"], labels=batch["labels"], **more)
+
+    def result(self) -> dict[str, float]:
+        """The figures."""
+        each = [self._of(place) for place in range(len(self._names))]
+        if len(each) == 1:
+            return each[0]
+        return each[0] | {
+            f"{name}/{key}": value for name, own in zip(self._names, each, strict=True) for key, value in own.items()
+        }
+
+    def _of(self, place: int) -> dict[str, float]:
+        scores, labels = self.gathered("scores")[:, place], self.gathered("labels")[:, place]
+        known = ~np.isnan(labels)
+        weights = self.gathered("weight")[known] if "weight" in self._parts else None
+        scores, labels = scores[known], labels[known]
+        figures = click_figures(scores, labels, weights)
+        if "group" in self._parts:
+            figures["gauc"] = gauc(scores, labels, self.gathered("group")[known], weights)
+        return figures
+
+
+def click_figures(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
+    """`auc`, `log_loss`, `copc`, `bucket_error` and `positive` (the share of clicks) of rows [N]."""
+    return {
+        "auc": auc(scores, labels, weights),
+        "log_loss": log_loss(scores, labels, weights),
+        "copc": copc(scores, labels, weights),
+        "bucket_error": bucket_error(scores, labels, weights),
+        "positive": float(np.average(labels, weights=weights)),
+    }

@@ -1,0 +1,199 @@
+"""Retrieval: which items may come next, by a vector of the user and one of each item. GRU4Rec and SSR.
+
+Letters: N rows, T values of a history laid end to end, K numbers of a vector, H of what is compared, M items.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Literal
+
+from framework import nn, ops
+from framework.autograd.tape import no_grad
+from framework.errors import AttributeValueError, ConfigError
+from framework.tensor import Tensor
+from suites.ctr.models.base import CtrModel, Embedded, require_one_label
+from suites.ctr.models.dien import padded
+from suites.ctr.schema import Fields
+from suites.engine.registry import register
+
+_SELF = -1e9  # the score of an item beside itself, which counts for nothing
+
+
+class RetrievalModel(CtrModel):
+    """A user's vector from the first history of the schema, an item's from the row of the field compared with it.
+
+    Rows whose label is 1 are learned from; the items of all rows of a batch stand in for those that were not chosen.
+
+    Attributes:
+        item: the place of the item among the fields.
+        history: the name of the sequence.
+    """
+
+    uses_sequences = True
+
+    def __init__(self, fields: Fields, width: int) -> None:
+        super().__init__(fields, width)
+        require_one_label(self)
+        if not fields.sequences or fields.sequences[0][1] < 0:
+            raise ConfigError(
+                f"{type(self).__name__}: the first sequence of the schema must have the vocabulary of a sparse "
+                "feature, the item; declare it as {type: Sequence, vocabulary: ITEM}"
+            )
+        self.history, self.item = fields.sequences[0]
+
+    @abstractmethod
+    def users(self, x: Embedded) -> Tensor:
+        """Vectors of the rows' users, [N, H]."""
+
+    @abstractmethod
+    def items(self, rows: Tensor) -> Tensor:
+        """Vectors of items, [M, H] of their rows of the table [M, R]; the product with a user's is the score."""
+
+    @abstractmethod
+    def losses(self, x: Embedded, labels: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+        """What is minimised: (mean, what it is a mean over) by name. labels: [N, 1]."""
+
+    def chosen(self, x: Embedded) -> Tensor:
+        """The rows of the batch's items, [N, R]."""
+        return x.fields[:, self.item]
+
+    def forward(self, x: Embedded) -> Tensor:
+        """The score of each row's item for its user, [N, 1]."""
+        return ops.sum(self.users(x) * self.items(self.chosen(x)), axes=(1,), keepdims=True)
+
+
+def mean_of_clicked(each: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of [N] over rows whose label [N, 1] is 1, 0 where there is none; and their number."""
+    clicked = labels[:, 0]
+    with no_grad():
+        count = ops.sum(clicked)
+    return ops.sum(each * clicked) / ops.maximum(count, 1.0), count
+
+
+def _others(scores: Tensor) -> Tensor:
+    """bool [N, N]: true where an item stands beside another row's user."""
+    with no_grad():
+        number = ops.cumsum(ops.full_like(scores[:, 0], value=1.0), axis=0)
+        return ops.not_equal(ops.expand_dims(number, axis=1), ops.expand_dims(number, axis=0))
+
+
+def cross_entropy(scores: Tensor, own: Tensor) -> Tensor:
+    """-ln of the share of a row's own item among all items of the batch, [N] of [N, N] and [N]."""
+    return ops.logsumexp(scores, axes=(1,)) - own
+
+
+def bpr(scores: Tensor, own: Tensor) -> Tensor:
+    """Mean over the other items of -ln sigmoid(own - other), [N] (Rendle et al. 2009)."""
+    others = ops.cast(_others(scores), "float32")
+    each = ops.softplus(scores - ops.expand_dims(own, axis=1)) * others
+    return ops.sum(each, axes=(1,)) / ops.maximum(ops.sum(others, axes=(1,)), 1.0)
+
+
+def top1_max(scores: Tensor, own: Tensor) -> Tensor:
+    """Sum of softmax(others) (sigmoid(other - own) + sigmoid(other^2)), [N] (Hidasi and Karatzoglou 2018, eq. 9)."""
+    weights = ops.softmax(ops.where(_others(scores), scores, _SELF), axis=1)
+    each = ops.sigmoid(scores - ops.expand_dims(own, axis=1)) + ops.sigmoid(ops.square(scores))
+    return ops.sum(weights * each * ops.cast(_others(scores), "float32"), axes=(1,))
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cross_entropy": cross_entropy,
+    "bpr": bpr,
+    "top1_max": top1_max,
+}
+
+
+@register("ctr_model")
+class GRU4Rec(RetrievalModel):
+    """The state of a GRU over the session scores items by a product, plus a number of each item (Hidasi et al. 2016).
+
+    The same vectors go in and are compared with, the "constrained embedding" of Hidasi and Karatzoglou (2018).
+
+    Args:
+        fields: what the batches hold.
+        dim: K, numbers of a vector and of the GRU's state.
+        loss: over the items of the batch: "cross_entropy", "bpr" or "top1_max".
+        dropout: share of the values' numbers set to 0 in training.
+    """
+
+    linear_column = True
+
+    def __init__(
+        self,
+        fields: Fields,
+        dim: int = 100,
+        loss: Literal["cross_entropy", "bpr", "top1_max"] = "cross_entropy",
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__(fields, width=1 + dim)
+        self.gru = nn.GRU(dim, dim)
+        self.drop = nn.Dropout(dropout)
+        self._loss = LOSSES[loss]
+
+    def users(self, x: Embedded) -> Tensor:
+        """The last state and a 1, [N, K + 1]; of an empty session the state is 0."""
+        values, offsets = x.sequences[self.history]
+        _, last = self.gru(self.drop(values[:, 1:]), offsets)
+        return ops.concat([last[0], ops.full_like(last[0, :, :1], value=1.0)], axis=1)
+
+    def items(self, rows: Tensor) -> Tensor:
+        """Vector and number of each item, [M, K + 1]."""
+        return ops.concat([rows[:, 1:], rows[:, :1]], axis=1)
+
+    def losses(self, x: Embedded, labels: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+        """See the class."""
+        users, items = self.users(x), self.items(self.chosen(x))
+        scores = ops.matmul(users, items, transpose_b=True)
+        own = ops.sum(users * items, axes=(1,))
+        return {"ranking": mean_of_clicked(self._loss(scores, own), labels)}
+
+
+@register("ctr_model")
+class SSR(RetrievalModel):
+    """Semantic matching of a session and an item by their cosine (Song, Elkahky and He 2016), as Paddle has it.
+
+    The user is the maximum over the states of a GRU, through a linear layer; the item its vector through another.
+    Learned with a hinge: the cosine of the chosen item should be `margin` above that of another of the batch. The
+    others are the batch's items in reverse order.
+
+    Args:
+        fields: what the batches hold.
+        dim: K, numbers of a vector.
+        hidden: H, of the GRU and of what is compared.
+        margin: of the hinge.
+    """
+
+    def __init__(self, fields: Fields, dim: int = 64, hidden: int = 64, margin: float = 0.8) -> None:
+        super().__init__(fields, width=dim)
+        if not margin > 0:
+            raise AttributeValueError(f"SSR: margin is {margin}; it must be above 0")
+        self.gru = nn.GRU(dim, hidden)
+        self.user, self.own = nn.Linear(hidden, hidden), nn.Linear(dim, hidden)
+        self._margin, self._length = margin, fields.max_lengths[0]
+
+    def users(self, x: Embedded) -> Tensor:
+        """Vectors of length 1, [N, H]; an empty session is the linear layer's bias."""
+        values, offsets = x.sequences[self.history]
+        states, _ = self.gru(values, offsets)
+        steps, there = padded(states, offsets, self._length)  # [L, N, H], bool [L, N]
+        largest = ops.max(ops.where(ops.expand_dims(there, axis=2), steps, -1.0), axes=(0,))  # states are above -1
+        some = ops.cast(ops.any(there, axes=(0,)), "float32")
+        return _unit(self.user(largest * ops.expand_dims(some, axis=1)))
+
+    def items(self, rows: Tensor) -> Tensor:
+        """Vectors of length 1, [M, H]."""
+        return _unit(self.own(rows))
+
+    def losses(self, x: Embedded, labels: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+        """See the class."""
+        users, items = self.users(x), self.items(self.chosen(x))
+        good = ops.sum(users * items, axes=(1,))
+        bad = ops.sum(users * ops.flip(items, axes=[0]), axes=(1,))
+        return {"hinge": mean_of_clicked(ops.relu(self._margin - good + bad), labels)}
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Rows of length 1, [N, H]."""
+    return x * ops.rsqrt(ops.sum(ops.square(x), axes=(1,), keepdims=True) + 1e-12)

@@ -1,0 +1,71 @@
+"""TableNetwork: a model with the table of its rows, from a batch's signs to logits.
+
+Letters: N rows, F sparse features, T values laid end to end, R numbers of a table's row, L labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from framework import nn, ops
+from framework.table import Table
+from framework.tensor import Tensor
+from suites.ctr.models.base import CtrModel, Embedded
+
+
+class TableNetwork(nn.Layer):
+    """Looks all signs of a batch up at once, pools multi-valued features, and runs the model.
+
+    The rows are no part of its state: the table has its own files, see `suites.engine.resources`.
+
+    Args:
+        body: the model.
+        table: of its width.
+    """
+
+    def __init__(self, body: CtrModel, table: Table) -> None:
+        super().__init__()
+        self.body, self.table = body, table
+        fields = body.fields
+        self.ragged = [name for name, _ in fields.bags]
+        self.ragged += [name for name, _ in fields.sequences] if body.uses_sequences else []
+        self._single = len(fields.fields) - len(fields.bags)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the batch arrays that `embed` takes."""
+        pairs = [each for name in self.ragged for each in (name, f"{name}.offsets")]
+        return (
+            *(("sparse",) if self._single else ()),
+            *pairs,
+            *(("dense",) if self.body.fields.dense else ()),
+        )
+
+    def embed(self, inputs: Mapping[str, Tensor], clicks: Tensor | None = None) -> Embedded:
+        """The rows of a batch; `clicks` float32 [N] are counted for each sign where all features have one value."""
+        rows = self._looked_up(inputs, clicks)
+        fields = [rows["sparse"]] if self._single else []
+        for name, pooling in self.body.fields.bags:
+            pool = ops.segment_sum if pooling == "sum" else ops.segment_mean
+            fields.append(ops.expand_dims(pool(rows[name], inputs[f"{name}.offsets"]), axis=1))
+        sequences = {
+            name: (rows[name], inputs[f"{name}.offsets"]) for name, _ in self.body.fields.sequences if name in rows
+        }
+        whole = fields[0] if len(fields) == 1 else ops.concat(fields, axis=1)
+        return Embedded(whole, inputs.get("dense"), sequences)
+
+    def _looked_up(self, inputs: Mapping[str, Tensor], clicks: Tensor | None) -> dict[str, Tensor]:
+        """Rows by name: sparse [N, F, R], others [T, R]; one look-up of the table."""
+        if not self.ragged:
+            return {"sparse": self.table.lookup(inputs["sparse"], clicks)}
+        names = [*(["sparse"] if self._single else []), *self.ragged]
+        flat = [ops.reshape(inputs[name], shape=(-1, 1)) for name in names]
+        rows = self.table.lookup(ops.reshape(ops.concat(flat, axis=0), shape=(-1,)))
+        parts = dict(zip(names, ops.split_like(rows, flat, axis=0), strict=True))
+        if self._single:
+            parts["sparse"] = ops.reshape(parts["sparse"], shape=(-1, self._single, self.table.dim))
+        return parts
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Logits [N, L]."""
+        return self.body(self.embed(inputs))

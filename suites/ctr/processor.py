@@ -1,0 +1,98 @@
+"""What stands around a CTR model when it predicts: the schema, without a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.errors import CheckpointError, DataError
+from suites.ctr.datasets.delimited import read_delimited
+from suites.ctr.datasets.memory import as_text
+from suites.ctr.encoding import Cell, Encoder, Numbered, RawRows, transformed
+from suites.ctr.schema import Schema, schema_of
+from suites.engine.task import Batch, Processor
+
+Item = Mapping[str, Cell]  # a row: texts by column; lists of texts for multi-valued features
+
+
+class ClickProcessor(Processor):
+    """Rows to batches, probabilities to what they say.
+
+    Args:
+        schema: with the centers and scales of the training set.
+        catalogue: the items of the training set, of models that retrieve some.
+    """
+
+    batch_size: ClassVar[int] = 512
+    endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".txt")
+
+    def __init__(self, schema: Schema, catalogue: Sequence[str] = ()) -> None:
+        self.schema, self.catalogue = schema, list(catalogue)
+        self._encoder = Encoder(schema, labels=False)
+        self._columns = schema.columns(labels=False)
+
+    def metadata(self) -> dict[str, Any]:
+        """The schema, and the catalogue."""
+        return {"schema": self.schema.plain(), "catalogue": self.catalogue}
+
+    @classmethod
+    def from_metadata(cls, metadata: dict[str, Any]) -> ClickProcessor:
+        """The processor that `metadata` describes; CheckpointError where the schema is missing."""
+        if "schema" not in metadata:
+            raise CheckpointError("ClickProcessor: the model's metadata lack 'schema'")
+        return cls(schema_of(metadata["schema"]), metadata.get("catalogue", ()))
+
+    def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
+        """The rows of a file, or of the files in a folder."""
+        path = Path(word)
+        inside = path.is_dir()
+        paths = sorted(each for each in path.iterdir() if self.takes(each)) if inside else [path]
+        return [pair for each in paths for pair in self._rows(each)]
+
+    def _rows(self, path: Path) -> list[tuple[str, Callable[[], Any]]]:
+        raw = read_delimited([str(path)], self.schema.format)
+        if raw.wrong:
+            raise DataError(raw.wrong[0])
+        rows = [{name: column[i] for name, column in raw.columns.items()} for i in range(len(raw))]
+        return [(raw.where(i), partial(dict, row)) for i, row in enumerate(rows)]
+
+    def read(self, path: Path) -> Item:
+        """The first row of a file."""
+        rows = self._rows(path)
+        if not rows:
+            raise DataError(f"{path}: there are no rows")
+        item: Item = rows[0][1]()
+        return item
+
+    def from_json(self, value: Any) -> Item:
+        """The row of a request: an object of values by column; one that is left out is missing."""
+        if not isinstance(value, dict):
+            raise DataError(f"a row is an object of values by column, not {type(value).__name__}")
+        unknown = [name for name in value if name not in self._columns]
+        if unknown:
+            raise DataError(f"there is no column '{unknown[0]}'; the model reads {', '.join(self._columns)}")
+        return {name: as_text(each) for name, each in value.items()}
+
+    def example(self) -> Any:
+        """A row without any value, which every model takes."""
+        return dict.fromkeys(self._columns, "")
+
+    def prepare(self, items: Sequence[Item]) -> Batch:
+        """Rows as a batch, exactly as in evaluation; DataError names a value that does not fit."""
+        columns = {name: [as_text(item.get(name)) for item in items] for name in self._columns}
+        clicks, _ = self._encoder.encode(RawRows("rows", columns, Numbered("row")), max_skipped=0.0)
+        return {**clicks.batch(), "dense": transformed(self.schema, clicks.dense), "item": list(items)}
+
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, float]]:
+        """The probability of each label, of each row."""
+        return [dict(zip(self.schema.labels, map(float, row), strict=True)) for row in outputs["scores"]]
+
+    def draw(self, item: Item, result: Any) -> str:
+        """The row and its probabilities, as a line."""
+        shown = ", ".join(f"{name}={item.get(name, '')}" for name in self._columns[:4])
+        more = ", ..." if len(self._columns) > 4 else ""
+        return f"{shown}{more}: " + ", ".join(f"{name} {value:.4f}" for name, value in result.items())

@@ -1,0 +1,133 @@
+"""Progressive evaluation: figures of predictions that were made before their rows were trained on.
+
+In the first pass over a log no row was seen before, so the figures are as honest as a test set's, at no cost: they come
+from the forward pass of the training step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from framework.atomic import write_text
+from framework.errors import AttributeValueError
+from suites.ctr.metrics import click_figures
+from suites.engine.hooks import Hook
+
+if TYPE_CHECKING:
+    from suites.engine.loop import TrainingLoop
+
+FILE = "progressive.jsonl"
+
+
+@dataclass(frozen=True)
+class ProgressiveSettings:
+    """Figures while training, of windows of rows and of whole passes.
+
+    Args:
+        window: rows of a window; a line of `progressive.jsonl` each. 0: only whole passes.
+    """
+
+    window: int = 65536
+
+    def __post_init__(self) -> None:
+        if self.window < 0:
+            raise AttributeValueError(f"progressive: window is {self.window}; it must be 0 or more")
+
+
+class Gathered:
+    """Scores and labels [n] of one label since the last figures."""
+
+    def __init__(self) -> None:
+        self._parts: list[np.ndarray] = []
+        self.rows = 0
+
+    def add(self, part: np.ndarray) -> None:
+        """Take in float32 [3, n]: scores, labels, weights."""
+        self._parts.append(part)
+        self.rows += part.shape[1]
+
+    def take(self) -> dict[str, float]:
+        """The figures of all rows, which are forgotten."""
+        scores, labels, weights = np.concatenate(self._parts, axis=1)
+        self._parts, self.rows = [], 0
+        return click_figures(scores, labels, weights)
+
+    def state(self) -> np.ndarray:
+        """All parts, float32 [3, n]."""
+        return np.concatenate([np.zeros((3, 0), np.float32), *self._parts], axis=1)
+
+
+class Progressive(Hook):
+    """Writes `progressive.jsonl` into the run's folder: a line a window and a line a pass, of the first label.
+
+    A line has `kind` ("window" or "pass"), `step`, `pass`, `rows`, and the figures of `metrics.click_figures`.
+
+    Args:
+        settings: see there.
+
+    Attributes:
+        lines: those of this process, newest last.
+    """
+
+    priority: ClassVar[int] = 30  # before an evaluation of the same step
+
+    def __init__(self, settings: ProgressiveSettings) -> None:
+        self._settings = settings
+        self._window, self._pass = Gathered(), Gathered()
+        self.lines: list[dict[str, Any]] = []
+
+    def before_train(self, loop: TrainingLoop) -> None:
+        """Withdraw lines that a killed run wrote beyond its checkpoint."""
+        path = _path(loop)
+        if path is not None and path.is_file():
+            kept = [line for line in path.read_text().splitlines() if json.loads(line)["step"] <= loop.step]
+            write_text(path, "".join(f"{line}\n" for line in kept))
+
+    def after_step(self, loop: TrainingLoop) -> None:
+        """Take in what the step predicted before its update."""
+        scores = loop.update.arrays.get("scores") if loop.update is not None else None
+        if scores is None:
+            return
+        (batch,) = loop.batches
+        weights = batch["weight"] if "weight" in batch else np.ones(len(scores), np.float32)
+        part = np.stack([scores[:, 0], batch["labels"][:, 0], weights]).astype(np.float32)
+        self._pass.add(part)
+        if self._settings.window:
+            self._window.add(part)
+            if self._window.rows >= self._settings.window:
+                self._write(loop, "window", self._window)
+        if loop.epoch_ended:
+            self._write(loop, "pass", self._pass)
+
+    def _write(self, loop: TrainingLoop, kind: str, gathered: Gathered) -> None:
+        rows = gathered.rows
+        figures = gathered.take()
+        line = {"kind": kind, "step": loop.step, "pass": loop.epoch, "rows": rows, **figures}
+        self.lines.append(line)
+        loop.log.say(
+            f"{kind} of {rows} rows before training on them: AUC {figures['auc']:.4f}, "
+            f"log loss {figures['log_loss']:.4f}, COPC {figures['copc']:.3f}"
+        )
+        path = _path(loop)
+        if path is not None and loop.world.first:
+            with path.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was gathered since the last figures."""
+        return {"window": self._window.state(), "pass": self._pass.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state_dict` returned."""
+        for name, gathered in (("window", self._window), ("pass", self._pass)):
+            gathered.add(np.asarray(state[name], np.float32))
+
+
+def _path(loop: TrainingLoop) -> Path | None:
+    return None if loop.folder is None else loop.folder / FILE

@@ -1,0 +1,67 @@
+"""CtrStep: one update of dense weights and of the rows that a batch touched, as one traced Program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from framework import Tensor, ops
+from framework.errors import ConfigError
+from framework.optim import Optimizer
+from framework.table import RowOptimizer
+from suites.engine.train_step import TrainStep, optimizer_of
+
+if TYPE_CHECKING:
+    from suites.ctr.task import CtrTask
+    from suites.engine.settings import Runtime
+
+_TINY = 1e-12
+
+
+class CtrStep(TrainStep):
+    """A `TrainStep` whose rows learn by the rule of their table.
+
+    Args:
+        task: gives model, table and losses.
+        optimizer: of the dense weights.
+        clip_norm: bound on the joint norm of all gradients, if there is one.
+        eager: run operator by operator, for debugging.
+    """
+
+    def __init__(
+        self, task: CtrTask, optimizer: Optimizer, *, clip_norm: float | None = None, eager: bool = False
+    ) -> None:
+        super().__init__(task, optimizer, eager=eager)
+        self._rows, self._factor = RowOptimizer([task.model.table]), task.table_settings.lr_factor
+        self._most = clip_norm
+
+    @classmethod
+    def of(cls, task: Any, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> CtrStep:
+        """The step that the settings of a run describe; ConfigError for those that rows do not have."""
+        for name, wrong in (
+            ("accumulate", runtime.accumulate != 1),
+            ("ema", runtime.ema is not None),
+            ("precision", runtime.precision != "float32"),
+        ):
+            if wrong:
+                raise ConfigError(f"runtime.{name}: rows of a table do not have it; leave it at its default")
+        return cls(task, optimizer_of(task, make_optimizer), clip_norm=runtime.clip_norm, eager=runtime.eager)
+
+    def _backward(self, inputs: dict[str, Tensor], shares: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        self._rows.zero_grad()
+        return super()._backward(inputs, shares)
+
+    def _improve(self, lr: Tensor, decay: Tensor) -> None:
+        factor = self._clipping()
+        self._optimizer.step(lr, factor)
+        self._rows.step(lr if self._factor == 1.0 else lr * self._factor, factor)
+
+    def _clipping(self) -> Tensor | None:
+        """The factor that brings the joint norm of all gradients down to the bound; None without one."""
+        if self._most is None:
+            return None
+        dense = [p.grad for p in self._optimizer.params.values() if p.grad is not None]
+        rows = self._rows.sum_of_squares()
+        squares = [*([ops.sum_of_squares(dense)] if dense else []), *([] if rows is None else [rows])]
+        norm = ops.sqrt(squares[0] + squares[1] if len(squares) > 1 else squares[0])
+        return ops.minimum(self._most / (norm + _TINY), 1.0)

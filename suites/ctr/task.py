@@ -1,0 +1,225 @@
+"""The CTR task: what the engine calls to build, train and evaluate a model of click-through rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from framework import no_grad, ops
+from framework.errors import ConfigError
+from framework.optim import Optimizer
+from framework.table import Table
+from framework.tensor import Tensor
+from suites.ctr.datasets import ClickSource
+from suites.ctr.encoding import raw_bytes
+from suites.ctr.losses import ClickLoss, LogLoss
+from suites.ctr.metrics import ClickScores
+from suites.ctr.models.base import CtrModel
+from suites.ctr.models.retrieval import RetrievalModel
+from suites.ctr.network import TableNetwork
+from suites.ctr.processor import ClickProcessor
+from suites.ctr.progressive import Progressive, ProgressiveSettings
+from suites.ctr.retrieval import RetrievalScores
+from suites.ctr.schema import Schema, read_schema
+from suites.ctr.settings import EvalData, TrainData
+from suites.ctr.signs import signs_of
+from suites.ctr.step import CtrStep
+from suites.ctr.tables import TableSettings
+from suites.engine.config import Factory
+from suites.engine.data_task import DataTask
+from suites.engine.hooks import Hook
+from suites.engine.losses import Kept, Loss
+from suites.engine.registry import register
+from suites.engine.resources import load_deployed
+from suites.engine.settings import Runtime
+from suites.engine.step import Step
+from suites.engine.task import Metric, Processor
+
+
+@register("task", "ctr")
+class CtrTask(DataTask[TrainData, EvalData]):
+    """A model of click-through rates with its table and its logs; logs are opened when they are first needed.
+
+    Args:
+        model: makes the network of `fields`.
+        schema: which columns are what; or a YAML file that says so.
+        train: what is trained on; None for a task that only predicts.
+        eval: what is evaluated on.
+        table: the rows of the signs.
+        loss: what is minimised.
+        progressive: figures of predictions that are made before training on their rows.
+        more_eval: further evaluation sets by name, whose figures have it before them, such as `test/auc`.
+    """
+
+    main_metric = "auc"
+    processor_class = ClickProcessor
+    model: TableNetwork
+
+    def __init__(
+        self,
+        model: Factory[CtrModel],
+        schema: Schema | str,
+        train: TrainData | None = None,
+        eval: EvalData | None = None,
+        *,
+        table: TableSettings | None = None,
+        loss: ClickLoss | None = None,
+        progressive: ProgressiveSettings | None = None,
+        more_eval: Mapping[str, EvalData] | None = None,
+    ) -> None:
+        super().__init__(train, eval, more_eval)
+        self._schema = read_schema(schema) if isinstance(schema, str) else schema
+        self._adopted: Schema | None = None
+        self._adopted_items: list[str] = []
+        self.table_settings = table or TableSettings()
+        self._loss, self._progressive = loss or LogLoss(), progressive or ProgressiveSettings()
+        fields = self._schema.fields()
+        body = model(fields=fields)
+        if isinstance(body, RetrievalModel):
+            self.main_metric = "recall@20"
+        self.model = TableNetwork(body, self.table_settings.table(body))
+        self.eval_inputs = self.model.inputs
+        weight = ("weight",) if self._schema.weight else ()
+        self.train_inputs = (*self.eval_inputs, "labels", *weight)
+
+    @property
+    def schema(self) -> Schema:
+        """With the centers and scales that were learned from the training set, which this reads where it must."""
+        if self._adopted is not None:
+            return self._adopted
+        return self._train_set.schema if self._train is not None else self._schema
+
+    def adopt(self, processor: Processor) -> None:
+        """Take the schema of a saved run; ConfigError where it declares other features."""
+        assert isinstance(processor, ClickProcessor)
+        if processor.schema.slots() != self._schema.slots() or processor.schema.fields() != self._schema.fields():
+            raise ConfigError(
+                "data.schema: it declares other features, slots or labels than the run was trained with; train anew"
+            )
+        self._adopted, self._adopted_items = processor.schema, processor.catalogue
+
+    @cached_property
+    def _train_set(self) -> ClickSource:
+        found: ClickSource = _opened(self.train_data.dataset, self._schema)
+        if self._adopted is None:
+            found.learn()
+        else:
+            found.follow(self._adopted)
+        return found
+
+    @cached_property
+    def _eval_set(self) -> ClickSource:
+        found: ClickSource = _opened(self.eval_data.dataset, self._schema)
+        found.follow(self.schema)
+        return found
+
+    def train_loader(self, *, seed: int, workers: int) -> Any:
+        """The log in batches; in a drawn order the last of a pass is left out where it is short."""
+        data = self.train_data
+        return self._train_set.loader(data.batch_size, shuffle=data.shuffle, seed=seed, workers=workers)
+
+    def eval_loader(self, *, workers: int) -> Any:
+        """The evaluation log in order."""
+        return self._eval_set.loader(self.eval_data.batch_size, workers=workers)
+
+    def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss | Kept]:
+        """The loss terms, and `scores` [N, L] as they were before the update."""
+        labels = inputs["labels"]
+        x = self.model.embed(inputs, clicks=labels[:, 0])
+        body = self.model.body
+        if isinstance(body, RetrievalModel):
+            return {name: Loss(mean, weight) for name, (mean, weight) in body.losses(x, labels).items()}
+        logits = body(x)
+        terms: dict[str, Loss | Kept] = dict(
+            self._loss(self.model.body.fields.labels, logits, labels, inputs.get("weight"))
+        )
+        for name, (mean, weight) in self.model.body.extra_losses(x, labels).items():
+            terms[name] = Loss(mean, weight)
+        return terms | {"scores": Kept(ops.sigmoid(logits))}
+
+    def step(self, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> Step:
+        """One batch: dense weights by the optimizer, rows by the table's rule."""
+        return CtrStep.of(self, make_optimizer, runtime)
+
+    def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`scores` float32 [N, L], the probability of each label; of models that retrieve items `users` [N, H] too."""
+        x, body = self.model.embed(inputs), self.model.body
+        more = {"users": body.users(x)} if isinstance(body, RetrievalModel) else {}
+        return {"scores": ops.sigmoid(body(x)), **more}
+
+    @property
+    def catalogue(self) -> list[str]:
+        """The items of the training set, of models that retrieve some; else nothing."""
+        body = self.model.body
+        if not isinstance(body, RetrievalModel):
+            return []
+        if self._adopted_items:
+            return self._adopted_items
+        compared = getattr(self._train_set, "compared", None) if self._train is not None else None
+        if compared is None:
+            raise ConfigError(
+                f"{type(body).__name__}: the items to retrieve are those of a training log in memory, such as ClickLog"
+            )
+        return list(compared[self._item])
+
+    @property
+    def _item(self) -> str:
+        body = self.model.body
+        assert isinstance(body, RetrievalModel)
+        return body.fields.fields[body.item]
+
+    def item_vectors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Signs int64 [I] and vectors float32 [I, H] of the catalogue, by the weights as they are now."""
+        body = self.model.body
+        assert isinstance(body, RetrievalModel)
+        signs = signs_of([raw_bytes(text) for text in self.catalogue], self._schema.slots()[self._item])
+        self.model.eval()
+        with no_grad():
+            return signs, body.items(self.model.table.lookup(signs)).numpy().copy()
+
+    def resources(self) -> dict[str, Table]:
+        """The table, which is saved beside the weights."""
+        return {self.model.table.name: self.model.table}
+
+    def start_from(self, path: Path) -> list[str]:
+        """Take weights and rows of another run of this model; CheckpointError where one of them does not fit."""
+        load_deployed(self, path)
+        return [f"with {len(self.model.table):,} rows of the table '{self.model.table.name}'"]
+
+    def hooks(self) -> Sequence[Hook]:
+        """Progressive figures, and what leaves the table at the end of a pass."""
+        return [Progressive(self._progressive), PassEnd()]
+
+    def metric(self) -> Metric:
+        """A new, empty metric; that of a model that retrieves items ranks by the weights as they are now."""
+        if isinstance(self.model.body, RetrievalModel):
+            return RetrievalScores(*self.item_vectors(), self.model.body.item)
+        return ClickScores(self.model.body.fields.labels)
+
+    def processor(self) -> ClickProcessor:
+        """The schema, with what was learned from the training set."""
+        return ClickProcessor(self.schema, self.catalogue)
+
+    def examples(self, count: int) -> list[tuple[str, Any]]:
+        """The first rows of the evaluation set, as texts by column."""
+        return [(self._eval_set.name_of(i), row) for i, row in enumerate(self._eval_set.examples[:count])]
+
+
+class PassEnd(Hook):
+    """Tells the table that a pass is over, where something leaves it then."""
+
+    priority = 20
+
+    def after_step(self, loop: Any) -> None:
+        """See the class."""
+        if loop.epoch_ended and loop.task.table_settings.eviction is not None:
+            gone = loop.task.model.table.shrink()
+            loop.log.say(f"end of pass {loop.epoch}: {gone} rows left the table, {len(loop.task.model.table)} stay")
+
+
+def _opened(dataset: Any, schema: Schema) -> Any:
+    return dataset(schema=schema) if isinstance(dataset, Factory) else dataset
