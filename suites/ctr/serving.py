@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 FOLDER, LIST = "rows", "rows.json"
-_MOST_DELTAS = 32  # after which a whole snapshot is written again: each makes look-ups slower
+_MOST_DELTAS = 16  # after which a whole snapshot is written again: each makes look-ups slower
 RowType = Literal["float32", "float16", "int8"]
 
 

@@ -74,8 +74,8 @@ def test_after_many_deltas_a_whole_snapshot_is_published_and_old_files_go(served
         publish_rows(table, export)
         rows({"sparse": keys})
     files = json.loads((export / "rows" / LIST).read_text())["files"]
-    assert len(files) < 33 and files[0].endswith(".base")
-    assert len(list((export / "rows").iterdir())) < 70
+    assert len(files) < 18 and files[0].endswith(".base")
+    assert len(list((export / "rows").iterdir())) < 40
     np.testing.assert_array_equal(rows({"sparse": keys})["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
 
 
