@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from tools.bench_cases.common import Step
 
 # By what a case's name begins with; images/s for the others.
-UNITS = {"tsn": "clips/s", "bert": "sentences/s"} | dict.fromkeys(
-    ("deepfm", "lr_", "fm_", "din_", "dcnv2"), "samples/s"
-)
+UNITS = {"nextvlad": "videos/s", "bert": "sentences/s"}
+UNITS |= dict.fromkeys(("tsn", "tsm", "stnet", "nonlocal", "i3d"), "clips/s")
+UNITS |= dict.fromkeys(("deepfm", "lr_", "fm_", "din_", "dcnv2"), "samples/s")
 
 CASES: dict[str, Callable[[], tuple[Step, int]]] = {
     name: case for suite in (images, detection, video, text, ctr) for name, case in suite.CASES.items()

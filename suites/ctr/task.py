@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from suites.engine.data_task import DataTask
 from suites.engine.hooks import Hook
 from suites.engine.losses import Kept, Loss
 from suites.engine.registry import register
+from suites.engine.resources import load_deployed
 from suites.engine.settings import Runtime
 from suites.engine.step import Step
 from suites.engine.task import Metric, Processor
@@ -182,6 +184,11 @@ class CtrTask(DataTask[TrainData, EvalData]):
     def resources(self) -> dict[str, Table]:
         """The table, which is saved beside the weights."""
         return {self.model.table.name: self.model.table}
+
+    def start_from(self, path: Path) -> list[str]:
+        """Take weights and rows of another run of this model; CheckpointError where one of them does not fit."""
+        load_deployed(self, path)
+        return [f"with {len(self.model.table):,} rows of the table '{self.model.table.name}'"]
 
     def hooks(self) -> Sequence[Hook]:
         """Progressive figures, and what leaves the table at the end of a pass."""

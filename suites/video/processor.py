@@ -28,14 +28,14 @@ class VideoProcessor(RecognitionProcessor):
     Args:
         transforms: those of evaluation.
         class_names: K names.
-        segments: which frames of a video are looked at: the number of parts and of frames of each.
+        segments: which frames of a video are looked at: the number of parts, of frames of each, and their interval.
     """
 
     suite: ClassVar[str] = "video"
     sample_class = LabelledClip
     endings: ClassVar[tuple[str, ...]] = VIDEO_SUFFIXES
 
-    def __init__(self, transforms: Sequence[Transform], class_names: Sequence[str], segments: tuple[int, int]) -> None:
+    def __init__(self, transforms: Sequence[Transform], class_names: Sequence[str], segments: tuple[int, ...]) -> None:
         super().__init__(transforms, class_names)
         self._segments = Segments(*segments)
 
@@ -48,7 +48,8 @@ class VideoProcessor(RecognitionProcessor):
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""
-        return {**super().metadata(), "segments": [self._segments.count, self._segments.length]}
+        chosen = self._segments
+        return {**super().metadata(), "segments": [chosen.count, chosen.length, chosen.interval]}
 
     def takes(self, path: Path) -> bool:
         """A video file, or a folder that holds frames."""

@@ -18,21 +18,25 @@ class Segments:
 
     Args:
         count: parts of a video.
-        length: frames in a row of each part.
+        length: frames of each part.
+        interval: from one of these to the next; one part of many frames some way apart is the dense sampling of I3D.
     """
 
     count: int = 3
     length: int = 1
+    interval: int = 1
 
     def __post_init__(self) -> None:
-        if self.count < 1 or self.length < 1:
+        if min(self.count, self.length, self.interval) < 1:
             raise AttributeValueError(
-                f"Segments: count is {self.count} and length {self.length}; both must be 1 or more"
+                f"Segments: count is {self.count}, length {self.length}, interval {self.interval}; "
+                "all must be 1 or more"
             )
 
     def frames(self, total: int, rng: np.random.Generator | None = None) -> np.ndarray:
         """Indices int64 [count * length] into a video of `total` frames, ascending; `rng` is None in evaluation."""
-        share = max(total - self.length + 1, 1) / self.count  # first frames that each part can choose from
+        reach = (self.length - 1) * self.interval + 1
+        share = max(total - reach + 1, 1) / self.count  # first frames that each part can choose from
         place = np.full(self.count, 0.5) if rng is None else rng.random(self.count)
         first = np.floor((np.arange(self.count) + place) * share).astype(np.int64)
-        return np.minimum(first[:, None] + np.arange(self.length), total - 1).reshape(-1)
+        return np.minimum(first[:, None] + np.arange(self.length) * self.interval, total - 1).reshape(-1)

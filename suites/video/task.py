@@ -82,7 +82,7 @@ class VideoTask(RecognitionTask):
         if self._modalities is not None:
             return SequenceProcessor(transforms, names, self._modalities)
         chosen = self._eval_set.segments
-        return VideoProcessor(transforms, names, (chosen.count, chosen.length))
+        return VideoProcessor(transforms, names, (chosen.count, chosen.length, chosen.interval))
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Samples of the evaluation set, evenly spread over it."""

@@ -101,13 +101,13 @@ Tensor array_of(const std::vector<T>& values, DType dtype) {
   return t;
 }
 
-nb::tuple read_rows(Table& t, int begin, int end, uint32_t version, bool settled) {
+nb::tuple read_rows(Table& t, int begin, int end, uint32_t version, bool settled, bool values_only) {
   table::Rows rows;
   {
     Release release;
-    rows = t.read_rows(begin, end, version, settled);
+    rows = t.read_rows(begin, end, version, settled, values_only);
   }
-  return nb::make_tuple(array_of(rows.keys, DType::kI64), rows.values, rows.states, rows.counts, rows.numbers);
+  return nb::make_tuple(rows.keys, rows.values, rows.states, rows.counts, rows.numbers);
 }
 
 void write_rows(Table& t, const Tensor& keys, const Tensor& values, const Tensor& states, const Tensor& counts,
@@ -152,7 +152,8 @@ void bind_table(nb::module_& m) {
       .def("counts", &counts)
       .def("set_counts", &set_counts)
       .def("cut", &Table::cut)
-      .def("read_rows", &read_rows)
+      .def("read_rows", &read_rows, nb::arg("begin"), nb::arg("end"), nb::arg("version"), nb::arg("settled"),
+           nb::arg("values_only") = false)
       .def("read_candidates",
            [](Table& t, int begin, int end) {
              const table::Candidates c = t.read_candidates(begin, end);

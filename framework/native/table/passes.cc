@@ -69,54 +69,43 @@ void Table::age(int64_t passes) {
 
 int64_t Table::forget(const int64_t* keys, int64_t count) {
   int64_t gone = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto key = static_cast<uint64_t>(keys[i]);
-    const uint64_t hash = mix(key);
-    Bucket& b = bucket(hash);
-    std::lock_guard lock(b.mutex());
+  at_each(keys, count, [&](int64_t, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
-    if (!slot) continue;
+    if (!slot) return;
     gone += slot->has_row();
     drop(b, slot, false);
-  }
+  });
   return gone;
 }
 
 int64_t Table::set_counts(const int64_t* keys, int64_t count, const float* shows, const float* clicks) {
   int64_t set = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto key = static_cast<uint64_t>(keys[i]);
-    const uint64_t hash = mix(key);
-    Bucket& b = bucket(hash);
-    std::lock_guard lock(b.mutex());
+  at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     const Slot* slot = b.find(key, hash);
-    if (!slot || !slot->has_row()) continue;
+    if (!slot || !slot->has_row()) return;
     RowMeta& m = meta_of(b.row(slot->row), layout_);
     m.show = shows[i];
     m.click = clicks[i];
     m.version = version_.load(std::memory_order_relaxed);
     ++set;
-  }
+  });
   return set;
 }
 
-void Table::counts(const int64_t* keys, int64_t count, float* out) {
-  for (int64_t i = 0; i < count; ++i, out += 4) {
-    const auto key = static_cast<uint64_t>(keys[i]);
-    const uint64_t hash = mix(key);
-    Bucket& b = bucket(hash);
-    std::lock_guard lock(b.mutex());
+void Table::counts(const int64_t* keys, int64_t count, float* outputs) {
+  at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
+    float* out = outputs + 4 * i;
     const Slot* slot = b.find(key, hash);
     if (!slot || !slot->has_row()) {
       std::fill_n(out, 4, -1.0f);
-      continue;
+      return;
     }
     const RowMeta& m = meta_of(b.row(slot->row), layout_);
     out[0] = m.show;
     out[1] = m.click;
     out[2] = static_cast<float>(m.unseen);
     out[3] = static_cast<float>(m.steps);
-  }
+  });
 }
 
 }  // namespace paddock::table

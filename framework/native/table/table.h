@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ struct Stats {
 
 // Rows read out, in the order of buckets and, within one, of rows.
 struct Rows {
-  std::vector<int64_t> keys;
+  Tensor keys;                    // int64 [n]
   Tensor values, states, counts;  // float32 [n, dim], [n, state words], [n, 2] show and click
   Tensor numbers;                 // int32 [n, 3]: passes unseen, steps, touched
 };
@@ -69,7 +70,8 @@ class PADDOCK_API Table {
   // Touched rows note the version of the moment. `cut` returns it and begins the next one.
   uint32_t cut() { return version_.fetch_add(1); }
   // Rows of buckets [begin, end) that were touched after `version` (0: all). `settled`: with missed steps made good.
-  Rows read_rows(int begin, int end, uint32_t version, bool settled);
+  // `values_only`: the other arrays have no rows.
+  Rows read_rows(int begin, int end, uint32_t version, bool settled, bool values_only);
   std::vector<int64_t> removed(uint32_t version);
   Candidates read_candidates(int begin, int end);
   // Forgets removals up to `version`, which no delta will ask for; from here on removals are noted.
@@ -88,6 +90,19 @@ class PADDOCK_API Table {
 
  private:
   Bucket& bucket(uint64_t hash) { return buckets_[static_cast<size_t>(bucket_of(hash, config_.bucket_bits))]; }
+  struct BucketRows;
+  void read_bucket(int number, uint32_t version, bool settled, bool values_only, BucketRows& to);
+  // Calls visit(i, key, hash, bucket) for each key, its bucket locked.
+  template <class Visit>
+  void at_each(const int64_t* keys, int64_t count, Visit visit) {
+    for (int64_t i = 0; i < count; ++i) {
+      const auto key = static_cast<uint64_t>(keys[i]);
+      const uint64_t hash = mix(key);
+      Bucket& b = bucket(hash);
+      std::lock_guard lock(b.mutex());
+      visit(i, key, hash, b);
+    }
+  }
   void read_absent(uint64_t key, float* out, bool train, uint32_t step) const;
   void lookup_window(const int64_t* keys, int64_t count, float* out, bool train);
   void update_bucket(const Batch& batch, int number, const RowNumbers& numbers);

@@ -10,52 +10,84 @@
 namespace paddock::table {
 namespace {
 
-void grow_by(std::vector<char>& bytes, const void* from, int64_t count) {
-  const auto* first = static_cast<const char*>(from);
-  bytes.insert(bytes.end(), first, first + count);
-}
-
-Tensor tensor_of(const std::vector<char>& bytes, Shape shape, DType dtype) {
-  Tensor t(TensorType{shape, dtype});
-  if (!bytes.empty()) std::memcpy(t.raw(), bytes.data(), bytes.size());
-  return t;
+// Puts `rows` [n, width] into `all` from row `at` on.
+template <class T>
+void put(const std::vector<T>& rows, const Tensor& all, int64_t at, int64_t width) {
+  if (!rows.empty()) std::memcpy(all.data<T>() + at * width, rows.data(), rows.size() * sizeof(T));
 }
 
 }  // namespace
 
-Rows Table::read_rows(int begin, int end, uint32_t version, bool settled) {
-  Rows rows;
-  std::vector<char> values, states, counts, numbers;
-  std::vector<float> settled_row(static_cast<size_t>(config_.dim + layout_.state));
+// Rows of one bucket, in arrays as in Rows.
+struct Table::BucketRows {
+  std::vector<int64_t> keys;
+  std::vector<float> values, states, counts;
+  std::vector<int32_t> numbers;
+};
+
+void Table::read_bucket(int number, uint32_t version, bool settled, bool values_only, BucketRows& to) {
+  Bucket& b = buckets_[static_cast<size_t>(number)];
+  std::vector<float> words(static_cast<size_t>(config_.dim + layout_.state));
+  std::lock_guard lock(b.mutex());
+  size_t n = 0;
+  for (uint32_t r = 0; r < b.rows(); ++r) n += meta_of(b.row(r), layout_).version > version;
+  const auto dim = static_cast<size_t>(config_.dim), state = static_cast<size_t>(layout_.state);
+  to.keys.reserve(n);
+  to.values.resize(n * dim);
+  if (!values_only) {
+    to.states.resize(n * state);
+    to.counts.resize(n * 2);
+    to.numbers.resize(n * 3);
+  }
+  for (uint32_t r = 0; r < b.rows(); ++r) {
+    char* row = b.row(r);
+    const RowMeta& m = meta_of(row, layout_);
+    if (m.version <= version) continue;
+    const size_t i = to.keys.size();
+    to.keys.push_back(static_cast<int64_t>(m.key));
+    const float* from = value_of(row);
+    uint32_t steps = m.steps;
+    if (settled && stepping_.replays()) {
+      std::copy(from, from + words.size(), words.begin());
+      stepping_.catch_up(words.data(), words.data() + dim, steps, m.touched, stepping_.step());
+      from = words.data();
+    }
+    std::copy(from, from + dim, to.values.begin() + static_cast<int64_t>(i * dim));
+    if (values_only) continue;
+    std::copy(from + dim, from + dim + state, to.states.begin() + static_cast<int64_t>(i * state));
+    to.counts[2 * i] = m.show;
+    to.counts[2 * i + 1] = m.click;
+    to.numbers[3 * i] = static_cast<int32_t>(m.unseen);
+    to.numbers[3 * i + 1] = static_cast<int32_t>(steps);
+    to.numbers[3 * i + 2] = static_cast<int32_t>(m.touched);
+  }
+}
+
+Rows Table::read_rows(int begin, int end, uint32_t version, bool settled, bool values_only) {
   std::shared_lock<std::shared_mutex> history;
   if (stepping_.replays()) history = std::shared_lock(stepping_.history());
-  for (int i = begin; i < end; ++i) {
-    Bucket& b = buckets_[static_cast<size_t>(i)];
-    std::lock_guard lock(b.mutex());
-    for (uint32_t r = 0; r < b.rows(); ++r) {
-      char* row = b.row(r);
-      const RowMeta& m = meta_of(row, layout_);
-      if (m.version <= version) continue;
-      const float* words = value_of(row);
-      uint32_t steps = m.steps;
-      if (settled && stepping_.replays()) {
-        std::copy(words, words + settled_row.size(), settled_row.begin());
-        stepping_.catch_up(settled_row.data(), settled_row.data() + config_.dim, steps, m.touched, stepping_.step());
-        words = settled_row.data();
-      }
-      rows.keys.push_back(static_cast<int64_t>(m.key));
-      grow_by(values, words, config_.dim * 4);
-      grow_by(states, words + config_.dim, layout_.state * 4);
-      grow_by(counts, &m.show, 8);
-      const uint32_t three[] = {m.unseen, steps, m.touched};
-      grow_by(numbers, three, 12);
-    }
+  std::vector<BucketRows> parts(static_cast<size_t>(end - begin));
+  parallel_for(end - begin, 1, [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i)
+      read_bucket(begin + static_cast<int>(i), version, settled, values_only, parts[static_cast<size_t>(i)]);
+  });
+  std::vector<int64_t> starts{0};
+  for (const BucketRows& part : parts) starts.push_back(starts.back() + static_cast<int64_t>(part.keys.size()));
+  const int64_t n = starts.back(), other = values_only ? 0 : n;
+  Rows rows;
+  rows.keys = Tensor(TensorType{{n}, DType::kI64});
+  rows.values = Tensor(TensorType{{n, config_.dim}, DType::kF32});
+  rows.states = Tensor(TensorType{{other, layout_.state}, DType::kF32});
+  rows.counts = Tensor(TensorType{{other, 2}, DType::kF32});
+  rows.numbers = Tensor(TensorType{{other, 3}, DType::kI32});
+  for (size_t i = 0; i < parts.size(); ++i) {
+    put(parts[i].keys, rows.keys, starts[i], 1);
+    put(parts[i].values, rows.values, starts[i], config_.dim);
+    put(parts[i].states, rows.states, starts[i], layout_.state);
+    put(parts[i].counts, rows.counts, starts[i], 2);
+    put(parts[i].numbers, rows.numbers, starts[i], 3);
+    parts[i] = {};
   }
-  const auto n = static_cast<int64_t>(rows.keys.size());
-  rows.values = tensor_of(values, {n, config_.dim}, DType::kF32);
-  rows.states = tensor_of(states, {n, layout_.state}, DType::kF32);
-  rows.counts = tensor_of(counts, {n, 2}, DType::kF32);
-  rows.numbers = tensor_of(numbers, {n, 3}, DType::kI32);
   return rows;
 }
 
@@ -93,11 +125,7 @@ Candidates Table::read_candidates(int begin, int end) {
 
 void Table::write_rows(const int64_t* keys, int64_t count, const float* values, const float* states,
                        const float* counts, const int32_t* numbers) {
-  for (int64_t i = 0; i < count; ++i) {
-    const auto key = static_cast<uint64_t>(keys[i]);
-    const uint64_t hash = mix(key);
-    Bucket& b = bucket(hash);
-    std::lock_guard lock(b.mutex());
+  at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
     if (!slot) slot = b.insert(key, hash);
     char* row = slot->has_row() ? b.row(slot->row) : add_row(b, slot, key);
@@ -110,20 +138,16 @@ void Table::write_rows(const int64_t* keys, int64_t count, const float* values, 
     m.steps = static_cast<uint32_t>(numbers[3 * i + 1]);
     m.touched = static_cast<uint32_t>(numbers[3 * i + 2]);
     m.version = version_.load(std::memory_order_relaxed);
-  }
+  });
 }
 
 void Table::write_candidates(const int64_t* keys, int64_t count, const int32_t* waiting) {
-  for (int64_t i = 0; i < count; ++i) {
-    const auto key = static_cast<uint64_t>(keys[i]);
-    const uint64_t hash = mix(key);
-    Bucket& b = bucket(hash);
-    std::lock_guard lock(b.mutex());
+  at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
-    if (slot && slot->has_row()) continue;
+    if (slot && slot->has_row()) return;
     if (!slot) slot = b.insert(key, hash);
     slot->waiting = static_cast<uint32_t>(waiting[i]);
-  }
+  });
 }
 
 void Table::clear_candidates() {

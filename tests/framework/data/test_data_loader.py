@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import pytest
 
-from framework.data import DataLoader, sample_rng
+from framework.data import BatchDataset, DataLoader, sample_rng
 from framework.data.pool import WorkerPool
 from framework.data.recipe import BatchJob, Recipe
 from framework.errors import AttributeValueError, CheckpointError, DataError, WorkerError
@@ -418,3 +418,32 @@ def test_ctrl_c_reaches_the_parent_only(tmp_path):
     assert done.returncode == -signal.SIGINT
     assert done.stderr.count("Traceback") == 1 and "KeyboardInterrupt" in done.stderr
     assert_gone([int(pid) for pid in done.stdout.split()])
+
+
+class Rows:
+    """A data set that gives whole batches."""
+
+    def __init__(self, wrong=-1):
+        self.numbers, self.wrong = np.arange(10) * 10, wrong
+
+    def __len__(self):
+        return 10
+
+    def batch(self, indices):
+        if self.wrong in indices:
+            raise DataError("row 7 is no row")
+        return {"x": self.numbers[indices]}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_data_set_may_give_whole_batches(workers):
+    with DataLoader(Rows(), 4, shuffle=True, seed=1, workers=workers) as loader:
+        found = [batch["x"].copy() for batch in loader]
+    assert [len(x) for x in found] == [4, 4, 2]
+    assert sorted(np.concatenate(found)) == list(range(0, 100, 10))
+    assert isinstance(Rows(), BatchDataset)
+
+
+def test_a_whole_batch_that_cannot_be_made_is_named():
+    with pytest.raises(DataError, match=r"DataLoader: batch 1 of epoch 0: row 7 is no row"):
+        list(DataLoader(Rows(wrong=7), 5))

@@ -1,5 +1,7 @@
 """Tables in Programs: the same rows as eagerly, effects in order and once, and errors where they cannot go."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -225,6 +227,35 @@ def test_a_table_lives_as_long_as_a_program_that_uses_it():
     step = make()
     key, grad = np.array([1]), np.ones((1, 1), np.float32)
     assert [float(step(key, grad)) for _ in range(3)] == [-1, -2, -3]
+
+
+def test_threads_with_a_program_each_share_a_table_and_lose_nothing():
+    """As Hogwild training has it; whole numbers at lr 1 add up exactly in any order."""
+    table = Table(4, rule=SGD(), init=Zeros())
+
+    def work(seed):
+        rows = RowOptimizer([table], lr=1.0)
+
+        @program
+        def step(keys):
+            rows.zero_grad()
+            loss = -ops.sum(table.lookup(keys))
+            loss.backward()
+            rows.step()
+            return loss
+
+        rng = np.random.default_rng(seed)
+        for _ in range(50):
+            step(rng.integers(0, 40, 30))
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    with framework.no_grad():
+        assert table.lookup(np.arange(40)).numpy().sum() == 3 * 50 * 30 * 4
+    assert table.counts(np.arange(40))[:, 0].sum() == 3 * 50 * 30
 
 
 # -- where a table cannot go

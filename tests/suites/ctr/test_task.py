@@ -118,6 +118,15 @@ def test_best_weights_come_with_the_rows_of_their_step(folder):
     assert len([p for p in (folder / "run" / "weights").iterdir() if p.name.startswith("best.")]) == 2
 
 
+def test_a_run_may_start_from_weights_and_rows_of_another(folder):
+    run(folder, "runtime.epochs=4")
+    best = folder / "run" / "weights" / "best.safetensors"
+    before = evaluate_weights(folder / "run")
+    run(folder, f"runtime.weights={best}", "runtime.epochs=1", "schedule.base_lr=1.0e-9", name="next")
+    assert evaluate_weights(folder / "next")["log_loss"] == pytest.approx(before["log_loss"], abs=1e-6)
+    assert "rows of the table 'signs'" in (folder / "next" / "log.txt").read_text()
+
+
 def test_weights_without_their_rows_are_refused(folder):
     run(folder, "runtime.epochs=1")
     weights = folder / "run" / "weights"

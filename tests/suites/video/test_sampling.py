@@ -38,6 +38,11 @@ def test_a_part_gives_frames_in_a_row():
     assert Segments(2, 3).frames(12).tolist() == [2, 3, 4, 7, 8, 9]
 
 
+def test_frames_of_a_part_lie_an_interval_apart():
+    assert Segments(1, 4, 8).frames(100).tolist() == [38, 46, 54, 62]
+    assert Segments(1, 4, 8).frames(10).tolist() == [0, 8, 9, 9]  # a shorter video ends with its last frame
+
+
 def test_no_parts_are_refused():
-    with pytest.raises(AttributeValueError, match="count is 0 and length 1; both must be 1 or more"):
+    with pytest.raises(AttributeValueError, match="count is 0, length 1, interval 1; all must be 1 or more"):
         Segments(0)
