@@ -1,5 +1,6 @@
 """Tables: rows of numbers by 64-bit keys that grow, age and leave; see docs/tables.md."""
 
+from framework.table.hogwild import Hogwild
 from framework.table.optimizer import RowOptimizer
 from framework.table.policies import ByCount, ByProbability, ByScore, Eviction, Limit, Normal, Uniform, Zeros
 from framework.table.rules import FTRL, SGD, Adagrad, Adam, DenseAdam
@@ -16,6 +17,7 @@ __all__ = [
     "ByScore",
     "DenseAdam",
     "Eviction",
+    "Hogwild",
     "Limit",
     "Normal",
     "RowOptimizer",

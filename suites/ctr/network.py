@@ -43,7 +43,15 @@ class TableNetwork(nn.Layer):
 
     def embed(self, inputs: Mapping[str, Tensor], clicks: Tensor | None = None) -> Embedded:
         """The rows of a batch; `clicks` float32 [N] are counted for each sign where all features have one value."""
-        rows = self._looked_up(inputs, clicks)
+        return self.joined(self._looked_up(inputs, clicks), inputs)
+
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """Names of the batch arrays that hold signs."""
+        return (*(("sparse",) if self._single else ()), *self.ragged)
+
+    def joined(self, rows: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> Embedded:
+        """Rows by name, sparse [N, F, R] and others [T, R], as the model takes them, with the rest of the batch."""
         fields = [rows["sparse"]] if self._single else []
         for name, pooling in self.body.fields.bags:
             pool = ops.segment_sum if pooling == "sum" else ops.segment_mean
@@ -58,10 +66,9 @@ class TableNetwork(nn.Layer):
         """Rows by name: sparse [N, F, R], others [T, R]; one look-up of the table."""
         if not self.ragged:
             return {"sparse": self.table.lookup(inputs["sparse"], clicks)}
-        names = [*(["sparse"] if self._single else []), *self.ragged]
-        flat = [ops.reshape(inputs[name], shape=(-1, 1)) for name in names]
+        flat = [ops.reshape(inputs[name], shape=(-1, 1)) for name in self.signs]
         rows = self.table.lookup(ops.reshape(ops.concat(flat, axis=0), shape=(-1,)))
-        parts = dict(zip(names, ops.split_like(rows, flat, axis=0), strict=True))
+        parts = dict(zip(self.signs, ops.split_like(rows, flat, axis=0), strict=True))
         if self._single:
             parts["sparse"] = ops.reshape(parts["sparse"], shape=(-1, self._single, self.table.dim))
         return parts

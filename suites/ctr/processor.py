@@ -14,6 +14,7 @@ from suites.ctr.datasets.delimited import read_delimited
 from suites.ctr.datasets.memory import as_text
 from suites.ctr.encoding import Cell, Encoder, Numbered, RawRows, transformed
 from suites.ctr.schema import Schema, schema_of
+from suites.ctr.serving import ServedRows
 from suites.engine.task import Batch, Processor
 
 Item = Mapping[str, Cell]  # a row: texts by column; lists of texts for multi-valued features
@@ -86,6 +87,13 @@ class ClickProcessor(Processor):
         columns = {name: [as_text(item.get(name)) for item in items] for name in self._columns}
         clicks, _ = self._encoder.encode(RawRows("rows", columns, Numbered("row")), max_skipped=0.0)
         return {**clicks.batch(), "dense": transformed(self.schema, clicks.dense), "item": list(items)}
+
+    def feed(self, export: Path) -> ServedRows:
+        """Rows in place of a batch's signs, from beside an export."""
+        fields = self.schema.fields()
+        ragged = [name for name, _ in (*fields.bags, *fields.sequences)]
+        single = ("sparse",) if len(fields.fields) > len(fields.bags) else ()
+        return ServedRows(export, (*single, *ragged))
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, float]]:
         """The probability of each label, of each row."""

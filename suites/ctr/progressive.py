@@ -97,12 +97,13 @@ class Progressive(Hook):
         (batch,) = loop.batches
         weights = batch["weight"] if "weight" in batch else np.ones(len(scores), np.float32)
         part = np.stack([scores[:, 0], batch["labels"][:, 0], weights]).astype(np.float32)
-        self._pass.add(part)
+        if loop.counted:  # a stream has no passes, and its rows would be gathered for ever
+            self._pass.add(part)
         if self._settings.window:
             self._window.add(part)
             if self._window.rows >= self._settings.window:
                 self._write(loop, "window", self._window)
-        if loop.epoch_ended:
+        if loop.epoch_ended and self._pass.rows:
             self._write(loop, "pass", self._pass)
 
     def _write(self, loop: TrainingLoop, kind: str, gathered: Gathered) -> None:

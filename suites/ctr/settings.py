@@ -10,6 +10,7 @@ from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.models.base import CtrModel
 from suites.ctr.progressive import ProgressiveSettings
 from suites.ctr.schema import Schema
+from suites.ctr.serving import PublishSettings
 from suites.ctr.tables import TableSettings
 from suites.engine.config import Config, Factory, OfRole, rule
 from suites.engine.registry import register
@@ -74,6 +75,7 @@ class CtrConfig(RunConfig):
         table: the rows of the signs.
         loss: what is minimised.
         progressive: figures of predictions that are made before training on their rows.
+        publish: rows that the run publishes for a server while it trains; null for none.
     """
 
     model: Annotated[Factory[CtrModel], OfRole("ctr_model")]
@@ -81,6 +83,7 @@ class CtrConfig(RunConfig):
     table: TableSettings = field(default_factory=TableSettings)
     loss: ClickLoss = field(default_factory=LogLoss)
     progressive: ProgressiveSettings = field(default_factory=ProgressiveSettings)
+    publish: PublishSettings | None = None
 
 
 @rule("data.train.batch_size", "data.eval.batch_size", suite="ctr")

@@ -18,13 +18,14 @@ from suites.ctr.datasets import ClickSource
 from suites.ctr.encoding import raw_bytes
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.metrics import ClickScores
-from suites.ctr.models.base import CtrModel
+from suites.ctr.models.base import CtrModel, Embedded
 from suites.ctr.models.retrieval import RetrievalModel
 from suites.ctr.network import TableNetwork
 from suites.ctr.processor import ClickProcessor
 from suites.ctr.progressive import Progressive, ProgressiveSettings
 from suites.ctr.retrieval import RetrievalScores
 from suites.ctr.schema import Schema, read_schema
+from suites.ctr.serving import Publish, PublishSettings, publish_rows
 from suites.ctr.settings import EvalData, TrainData
 from suites.ctr.signs import signs_of
 from suites.ctr.step import CtrStep
@@ -52,6 +53,7 @@ class CtrTask(DataTask[TrainData, EvalData]):
         table: the rows of the signs.
         loss: what is minimised.
         progressive: figures of predictions that are made before training on their rows.
+        publish: rows that the run publishes for a server while it trains; null for none.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/auc`.
     """
 
@@ -69,9 +71,11 @@ class CtrTask(DataTask[TrainData, EvalData]):
         table: TableSettings | None = None,
         loss: ClickLoss | None = None,
         progressive: ProgressiveSettings | None = None,
+        publish: PublishSettings | None = None,
         more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
         super().__init__(train, eval, more_eval)
+        self._publish = publish
         self._schema = read_schema(schema) if isinstance(schema, str) else schema
         self._adopted: Schema | None = None
         self._adopted_items: list[str] = []
@@ -147,7 +151,18 @@ class CtrTask(DataTask[TrainData, EvalData]):
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """`scores` float32 [N, L], the probability of each label; of models that retrieve items `users` [N, H] too."""
-        x, body = self.model.embed(inputs), self.model.body
+        return self._predicted(self.model.embed(inputs))
+
+    def export_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """`eval_step` on rows in place of signs, which serving looks up; see `suites.ctr.serving`."""
+        return self._predicted(self.model.joined({name: inputs[name] for name in self.model.signs}, inputs))
+
+    def publish(self, export: Path) -> None:
+        """Write the rows beside an export."""
+        publish_rows(self.model.table, export)
+
+    def _predicted(self, x: Embedded) -> dict[str, Tensor]:
+        body = self.model.body
         more = {"users": body.users(x)} if isinstance(body, RetrievalModel) else {}
         return {"scores": ops.sigmoid(body(x)), **more}
 
@@ -192,7 +207,8 @@ class CtrTask(DataTask[TrainData, EvalData]):
 
     def hooks(self) -> Sequence[Hook]:
         """Progressive figures, and what leaves the table at the end of a pass."""
-        return [Progressive(self._progressive), PassEnd()]
+        publishing = [Publish(self._publish)] if self._publish is not None else []
+        return [Progressive(self._progressive), PassEnd(), *publishing]
 
     def metric(self) -> Metric:
         """A new, empty metric; that of a model that retrieves items ranks by the weights as they are now."""

@@ -167,19 +167,23 @@ def export_run(
         raise DataError(f"export: {path}: the evaluation set is empty, so there is no input to trace the model with")
     batch = processor.prepare([item])
     algorithm = _conv_algorithm(path)
-    expected = predict_of(task, conv_algorithm=algorithm)({name: batch[name] for name in task.eval_inputs})
+    arrays = {name: batch[name] for name in task.eval_inputs}
+    expected = predict_of(task, conv_algorithm=algorithm)(arrays)
     expected = {name: array.copy() for name, array in expected.items()}
     for name, parameter in task.model.named_parameters():
         parameter.name = name  # which the file's tensors have then, and patterns refer to
+    task.publish(output)
+    feed = processor.feed(output)
+    fed = arrays if feed is None else feed(arrays)
     with no_grad(), conv_algorithm(algorithm):
         passes = EXPORT_PASSES if onnx else INFERENCE_PASSES
-        exported = program(task.eval_step, pass_names=passes).program_for(_named(task, batch)).program
+        exported = program(task.export_step, pass_names=passes).program_for(_named(task, fed)).program
     if quantization is not None:
         exported = quantize_for(task, exported, quantization)
     config = read_config(path)
     extra = {"suite": config["suite"], "outputs": list(expected), "processor": processor.metadata()}
     extra |= {"imports": config.imports()} if config.imports() else {}
-    inputs = [batch[name] for name in task.eval_inputs]
+    inputs = [fed[name] for name in task.eval_inputs]
     if onnx:
         file = output / "model.onnx"
         export(exported, file, output_names=list(expected), metadata=extra)
@@ -324,10 +328,13 @@ def _open_export(path: Path) -> Model:
             f"{path}/program.json: lacks {error}, which `paddock export` writes; export it again"
         ) from error
 
-    def with_names(run: Predictor) -> Predict:
-        return lambda arrays: dict(zip(names, run.run(arrays), strict=True))
+    feed = processor.feed(path)
 
-    types = dict(zip(predictor.input_names, predictor.input_types, strict=True))
+    def with_names(run: Predictor) -> Predict:
+        return lambda arrays: dict(zip(names, run.run(arrays if feed is None else feed(arrays)), strict=True))
+
+    # With a feed the inputs are other arrays than the Program's.
+    types = dict(zip(predictor.input_names, predictor.input_types, strict=True)) if feed is None else {}
     types |= dict(zip(names, predictor.output_types, strict=True))
     inputs = tuple(predictor.input_names)
     return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types)

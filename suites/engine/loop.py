@@ -83,6 +83,11 @@ class TrainingLoop:
         self._stopped = False
 
     @property
+    def counted(self) -> bool:
+        """Whether somebody counted the batches of an epoch; of a stream nobody did."""
+        return self._loader.length is not None
+
+    @property
     def steps_per_epoch(self) -> int:
         """Updates an epoch has, whose last may average over fewer batches; without a length the run is one epoch."""
         length = self._loader.length

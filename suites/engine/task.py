@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 Self = TypeVar("Self", bound="Task")
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
+Feed = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]  # a batch's arrays to a Program's inputs
 
 
 class Metric(ABC):
@@ -145,6 +146,10 @@ class Processor(ABC):
     @abstractmethod
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
         """Return what is predicted for each item, in the item's own coordinates."""
+
+    def feed(self, export: Path) -> Feed | None:
+        """Return what makes a Program's inputs of a batch's arrays, by files beside the export; None: they are them."""
+        return None
 
     def summary(self, result: Any) -> Any:
         """Return what `predictions.json` says of a result, fit for JSON; by default the result itself."""
@@ -307,6 +312,13 @@ class Task(ABC):
     @abstractmethod
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the predictions as arrays by name; traced and exported, so the same rules hold."""
+
+    def export_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return what `eval_step` does, of what the processor's `feed` makes of its inputs; by default the same."""
+        return self.eval_step(inputs)
+
+    def publish(self, export: Path) -> None:  # noqa: B027  (an offer, not a duty)
+        """Write what `feed` needs beside an export; by default nothing."""
 
     @abstractmethod
     def metric(self) -> Metric:

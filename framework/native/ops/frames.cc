@@ -18,7 +18,7 @@ PADDOCK_OP(temporal_shift, "x -> y")
       const Shape& x = c.shape(0);
       expect_frames(c, x, "x");
       const int64_t moved = c.attr<int64_t>("channels"), channels = x[x.rank() - 1];
-      if (moved < 0 || 2 * moved > channels)
+      if (moved < 0 || moved > channels / 2)
         c.attr_error("channels is ", moved, " but x ", x, " has ", channels,
                      " channels; at most half of them can move ", "each way");
       c.out(0, x, c.in(0).dtype);

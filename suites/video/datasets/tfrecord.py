@@ -46,7 +46,8 @@ def record_places(path: str | os.PathLike[str]) -> np.ndarray:
     Raises:
         DataError: the file is no TFRecord file, or is cut off.
     """
-    places, at, end = [], 0, os.path.getsize(path)
+    places: list[tuple[int, int]] = []
+    at, end = 0, os.path.getsize(path)
     with open(path, "rb") as file:
         while at < end:
             file.seek(at)

@@ -1,0 +1,160 @@
+"""An exported model answers as the run does; rows published later are served without a pause, damaged ones never."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from framework.errors import CheckpointError
+from suites.ctr.serving import LIST, ServedRows, publish_rows
+from suites.engine.inference import evaluate_export, export_run, open_model, open_run
+from suites.engine.training import train
+from tests.suites.ctr.test_task import MODELS, folder, run  # noqa: F401  (a fixture)
+
+ROWS = [
+    {"user": "u1", "item": "i3", "tags": "t1|t2", "liked": "i3|i5", "price": "3.5"},
+    {"user": "nobody", "item": "", "tags": "", "liked": "", "price": ""},
+    {"user": "u2", "item": "i4"},
+]
+
+
+def answers(model):
+    return [[*prediction.value.values()] for prediction in model(ROWS)]
+
+
+@pytest.mark.parametrize("name", ["DeepFM", "DIN", "LR"])
+def test_an_export_answers_as_the_run_does(folder, name):  # noqa: F811
+    model = {"type": name, **MODELS[name]}
+    run(folder, f"model={json.dumps(model)}", "runtime.epochs=1")
+    where = folder / "run"
+    report = export_run(where, folder / "exported")
+    assert report.largest_difference < 1e-6 and not report.fixed_shapes
+    found, expected = answers(open_model(folder / "exported")), answers(open_model(where))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    figures = json.loads((where / "metrics.json").read_text())
+    assert evaluate_export(where, folder / "exported")["auc"] == pytest.approx(figures["auc"], abs=1e-6)
+
+
+@pytest.fixture
+def served(folder):  # noqa: F811
+    """A run's table, its export, and what serves its rows, with a look at each call."""
+    run(folder, "runtime.epochs=1")
+    where = folder / "run"
+    export_run(where, folder / "exported")
+    table = open_run(where).model.table
+    publish_rows(table, folder / "exported")
+    return table, folder / "exported", ServedRows(folder / "exported", ("sparse",), every=0.0)
+
+
+def signs_of(table, count=6):
+    keys = np.arange(count, dtype=np.int64) + (1 << 52)
+    table.update(keys, np.ones((count, table.dim), np.float32), lr=0.1)
+    return keys[:, None]
+
+
+def test_rows_that_change_are_served_at_the_next_look(served):
+    table, export, rows = served
+    keys = signs_of(table)
+    assert not rows({"sparse": keys})["sparse"].any()  # not published yet
+    for _ in range(3):
+        name = publish_rows(table, export)
+        assert name.endswith(".delta")
+        np.testing.assert_array_equal(rows({"sparse": keys})["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
+        signs_of(table)
+    table.forget(keys[:2, 0])
+    publish_rows(table, export)
+    assert not rows({"sparse": keys[:2]})["sparse"].any()
+
+
+def test_after_many_deltas_a_whole_snapshot_is_published_and_old_files_go(served):
+    table, export, rows = served
+    for _ in range(40):
+        keys = signs_of(table)
+        publish_rows(table, export)
+        rows({"sparse": keys})
+    files = json.loads((export / "rows" / LIST).read_text())["files"]
+    assert len(files) < 18 and files[0].endswith(".base")
+    assert len(list((export / "rows").iterdir())) < 40
+    np.testing.assert_array_equal(rows({"sparse": keys})["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
+
+
+def test_all_signs_of_a_batch_see_one_version_while_rows_change(served):
+    """Rows of one step hold equal numbers: a mixture of versions would show two."""
+    table, export, _ = served
+    rows = ServedRows(export, ("sparse", "tags"), every=0.0)
+    keys, wrong, done = signs_of(table), [], threading.Event()
+
+    def ask():
+        while not done.is_set():
+            found = rows({"sparse": keys[:3], "tags": keys[3:, 0]})
+            moved = np.concatenate([found["sparse"][:, 0, 0], found["tags"][:, 0]]) - start
+            if not np.allclose(moved, moved[0], atol=1e-6):
+                wrong.append(moved)
+
+    publish_rows(table, export)
+    start = table.lookup(keys[:, 0]).numpy()[:, 0]
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(30):
+        table.update(keys, np.ones((len(keys), 1, table.dim), np.float32), lr=0.1)
+        publish_rows(table, export)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_damaged_rows_are_told_and_the_older_ones_stay(served, caplog):
+    table, export, rows = served
+    keys = signs_of(table)
+    publish_rows(table, export)
+    expected = rows({"sparse": keys})["sparse"]
+    signs_of(table)
+    name = publish_rows(table, export)
+    whole = (export / "rows" / name).read_bytes()
+    (export / "rows" / name).write_bytes(whole[:-10])
+    np.testing.assert_array_equal(rows({"sparse": keys})["sparse"], expected)
+    assert "stays" in caplog.text and "cut" in caplog.text
+    (export / "rows" / name).write_bytes(whole)  # copied again
+    np.testing.assert_array_equal(rows({"sparse": keys})["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"files": []}', '{"files": ["../../etc/passwd"]}', '{"files": [3]}'])
+def test_a_list_that_names_no_rows_is_refused(served, text):
+    _, export, _ = served
+    (export / "rows" / LIST).write_text(text)
+    with pytest.raises(CheckpointError, match="names no files of rows"):
+        open_model(export)
+    (export / "rows" / LIST).unlink()
+    with pytest.raises(CheckpointError, match=r"rows\.json: cannot be read"):
+        open_model(export)
+
+
+def test_a_run_publishes_what_it_learns_while_it_trains(folder):  # noqa: F811
+    run(folder, "runtime.epochs=1")
+    export_run(folder / "run", folder / "exported")
+    before = answers(open_model(folder / "exported"))
+    to = f"publish={json.dumps({'to': str(folder / 'exported'), 'every': 0.01})}"
+    train(folder / "config.yml", [to], runs=folder, name="second")
+    files = json.loads((folder / "exported" / "rows" / LIST).read_text())["files"]
+    assert files[0].endswith(".base") and any(name.endswith(".delta") for name in files)
+    assert answers(open_model(folder / "exported")) != before
+    with pytest.raises(CheckpointError, match="holds no exported model"):
+        train(folder / "config.yml", [to.replace("exported", "nowhere")], runs=folder, name="third")
+
+
+def test_a_server_answers_rows_in_json_as_the_run_does(folder):  # noqa: F811
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from suites.engine.serving.client import Client
+    from suites.engine.serving.service import Settings
+    from tests.suites.engine.serving import toy
+
+    run(folder, "runtime.epochs=1")
+    where = folder / "run"
+    export_run(where, folder / "exported")
+    expected = [prediction.value for prediction in open_model(where)(ROWS)]
+    with toy.running(open_model(folder / "exported"), Settings(name="clicks")) as server, Client(server.url) as client:
+        for found, own in zip(client.score(ROWS), expected, strict=True):
+            assert found == pytest.approx(own, abs=1e-6)
