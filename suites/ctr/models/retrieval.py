@@ -36,7 +36,8 @@ class RetrievalModel(CtrModel):
     def __init__(self, fields: Fields, width: int) -> None:
         super().__init__(fields, width)
         require_one_label(self)
-        if not fields.sequences or fields.sequences[0][1] < 0:
+        single = len(fields.fields) - len(fields.bags)  # multi-valued fields stand last
+        if not fields.sequences or not 0 <= fields.sequences[0][1] < single:
             raise ConfigError(
                 f"{type(self).__name__}: the first sequence of the schema must have the vocabulary of a sparse "
                 "feature, the item; declare it as {type: Sequence, vocabulary: ITEM}"

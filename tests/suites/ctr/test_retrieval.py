@@ -8,6 +8,7 @@ import pytest
 from framework.errors import AttributeValueError, CheckpointError, ConfigError
 from suites import ctr, engine
 from suites.ctr.retrieval import ItemIndex, RetrievalScores
+from suites.ctr.schema import schema_of
 from suites.engine.inference import open_run
 from suites.engine.training import train
 from tests.suites.ctr.helpers import write_csv
@@ -100,9 +101,14 @@ def test_a_run_learns_which_item_comes_next_and_keeps_its_catalogue(tmp_path, mo
     assert task.catalogue[int(np.argmax(vectors @ user))] == "i5"
 
 
-def test_models_of_retrieval_say_what_they_need():
-    schema = ctr.schema.schema_of({"features": {"user": {"type": "Sparse"}}, "labels": {"click": {}}})
-    with pytest.raises(
-        ConfigError, match="GRU4Rec: the first sequence of the schema must have the vocabulary of a sparse"
-    ):
+@pytest.mark.parametrize(
+    "features",
+    [
+        {"item": {"type": "Sparse"}},
+        {"item": {"type": "MultiValued"}, "past": {"type": "Sequence", "vocabulary": "item"}},
+    ],
+)
+def test_models_of_retrieval_say_what_they_need(features):
+    schema = schema_of({"features": features, "labels": {"click": {}}})
+    with pytest.raises(ConfigError, match="GRU4Rec: the first sequence of the schema must have the vocabulary of a"):
         ctr.CtrTask(model=engine.Factory.of(ctr.GRU4Rec), schema=schema)
