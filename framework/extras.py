@@ -26,5 +26,9 @@ def requirements(extra: str) -> list[str]:
     except metadata.PackageNotFoundError:  # a clone that nobody installed
         project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
         return project["optional-dependencies"].get(extra, [])
-    parts = [line.replace('"', "'").partition(";") for line in lines]
-    return [name.strip() for name, _, marker in parts if f"extra == '{extra}'" in marker]
+    wanted, found = f"extra == '{extra}'", []
+    for name, _, marker in (line.replace('"', "'").partition(";") for line in lines):
+        if wanted in marker:
+            others = [part.strip() for part in marker.split(" and ") if part.strip() != wanted]
+            found.append("; ".join([name.strip(), *([" and ".join(others)] if others else [])]))
+    return found

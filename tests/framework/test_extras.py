@@ -8,13 +8,18 @@ import pytest
 
 from framework import extras
 
-METADATA = ["numpy>=1.24", "onnx>=1.23 ; extra == 'onnx'", 'fastapi>=0.115; extra == "serve"']
+METADATA = [
+    "numpy>=1.24",
+    "zstd>=1; python_version < '3.14' and extra == 'logs'",
+    "onnx>=1.23 ; extra == 'onnx'",
+    'fastapi>=0.115; extra == "serve"',
+]
 
 
 def test_an_installation_names_the_requirements_of_its_extra(monkeypatch):
     monkeypatch.setattr(metadata, "requires", lambda name: METADATA)
     assert extras.requirements("onnx") == ["onnx>=1.23"] and extras.requirements("serve") == ["fastapi>=0.115"]
-    assert extras.requirements("nothing") == []
+    assert extras.requirements("logs") == ["zstd>=1; python_version < '3.14'"] and extras.requirements("nothing") == []
 
 
 def test_a_clone_that_nobody_installed_reads_pyproject(monkeypatch):

@@ -43,7 +43,7 @@ std::shared_ptr<LogRows> parse_columns(std::shared_ptr<const LogSchema> schema, 
     fail(ErrorKind::kAttribute, "log columns: ", columns.size(), " columns; the schema has ", schema->columns);
   for (const TextColumn& c : columns) check(c, count);
   auto rows = std::make_shared<LogRows>(schema);
-  RowWriter writer(*rows, count * 64);
+  RowWriter writer(*rows, count);
   std::vector<Cell> cells;
   std::vector<int32_t> begin(columns.size() + 1);
   for (int64_t r = 0; r < count; ++r, ++rows->lines) {

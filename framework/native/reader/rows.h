@@ -1,5 +1,6 @@
 // LogRows: rows of a log as columns, in the layout of a batch, with the bad rows of their text.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -7,28 +8,29 @@
 #include <string>
 #include <vector>
 
+#include "core/storage.h"
 #include "reader/schema.h"
 
 namespace paddock::reader {
 
-// Values that grow; unlike a vector's they are not set to 0 first.
+// Values that grow; unlike a vector's they are not set to 0 first, and their memory is kept for the next block.
 template <class T>
 class Buffer {
  public:
-  T* data() { return data_.get(); }
-  const T* data() const { return data_.get(); }
+  T* data() { return data_ ? static_cast<T*>(data_->data()) : nullptr; }
+  const T* data() const { return data_ ? static_cast<const T*>(data_->data()) : nullptr; }
   // Memory for `count` values or more; values that were there stay.
   void reserve(size_t count) {
     if (count <= capacity_) return;
     size_t capacity = std::max(count, capacity_ + capacity_ / 2);
-    auto data = std::make_unique_for_overwrite<T[]>(capacity);
-    if (capacity_) std::memcpy(data.get(), data_.get(), capacity_ * sizeof(T));
-    data_ = std::move(data);
+    auto larger = std::make_unique<Storage>(capacity * sizeof(T));
+    if (capacity_) std::memcpy(larger->data(), data_->data(), capacity_ * sizeof(T));
+    data_ = std::move(larger);
     capacity_ = capacity;
   }
 
  private:
-  std::unique_ptr<T[]> data_;
+  std::unique_ptr<Storage> data_;
   size_t capacity_ = 0;
 };
 

@@ -11,6 +11,7 @@
 namespace paddock::reader {
 namespace {
 
+constexpr int64_t kCellBytes = 5;  // with its delimiter: a guess
 constexpr size_t kShownText = 40;  // bytes of a wrong value that are kept
 
 // One bit a byte of the 64 at `p`: where it is `c`.
@@ -42,7 +43,7 @@ class TextParser {
       : schema_(*rows.schema),
         rows_(rows),
         text_(text),
-        writer_(rows, static_cast<int64_t>(text.size())),
+        writer_(rows, static_cast<int64_t>(text.size()) / (schema_.columns * kCellBytes) + 16),
         cells_(static_cast<size_t>(schema_.columns)) {}
 
   void run() {

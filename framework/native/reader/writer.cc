@@ -10,8 +10,6 @@
 namespace paddock::reader {
 namespace {
 
-constexpr int64_t kGuessedRowBytes = 64;
-
 int64_t sign_of(uint64_t slot, uint64_t hash) { return static_cast<int64_t>(slot << kHashBits | hash); }
 
 double log_of(double x) { return std::copysign(std::log1p(std::abs(x)), x); }
@@ -58,8 +56,8 @@ bool bucket_hash(Cell cell, uint64_t& hash) {
 
 }  // namespace
 
-RowWriter::RowWriter(LogRows& rows, int64_t bytes) : schema_(*rows.schema), rows_(rows) {
-  reserve(bytes / kGuessedRowBytes + 16);
+RowWriter::RowWriter(LogRows& rows, int64_t expected) : schema_(*rows.schema), rows_(rows) {
+  reserve(std::max<int64_t>(expected, 1));
   for (RaggedColumn& r : rows_.ragged) r.offsets.data()[0] = 0;
   places_.assign(static_cast<size_t>(schema_.columns), -1);
   auto use = [&](int column, int place) {

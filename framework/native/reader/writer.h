@@ -30,8 +30,8 @@ struct Wrong {
 
 class RowWriter {
  public:
-  // `bytes` of text to come, from which a first size is guessed.
-  RowWriter(LogRows& rows, int64_t bytes);
+  // There will be `expected` rows or so, and may be more.
+  RowWriter(LogRows& rows, int64_t expected);
 
   // Appends the row; for a bad one it says why and leaves the rows as they were. `offset` is the row's byte.
   std::optional<Wrong> add(const Cells& cells, int64_t offset);

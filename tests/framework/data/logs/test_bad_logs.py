@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import random
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from framework import limits
 from framework.data import FaultPolicy
 from framework.data.logs import LogReader
-from framework.errors import DataError, PaddockError
+from framework.errors import DataError, NotSupportedError, PaddockError
 from tests.framework.data.logs.reference import CRITEO, assert_same, batch_of, csv_rows, joined
 from tests.mutations import mutated
 
@@ -166,15 +167,27 @@ def test_a_damaged_compressed_file_gives_its_whole_rows_and_one_clear_error(tmp_
         assert "1 files could not be read" in log.skipped.report() and len(log.skipped.files) == 1
 
 
-def test_a_bomb_is_refused(tmp_path):
-    path = tmp_path / "log.csv.gz"
-    path.write_bytes(gzip.compress(GOOD * 1_000_000))
+@pytest.mark.parametrize("name", ["log.csv.gz", "log.csv.zst"])
+def test_a_bomb_is_refused(tmp_path, name):
+    path, pack = tmp_path / name, gzip.compress
+    if name.endswith(".zst"):
+        pack = pytest.importorskip("backports.zstd", reason="the package backports.zstd is not installed").compress
+    path.write_bytes(pack(GOOD * 1_000_000))
     with (
         limits.allow(free_bytes=1 << 20, log_growth=20),
         LogReader(path, SCHEMA, 1000) as log,
         pytest.raises(DataError, match=r"grow to more than .* over 20 times as many.*allow\(log_growth="),
     ):
         list(log)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("log.zst", "csv"), ("log.parquet", "parquet")])
+def test_a_package_that_is_not_installed_is_named(tmp_path, monkeypatch, name, kind):
+    for module in ("compression.zstd", "backports.zstd", "pyarrow"):
+        monkeypatch.setitem(sys.modules, module, None)
+    (tmp_path / name).write_bytes(b"any")
+    with pytest.raises(NotSupportedError, match=r"needs a package: .*pip install 'pyarrow>=21' .*backports\.zstd"):
+        LogReader(tmp_path / name, SCHEMA | {"kind": kind}, 10)
 
 
 def test_a_line_without_end_takes_no_more_memory_than_its_limit(tmp_path):
