@@ -1,0 +1,11 @@
+"""Extract features of videos; the console command `paddock features` is the same."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from suites.video.cli.features import main
+
+if __name__ == "__main__":
+    sys.exit(main())
