@@ -1,4 +1,4 @@
-"""Extract features of videos; the console command `paddock features` is the same."""
+"""`python tools/features.py ...` is `paddock features ...`, from a clone that is not installed."""
 
 import sys
 from pathlib import Path
