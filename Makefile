@@ -2,10 +2,13 @@
 PYTHON ?= python3
 NATIVE := $(shell find framework/native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo test test-slow test-lowest lint types package bench sanitize fuzz docs lock clean
+.PHONY: demo ctr-demo test test-slow test-lowest lint types package bench sanitize fuzz docs lock clean
 
 demo: .venv/paddock-setup
 	scripts/demo
+
+ctr-demo: .venv/paddock-setup
+	scripts/ctr_demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGUMENTS)
 
 test: .venv/paddock-tests
 	.venv/bin/python -m pytest -m "not slow" $(ARGUMENTS)

@@ -30,7 +30,7 @@ from suites.engine.profiling import StepProfile
 from suites.engine.quantizing import Quantization, quantize_for
 from suites.engine.resources import load_deployed
 from suites.engine.run import RunFolder, best_weights
-from suites.engine.task import Processor, Task
+from suites.engine.task import Feed, Processor, Task
 
 T = TypeVar("T")
 
@@ -45,6 +45,7 @@ class Model:
         predict: the network.
         replica: makes another `predict` on the same weights, to run at the same time in another thread.
         types: element type and shape of inputs and outputs by name, where they are known: of an exported model.
+        feed: what makes the Program's inputs of a batch's arrays, of an exported model that has one.
     """
 
     processor: Processor
@@ -52,6 +53,7 @@ class Model:
     predict: Predict
     replica: Callable[[], Predict]
     types: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    feed: Feed | None = None
 
     def __call__(self, inputs: Any) -> list[Prediction]:
         """What the model says of each item.
@@ -337,7 +339,7 @@ def _open_export(path: Path) -> Model:
     types = dict(zip(predictor.input_names, predictor.input_types, strict=True)) if feed is None else {}
     types |= dict(zip(names, predictor.output_types, strict=True))
     inputs = tuple(predictor.input_names)
-    return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types)
+    return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types, feed)
 
 
 def _in_turns(predict: Predict) -> tuple[Predict, Callable[[], Predict]]:
