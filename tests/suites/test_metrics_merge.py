@@ -12,6 +12,7 @@ from suites.engine.task import Metric
 from suites.nlp.metrics import ChunkScores, ClassScores, NumberScores, PretrainingScores, ReadingScores
 from suites.nlp.metrics.reading import Found
 from suites.segmentation.task import SegmentationMetric
+from suites.video.metrics import TaggedVideos
 from suites.vision.recognition.metrics import Accuracy, MultiLabel
 from suites.vision.structures import Boxes, Instances
 from tests.suites.detection.test_metrics import truth_of
@@ -100,14 +101,14 @@ def label_maps():
     return lambda: SegmentationMetric(["a", "b", "c"]), feed
 
 
-def several():
+def several(kind=MultiLabel):
     """Samples with any number of 4 classes."""
     truth, scores = (RNG.random((SIZE, 4)) < 0.4).astype(np.float32), RNG.random((SIZE, 4))
 
     def feed(metric, part):
         metric.update({"scores": scores[part]}, {"targets": truth[part]})
 
-    return lambda: MultiLabel(list("abcd")), feed
+    return lambda: kind(list("abcd")), feed
 
 
 def clicks():
@@ -135,6 +136,7 @@ def next_items():
 CASES = {
     "Accuracy": (lambda: Accuracy([str(k) for k in range(7)]), classes_of(7, "labels")),
     "MultiLabel": several(),
+    "TaggedVideos": several(TaggedVideos),
     "ClickScores": clicks(),
     "RetrievalScores": next_items(),
     "ClassScores": (lambda: ClassScores(["no", "yes"], np.arange(SIZE) // 4), classes_of(2, "targets")),

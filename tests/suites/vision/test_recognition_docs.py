@@ -32,6 +32,8 @@ def test_every_type_and_config_in_the_tables_exists(suite):
     seen = REGISTRY.seen_by(suite)
     known = {name for role in seen.roles() for name in seen.names(role)}
     cells = " ".join(line.split("|")[1] for line in text_of(suite).splitlines() if line.startswith("| `"))
+    braces = re.compile(r"\{([\w,]+)\}([\w.]+)")  # {a,b}_c.yml stands for a_c.yml and b_c.yml
+    cells = braces.sub(lambda found: " ".join(f"`{one}{found[2]}`" for one in found[1].split(",")), cells)
     named = re.findall(r"`([\w.]+)`", cells)
     configs = {name for name in named if name.endswith(".yml")}
     assert configs == {path.name for path in (ROOT / "configs" / suite).glob("*.yml")}

@@ -163,4 +163,5 @@ def test_both_suites_offer_the_same_transforms():
 
     load_suites(["classification", "video"])
     wanted = sorted(t.__name__ for t in TRANSFORMS)
-    assert [REGISTRY.seen_by(suite).names("transform") for suite in ("classification", "video")] == [wanted, wanted]
+    assert REGISTRY.seen_by("classification").names("transform") == wanted
+    assert REGISTRY.seen_by("video").names("transform") == sorted([*wanted, "SampleRows"])  # that is of sequences
