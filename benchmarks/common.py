@@ -104,6 +104,47 @@ def two_sided(script: str, case: str, peer: str, modules: Sequence[str], a: argp
     return found
 
 
+def run_claims(
+    name: str,
+    doc: str | None,
+    claims: Sequence[Claim],
+    competitors: Callable[[str, argparse.Namespace], list[Competitor]],
+    run: Callable[[argparse.Namespace], object],
+    words: list[str] | None,
+    *,
+    baseline: str | None = None,
+    modes: Sequence[str] = (),
+) -> list[dict]:
+    """The command line of a comparison: measure the cases, print the table, return the results by case.
+
+    Args:
+        name: of the benchmark, in the file of results.
+        doc: the script's description.
+        claims: what is promised, a case each.
+        competitors: ours and the peers of a case.
+        run: measures one side, where the process was started with --side (one of a case's competitors).
+        words: of the command line; None for the process's.
+        baseline: the competitor that memory is compared with.
+        modes: of the peer, for --modes.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, [claim.case for claim in claims])
+    if modes:
+        parser.add_argument("--modes", nargs="+", choices=modes, default=list(modes))
+    parser.add_argument("--side", help=argparse.SUPPRESS)
+    a = parser.parse_args(words)
+    if a.side:
+        run(a)
+        return []
+    results = []
+    for claim in chosen_cases(a, claims):
+        found = in_turns(competitors(claim.case, a), a.rounds, a.prefix)
+        results.append(compare(claim, found, baseline=baseline))
+    print(table(results))
+    finish(name, results, a.json)
+    return results
+
+
 def measure(command: list[str]) -> dict[str, Any]:
     """The JSON line that a benchmark process prints last, with its wall time as "wall_s"; raises RuntimeError."""
     start = time.perf_counter()

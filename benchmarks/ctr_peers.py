@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import resource
-import statistics
-import time
 
 import torch
+from common import time_steps
 from torch import nn
 from torch.nn import functional as F
 
@@ -155,24 +153,9 @@ def measure(case: str, mode: str, seconds: float) -> dict[str, object]:
         for optimizer in optimizers:
             optimizer.step()
 
-    for _ in range(2):
-        step()
-    times: list[float] = []
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 3:
-        start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
-    median = statistics.median(times)
-    return {
-        "peer": f"torch-{torch.__version__}-{mode}",
-        "case": case,
-        "unit": "samples/s",
-        "rate": round(size / median, 3),
-        "step_ms": round(median * 1e3, 2),
-        "steps": len(times),
-        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-    }
+    found = time_steps(step, seconds)
+    rate = round(size / found["step_ms"] * 1e3, 3)
+    return {"peer": f"torch-{torch.__version__}-{mode}", "case": case, "unit": "samples/s", "rate": rate, **found}
 
 
 if __name__ == "__main__":

@@ -31,19 +31,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from common import (
-    OURS,
-    ROOT,
-    Claim,
-    add_options,
-    chosen_cases,
-    compare,
-    finish,
-    in_turns,
-    table,
-    time_steps,
-    two_sided,
-)
+from common import OURS, ROOT, Claim, Competitor, run_claims, time_steps, two_sided
 
 CLAIMS = [
     Claim("roi_align_forward", 2.0, 10.0),
@@ -53,7 +41,6 @@ CLAIMS = [
     Claim("nms_2000", 2.0, 10.0),
     Claim("nms_10000", 2.0, 10.0),
 ]
-PEER = ("torch", "torchvision")
 IMAGES, REGIONS, SIDE, CHANNELS, STRIDE, BINS = 2, 512, 128, 256, 4.0, 7
 DEFORMED = 32  # height and width of deform_conv2d's images
 
@@ -149,30 +136,20 @@ def theirs(case: str, threads: int) -> Callable[[], object]:
     return lambda: torch.autograd.grad(y, inputs, dy, retain_graph=True)
 
 
-def run(side: str, case: str, seconds: float, threads: int) -> None:
+def run(a: argparse.Namespace) -> None:
     """Time one side of a case and print the JSON line that `common.measure` reads."""
-    found = time_steps((ours if side == OURS else theirs)(case, threads), seconds)
+    found = time_steps((ours if a.side == OURS else theirs)(a.cases[0], a.threads), a.seconds)
     print(json.dumps({"rate": round(1e3 / found["step_ms"], 3), "unit": "calls/s", **found}))
+
+
+def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
+    """Ours, and torchvision where it is installed."""
+    return two_sided(__file__, case, "torchvision", ("torch", "torchvision"), a)
 
 
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [c.case for c in CLAIMS])
-    parser.add_argument("--side", help=argparse.SUPPRESS)
-    a = parser.parse_args(words)
-    if a.side:
-        run(a.side, a.cases[0], a.seconds, a.threads)
-        return []
-    results = [
-        compare(
-            claim, in_turns(two_sided(__file__, claim.case, "torchvision", PEER, a), a.rounds, a.prefix), "torchvision"
-        )
-        for claim in chosen_cases(a, CLAIMS)
-    ]
-    print(table(results))
-    finish("detection_ops_vs_torchvision", results, a.json)
-    return results
+    return run_claims("detection_ops_vs_torchvision", __doc__, CLAIMS, competitors, run, words, baseline="torchvision")
 
 
 if __name__ == "__main__":

@@ -17,21 +17,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from common import (
-    ROOT,
-    Claim,
-    Competitor,
-    add_options,
-    chosen_cases,
-    compare,
-    finish,
-    has_modules,
-    in_turns,
-    table,
-    time_steps,
-)
+from common import ROOT, Claim, Competitor, run_claims, time_steps
 from detection_ops_vs_torchvision import torchvision_ops
-from peers import ours
+from peers import ours, peer_modes
 
 CLAIMS = [
     Claim("retinanet_r50_fpn_train_b2_512", 1.5, 2.0),
@@ -108,44 +96,35 @@ def inference_step(model: Any, images: list[Any]) -> Callable[[], Any]:
     return step
 
 
-def run_peer(case: str, mode: str, seconds: float, threads: int) -> None:
-    """Time torchvision's step and print the JSON line that `common.measure` reads."""
+def run_peer(a: argparse.Namespace) -> None:
+    """Time the peer's step in the mode of --side and print the JSON line that `common.measure` reads."""
     import torch
 
-    torch.set_num_threads(threads)
-    step, items = peer_step(case, mode)
-    found = time_steps(step, seconds)
-    rate = round(items / found["step_ms"] * 1e3, 3)
-    print(json.dumps({"case": case, "unit": "images/s", "rate": rate, "threads": threads, **found}), flush=True)
+    torch.set_num_threads(a.threads)
+    case = a.cases[0]
+    step, items = peer_step(case, a.side)
+    found = time_steps(step, a.seconds)
+    unit = "images/s"
+    print(json.dumps({"case": case, "unit": unit, "rate": round(items / found["step_ms"] * 1e3, 3), **found}))
 
 
 def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
-    """Ours, and torchvision in every mode where it is installed."""
-    found = [ours(case, a)]
-    if not has_modules(a.peer_python, "torch", "torchvision"):
-        print(f"torchvision is not installed for {a.peer_python}: pip install torch torchvision", file=sys.stderr)
-        return found
-    words = [a.peer_python, __file__, "--threads", str(a.threads), "--seconds", str(a.seconds), case]
-    return [*found, *(Competitor(f"torchvision {mode}", [*words, "--peer", mode]) for mode in a.modes)]
+    """Ours, and the peer in every mode where it is installed."""
+    return [ours(case, a), *peer_modes(__file__, "torchvision", ("torch", "torchvision"), case, a)]
 
 
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [claim.case for claim in CLAIMS])
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
-    parser.add_argument("--peer", choices=MODES, help=argparse.SUPPRESS)
-    a = parser.parse_args(words)
-    if a.peer:
-        run_peer(a.cases[0], a.peer, a.seconds, a.threads)
-        return []
-    results = [
-        compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix), "torchvision eager")
-        for claim in chosen_cases(a, CLAIMS)
-    ]
-    print(table(results))
-    finish("detectors_vs_torchvision", results, a.json)
-    return results
+    return run_claims(
+        "detectors_vs_torchvision",
+        __doc__,
+        CLAIMS,
+        competitors,
+        run_peer,
+        words,
+        baseline="torchvision eager",
+        modes=MODES,
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from common import OURS, Claim, Competitor, add_options, chosen_cases, compare, finish, has_modules, in_turns, table
+from common import OURS, Claim, Competitor, has_modules, run_claims
 
 MODES = ("eager", "channels_last", "compile")
 
@@ -39,6 +39,16 @@ def torch_modes(case: str, a: argparse.Namespace) -> list[Competitor]:
     return [Competitor(f"torch {mode}", [*peer, "--mode", mode, *options(case, a)]) for mode in a.modes]
 
 
+def peer_modes(script: str, peer: str, modules: Sequence[str], case: str, a: argparse.Namespace) -> list[Competitor]:
+    """A script's own peer in every mode asked for; none, and a word why, where its modules are missing."""
+    if not has_modules(a.peer_python, *modules):
+        print(f"{peer} is left out: {a.peer_python} has no {' or no '.join(modules)}", file=sys.stderr)
+        return []
+    return [
+        Competitor(f"{peer} {mode}", [a.peer_python, script, "--side", mode, *options(case, a)]) for mode in a.modes
+    ]
+
+
 def compare_cases(
     name: str,
     doc: str | None,
@@ -57,14 +67,4 @@ def compare_cases(
         words: of the command line; None for the process's.
         baseline: the competitor that memory is compared with.
     """
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [claim.case for claim in claims])
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
-    a = parser.parse_args(words)
-    results = []
-    for claim in chosen_cases(a, claims):
-        print(f"{claim.case}, {a.threads} threads, {a.rounds} rounds", file=sys.stderr)
-        results.append(compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix), baseline=baseline))
-    print(table(results))
-    finish(name, results, a.json)
-    return results
+    return run_claims(name, doc, claims, competitors, lambda a: None, words, baseline=baseline, modes=MODES)

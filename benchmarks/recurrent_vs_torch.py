@@ -16,19 +16,7 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-from common import (
-    OURS,
-    ROOT,
-    Claim,
-    add_options,
-    chosen_cases,
-    compare,
-    finish,
-    in_turns,
-    table,
-    time_steps,
-    two_sided,
-)
+from common import OURS, ROOT, Claim, Competitor, run_claims, time_steps, two_sided
 
 SEQUENCES, FEATURES, HIDDEN = 32, 256, 256
 CLAIMS = [
@@ -96,33 +84,21 @@ def torch_step(case: str, threads: int) -> Callable[[], None]:
     return train if "train" in case else infer
 
 
-def run(side: str, case: str, seconds: float, threads: int) -> None:
+def run(a: argparse.Namespace) -> None:
     """Time one side of a case and print the JSON line that `common.measure` reads."""
-    found = time_steps((ours if side == OURS else torch_step)(case, threads), seconds, warmup=3)
-    rate = round(lengths_of(case).sum() / found["step_ms"] * 1e3)
+    found = time_steps((ours if a.side == OURS else torch_step)(a.cases[0], a.threads), a.seconds, warmup=3)
+    rate = round(lengths_of(a.cases[0]).sum() / found["step_ms"] * 1e3)
     print(json.dumps({"rate": rate, "unit": "rows/s", **found}))
+
+
+def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
+    """Ours, and PyTorch where it is installed."""
+    return two_sided(__file__, case, "torch packed", ("torch",), a)
 
 
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [c.case for c in CLAIMS])
-    parser.add_argument("--side", help=argparse.SUPPRESS)
-    a = parser.parse_args(words)
-    if a.side:
-        run(a.side, a.cases[0], a.seconds, a.threads)
-        return []
-    results = [
-        compare(
-            claim,
-            in_turns(two_sided(__file__, claim.case, "torch packed", ("torch",), a), a.rounds, a.prefix),
-            "torch packed",
-        )
-        for claim in chosen_cases(a, CLAIMS)
-    ]
-    print(table(results))
-    finish("recurrent_vs_torch", results, a.json)
-    return results
+    return run_claims("recurrent_vs_torch", __doc__, CLAIMS, competitors, run, words, baseline="torch packed")
 
 
 if __name__ == "__main__":

@@ -12,25 +12,12 @@ rule: SGD, Adagrad, SparseAdam. The rate counts keys.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-import resource
 import sys
-import time
 from collections.abc import Callable
 
-from common import (
-    OURS,
-    ROOT,
-    Claim,
-    Competitor,
-    add_options,
-    chosen_cases,
-    compare,
-    finish,
-    has_modules,
-    in_turns,
-    table,
-)
+from common import OURS, ROOT, Claim, Competitor, run_claims, time_steps, two_sided
 
 FEATURES, DIM, ROWS, BATCHES = 26, 16, 1_000_000, 16
 CLAIMS = [Claim(f"{rule}_b{batch}", 2.0, 5.0) for rule in ("sgd", "adagrad", "adam") for batch in (512, 4096)]
@@ -90,53 +77,23 @@ def torch_step(case: str, threads: int) -> Callable[[int], None]:
     return step
 
 
-def run(side: str, case: str, seconds: float, threads: int) -> None:
+def run(a: argparse.Namespace) -> None:
     """Time one side of a case and print the JSON line that `common.measure` reads."""
-    step = (ours if side == OURS else torch_step)(case, threads)
-    for i in range(BATCHES):  # every row is there
-        step(i)
-    times: list[float] = []
-    stop = time.perf_counter() + seconds
-    while time.perf_counter() < stop:
-        start = time.perf_counter()
-        step(len(times))
-        times.append(time.perf_counter() - start)
-    median = sorted(times)[len(times) // 2]
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    rate = round(size_of(case) * FEATURES / median / 1e6, 3)
-    print(json.dumps({"rate": rate, "unit": "M keys/s", "step_ms": median * 1e3, "peak_rss_mb": round(memory)}))
+    case = a.cases[0]
+    step, numbers = (ours if a.side == OURS else torch_step)(case, a.threads), itertools.count()
+    found = time_steps(lambda: step(next(numbers)), a.seconds, warmup=BATCHES)  # after which every row is there
+    rate = round(size_of(case) * FEATURES / found["step_ms"] / 1e3, 3)
+    print(json.dumps({"rate": rate, "unit": "M keys/s", **found}))
 
 
 def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
     """Ours, and PyTorch where it is installed."""
-
-    def command(python: str, side: str) -> list[str]:
-        return [python, __file__, "--side", side, "--seconds", str(a.seconds), "--threads", str(a.threads), case]
-
-    found = [Competitor(OURS, command(sys.executable, OURS))]
-    if has_modules(a.peer_python, "torch"):
-        found.append(Competitor("torch sparse", command(a.peer_python, "torch")))
-    else:
-        print(f"PyTorch is not installed for {a.peer_python}: pip install torch", file=sys.stderr)
-    return found
+    return two_sided(__file__, case, "torch sparse", ("torch",), a)
 
 
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [c.case for c in CLAIMS])
-    parser.add_argument("--side", help=argparse.SUPPRESS)
-    a = parser.parse_args(words)
-    if a.side:
-        run(a.side, a.cases[0], a.seconds, a.threads)
-        return []
-    results = [
-        compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix), "torch sparse")
-        for claim in chosen_cases(a, CLAIMS)
-    ]
-    print(table(results))
-    finish("table_training", results, a.json)
-    return results
+    return run_claims("table_training", __doc__, CLAIMS, competitors, run, words, baseline="torch sparse")
 
 
 if __name__ == "__main__":

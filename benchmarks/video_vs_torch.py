@@ -9,31 +9,19 @@ loss, backward and the optimizer's update on the same shapes, in float32. Memory
 What a case costs at least: multiply-adds of forward and backward over the machine's peak. ResNet-50 at 224 pixels has
 4.1 G a frame forward and twice that backward: 12.3 G a frame, TSM 197 G, Non-local 8 frames 98 G and some 20 G of its
 blocks, StNet 7 super-images 90 G; I3D 16 frames 8x8: 38 G forward, 113 G in all; NeXtVLAD 32 videos of 300 rows: 9,600
-rows of 2 * (1024 * 2048 + 2048 * 1024) and the products with the clusters, 0.2 T in all. A core with AVX-512 at 2.5
-GHz does 80 G to 160 G a second.
+rows of 1024 * 2048 + 2048 * 1024, the products with the clusters and the wide layers, 0.15 T in all. A core with
+AVX-512 at 2.5 GHz does 40 G (one unit for products) or 80 G (two) a second.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from common import (
-    Claim,
-    Competitor,
-    add_options,
-    chosen_cases,
-    compare,
-    finish,
-    has_modules,
-    in_turns,
-    table,
-    time_steps,
-)
-from peers import MODES, ours
+from common import Claim, Competitor, run_claims, time_steps
+from peers import MODES, ours, peer_modes
 
 CLAIMS = [
     Claim("tsm_resnet50_train_b2_t8", 1.4, 1.8),
@@ -91,46 +79,28 @@ def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
     return step, count
 
 
-def run_peer(case: str, mode: str, seconds: float, threads: int) -> None:
-    """Time PyTorch's step and print the JSON line that `common.measure` reads."""
+def run_peer(a: argparse.Namespace) -> None:
+    """Time the peer's step in the mode of --side and print the JSON line that `common.measure` reads."""
     import torch
 
-    torch.set_num_threads(threads)
-    step, items = peer_step(case, mode)
-    found = time_steps(step, seconds)
+    torch.set_num_threads(a.threads)
+    case = a.cases[0]
+    step, items = peer_step(case, a.side)
+    found = time_steps(step, a.seconds)
     unit = "videos/s" if case.startswith("nextvlad") else "clips/s"
-    print(
-        json.dumps({"case": case, "unit": unit, "rate": round(items / found["step_ms"] * 1e3, 3), **found}), flush=True
-    )
+    print(json.dumps({"case": case, "unit": unit, "rate": round(items / found["step_ms"] * 1e3, 3), **found}))
 
 
 def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
-    """Ours, and PyTorch in every mode where it is installed."""
-    found = [ours(case, a)]
-    if not has_modules(a.peer_python, "torch"):
-        print(f"PyTorch is not installed for {a.peer_python}: pip install torch==2.13.0", file=sys.stderr)
-        return found
-    words = [a.peer_python, __file__, "--threads", str(a.threads), "--seconds", str(a.seconds), case]
-    return [*found, *(Competitor(f"torch {mode}", [*words, "--peer", mode]) for mode in a.modes)]
+    """Ours, and the peer in every mode where it is installed."""
+    return [ours(case, a), *peer_modes(__file__, "torch", ("torch",), case, a)]
 
 
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [claim.case for claim in CLAIMS])
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
-    parser.add_argument("--peer", choices=MODES, help=argparse.SUPPRESS)
-    a = parser.parse_args(words)
-    if a.peer:
-        run_peer(a.cases[0], a.peer, a.seconds, a.threads)
-        return []
-    results = [
-        compare(claim, in_turns(competitors(claim.case, a), a.rounds, a.prefix), "torch eager")
-        for claim in chosen_cases(a, CLAIMS)
-    ]
-    print(table(results))
-    finish("video_vs_torch", results, a.json)
-    return results
+    return run_claims(
+        "video_vs_torch", __doc__, CLAIMS, competitors, run_peer, words, baseline="torch eager", modes=MODES
+    )
 
 
 if __name__ == "__main__":

@@ -171,8 +171,8 @@ def _to_json(program: Program, names: dict[Value, str]) -> dict[str, Any]:
             }
         )
 
-    _refuse_python(program)
-    _refuse_tables(program)
+    _refuse(program, "python", _PYTHON)
+    _refuse(program, "table", _TABLE)
     return {
         "format": FORMAT,
         "inputs": [declare(v) for v in program.inputs],
@@ -185,22 +185,21 @@ def _to_json(program: Program, names: dict[Value, str]) -> dict[str, Any]:
     }
 
 
-def _refuse_python(program: Program) -> None:
-    names = dict.fromkeys(f"{op.name} ({op.where})" for op in program.operations() if op.info.family == "python")
-    if names:
-        raise NotSupportedError(
-            f"save_program: {', '.join(names)} runs Python code, which a file cannot hold; make it of framework.ops, "
-            "or write it in C++ (docs/custom_operators.md)"
-        )
+_PYTHON = (
+    "runs Python code, which a file cannot hold; make it of framework.ops, "
+    "or write it in C++ (docs/custom_operators.md)"
+)
+_TABLE = (
+    "uses a table, whose rows a Program's file does not hold; export a function that takes the looked-up rows as its "
+    "input, and save the table by itself (docs/tables.md)"
+)
 
 
-def _refuse_tables(program: Program) -> None:
-    names = dict.fromkeys(f"{op.name} ({op.where})" for op in program.operations() if op.info.family == "table")
+def _refuse(program: Program, family: str, why: str) -> None:
+    """Raises NotSupportedError for operations that no file can hold."""
+    names = dict.fromkeys(f"{op.name} ({op.where})" for op in program.operations() if op.info.family == family)
     if names:
-        raise NotSupportedError(
-            f"save_program: {', '.join(names)} uses a table, whose rows a Program's file does not hold; export "
-            "a function that takes the looked-up rows as its input, and save the table by itself (docs/tables.md)"
-        )
+        raise NotSupportedError(f"save_program: {', '.join(names)} {why}")
 
 
 def from_json(data: dict[str, Any], tensors: dict[str, Tensor], depth: int = 0) -> Program:

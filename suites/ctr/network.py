@@ -42,7 +42,7 @@ class TableNetwork(nn.Layer):
         )
 
     def embed(self, inputs: Mapping[str, Tensor], clicks: Tensor | None = None) -> Embedded:
-        """The rows of a batch; `clicks` float32 [N] are counted for each sign where all features have one value."""
+        """The rows of a batch; `clicks` float32 [N] are counted for each of a row's signs."""
         return self.joined(self._looked_up(inputs, clicks), inputs)
 
     @property
@@ -67,11 +67,19 @@ class TableNetwork(nn.Layer):
         if not self.ragged:
             return {"sparse": self.table.lookup(inputs["sparse"], clicks)}
         flat = [ops.reshape(inputs[name], shape=(-1, 1)) for name in self.signs]
-        rows = self.table.lookup(ops.reshape(ops.concat(flat, axis=0), shape=(-1,)))
+        each = None if clicks is None else ops.concat([self._spread(clicks, n, inputs) for n in self.signs], axis=0)
+        rows = self.table.lookup(ops.reshape(ops.concat(flat, axis=0), shape=(-1,)), each)
         parts = dict(zip(self.signs, ops.split_like(rows, flat, axis=0), strict=True))
         if self._single:
             parts["sparse"] = ops.reshape(parts["sparse"], shape=(-1, self._single, self.table.dim))
         return parts
+
+    def _spread(self, clicks: Tensor, name: str, inputs: Mapping[str, Tensor]) -> Tensor:
+        """The click of its row for each sign of an array, [N * F] or [T]."""
+        if name in self.ragged:
+            return ops.segment_spread(clicks, inputs[f"{name}.offsets"], inputs[name])
+        ones = ops.full_like(ops.cast(inputs[name], "float32"), value=1.0)
+        return ops.reshape(ones * ops.expand_dims(clicks, axis=1), shape=(-1,))
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Logits [N, L]."""

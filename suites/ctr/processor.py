@@ -90,10 +90,7 @@ class ClickProcessor(Processor):
 
     def feed(self, export: Path) -> ServedRows:
         """Rows in place of a batch's signs, from beside an export."""
-        fields = self.schema.fields()
-        ragged = [name for name, _ in (*fields.bags, *fields.sequences)]
-        single = ("sparse",) if len(fields.fields) > len(fields.bags) else ()
-        return ServedRows(export, (*single, *ragged))
+        return ServedRows(export, self.schema)
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, float]]:
         """The probability of each label, of each row."""

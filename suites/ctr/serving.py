@@ -1,13 +1,14 @@
 """Rows beside an export: published for serving, looked up there, and changed for newer ones without a pause.
 
-An export of a CTR model holds its dense part as a Program, and in the folder `rows` the rows of its signs. `rows.json`
-names the files that are valid together, a whole snapshot and the deltas that follow it; it is replaced when all of them
-are there. So a training run publishes into the folder of a model that is being served, or files are copied there,
-`rows.json` last.
+An export of a CTR model holds its dense part as a Program, and in the folder `rows` the rows of its signs. There
+`rows.json` names the model and the files that are valid together, a whole snapshot and the deltas that follow it; it is
+replaced when all of them are there. So a training run publishes into the folder of a model that is being served, or
+files are copied there, `rows.json` last.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import threading
@@ -15,13 +16,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from framework.atomic import make_folder, write_text
 from framework.errors import AttributeValueError, CheckpointError, PaddockError
 from framework.table import TableSnapshot
+from suites.ctr.schema import Schema
 from suites.engine.hooks import Hook
 
 if TYPE_CHECKING:
@@ -35,37 +37,49 @@ _MOST_DELTAS = 16  # after which a whole snapshot is written again: each makes l
 RowType = Literal["float32", "float16", "int8"]
 
 
-def publish_rows(table: Table, export: Path, dtype: RowType = "float32") -> str:
+def model_key(schema: Schema) -> str:
+    """What tells the rows of one model from those of another: its features, slots and labels; not their values."""
+    told = {"slots": schema.slots(), "fields": repr(schema.fields())}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def publish_rows(table: Table, schema: Schema, export: Path, dtype: RowType = "float32") -> str:
     """Write what changed of a table beside an export, or all of it where nothing can be built on; return the file.
 
     Args:
         table: whose rows they are.
+        schema: of the model, which the export has to be of, too.
         export: folder of the export.
         dtype: of the rows, see `framework.table.snapshot`.
 
-    Raises CheckpointError where the files cannot be written; what is served stays valid.
+    Raises CheckpointError where the files cannot be written, or those there are another model's; what is served stays.
     """
     folder = export / FOLDER
     make_folder(folder)
-    before = _listed(folder) if (folder / LIST).is_file() else []
+    key = model_key(schema)
+    before = _listed(folder, key) if (folder / LIST).is_file() else []
     newest = before[-1].split(".")[0] if 0 < len(before) <= _MOST_DELTAS else None
     follows = newest is not None and table.published is not None and table.published.id == newest
     part = folder / ".new"
     name = f"{table.snapshot(part, dtype, delta=follows)}.{'delta' if follows else 'base'}"
     part.replace(folder / name)
     files = [*before, name] if follows else [name]
-    write_text(folder / LIST, json.dumps({"files": files}) + "\n")
+    write_text(folder / LIST, json.dumps({"model": key, "files": files}) + "\n")
     for old in folder.iterdir():  # who has one mapped keeps it
         if old.suffix in (".base", ".delta") and old.name not in (*files, *before):
             old.unlink()
     return name
 
 
-def _listed(folder: Path) -> list[str]:
-    """The files that are valid together, the whole snapshot first; CheckpointError for a list that is none."""
+def _listed(folder: Path, key: str) -> list[str]:
+    """The files that are valid together, the whole snapshot first.
+
+    Raises CheckpointError for a list that is none, or of another model than `key` says.
+    """
     path = folder / LIST
     try:
-        files = json.loads(path.read_text(encoding="utf-8"))["files"]
+        told = json.loads(path.read_text(encoding="utf-8"))
+        files, model = told["files"], told["model"]
         good = all(Path(name).name == name for name in files) and len(files) > 0
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror}); export the model again") from None
@@ -73,6 +87,10 @@ def _listed(folder: Path) -> list[str]:
         good = False
     if not good:
         raise CheckpointError(f"{path}: names no files of rows; publish them again")
+    if model != key:
+        raise CheckpointError(
+            f"{path}: holds rows of a model with other features or labels; export into a folder of its own"
+        )
     return list(files)
 
 
@@ -81,18 +99,20 @@ class ServedRows:
 
     Args:
         export: folder of the export.
-        signs: names of the batch arrays that hold signs.
+        schema: of the model.
         every: seconds between two looks for newer rows.
 
     Attributes:
         rows: the snapshot that answers.
 
-    Raises CheckpointError where there are no rows, or they are damaged.
+    Raises CheckpointError where there are no rows, they are damaged, or another model's.
     """
 
-    def __init__(self, export: Path, signs: tuple[str, ...], every: float = 1.0) -> None:
-        self._folder, self._signs, self._every = export / FOLDER, signs, every
-        self._files = _listed(self._folder)
+    def __init__(self, export: Path, schema: Schema, every: float = 1.0) -> None:
+        fields = schema.fields()
+        self._signs = ("sparse", *(name for name, _ in (*fields.bags, *fields.sequences)))
+        self._folder, self._key, self._every = export / FOLDER, model_key(schema), every
+        self._files = _listed(self._folder, self._key)
         self.rows = TableSnapshot.open(self._folder / self._files[0], [self._folder / d for d in self._files[1:]])
         self._looking, self._next = threading.Lock(), time.monotonic() + every
 
@@ -111,7 +131,7 @@ class ServedRows:
             return
         try:
             self._next = time.monotonic() + self._every
-            files = _listed(self._folder)
+            files = _listed(self._folder, self._key)
             if files == self._files:
                 return
             shared = len(self._files)
@@ -181,7 +201,8 @@ class Publish(Hook):
         if not loop.world.first:
             return
         try:
-            name = publish_rows(loop.task.model.table, Path(self._settings.to), self._settings.dtype)  # type: ignore[attr-defined]
+            task: Any = loop.task
+            name = publish_rows(task.model.table, task.schema, Path(self._settings.to), self._settings.dtype)
         except CheckpointError as error:
             _log.warning("publish: %s", error)
         else:

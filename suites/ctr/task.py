@@ -159,7 +159,7 @@ class CtrTask(DataTask[TrainData, EvalData]):
 
     def publish(self, export: Path) -> None:
         """Write the rows beside an export."""
-        publish_rows(self.model.table, export)
+        publish_rows(self.model.table, self._schema, export)
 
     def _predicted(self, x: Embedded) -> dict[str, Tensor]:
         body = self.model.body

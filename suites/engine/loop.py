@@ -20,7 +20,7 @@ from framework.data import DataLoader, StreamLoader
 from framework.data.world import ALONE, World
 from suites.engine.hooks.base import Hook
 from suites.engine.log import RunLog
-from suites.engine.resources import FOLDER, load_resources, resources_of
+from suites.engine.resources import FOLDER, load_resources
 
 if TYPE_CHECKING:
     from framework import Tensor
@@ -162,7 +162,7 @@ class TrainingLoop:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken; raise CheckpointError if it does not belong to this run."""
         self._step.load_state_dict(state)
-        load_resources(state.get(FOLDER), resources_of(self.task), "checkpoint")
+        load_resources(state.get(FOLDER), self.task.resources(), "checkpoint")
         self._loader.load_state_dict(state["trainer"]["loader"])
         self.step = state["trainer"]["step"]
         self._stopped = state["trainer"]["stopped"]

@@ -34,12 +34,6 @@ class Resource(Protocol):
         """Replace everything by what a folder holds; raise CheckpointError where it is damaged or of another kind."""
 
 
-def resources_of(task: Task) -> Mapping[str, Resource]:
-    """The resources of a task; what is no `Task` by descent need not have any."""
-    found: Mapping[str, Resource] = getattr(task, "resources", dict)()
-    return found
-
-
 def save_resources(folder: Path, resources: Mapping[str, Resource]) -> None:
     """Write each resource into `folder` below its name."""
     make_folder(folder)
@@ -75,7 +69,7 @@ def load_deployed(task: Task, path: Path) -> None:
     Raises CheckpointError where one of them is damaged, missing or another model's.
     """
     load_weights(task.model, path)
-    resources = resources_of(task)
+    resources = task.resources()
     if resources:
         name = load_metadata(path).get(_KEY)
         beside = path.parent / (name if name is not None else FOLDER)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from framework.nn import Layer
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, Processor, readable
@@ -18,39 +17,28 @@ from suites.video.processor import VideoProcessor
 from suites.video.sequence_processor import SequenceProcessor
 from suites.video.sequences import collate_sequences
 from suites.vision.recognition.datasets import RecognitionDataset
-from suites.vision.recognition.losses import CrossEntropy
 from suites.vision.recognition.task import RecognitionTask
-from suites.vision.settings import EvalData, TrainData
 
 
 @register("task", "video")
 class VideoTask(RecognitionTask):
-    """A video classifier with its data: of clips, or of sequences of features.
-
-    Args:
-        model: the classifier; a `SequenceClassifier` learns from features.
-        train: what is trained on; None for a task that only predicts.
-        eval: what is evaluated on.
-        loss: what is minimised; cross entropy by default.
-        num_classes: how many classes the data sets must have; None for as many as the model predicts.
-        more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
-    """
+    """A video classifier with its data: of clips, or of sequences of features."""
 
     processor_class = VideoProcessor
 
-    def __init__(
-        self,
-        model: Layer,
-        train: TrainData | None = None,
-        eval: EvalData | None = None,
-        loss: CrossEntropy | None = None,
-        num_classes: int | None = None,
-        more_eval: Mapping[str, EvalData] | None = None,
-    ) -> None:
-        super().__init__(model, train, eval, loss, num_classes, more_eval)
-        self._modalities = model.modalities if isinstance(model, SequenceClassifier) else None
-        self.eval_inputs = ("clips",) if self._modalities is None else (*self._modalities, "offsets")
-        self.train_inputs = (*self.eval_inputs, "targets")
+    @property
+    def _modalities(self) -> dict[str, int] | None:
+        return self.model.modalities if isinstance(self.model, SequenceClassifier) else None
+
+    @property
+    def eval_inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The clips, or each modality and where sequences begin."""
+        return ("clips",) if self._modalities is None else (*self._modalities, "offsets")
+
+    @property
+    def train_inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of evaluation, and the classes."""
+        return (*self.eval_inputs, "targets")
 
     @property
     def main_metric(self) -> str:  # type: ignore[override]

@@ -12,7 +12,7 @@ from framework.errors import ConfigError
 from suites.engine.evaluation import Interrupted, LossesOf, Predict, draw_examples, evaluate, named_figures
 from suites.engine.hooks.base import Hook
 from suites.engine.hooks.interval import Interval
-from suites.engine.resources import resources_of, save_deployed
+from suites.engine.resources import save_deployed
 from suites.engine.run import RunFolder
 from suites.engine.settings import EarlyStopSettings, EvaluationSettings
 
@@ -127,7 +127,7 @@ class Assess(Hook):
         if _above(value, self._best):
             self._best = value
             path = self._run.weights / "best.safetensors"
-            save_deployed(path, loop.deploy_weights(), resources_of(loop.task))
+            save_deployed(path, loop.deploy_weights(), loop.task.resources())
         if self._early_stop is not None:
             self._count(loop, name, value, self._early_stop, lower=lower)
 

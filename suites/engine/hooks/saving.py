@@ -12,7 +12,7 @@ from framework.errors import NumericsError
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.hooks.base import Hook
 from suites.engine.hooks.interval import Interval
-from suites.engine.resources import resources_of, save_deployed
+from suites.engine.resources import save_deployed
 from suites.engine.settings import CheckpointSettings
 
 if TYPE_CHECKING:
@@ -62,6 +62,6 @@ class Saving(Hook):
         if not loop.world.first:
             return
         # In this order: a run killed in between resumes at an earlier step and comes here again.
-        resources = resources_of(loop.task)
+        resources = loop.task.resources()
         save_deployed(self._folder / "last.safetensors", weights, resources)
         self._checkpoints.save(loop.step, loop.state_dict(), resources)

@@ -10,6 +10,7 @@ from framework.errors import CheckpointError
 from suites.ctr.serving import LIST, ServedRows, publish_rows
 from suites.engine.inference import evaluate_export, export_run, open_model, open_run
 from suites.engine.training import train
+from tests.suites.ctr.helpers import schema
 from tests.suites.ctr.test_task import MODELS, folder, run  # noqa: F401  (a fixture)
 
 ROWS = [
@@ -43,8 +44,8 @@ def served(folder):  # noqa: F811
     where = folder / "run"
     export_run(where, folder / "exported")
     table = open_run(where).model.table
-    publish_rows(table, folder / "exported")
-    return table, folder / "exported", ServedRows(folder / "exported", ("sparse",), every=0.0)
+    publish_rows(table, schema(), folder / "exported")
+    return table, folder / "exported", ServedRows(folder / "exported", schema(), every=0.0)
 
 
 def signs_of(table, count=6):
@@ -58,12 +59,12 @@ def test_rows_that_change_are_served_at_the_next_look(served):
     keys = signs_of(table)
     assert not rows({"sparse": keys})["sparse"].any()  # not published yet
     for _ in range(3):
-        name = publish_rows(table, export)
+        name = publish_rows(table, schema(), export)
         assert name.endswith(".delta")
         np.testing.assert_array_equal(rows({"sparse": keys})["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
         signs_of(table)
     table.forget(keys[:2, 0])
-    publish_rows(table, export)
+    publish_rows(table, schema(), export)
     assert not rows({"sparse": keys[:2]})["sparse"].any()
 
 
@@ -71,7 +72,7 @@ def test_after_many_deltas_a_whole_snapshot_is_published_and_old_files_go(served
     table, export, rows = served
     for _ in range(40):
         keys = signs_of(table)
-        publish_rows(table, export)
+        publish_rows(table, schema(), export)
         rows({"sparse": keys})
     files = json.loads((export / "rows" / LIST).read_text())["files"]
     assert len(files) < 18 and files[0].endswith(".base")
@@ -82,7 +83,7 @@ def test_after_many_deltas_a_whole_snapshot_is_published_and_old_files_go(served
 def test_all_signs_of_a_batch_see_one_version_while_rows_change(served):
     """Rows of one step hold equal numbers: a mixture of versions would show two."""
     table, export, _ = served
-    rows = ServedRows(export, ("sparse", "tags"), every=0.0)
+    rows = ServedRows(export, schema(), every=0.0)
     keys, wrong, done = signs_of(table), [], threading.Event()
 
     def ask():
@@ -92,14 +93,14 @@ def test_all_signs_of_a_batch_see_one_version_while_rows_change(served):
             if not np.allclose(moved, moved[0], atol=1e-6):
                 wrong.append(moved)
 
-    publish_rows(table, export)
+    publish_rows(table, schema(), export)
     start = table.lookup(keys[:, 0]).numpy()[:, 0]
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in range(30):
         table.update(keys, np.ones((len(keys), 1, table.dim), np.float32), lr=0.1)
-        publish_rows(table, export)
+        publish_rows(table, schema(), export)
     done.set()
     for thread in threads:
         thread.join()
@@ -109,16 +110,30 @@ def test_all_signs_of_a_batch_see_one_version_while_rows_change(served):
 def test_damaged_rows_are_told_and_the_older_ones_stay(served, caplog):
     table, export, rows = served
     keys = signs_of(table)
-    publish_rows(table, export)
+    publish_rows(table, schema(), export)
     expected = rows({"sparse": keys})["sparse"]
     signs_of(table)
-    name = publish_rows(table, export)
+    name = publish_rows(table, schema(), export)
     whole = (export / "rows" / name).read_bytes()
     (export / "rows" / name).write_bytes(whole[:-10])
     np.testing.assert_array_equal(rows({"sparse": keys})["sparse"], expected)
     assert "stays" in caplog.text and "cut" in caplog.text
     (export / "rows" / name).write_bytes(whole)  # copied again
     np.testing.assert_array_equal(rows({"sparse": keys})["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
+
+
+def test_rows_of_another_model_are_refused_and_those_served_stay(served, caplog):
+    table, export, rows = served
+    keys = signs_of(table)
+    publish_rows(table, schema(), export)
+    expected = rows({"sparse": keys})["sparse"]
+    other = schema(labels={"bought": {}})
+    with pytest.raises(CheckpointError, match="rows of a model with other features or labels"):
+        publish_rows(table, other, export)
+    told = json.loads((export / "rows" / LIST).read_text())
+    (export / "rows" / LIST).write_text(json.dumps(told | {"model": "another", "files": ["x.base"]}))
+    np.testing.assert_array_equal(rows({"sparse": keys})["sparse"], expected)
+    assert "stays" in caplog.text and "other features or labels" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": []}', '{"files": ["../../etc/passwd"]}', '{"files": [3]}'])

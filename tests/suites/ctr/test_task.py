@@ -215,3 +215,17 @@ def test_a_program_has_the_bits_of_eager_execution(folder):
     run(folder, "runtime.epochs=1", "runtime.clip_norm=0.1", "runtime.eager=true", name="eager")
     a, b = rows_of(folder / "run"), rows_of(folder / "eager")
     np.testing.assert_allclose(a[0], b[0], rtol=0, atol=1e-6)
+
+
+def test_shows_and_clicks_are_counted_for_every_sign_of_a_row(folder):
+    run(folder, "runtime.epochs=1")
+    task = build_task(read_config(folder / "run"))
+    held = task._train_set.clicks  # 480 rows, 15 whole batches
+    table = open_run(folder / "run", folder / "run" / "weights" / "last.safetensors").model.table
+    clicked = held.labels[:, 0]
+    values, offsets = held.ragged["tags"]
+    for signs, click in ((held.sparse[:, 0], clicked), (values, np.repeat(clicked, np.diff(offsets)))):
+        keys, places = np.unique(signs, return_inverse=True)
+        counts = table.counts(keys)
+        np.testing.assert_array_equal(counts[:, 0], np.bincount(places))
+        np.testing.assert_array_equal(counts[:, 1], np.bincount(places, click))

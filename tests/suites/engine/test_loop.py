@@ -106,6 +106,9 @@ class Scores:
     def report(self):
         return ""
 
+    def resources(self):
+        return {}
+
     def processor(self):
         return None
 
