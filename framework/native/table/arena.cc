@@ -10,7 +10,26 @@
 namespace paddock::table {
 namespace {
 
-constexpr size_t kFirstRegion = size_t{2} << 20, kLargestRegion = size_t{64} << 20;
+constexpr size_t kPage = 4096;
+constexpr size_t kHuge = size_t{2} << 20;  // bytes of a huge page
+constexpr size_t kFirstRegion = size_t{256} << 10, kLargestRegion = size_t{64} << 20;
+
+size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+// Memory of zeros that begins at a huge page where it holds one: rows are read in no order, so that with small pages
+// most of the time would go into finding where each page lies.
+char* map(size_t bytes) {
+  const size_t spare = bytes < kHuge ? 0 : kHuge;
+  void* mapped = mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  if (!spare) return static_cast<char*>(mapped);
+  char *from = static_cast<char*>(mapped), *end = from + bytes + spare;
+  char* data = reinterpret_cast<char*>(round_up(reinterpret_cast<size_t>(from), kHuge));
+  if (data != from) munmap(from, static_cast<size_t>(data - from));
+  if (end != data + bytes) munmap(data + bytes, static_cast<size_t>(end - data) - bytes);
+  madvise(data, bytes, MADV_HUGEPAGE);  // a hint, may fail
+  return data;
+}
 
 }  // namespace
 
@@ -48,12 +67,9 @@ size_t Arena::used_bytes() const {
 
 void Arena::add_region() {
   const size_t last = regions_.empty() ? kFirstRegion / 2 : regions_.back().bytes;
-  const size_t bytes = std::max(std::min(2 * last, kLargestRegion), block_bytes_);
-  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) throw std::bad_alloc();
-  if (bytes == kLargestRegion) madvise(data, bytes, MADV_HUGEPAGE);  // only once the table is large: a hint, may fail
-  regions_.push_back({static_cast<char*>(data), bytes});
-  next_ = static_cast<char*>(data);
+  const size_t bytes = std::max(std::min(2 * last, kLargestRegion), round_up(block_bytes_, kPage));
+  regions_.push_back({map(bytes), bytes});
+  next_ = regions_.back().data;
   left_ = bytes / block_bytes_;
 }
 
