@@ -208,14 +208,26 @@ class TableSnapshot:
         """The id of the newest file."""
         return self.header.id
 
-    def lookup(self, keys: Any) -> np.ndarray:
-        """Rows by key: float32 [*keys.shape, dim]; zeros for a key without a row, which `missed` counts."""
-        rows, _ = self.lookup_with_version(keys)
+    @property
+    def current(self) -> SnapshotVersion:
+        """What answers now, which never changes."""
+        return self._current
+
+    def lookup(self, keys: Any, *, at: SnapshotVersion | None = None) -> np.ndarray:
+        """Rows by key: float32 [*keys.shape, dim]; zeros for a key without a row, which `missed` counts.
+
+        Args:
+            keys: 64-bit, any shape.
+            at: the version that answers, an earlier `current`; by default the newest.
+        """
+        rows, _ = self._lookup(keys, at or self._current)
         return rows
 
     def lookup_with_version(self, keys: Any) -> tuple[np.ndarray, str]:
         """Rows, and the id of the version that all of them come from."""
-        version = self._current  # one look: a version never changes
+        return self._lookup(keys, self._current)
+
+    def _lookup(self, keys: Any, version: SnapshotVersion) -> tuple[np.ndarray, str]:
         array = np.ascontiguousarray(keys)
         array = array.view(np.int64) if array.dtype == np.uint64 else array
         rows, missed = version.native.lookup(from_numpy(array).array())
@@ -271,7 +283,7 @@ class TableSnapshot:
             )
 
     def _set(self, header: SnapshotHeader, files: list[Any]) -> None:
-        self._current = _Version(header, files, _core.Snapshot(files))
+        self._current = SnapshotVersion(header, files, _core.Snapshot(files))
 
     @property
     def header(self) -> SnapshotHeader:
@@ -280,7 +292,7 @@ class TableSnapshot:
 
 
 @dataclass(frozen=True)
-class _Version:
+class SnapshotVersion:
     """Files that answer together: the newest first."""
 
     header: SnapshotHeader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -70,7 +71,9 @@ class ClickProcessor(Processor):
         return item
 
     def from_json(self, value: Any) -> Item:
-        """The row of a request: an object of values by column; one that is left out is missing."""
+        """The row of a request: an object of values by column, or a text of one; one that is left out is missing."""
+        if isinstance(value, str):
+            value = _parsed(value)
         if not isinstance(value, dict):
             raise DataError(f"a row is an object of values by column, not {type(value).__name__}")
         unknown = [name for name in value if name not in self._columns]
@@ -101,3 +104,11 @@ class ClickProcessor(Processor):
         shown = ", ".join(f"{name}={item.get(name, '')}" for name in self._columns[:4])
         more = ", ..." if len(self._columns) > 4 else ""
         return f"{shown}{more}: " + ", ".join(f"{name} {value:.4f}" for name, value in result.items())
+
+
+def _parsed(text: str) -> Any:
+    """The JSON value in a text, which is what the Open Inference Protocol has for items."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise DataError(f"the text {text[:40]!r} is no JSON; a row is an object of values by column") from None

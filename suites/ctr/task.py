@@ -11,6 +11,7 @@ import numpy as np
 
 from framework import no_grad, ops
 from framework.errors import ConfigError
+from framework.graph.ir import Program
 from framework.optim import Optimizer
 from framework.table import Table
 from framework.tensor import Tensor
@@ -25,13 +26,14 @@ from suites.ctr.processor import ClickProcessor
 from suites.ctr.progressive import Progressive, ProgressiveSettings
 from suites.ctr.retrieval import RetrievalScores
 from suites.ctr.schema import Schema, read_schema
-from suites.ctr.serving import Publish, PublishSettings, publish_rows
+from suites.ctr.serving import Publish, PublishSettings, publish
 from suites.ctr.settings import EvalData, TrainData
 from suites.ctr.signs import signs_of
 from suites.ctr.step import CtrStep
 from suites.ctr.tables import TableSettings
 from suites.engine.config import Factory
 from suites.engine.data_task import DataTask
+from suites.engine.deploying import deployed_program
 from suites.engine.hooks import Hook
 from suites.engine.losses import Kept, Loss
 from suites.engine.registry import register
@@ -53,7 +55,7 @@ class CtrTask(DataTask[TrainData, EvalData]):
         table: the rows of the signs.
         loss: what is minimised.
         progressive: figures of predictions that are made before training on their rows.
-        publish: rows that the run publishes for a server while it trains; null for none.
+        publish: what the run publishes for a server while it trains; null for none.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/auc`.
     """
 
@@ -159,7 +161,15 @@ class CtrTask(DataTask[TrainData, EvalData]):
 
     def publish(self, export: Path) -> None:
         """Write the rows beside an export."""
-        publish_rows(self.model.table, self._schema, export)
+        publish(self.model.table, self._schema, export, dense="export")
+
+    def served_program(self) -> Program:
+        """The network with the weights of now as what an export runs, from rows in place of signs to scores."""
+        processor = self.processor()
+        batch = processor.prepare([processor.from_json(processor.example())])
+        signs, dim = self.model.signs, self.model.table.dim
+        rows = {name: np.zeros((*batch[name].shape, dim), np.float32) for name in signs}
+        return deployed_program(self, {**batch, **rows})
 
     def _predicted(self, x: Embedded) -> dict[str, Tensor]:
         body = self.model.body

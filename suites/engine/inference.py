@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from framework import Tensor, conv_algorithm, from_numpy, no_grad, program
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError, ConfigError, DataError
 from framework.graph.files import save_program
@@ -23,14 +22,16 @@ from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.building import build_runtime, build_task, limited, read_config, task_class
+from suites.engine.deploying import deployed_program
 from suites.engine.evaluation import Predict, evaluate, predict_items, predict_of, write_results
+from suites.engine.feeding import Feed, Outputs
 from suites.engine.plugins import require_plugins
 from suites.engine.prediction import Prediction
 from suites.engine.profiling import StepProfile
 from suites.engine.quantizing import Quantization, quantize_for
 from suites.engine.resources import load_deployed
 from suites.engine.run import RunFolder, best_weights
-from suites.engine.task import Feed, Processor, Task
+from suites.engine.task import Processor, Task
 
 T = TypeVar("T")
 
@@ -176,10 +177,8 @@ def export_run(
         parameter.name = name  # which the file's tensors have then, and patterns refer to
     task.publish(output)
     feed = processor.feed(output)
-    fed = arrays if feed is None else feed(arrays)
-    with no_grad(), conv_algorithm(algorithm):
-        passes = EXPORT_PASSES if onnx else INFERENCE_PASSES
-        exported = program(task.export_step, pass_names=passes).program_for(_named(task, fed)).program
+    fed = arrays if feed is None else feed(arrays).arrays
+    exported = deployed_program(task, fed, algorithm, EXPORT_PASSES if onnx else INFERENCE_PASSES)
     if quantization is not None:
         exported = quantize_for(task, exported, quantization)
     config = read_config(path)
@@ -332,14 +331,39 @@ def _open_export(path: Path) -> Model:
 
     feed = processor.feed(path)
 
-    def with_names(run: Predictor) -> Predict:
-        return lambda arrays: dict(zip(names, run.run(arrays if feed is None else feed(arrays)), strict=True))
+    def with_names(own: Predictor) -> Predict:
+        return lambda arrays: dict(zip(names, own.run(arrays), strict=True))
 
     # With a feed the inputs are other arrays than the Program's.
     types = dict(zip(predictor.input_names, predictor.input_types, strict=True)) if feed is None else {}
     types |= dict(zip(names, predictor.output_types, strict=True))
     inputs = tuple(predictor.input_names)
-    return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types, feed)
+    if feed is None:
+        return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types)
+    predict = _Following(predictor, names, feed)
+    return Model(processor, inputs, predict, predict.replica, types, feed)
+
+
+class _Following:
+    """One worker's way through a model whose inputs, and whose network, follow what lies beside the export."""
+
+    def __init__(self, exported: Predictor, names: Sequence[str], feed: Feed) -> None:
+        self._exported, self._names, self._feed = exported, names, feed
+        self._newer: Predictor | None = None  # as the feed had it last, and a replica for this worker
+        self._own = exported
+
+    def replica(self) -> _Following:
+        """For another worker."""
+        return _Following(self._exported.replica(), self._names, self._feed)
+
+    def __call__(self, arrays: dict[str, np.ndarray]) -> Outputs:
+        fed = self._feed(arrays)
+        if fed.network is not self._newer:
+            self._newer = fed.network
+            self._own = self._exported if fed.network is None else fed.network.replica()
+        outputs = Outputs(zip(self._names, self._own.run(fed.arrays), strict=True))
+        outputs.version = fed.version
+        return outputs
 
 
 def _in_turns(predict: Predict) -> tuple[Predict, Callable[[], Predict]]:
@@ -351,14 +375,6 @@ def _in_turns(predict: Predict) -> tuple[Predict, Callable[[], Predict]]:
             return predict(arrays)
 
     return alone, lambda: alone
-
-
-def _named(task: Task, batch: Any) -> dict[str, Tensor]:
-    """The inputs as tensors that carry their names into the Program."""
-    tensors = {name: from_numpy(batch[name]) for name in task.eval_inputs}
-    for name, tensor in tensors.items():
-        tensor.name = name
-    return tensors
 
 
 def _difference(expected: list[np.ndarray], found: list[np.ndarray]) -> float:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from framework import Tensor
     from framework.nn import Layer
     from framework.optim import Optimizer
+    from suites.engine.feeding import Feed
     from suites.engine.hooks import Hook
     from suites.engine.losses import Kept, Loss, Scalar
     from suites.engine.resources import Resource
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 Self = TypeVar("Self", bound="Task")
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
-Feed = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]  # a batch's arrays to a Program's inputs
 
 
 class Metric(ABC):

@@ -140,7 +140,7 @@ def serve(plan: Plan) -> int:
 def _tell_serving(plan: Plan, url: str, feed: ServedRows) -> None:
     while True:
         rows = feed.rows
-        state = {"url": url, "version": rows.version, "looked_up": rows.looked_up, "missed": rows.missed}
+        state = {"url": url, "version": feed.version, "looked_up": rows.looked_up, "missed": rows.missed}
         write_state(plan.path("serving.json"), state)
         time.sleep(_TELL)
 

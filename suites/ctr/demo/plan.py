@@ -82,10 +82,7 @@ class Plan:
         return cls(**json.loads(Path(folder, "plan.json").read_text()))
 
     def config(self, schema: dict[str, Any], *, first: bool) -> dict[str, Any]:
-        """The config of the run before the export, or of that on the stream.
-
-        Only rows are published, so the second run all but holds the dense weights that the export has.
-        """
+        """The config of the run before the export, or of that on the stream."""
         root = str(self.path().resolve())
         once = {"type": "LogStream", "root": root, "files": ["first.txt"]}
         stream = {"type": "LogPasses", "root": f"{root}/log", "files": "rows.txt", "wait_seconds": 60.0}
@@ -96,14 +93,14 @@ class Plan:
         return {
             "suite": "ctr",
             "model": {"type": "DeepFM", "dim": 8, "hidden": [32, 16]},
-            "table": {"lr_factor": 5.0 if first else 5000.0},
+            "table": {"lr_factor": 5.0},
             "data": {
                 "schema": schema,
                 "train": {"dataset": once if first else stream, "batch_size": BATCH},
                 "eval": {"dataset": {"type": "LogStream", "root": root, "files": ["held.txt"]}},
             },
             "optimizer": {"type": "Adam"},
-            "schedule": {"type": "Constant", "base_lr": 1e-3 if first else 1e-6},
+            "schedule": {"type": "Constant", "base_lr": 1e-3},
             "progressive": {"window": self.rows},
             "runtime": runtime,
             **({} if first else publish),

@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from framework.errors import AttributeValueError
+
 
 def options(prog: str | None = None) -> argparse.ArgumentParser:
     """Return what the command line takes."""
@@ -19,6 +21,13 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("model", type=Path, help="the folder of an exported model, or of a run")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
     parser.add_argument("--name", help="of the model, in paths and answers; by default the folder's")
+    parser.add_argument(
+        "--split",
+        action="append",
+        default=[],
+        metavar="FOLDER=SHARE",
+        help="another model, which gets this share of the requests, such as newer=0.1",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address; 0.0.0.0 is seen from other machines")
     parser.add_argument("--port", type=int, default=8080, help="0 takes a free one")
     parser.add_argument("--workers", type=int, default=1, help="batches that run at the same time")
@@ -58,7 +67,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
         try:
             from suites.engine.serving.batcher import Limits
-            from suites.engine.serving.server import Place, Server, read_token
+            from suites.engine.serving.server import Other, Place, Server, read_token
             from suites.engine.serving.service import Settings
         except ImportError as error:
             from framework.extras import install_command
@@ -70,7 +79,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         if a.threads is not None:  # after a run's config, which may set it too
             set_num_threads(a.threads)
         settings = Settings(
-            name=a.name or a.model.resolve().name,
+            name=(None if a.split else a.name) or a.model.resolve().name,
             workers=a.workers,
             limits=Limits(a.max_tokens, a.max_batch, a.max_wait_ms / 1000, a.max_queue),
             timeout=a.timeout,
@@ -94,8 +103,18 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             key=a.tls_key,
         )
         with allow(pixels=a.max_pixels):
-            server = Server(model, settings, place)
-            print(f"serving {settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
+            others = [Other(open_model(folder), folder.resolve().name, share) for folder, share in map(_share, a.split)]
+            server = Server(model, settings, place, others=others, name=a.name)
+            print(f"serving {a.name or settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
             return server.run()
 
     return run(start, a.imports)
+
+
+def _share(word: str) -> tuple[Path, float]:
+    """The folder and the share of `FOLDER=SHARE`."""
+    folder, _, share = word.rpartition("=")
+    try:
+        return Path(folder or word), float(share)
+    except ValueError:
+        raise AttributeValueError(f"--split {word}: it is FOLDER=SHARE, such as newer=0.1") from None

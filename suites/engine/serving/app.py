@@ -12,7 +12,6 @@ import pydantic
 from fastapi import FastAPI, Request, Response
 
 from suites.engine.serving import open_inference
-from suites.engine.serving.errors import NotThere
 from suites.engine.serving.gates import Gate, SameSite
 from suites.engine.serving.http import (
     PROBLEMS,
@@ -27,9 +26,10 @@ from suites.engine.serving.http import (
     parse,
     while_connected,
 )
-from suites.engine.serving.metrics import CONTENT_TYPE
+from suites.engine.serving.metrics import CONTENT_TYPE, text_of
 from suites.engine.serving.pooling import normalized
 from suites.engine.serving.service import Answer, Service
+from suites.engine.serving.split import Split
 
 
 class _Asked(pydantic.BaseModel):
@@ -40,7 +40,10 @@ class _Asked(pydantic.BaseModel):
     input: Any = pydantic.Field(
         description="One item or a list of items. An item of a text model is a text, or a pair as a list of two."
     )
-    model: str | None = pydantic.Field(None, description="The model's name, checked if given.")
+    model: str | None = pydantic.Field(None, description="A model's name; it has to be served here.")
+    user: str | None = pydantic.Field(
+        None, description="Who asks: meets the same model each time, where several answer."
+    )
     timeout_ms: float | None = pydantic.Field(None, gt=0, description="Time for the answer; the server has a limit.")
 
     def items(self) -> list[Any]:
@@ -60,7 +63,6 @@ class EmbeddingsRequest(_Asked):
     encoding_format: Literal["float", "base64"] = pydantic.Field(
         "float", description="Numbers, or base64 of little-endian float32, which is shorter and faster."
     )
-    user: str | None = pydantic.Field(None, description="Ignored; other clients send it.")
 
 
 class Embedding(pydantic.BaseModel):
@@ -98,6 +100,7 @@ class Score(pydantic.BaseModel):
     index: int
     result: Any
     truncated: bool
+    version: str | None = pydantic.Field(None, description="Of what answered, of a model that is renewed while served.")
 
 
 class ScoresAnswer(pydantic.BaseModel):
@@ -109,7 +112,7 @@ class ScoresAnswer(pydantic.BaseModel):
 
 
 def make_app(
-    service: Service,
+    models: Service | Split,
     *,
     token: str | None = None,
     say: Callable[[str], None] | None = None,
@@ -121,23 +124,25 @@ def make_app(
     """Return the application of a service whose workers run.
 
     Args:
-        service: the model.
+        models: the model, or several between which requests are shared out.
         token: what clients must show, as `Authorization: Bearer TOKEN`; None lets everybody in.
         say: gets what belongs in a log.
         most: requests at a time; more get 503.
         hosts, origins, any_host: see `gates.SameSite`.
     """
+    split = models if isinstance(models, Split) else Split(models.settings.name, models)
+    service = split.first
     app = FastAPI(
-        title=f"Paddock: {service.settings.name}",
+        title=f"Paddock: {split.name}",
         description="Items of all requests share batches; see docs/serving.md.",
         version="1",
         openapi_tags=[{"name": "v1"}, {"name": "health"}, {"name": "open inference protocol v2"}],
     )
     install_errors(app)
     bodies = Bodies(service.settings.max_body, service.settings.max_bodies)
-    _add_v1(app, service, bodies)
-    _add_health(app, service)
-    open_inference.add_routes(app, service, bodies)
+    _add_v1(app, split, bodies)
+    _add_health(app, split)
+    open_inference.add_routes(app, split, bodies)
     if token is not None:
         app.add_middleware(Guard, token=token)
     app.add_middleware(SameSite, hosts=hosts, origins=origins, any_host=any_host)
@@ -146,9 +151,10 @@ def make_app(
     return app
 
 
-def _add_v1(app: FastAPI, service: Service, bodies: Bodies) -> None:
-    async def answer(request: Request, asked: _Asked, pooling: str | None) -> Answer:
-        check_model(service, asked.model)
+def _add_v1(app: FastAPI, split: Split, bodies: Bodies) -> None:
+    most = split.first.settings.max_values
+
+    async def answer(service: Service, request: Request, asked: _Asked, pooling: str | None) -> Answer:
         return await while_connected(
             request, lambda gone: service.ask(asked.items(), (pooling,), timeout=asked.timeout(), gone=gone)
         )
@@ -163,8 +169,9 @@ def _add_v1(app: FastAPI, service: Service, bodies: Bodies) -> None:
     async def embeddings(request: Request) -> Response:
         """Vectors of items."""
         async with bodies.of(request) as body:
-            asked = await aside(len(body), parse, EmbeddingsRequest, body, service.settings.max_values)
-            found = await answer(request, asked, service.pooling(asked.pooling))
+            asked = await aside(len(body), parse, EmbeddingsRequest, body, most)
+            service = split.pick(asked.model, asked.user)
+            found = await answer(service, request, asked, service.pooling(asked.pooling))
             numbers = sum(map(len, found.results[0]))
             return await aside(numbers, _embeddings_answer, service, asked, found)
 
@@ -178,19 +185,16 @@ def _add_v1(app: FastAPI, service: Service, bodies: Bodies) -> None:
     async def scores(request: Request) -> Response:
         """Predictions for items: classes with scores, labels, spans, boxes; what the model's suite gives."""
         async with bodies.of(request) as body:
-            asked = await aside(len(body), parse, ScoresRequest, body, service.settings.max_values)
-            found = await answer(request, asked, None)
+            asked = await aside(len(body), parse, ScoresRequest, body, most)
+            service = split.pick(asked.model, asked.user)
+            found = await answer(service, request, asked, None)
         rows = [
-            {"index": i, "result": result, "truncated": cut}
-            for i, (result, cut) in enumerate(zip(found.results[0], found.truncated, strict=True))
+            {"index": i, "result": result, "truncated": cut} | ({} if version is None else {"version": version})
+            for i, (result, cut, version) in enumerate(
+                zip(found.results[0], found.truncated, found.versions, strict=True)
+            )
         ]
         return json_response({"data": rows, **_tail(service, found)})
-
-
-def check_model(service: Service, name: str | None) -> None:
-    """Raise NotThere for another model than the one that is served."""
-    if name not in (None, service.settings.name):
-        raise NotThere(f"there is no model '{name}'; there is '{service.settings.name}'")
 
 
 def _embeddings_answer(service: Service, asked: EmbeddingsRequest, found: Answer) -> Response:
@@ -214,15 +218,15 @@ def _tail(service: Service, found: Answer) -> dict[str, Any]:
     return {"model": service.settings.name, "usage": usage}
 
 
-def _add_health(app: FastAPI, service: Service) -> None:
+def _add_health(app: FastAPI, split: Split) -> None:
     @app.get("/health", tags=["health"], responses={503: {"model": Problem}})
     async def health() -> Response:
         """Whether requests are answered now, and what waits."""
-        state = {"model": service.settings.name, "waiting": service.batcher.waiting}
-        problem = service.not_ready()
+        state = {"model": split.name, "waiting": sum(service.batcher.waiting for service in split.services)}
+        problem = split.not_ready()
         return json_response(state | {"error": problem}, 503) if problem else json_response(state)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     async def metrics() -> Response:
         """Figures for Prometheus."""
-        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+        return Response(text_of([service.metrics for service in split.services]), media_type=CONTENT_TYPE)

@@ -27,6 +27,7 @@ from suites.engine.serving.protocol import (
     write_response,
 )
 from suites.engine.serving.service import Service
+from suites.engine.serving.split import Split
 
 ITEMS, RESULTS, EMBEDDINGS = "items", "results", "embeddings"
 VERSION = "1"
@@ -35,20 +36,23 @@ _TAGS: list[Any] = ["open inference protocol v2"]
 Outputs = dict[str, np.ndarray | TextTensor]
 
 
-def add_routes(app: FastAPI, service: Service, bodies: Bodies) -> None:
+def add_routes(app: FastAPI, split: Split, bodies: Bodies) -> None:
     """Add all routes of the protocol."""
-    _add_health(app, service)
-    _add_metadata(app, service)
+    _add_health(app, split)
+    _add_metadata(app, split)
 
     async def infer(request: Request, model: str, version: str = VERSION) -> Response:
         """Run the model; see the protocol for the body."""
-        _check(service, model, version)
+        _check(split, model, version)
         async with bodies.of(request) as body:
-            header, most = request.headers.get(HEADER), service.settings.max_values
+            header, most = request.headers.get(HEADER), split.first.settings.max_values
             asked, inputs = await aside(len(body), read_request, body, header, most)
-            outputs = await while_connected(request, lambda gone: _infer(service, asked, inputs, gone))
+            service = split.pick(model, _user(asked))
+            outputs, renewed = await while_connected(request, lambda gone: _infer(service, asked, inputs, gone))
         binary = _binary_outputs(asked, outputs)
-        head = {"model_name": model, "model_version": version, **({} if asked.id is None else {"id": asked.id})}
+        head: dict[str, Any] = {"model_name": service.settings.name, "model_version": version}
+        head |= {} if asked.id is None else {"id": asked.id}
+        head |= {"parameters": {"version": ",".join(renewed)}} if renewed else {}
         numbers = sum(math.prod(tensor.shape) for tensor in outputs.values())
         data, json_length = await aside(numbers, write_response, head, outputs, binary)
         if json_length is None:
@@ -61,30 +65,29 @@ def add_routes(app: FastAPI, service: Service, bodies: Bodies) -> None:
         )
 
 
-def _add_health(app: FastAPI, service: Service) -> None:
+def _add_health(app: FastAPI, split: Split) -> None:
     def health(problem: str | None) -> Response:
         return json_response({"error": problem}, 503) if problem else Response(status_code=200)
 
     @app.get("/v2/health/live", tags=_TAGS)
     async def live() -> Response:
         """Whether the workers run and none is stuck."""
-        return health(service.trouble())
+        return health(split.trouble())
 
     @app.get("/v2/health/ready", tags=_TAGS)
     async def ready() -> Response:
         """Whether requests are answered now."""
-        return health(service.not_ready())
+        return health(split.not_ready())
 
     async def model_ready(model: str, version: str = VERSION) -> Response:
         """Whether this model answers requests now."""
-        _check(service, model, version)
-        return health(service.not_ready())
+        return health(_check(split, model, version).not_ready())
 
     for path in ("/v2/models/{model}/ready", "/v2/models/{model}/versions/{version}/ready"):
         app.add_api_route(path, model_ready, methods=["GET"], tags=_TAGS)
 
 
-def _add_metadata(app: FastAPI, service: Service) -> None:
+def _add_metadata(app: FastAPI, split: Split) -> None:
     @app.get("/v2", tags=_TAGS)
     async def server() -> Response:
         """What serves here."""
@@ -94,7 +97,7 @@ def _add_metadata(app: FastAPI, service: Service) -> None:
 
     async def metadata(model: str, version: str = VERSION) -> Response:
         """What the model takes and gives."""
-        _check(service, model, version)
+        service = _check(split, model, version)
         inputs = [{"name": ITEMS, "datatype": "BYTES", "shape": [-1]}, *_described(service.input_types())]
         outputs = [{"name": RESULTS, "datatype": "BYTES", "shape": [-1]}]
         if service.poolings:
@@ -116,21 +119,32 @@ def _described(types: dict[str, tuple[str, tuple[int, ...]]]) -> list[dict[str, 
     ]
 
 
-def _check(service: Service, model: str, version: str) -> None:
-    if model != service.settings.name:
-        raise NotThere(f"there is no model '{model}'; there is '{service.settings.name}'")
+def _check(split: Split, model: str, version: str) -> Service:
+    """The model of a name; of the split's the first, which takes and gives what the others do."""
+    service = split.first if model == split.name else split.pick(model)
     if version != VERSION:
         raise NotThere(f"{model} has no version '{version}'; it has {VERSION}")
+    return service
 
 
-async def _infer(service: Service, asked: InferRequest, inputs: dict[str, Any], gone: asyncio.Future[Any]) -> Outputs:
+def _user(asked: InferRequest) -> str | None:
+    user = asked.parameters.get("user")
+    if user is not None and not isinstance(user, str):
+        raise RequestError(f"parameters.user: is {user!r}; it is a text")
+    return user
+
+
+async def _infer(
+    service: Service, asked: InferRequest, inputs: dict[str, Any], gone: asyncio.Future[Any]
+) -> tuple[Outputs, list[str]]:
+    """The outputs by name, and the versions that gave them, of a model that is renewed while it is served."""
     timeout = asked.parameters.get("timeout")  # microseconds, as Triton has it
     if timeout is not None and type(timeout) is not int:
         raise RequestError(f"parameters.timeout: is {timeout!r}; it is a number of microseconds")
     seconds = None if timeout is None else min(timeout, _LONGEST) / 1e6
     if ITEMS not in inputs:
         raw = await service.ask_raw(_only_arrays(inputs), timeout=seconds, gone=gone)
-        return {name: raw[name] for name in _wanted(asked, list(raw), list(raw))}
+        return {name: raw[name] for name in _wanted(asked, list(raw), list(raw))}, []
     if len(inputs) > 1:
         raise RequestError(f"inputs: '{ITEMS}' goes with no other input; got {sorted(inputs)}")
     known = [RESULTS, *([EMBEDDINGS] if service.poolings else [])]
@@ -147,7 +161,7 @@ async def _infer(service: Service, asked: InferRequest, inputs: dict[str, Any], 
         else:
             written = [pydantic_core.to_json(result, inf_nan_mode="null").decode() for result in results]
             outputs[name] = TextTensor([len(written)], written)
-    return outputs
+    return outputs, list(dict.fromkeys(version for version in found.versions if version is not None))
 
 
 def _only_arrays(inputs: dict[str, Any]) -> dict[str, np.ndarray]:

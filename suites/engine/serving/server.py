@@ -8,10 +8,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import uvicorn
 
@@ -22,6 +23,7 @@ from suites.engine.serving.app import make_app
 from suites.engine.serving.connections import Bounds
 from suites.engine.serving.http import BODY_SECONDS
 from suites.engine.serving.service import Service, Settings
+from suites.engine.serving.split import Arm, Split
 
 _SWITCH_SECONDS = 0.0005  # the interpreter's default lets a worker that has its results wait 5 ms for the HTTP thread
 
@@ -61,27 +63,64 @@ class Place:
         return not self.hosts and self.host not in ("localhost", "::1") and not self.host.startswith("127.")
 
 
+class Other(NamedTuple):
+    """A further model that a server answers with.
+
+    Attributes:
+        model: it.
+        name: by which a request asks for it alone.
+        share: of the requests that name none, between 0 and 1.
+    """
+
+    model: Model
+    name: str
+    share: float
+
+
 class Server:
-    """One model on one address.
+    """One model on one address, or several between which requests are shared out.
 
     Attributes:
         url: where it answers once `run` was called.
-        service: the model.
+        service: the model; of several the first.
     """
 
     def __init__(
-        self, model: Model, settings: Settings, place: Place, *, say: Callable[[str], None] | None = None
+        self,
+        model: Model,
+        settings: Settings,
+        place: Place,
+        *,
+        others: Sequence[Other] = (),
+        name: str | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
-        """Runs the network once and takes the address; raises OSError if that is not to be had."""
+        """Runs the networks once and takes the address.
+
+        Args:
+            model: the model.
+            settings: its name, and what is allowed; of the others, too, but for their names.
+            place: where to listen.
+            others: further models.
+            name: under which requests are shared out; by default that of the first model.
+            say: gets what belongs in a log; by default standard error.
+
+        Raises OSError if the address is not to be had, AttributeValueError for names or shares that do not go together.
+        """
         self._say = say or (lambda text: print(text, file=sys.stderr, flush=True))
         self._drain = place.drain
         self._failed = False
         self.service = Service(model, settings, on_death=self._worker_died)
-        self.service.warm_up()
+        arms = [
+            Arm(Service(o.model, replace(settings, name=o.name), on_death=self._worker_died), o.share) for o in others
+        ]
+        self._split = Split(name or settings.name, self.service, arms)
+        for service in self._split.services:
+            service.warm_up()
         self._socket = _listen(place.host, place.port)
         host = f"[{place.host}]" if ":" in place.host else place.host
         self.url = f"{'https' if place.certificate else 'http'}://{host}:{self._socket.getsockname()[1]}"
-        self._server = _DrainingServer(_config(self.service, place, self._say), self.service, place.drain)
+        self._server = _DrainingServer(_config(self._split, place, self._say), self.service, place.drain)
 
     def run(self) -> int:
         """Serve until SIGTERM, Ctrl-C or `stop`; finish what was taken; return the exit status.
@@ -92,9 +131,10 @@ class Server:
         sys.setswitchinterval(_SWITCH_SECONDS)
         try:
             with _noting_signals() as received:
-                self.service.start()
+                for service in self._split.services:
+                    service.start()
                 self._server.run(sockets=[self._socket])
-                finished = self.service.close(self._drain)
+                finished = min(service.close(self._drain) for service in self._split.services)  # all are closed
         finally:
             sys.setswitchinterval(before)
             self._socket.close()
@@ -146,9 +186,9 @@ class _DrainingServer(uvicorn.Server):
         return await super().on_tick(counter) or over
 
 
-def _config(service: Service, place: Place, say: Callable[[str], None]) -> uvicorn.Config:
+def _config(split: Split, place: Place, say: Callable[[str], None]) -> uvicorn.Config:
     app = make_app(
-        service,
+        split,
         token=place.token,
         say=say,
         most=place.max_connections,
@@ -156,7 +196,7 @@ def _config(service: Service, place: Place, say: Callable[[str], None]) -> uvico
         origins=place.origins,
         any_host=place.any_host,
     )
-    seconds = BODY_SECONDS + 2 * service.settings.timeout  # the last part for a client that reads slowly
+    seconds = BODY_SECONDS + 2 * split.first.settings.timeout  # the last part for a client that reads slowly
     bounds = Bounds(place.max_connections, header_seconds=place.header_seconds, request_seconds=seconds)
     return uvicorn.Config(
         app,

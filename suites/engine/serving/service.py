@@ -10,12 +10,13 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from framework.errors import AttributeValueError, PaddockError
 from suites.engine.evaluation import Predict
+from suites.engine.feeding import Outputs
 from suites.engine.inference import Model
 from suites.engine.serving.batcher import Batcher, Limits, Ticket
 from suites.engine.serving.errors import DeadlineExceeded, NotThere, QueueFull, RequestError, TooLarge
@@ -86,11 +87,21 @@ class RawJob:
 
 @dataclass(frozen=True)
 class Answer:
-    """For each want the results in the order of the items, and of each item whether its end was left out."""
+    """For each want the results in the order of the items; of each item whether its end was left out, and the version
+    of the model that answered, where it has several.
+    """
 
     results: list[list[Any]]
     truncated: list[bool]
     cost: int
+    versions: list[str | None]
+
+
+class _Found(NamedTuple):
+    """What a batch gave an item: its wants' results, and the version that gave them."""
+
+    results: list[Any]
+    version: str | None
 
 
 class Service:
@@ -106,7 +117,7 @@ class Service:
         self.model = model
         self.settings = settings
         self.batcher = Batcher(settings.limits)
-        self.metrics = Metrics(settings.name, lambda: self.batcher.waiting, lambda: self.workers.busy())
+        self.metrics = Metrics(settings.name, lambda: self.batcher.waiting, lambda: self.workers.busy(), model.feed)
         self._on_death = on_death
         self._types = dict(model.types)
         predicts = [model.predict, *(model.replica() for _ in range(settings.workers - 1))]
@@ -204,8 +215,9 @@ class Service:
         costs = [processor.cost(item) for item in items]
         ticket = self.batcher.submit([Job(item, wants) for item in items], costs, timeout=timeout)
         found = await self._wait(ticket, gone)
-        results = [[of_item[k] for of_item in found] for k in range(len(wants))]
-        return Answer(results, [processor.truncated(item) for item in items], sum(costs))
+        results = [[of_item.results[k] for of_item in found] for k in range(len(wants))]
+        truncated = [processor.truncated(item) for item in items]
+        return Answer(results, truncated, sum(costs), [of_item.version for of_item in found])
 
     async def _each(self, length: int, work: Callable[[Any], T], values: Sequence[Any]) -> list[T]:
         """`work` of each value, in another thread where their texts are long; errors name the item."""
@@ -295,7 +307,8 @@ class Service:
                     found[None] = [processor.summary(result) for result in processor.results(outputs, batch)]
                 else:
                     found[want] = processor.embeddings(outputs, batch, want)
-            return [[found[want][i] for want in job.wants] for i, job in enumerate(jobs)]
+            version = outputs.version if isinstance(outputs, Outputs) else None
+            return [_Found([found[want][i] for want in job.wants], version) for i, job in enumerate(jobs)]
 
         return run
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from framework.errors import CheckpointError
-from suites.ctr.serving import LIST, ServedRows, publish_rows
+from suites.ctr.serving import ServedRows, publish
+from suites.ctr.serving.published import LIST
 from suites.engine.inference import evaluate_export, export_run, open_model, open_run
 from suites.engine.training import train
 from tests.suites.ctr.helpers import schema
@@ -44,7 +45,7 @@ def served(folder):  # noqa: F811
     where = folder / "run"
     export_run(where, folder / "exported")
     table = open_run(where).model.table
-    publish_rows(table, schema(), folder / "exported")
+    publish(table, schema(), folder / "exported")
     return table, folder / "exported", ServedRows(folder / "exported", schema(), every=0.0)
 
 
@@ -57,82 +58,83 @@ def signs_of(table, count=6):
 def test_rows_that_change_are_served_at_the_next_look(served):
     table, export, rows = served
     keys = signs_of(table)
-    assert not rows({"sparse": keys})["sparse"].any()  # not published yet
+    assert not rows({"sparse": keys}).arrays["sparse"].any()  # not published yet
     for _ in range(3):
-        name = publish_rows(table, schema(), export)
+        name = publish(table, schema(), export)
         assert name.endswith(".delta")
-        np.testing.assert_array_equal(rows({"sparse": keys})["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
+        np.testing.assert_array_equal(rows({"sparse": keys}).arrays["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
         signs_of(table)
     table.forget(keys[:2, 0])
-    publish_rows(table, schema(), export)
-    assert not rows({"sparse": keys[:2]})["sparse"].any()
+    publish(table, schema(), export)
+    assert not rows({"sparse": keys[:2]}).arrays["sparse"].any()
 
 
 def test_after_many_deltas_a_whole_snapshot_is_published_and_old_files_go(served):
     table, export, rows = served
     for _ in range(40):
         keys = signs_of(table)
-        publish_rows(table, schema(), export)
+        publish(table, schema(), export)
         rows({"sparse": keys})
     files = json.loads((export / "rows" / LIST).read_text())["files"]
     assert len(files) < 18 and files[0].endswith(".base")
     assert len(list((export / "rows").iterdir())) < 40
-    np.testing.assert_array_equal(rows({"sparse": keys})["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
+    np.testing.assert_array_equal(rows({"sparse": keys}).arrays["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
 
 
 def test_all_signs_of_a_batch_see_one_version_while_rows_change(served):
     """Rows of one step hold equal numbers: a mixture of versions would show two."""
     table, export, _ = served
     rows = ServedRows(export, schema(), every=0.0)
-    keys, wrong, done = signs_of(table), [], threading.Event()
+    keys, asked, wrong, done = signs_of(table), [], [], threading.Event()
 
     def ask():
         while not done.is_set():
-            found = rows({"sparse": keys[:3], "tags": keys[3:, 0]})
+            found = rows({"sparse": keys[:3], "tags": keys[3:, 0]}).arrays
             moved = np.concatenate([found["sparse"][:, 0, 0], found["tags"][:, 0]]) - start
+            asked.append(moved[0])
             if not np.allclose(moved, moved[0], atol=1e-6):
                 wrong.append(moved)
 
-    publish_rows(table, schema(), export)
+    publish(table, schema(), export)
     start = table.lookup(keys[:, 0]).numpy()[:, 0]
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in range(30):
         table.update(keys, np.ones((len(keys), 1, table.dim), np.float32), lr=0.1)
-        publish_rows(table, schema(), export)
+        publish(table, schema(), export)
     done.set()
     for thread in threads:
         thread.join()
-    assert not wrong
+    assert asked and not wrong
 
 
 def test_damaged_rows_are_told_and_the_older_ones_stay(served, caplog):
     table, export, rows = served
     keys = signs_of(table)
-    publish_rows(table, schema(), export)
-    expected = rows({"sparse": keys})["sparse"]
+    publish(table, schema(), export)
+    expected = rows({"sparse": keys}).arrays["sparse"]
     signs_of(table)
-    name = publish_rows(table, schema(), export)
+    name = publish(table, schema(), export)
     whole = (export / "rows" / name).read_bytes()
     (export / "rows" / name).write_bytes(whole[:-10])
-    np.testing.assert_array_equal(rows({"sparse": keys})["sparse"], expected)
+    np.testing.assert_array_equal(rows({"sparse": keys}).arrays["sparse"], expected)
     assert "stays" in caplog.text and "cut" in caplog.text
     (export / "rows" / name).write_bytes(whole)  # copied again
-    np.testing.assert_array_equal(rows({"sparse": keys})["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
+    np.testing.assert_array_equal(rows({"sparse": keys}).arrays["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
 
 
 def test_rows_of_another_model_are_refused_and_those_served_stay(served, caplog):
     table, export, rows = served
     keys = signs_of(table)
-    publish_rows(table, schema(), export)
-    expected = rows({"sparse": keys})["sparse"]
+    publish(table, schema(), export)
+    expected = rows({"sparse": keys}).arrays["sparse"]
     other = schema(labels={"bought": {}})
     with pytest.raises(CheckpointError, match="rows of a model with other features or labels"):
-        publish_rows(table, other, export)
+        publish(table, other, export)
     told = json.loads((export / "rows" / LIST).read_text())
     (export / "rows" / LIST).write_text(json.dumps(told | {"model": "another", "files": ["x.base"]}))
-    np.testing.assert_array_equal(rows({"sparse": keys})["sparse"], expected)
+    np.testing.assert_array_equal(rows({"sparse": keys}).arrays["sparse"], expected)
     assert "stays" in caplog.text and "other features or labels" in caplog.text
 
 
@@ -158,6 +160,89 @@ def test_a_run_publishes_what_it_learns_while_it_trains(folder):  # noqa: F811
     assert answers(open_model(folder / "exported")) != before
     with pytest.raises(CheckpointError, match="holds no exported model"):
         train(folder / "config.yml", [to.replace("exported", "nowhere")], runs=folder, name="third")
+
+
+def test_a_publication_holds_the_network_that_its_rows_were_trained_with(folder):  # noqa: F811
+    run(folder, "runtime.epochs=1")
+    export_run(folder / "run", folder / "exported")
+    served = open_model(folder / "exported")
+    before = answers(served)
+    to = {"to": str(folder / "exported"), "every": 0.01}
+    train(folder / "config.yml", [f"publish={json.dumps(to)}"], runs=folder, name="second")
+    last = open_model(folder / "second", folder / "second" / "weights" / "last.safetensors")
+    expected = answers(last)
+    assert not np.allclose(before, expected, atol=1e-4)
+    np.testing.assert_allclose(answers(open_model(folder / "exported")), expected, atol=1e-6)
+    served.feed._next = 0.0  # a second later
+    np.testing.assert_allclose(answers(served), expected, atol=1e-6)
+    assert len(list((folder / "exported" / "rows").glob("*.dense"))) <= 2
+    rows_only = f"publish={json.dumps(to | {'dense': False})}"
+    train(folder / "config.yml", [rows_only, "runtime.seed=5"], runs=folder, name="rows")
+    found = answers(open_model(folder / "exported"))
+    assert not np.allclose(found, expected, atol=1e-6)  # other rows under the network of before
+    export_run(folder / "run", folder / "exported")
+    np.testing.assert_allclose(answers(open_model(folder / "exported")), before, atol=1e-6)
+
+
+def test_publishing_changes_no_bit_of_a_run(folder):  # noqa: F811
+    run(folder, "runtime.epochs=1")
+    export_run(folder / "run", folder / "exported")
+    to = f"publish={json.dumps({'to': str(folder / 'exported'), 'every': 0.001})}"
+    train(folder / "config.yml", ["runtime.epochs=1", to], runs=folder, name="published")
+    models = [open_run(folder / which).model for which in ("run", "published")]
+    for (name, own), (_, other) in zip(*(model.named_parameters() for model in models), strict=True):
+        np.testing.assert_array_equal(own.numpy(), other.numpy(), err_msg=name)
+    keys = np.arange(100, dtype=np.int64) + (1 << 52)
+    np.testing.assert_array_equal(*(model.table.lookup(keys).numpy() for model in models))
+
+
+def test_a_delta_that_failed_behind_others_is_taken_up_once_it_is_whole(served, caplog):
+    table, export, _ = served
+    rows = ServedRows(export, schema(), every=0.0)
+    keys = signs_of(table)
+    publish(table, schema(), export)
+    before = rows({"sparse": keys})
+    for _ in range(2):
+        signs_of(table)
+        name = publish(table, schema(), export)
+    whole = (export / "rows" / name).read_bytes()
+    (export / "rows" / name).write_bytes(whole[:-10])
+    found = rows({"sparse": keys})  # the first of the two was taken, the second is cut: neither is seen
+    assert found.version == before.version
+    np.testing.assert_array_equal(found.arrays["sparse"], before.arrays["sparse"])
+    (export / "rows" / name).write_bytes(whole)
+    found = rows({"sparse": keys})
+    assert found.version == name.split(".")[0]
+    np.testing.assert_array_equal(found.arrays["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
+    assert rows.counters()["versions"].value == 2
+
+
+def test_answers_and_metrics_tell_the_version_and_signs_without_a_row(folder):  # noqa: F811
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from suites.engine.serving.service import Settings
+    from tests.suites.engine.serving import toy
+    from tests.suites.engine.serving.test_server import ask
+
+    run(folder, "runtime.epochs=1")
+    export_run(folder / "run", folder / "exported")
+    model = open_model(folder / "exported")
+    with toy.running(model, Settings(name="clicks")) as server:
+        found = json.loads(ask(server, "/v1/scores", {"input": ROWS})[2])["data"]
+        version = json.loads((folder / "exported" / "rows" / LIST).read_text())["files"][-1].split(".")[0]
+        assert [row["version"] for row in found] == [version] * len(ROWS)
+        texts = [json.dumps(row) for row in ROWS]
+        infer = {"inputs": [{"name": "items", "shape": [len(texts)], "datatype": "BYTES", "data": texts}]}
+        answer = json.loads(ask(server, "/v2/models/clicks/infer", infer)[2])
+        assert answer["parameters"] == {"version": version}
+        assert [json.loads(text) for text in answer["outputs"][0]["data"]] == [row["result"] for row in found]
+        infer["inputs"][0]["data"][1] = "u1,i3"
+        status, _, problem = ask(server, "/v2/models/clicks/infer", infer)
+        assert status == 400 and b"item 1: the text 'u1,i3' is no JSON" in problem
+        figures = ask(server, "/metrics")[2].decode()
+    assert f'paddock_model_version_info{{version="{version}"}} 1.0' in figures
+    numbers = {line.split()[0]: float(line.split()[1]) for line in figures.splitlines() if line[:1] != "#"}
+    assert 0 < numbers["paddock_row_misses_total"] < numbers["paddock_row_lookups_total"]
+    assert numbers["paddock_versions_total"] == 0
 
 
 def test_a_server_answers_rows_in_json_as_the_run_does(folder):  # noqa: F811

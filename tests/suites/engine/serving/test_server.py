@@ -97,7 +97,7 @@ WRONG = {
     b'{"input": NaN, "a": ' + b"[" * 5000: "the body is no valid JSON",
     b"[1]": "the body: input should be an object; got [1]",
     b"{}": "input: is missing",
-    b'{"input": "a", "polling": "cls"}': "polling: there is no such key; there are input, model, timeout_ms, pooling",
+    b'{"input": "a", "polling": "cls"}': "polling: there is no such key; there are input, model, user, timeout_ms",
     b'{"input": "a", "pooling": "median"}': "pooling: there is no 'median'; there are mean, cls, max",
     b'{"input": "a", "normalize": "yes"}': "normalize: input should be a valid boolean; got 'yes'",
     b'{"input": "a", "timeout_ms": 0}': "timeout_ms: input should be greater than 0; got 0",

@@ -19,7 +19,7 @@ from framework.tensor import from_numpy
 from suites.engine.inference import Model, open_model
 from suites.engine.registry import register
 from suites.engine.serving.pooling import pool
-from suites.engine.serving.server import Place, Server
+from suites.engine.serving.server import Other, Place, Server
 from suites.engine.serving.service import Settings
 from suites.engine.task import Batch, Processor
 
@@ -119,10 +119,17 @@ def vector(text: str, pooling: str = "mean") -> np.ndarray:
 
 
 @contextlib.contextmanager
-def running(model: Model, settings: Settings = Settings(name="words"), **place: Any) -> Iterator[Server]:  # noqa: B008
+def running(
+    model: Model,
+    settings: Settings = Settings(name="words"),  # noqa: B008
+    *,
+    others: Sequence[Other] = (),
+    name: str | None = None,
+    **place: Any,
+) -> Iterator[Server]:
     """A server in a thread; `server.said` holds its log, `server.status` its exit status afterwards."""
     said: list[str] = []
-    server = Server(model, settings, Place(**{"port": 0, **place}), say=said.append)
+    server = Server(model, settings, Place(**{"port": 0, **place}), others=others, name=name, say=said.append)
     server.said = said  # type: ignore[attr-defined]
 
     def run() -> None:

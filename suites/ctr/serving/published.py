@@ -1,0 +1,148 @@
+"""What lies in the folder `rows` of an export, and how a publication is added to it.
+
+`rows.json` names the model and the files that are valid together: a whole snapshot of the table, the deltas that follow
+it and, where they are newer than the export's, the weights of the dense part. It is replaced when all of them are
+there. So a training run publishes into the folder of a model that is being served, or files are copied there,
+`rows.json` last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from framework.atomic import make_folder, write_text
+from framework.errors import CheckpointError
+from framework.graph.files import save_program
+from suites.ctr.schema import Schema
+
+if TYPE_CHECKING:
+    from framework.graph.ir import Program
+    from framework.table import Table
+
+FOLDER, LIST = "rows", "rows.json"
+_MOST_DELTAS = 16  # after which a whole snapshot is written again: each makes look-ups slower
+RowType = Literal["float32", "float16", "int8"]
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What is valid together.
+
+    Attributes:
+        model: see `model_key`.
+        files: of rows, the whole snapshot first.
+        dense: folder of the dense part; None for the export's own.
+    """
+
+    model: str
+    files: tuple[str, ...]
+    dense: str | None = None
+
+    @property
+    def version(self) -> str:
+        """The id of the newest file of rows; each publication writes one."""
+        return self.files[-1].split(".")[0]
+
+    @classmethod
+    def read(cls, export: Path, key: str) -> Publication:
+        """What is valid beside an export.
+
+        Raises CheckpointError for a list that is none, or of another model than `key` says.
+        """
+        path = export / FOLDER / LIST
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            found = cls(told["model"], tuple(told["files"]), told.get("dense"))
+            good = len(found.files) > 0 and all(map(_is_name, (*found.files, found.dense or "none")))
+        except OSError as error:
+            raise CheckpointError(f"{path}: cannot be read ({error.strerror}); export the model again") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            good = False
+        if not good:
+            raise CheckpointError(f"{path}: names no files of rows; publish them again")
+        if found.model != key:
+            raise CheckpointError(
+                f"{path}: holds rows of a model with other features or labels; export into a folder of its own"
+            )
+        return found
+
+    def write(self, export: Path) -> None:
+        """Make this what is valid."""
+        told: dict[str, Any] = {"model": self.model, "files": list(self.files), "dense": self.dense}
+        write_text(export / FOLDER / LIST, json.dumps(told) + "\n")
+
+    def names(self) -> set[str]:
+        """Of all files and folders."""
+        return {*self.files, *([self.dense] if self.dense else [])}
+
+
+def _is_name(text: Any) -> bool:
+    return isinstance(text, str) and Path(text).name == text
+
+
+def model_key(schema: Schema) -> str:
+    """What tells the rows of one model from those of another: its features, slots and labels; not their values."""
+    told = {"slots": schema.slots(), "fields": repr(schema.fields())}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def publish(
+    table: Table,
+    schema: Schema,
+    export: Path,
+    dtype: RowType = "float32",
+    *,
+    dense: Program | Literal["export", "kept"] = "kept",
+) -> str:
+    """Write what changed of a table beside an export, or all of it where nothing can be built on; return the file.
+
+    Args:
+        table: whose rows they are.
+        schema: of the model, which the export has to be of, too.
+        export: folder of the export.
+        dtype: of the rows, see `framework.table.snapshot`.
+        dense: the network that goes with these rows; or "export" for the export's own, "kept" for that of the last
+            publication.
+
+    Raises CheckpointError where the files cannot be written, or those there are another model's; what is served stays.
+    """
+    folder = export / FOLDER
+    make_folder(folder)
+    key = model_key(schema)
+    before = Publication.read(export, key) if (folder / LIST).is_file() else Publication(key, ())
+    newest = before.version if 0 < len(before.files) <= _MOST_DELTAS else None
+    follows = newest is not None and table.published is not None and table.published.id == newest
+    part = folder / ".new"
+    version = table.snapshot(part, dtype, delta=follows)
+    name = f"{version}.{'delta' if follows else 'base'}"
+    part.replace(folder / name)
+    network = {"export": None, "kept": before.dense}[dense] if isinstance(dense, str) else f"{version}.dense"
+    if not isinstance(dense, str):
+        _write_dense(dense, folder / f"{version}.dense")
+    now = Publication(key, (*before.files, name) if follows else (name,), network)
+    now.write(export)
+    _remove_others(folder, now.names() | before.names())
+    return name
+
+
+def _write_dense(network: Program, folder: Path) -> None:
+    try:
+        save_program(network, folder)
+    except OSError as error:
+        raise CheckpointError(f"{folder}: cannot be written ({error.strerror or error})") from error
+
+
+def _remove_others(folder: Path, names: set[str]) -> None:
+    """Files of rows that are not valid any more go; who has one mapped keeps it."""
+    for old in folder.iterdir():
+        if old.name in names:
+            continue
+        if old.suffix in (".base", ".delta"):
+            old.unlink()
+        elif old.suffix == ".dense":
+            shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,88 @@
+"""A run that publishes what it learns while it trains."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from framework.errors import AttributeValueError, CheckpointError
+from suites.ctr.serving.published import RowType, publish
+from suites.engine.hooks import Hook
+
+if TYPE_CHECKING:
+    from framework.graph.ir import Program
+    from suites.engine.loop import TrainingLoop
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PublishSettings:
+    """What a run publishes while it trains.
+
+    Args:
+        to: folder of an export of this model.
+        every: seconds between two publications.
+        dtype: of the rows.
+        dense: publish the network's weights with the rows; without, those of the export stay.
+    """
+
+    to: str
+    every: float = 60.0
+    dtype: RowType = "float32"
+    dense: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.every > 0:
+            raise AttributeValueError(f"publish: every is {self.every}; it must be above 0 seconds")
+
+
+class Publish(Hook):
+    """Publishes rows that changed, and the network, beside an export, and once more at the end of the run.
+
+    A publication that fails, as on a full disk, is told and tried again; the run goes on.
+
+    Args:
+        settings: see there.
+    """
+
+    priority: ClassVar[int] = 60
+
+    def __init__(self, settings: PublishSettings) -> None:
+        self._settings = settings
+        self._next = time.monotonic() + settings.every
+
+    def before_train(self, loop: TrainingLoop) -> None:
+        """Refuse a folder that holds no export before hours are spent."""
+        if not (Path(self._settings.to) / "program.json").is_file():
+            raise CheckpointError(f"publish: {self._settings.to} holds no exported model; run `paddock export` first")
+
+    def after_step(self, loop: TrainingLoop) -> None:
+        """Publish when it is time."""
+        if time.monotonic() >= self._next:
+            self._publish(loop)
+            self._next = time.monotonic() + self._settings.every
+
+    def after_train(self, loop: TrainingLoop) -> None:
+        """Publish what is left."""
+        self._publish(loop)
+
+    def _publish(self, loop: TrainingLoop) -> None:
+        if not loop.world.first:
+            return
+        own, task = self._settings, _of(loop)
+        try:
+            dense: Program | Literal["kept"] = task.served_program() if own.dense else "kept"
+            name = publish(task.model.table, task.schema, Path(own.to), own.dtype, dense=dense)
+        except CheckpointError as error:
+            _log.warning("publish: %s", error)
+        else:
+            loop.log.say(f"step {loop.step}: published as {name}")
+
+
+def _of(loop: TrainingLoop) -> Any:
+    """The CTR task, whose module imports this one."""
+    return loop.task

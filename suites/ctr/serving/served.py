@@ -1,0 +1,116 @@
+"""Signs of a batch to rows, by what lies beside an export, and changes to newer rows and weights without a pause."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from framework.errors import PaddockError
+from framework.predictor import Predictor
+from framework.table import TableSnapshot
+from framework.table.snapshot import SnapshotVersion
+from suites.ctr.schema import Schema
+from suites.ctr.serving.published import FOLDER, Publication, model_key
+from suites.engine.feeding import Counter, Fed
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Served:
+    """What answers together."""
+
+    publication: Publication
+    rows: SnapshotVersion
+    network: Predictor | None
+
+
+class ServedRows:
+    """What is valid beside an export; all signs of a batch see one version, and the network of that version.
+
+    Args:
+        export: folder of the export.
+        schema: of the model.
+        every: seconds between two looks for something newer.
+
+    Attributes:
+        rows: the snapshot that answers.
+
+    Raises CheckpointError where there are no rows, they are damaged, or another model's.
+    """
+
+    def __init__(self, export: Path, schema: Schema, every: float = 1.0) -> None:
+        fields = schema.fields()
+        self._signs = ("sparse", *(name for name, _ in (*fields.bags, *fields.sequences)))
+        self._export, self._key, self._every = export, model_key(schema), every
+        found = Publication.read(export, self._key)
+        paths = [export / FOLDER / name for name in found.files]
+        self.rows = TableSnapshot.open(paths[0], paths[1:])
+        self._now = _Served(found, self.rows.current, self._network(found, None))
+        self._taken_up = 0
+        self._looking, self._next = threading.Lock(), time.monotonic() + every
+
+    @property
+    def version(self) -> str:
+        """Of what answers."""
+        return self._now.publication.version
+
+    def __call__(self, arrays: Mapping[str, np.ndarray]) -> Fed:
+        """The arrays with rows float32 [..., R] in place of signs int64 [...]."""
+        self._look()
+        now = self._now
+        signs = {name: arrays[name] for name in self._signs if name in arrays}  # not all models take all
+        rows = self.rows.lookup(np.concatenate([keys.ravel() for keys in signs.values()]), at=now.rows)
+        ends = np.cumsum([keys.size for keys in signs.values()])[:-1]
+        parts = zip(signs.items(), np.split(rows, ends), strict=True)
+        found = {name: part.reshape(*keys.shape, self.rows.dim) for (name, keys), part in parts}
+        return Fed({**arrays, **found}, now.publication.version, now.network)
+
+    def counters(self) -> Mapping[str, Counter]:
+        """Look-ups, those without a row, and versions taken up, since the start."""
+        return {
+            "row_lookups": Counter("Signs looked up", self.rows.looked_up),
+            "row_misses": Counter("Signs looked up that had no row", self.rows.missed),
+            "versions": Counter("Newer versions taken up", self._taken_up),
+        }
+
+    def _look(self) -> None:
+        """Take up what is newer, in one thread at a time; what cannot be read is told, and the older version stays."""
+        if time.monotonic() < self._next or not self._looking.acquire(blocking=False):
+            return
+        try:
+            self._next = time.monotonic() + self._every
+            found, before = Publication.read(self._export, self._key), self._now
+            if found == before.publication:
+                return
+            network = self._network(found, before)
+            self._take_rows(found)
+            self._now = _Served(found, self.rows.current, network)
+            self._taken_up += 1
+            _log.info("rows: version %s is served", found.version)
+        except PaddockError as error:
+            _log.warning("rows: version %s stays: %s", self.version, error)
+        finally:
+            self._looking.release()
+
+    def _network(self, found: Publication, before: _Served | None) -> Predictor | None:
+        """The dense part of a publication; None for the export's own."""
+        if before is not None and before.publication.dense == found.dense:
+            return before.network
+        return None if found.dense is None else Predictor(self._export / FOLDER / found.dense)
+
+    def _take_rows(self, found: Publication) -> None:
+        """Bring the snapshot to the newest file, from where it is: a delta may have failed behind others."""
+        paths = [self._export / FOLDER / name for name in found.files]
+        ids = [name.split(".")[0] for name in found.files]
+        if self.rows.version not in ids:
+            self.rows.swap(paths[0], paths[1:])
+            return
+        for delta in paths[ids.index(self.rows.version) + 1 :]:
+            self.rows.apply(delta)
