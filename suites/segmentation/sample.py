@@ -6,13 +6,15 @@ counted: void regions of a data set, and borders that transforms add.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import cv2
 import numpy as np
 
 from suites.vision.geometry import IDENTITY, Move, Placement
+from suites.vision.pixels import fill_colour
 from suites.vision.sample import ImageSample, reclassed
 
 IGNORE = 255
@@ -41,6 +43,23 @@ class Sample(ImageSample):
     def belongings(self, by: Move) -> dict[str, Any]:
         """The label map, moved; borders are to be ignored."""
         return {"labels": by.labels(self.labels, IGNORE)}
+
+    def warped(self, matrix: np.ndarray, fill: Sequence[float]) -> Sample:
+        """The sample moved by an affine map [2, 3] of (x, y, 1), at the same size.
+
+        What comes from outside has the colour `fill` (RGB in [0, 1]) and is ignored. `placement` cannot say where the
+        image lies then, so this is for training only.
+        """
+        size = self.size[::-1]
+        colour = fill_colour(fill, self.image)
+        image = cv2.warpAffine(self.image, matrix, size, flags=cv2.INTER_LINEAR, borderValue=colour)
+        labels = cv2.warpAffine(self.labels, matrix, size, flags=cv2.INTER_NEAREST, borderValue=IGNORE)
+        return replace(self, image=image, labels=labels)
+
+    def turned(self, quarters: int) -> Sample:
+        """The sample turned against the clock by so many quarters, for training only as `warped`."""
+        image, labels = (np.ascontiguousarray(np.rot90(array, quarters)) for array in (self.image, self.labels))
+        return replace(self, image=image, labels=labels)
 
     def reclassed(self, classes: Mapping[int, int]) -> Sample:
         """The sample with other classes in place of some; `truth` stays as the file has it."""

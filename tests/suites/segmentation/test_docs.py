@@ -27,7 +27,7 @@ def test_every_dataset_line_names_a_type_and_arguments_it_takes():
 
 def test_every_transform_and_loss_is_in_its_table():
     named = set(re.findall(r"`([A-Z]\w+)`", TEXT.split("## Transforms")[1].split("## Figures")[0]))
-    assert named == {*components().names("transform"), *components().names("loss")}
+    assert named == {name for role in ("transform", "batch_transform", "loss") for name in components().names(role)}
 
 
 def test_every_config_is_in_the_table():
