@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,11 +11,11 @@ import numpy as np
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset, OnProblem
-from suites.detection.datasets.layout import ClassTable, held_out, is_image, listed_classes, size_of
+from suites.detection.datasets.layout import ClassTable, size_of
 from suites.engine.registry import register
-from suites.engine.sources import Source, open_source
-
-_CIRCLE = 64  # points of the polygon in place of a circle
+from suites.engine.sources import open_source
+from suites.vision.files import held_out, is_image, listed_classes
+from suites.vision.labelme import labels_of, outline_of, read_document
 
 
 @register("dataset")
@@ -57,8 +56,8 @@ class LabelmeDetection(FileDataset):
         every = [name for name in source.names() if name.endswith(".json")]
         if not every:
             raise DataError(f"{source.root}: no .json files of labelme in it")
-        documents = {name: _read(source, name) for name in every}
-        names = list(classes) if classes is not None else listed_classes(source) or _labels(documents.values())
+        documents = {name: read_document(source, name) for name in every}
+        names = list(classes) if classes is not None else listed_classes(source) or labels_of(documents.values())
         files = every if holdout is None else held_out(every, split, holdout, "LabelmeDetection")
         table = ClassTable(names, unknown_class == "skip")
         raw, missing = RawAnnotations(shapes=[] if masks else None), []
@@ -82,28 +81,13 @@ class LabelmeDetection(FileDataset):
         )
 
 
-def _read(source: Source, name: str) -> dict[str, Any]:
-    try:
-        document = json.loads(source.read(name))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{source.root}/{name}: the JSON is cut off or malformed ({error})") from None
-    if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
-        raise DataError(f"{source.root}/{name}: has no list `shapes`; is it a file of labelme?")
-    document.pop("imageData", None)  # a whole picture as text
-    return document
-
-
-def _labels(documents: Any) -> list[str]:
-    return sorted({str(shape.get("label", "")) for document in documents for shape in document["shapes"]} - {""})
-
-
 def _add_objects(
     raw: RawAnnotations, image: int, document: dict[str, Any], table: ClassTable, where: str, masks: bool
 ) -> None:
     """Adds the objects of one file; parts of a group are one object."""
     objects: dict[tuple[str, Any], list[np.ndarray]] = {}
     for number, shape in enumerate(document["shapes"]):
-        part = _polygon(shape, f"{where}: shape {number}")
+        part = outline_of(shape, f"{where}: shape {number}")
         if part is not None:
             group = shape.get("group_id")
             which = number if group is None else f"group {group}"
@@ -114,28 +98,3 @@ def _add_objects(
             points = np.concatenate(parts)
             (x1, y1), (x2, y2) = points.min(axis=0).tolist(), points.max(axis=0).tolist()
             raw.add_box(image, (x1, y1, x2, y2), label, shape=tuple(parts) if masks else None)
-
-
-def _polygon(shape: Any, where: str) -> np.ndarray | None:
-    """The outline, float64 [P, 2], of a shape; None for one without an area, such as a line."""
-    kind = shape.get("shape_type") or "polygon"
-    try:
-        points = np.asarray(shape["points"], np.float64).reshape(-1, 2)
-    except (KeyError, TypeError, ValueError):
-        raise DataError(f"{where}: has no points [x, y]") from None
-    if not np.isfinite(points).all():
-        raise DataError(f"{where}: has points that are not finite")
-    if kind in ("point", "line", "linestrip", "points"):
-        return None
-    if len(points) < (3 if kind == "polygon" else 2):
-        raise DataError(f"{where}: a {kind} of {len(points)} points; a polygon needs three, others two")
-    if kind == "rectangle":
-        (x1, y1), (x2, y2) = points.min(axis=0), points.max(axis=0)
-        return np.array([[x1, y1], [x2, y1], [x2, y2], [x1, y2]])
-    if kind == "circle":
-        turn = np.linspace(0, 2 * np.pi, _CIRCLE, endpoint=False)
-        radius = np.hypot(*(points[1] - points[0]))
-        return points[0] + radius * np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    if kind != "polygon":
-        raise DataError(f"{where}: a shape of type '{kind}'; polygon, rectangle and circle are read")
-    return points

@@ -12,10 +12,11 @@ from pathlib import Path, PurePosixPath
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset, OnProblem
-from suites.detection.datasets.layout import ClassTable, held_out, listed_classes, read_lines
+from suites.detection.datasets.layout import ClassTable
 from suites.detection.sample import Sample
 from suites.engine.registry import register
 from suites.engine.sources import Source, open_source
+from suites.vision.files import held_out, listed_classes, read_lines
 from suites.vision.images import IMAGE_SUFFIXES
 
 

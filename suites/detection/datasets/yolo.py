@@ -15,9 +15,10 @@ import yaml
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset, OnProblem
-from suites.detection.datasets.layout import held_out, is_image, listed_classes, size_of
+from suites.detection.datasets.layout import size_of
 from suites.engine.registry import register
 from suites.engine.sources import Source, open_source
+from suites.vision.files import held_out, is_image, listed_classes
 
 _NAMES = ("data.yaml", "dataset.yaml", "data.yml")
 _SLACK = 1e-3  # how far beyond the border, in shares of the picture, rounding may put a number

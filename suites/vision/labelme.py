@@ -1,0 +1,60 @@
+"""Files of the tool labelme (github.com/wkentaro/labelme): a JSON beside each picture, with shapes and their labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.engine.sources import Source
+
+_CIRCLE = 64  # points of the polygon in place of a circle
+
+
+def read_document(source: Source, name: str) -> dict[str, Any]:
+    """The JSON of a picture, without the picture in it; DataError where it is no file of labelme."""
+    try:
+        document = json.loads(source.read(name))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{source.root}/{name}: the JSON is cut off or malformed ({error})") from None
+    if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
+        raise DataError(f"{source.root}/{name}: has no list `shapes`; is it a file of labelme?")
+    document.pop("imageData", None)  # a whole picture as text
+    return document
+
+
+def labels_of(documents: Iterable[dict[str, Any]]) -> list[str]:
+    """All labels of some documents, sorted."""
+    return sorted({str(shape.get("label", "")) for document in documents for shape in document["shapes"]} - {""})
+
+
+def outline_of(shape: Any, where: str) -> np.ndarray | None:
+    """The outline, float64 [P, 2], of a shape; None for one without an area, such as a line.
+
+    Raises:
+        DataError: it has no points, too few, or is of another kind; `where` begins the message.
+    """
+    kind = shape.get("shape_type") or "polygon"
+    try:
+        points = np.asarray(shape["points"], np.float64).reshape(-1, 2)
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"{where}: has no points [x, y]") from None
+    if not np.isfinite(points).all():
+        raise DataError(f"{where}: has points that are not finite")
+    if kind in ("point", "line", "linestrip", "points"):
+        return None
+    if len(points) < (3 if kind == "polygon" else 2):
+        raise DataError(f"{where}: a {kind} of {len(points)} points; a polygon needs three, others two")
+    if kind == "rectangle":
+        (x1, y1), (x2, y2) = points.min(axis=0), points.max(axis=0)
+        return np.array([[x1, y1], [x2, y1], [x2, y2], [x1, y2]])
+    if kind == "circle":
+        turn = np.linspace(0, 2 * np.pi, _CIRCLE, endpoint=False)
+        radius = np.hypot(*(points[1] - points[0]))
+        return points[0] + radius * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    if kind != "polygon":
+        raise DataError(f"{where}: a shape of type '{kind}'; polygon, rectangle and circle are read")
+    return points
