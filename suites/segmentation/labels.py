@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import cv2
 import numpy as np
@@ -61,14 +61,17 @@ def encode_labels(labels: np.ndarray, palette: Sequence[tuple[int, int, int]]) -
     return _SIGNATURE + b"".join(_chunk(kind, payload) for kind, payload in kinds.items())
 
 
-def check_labels(labels: np.ndarray, num_classes: int, ignore: int, name: str) -> None:
-    """Raises a DataError that names the file and the first label that is neither a class nor `ignore`."""
+def check_labels(labels: np.ndarray, num_classes: int, ignore: int, name: str, least: int = 0) -> None:
+    """Raises a DataError that names the file and the first label that is neither a class nor `ignore`.
+
+    `least` is the number of the first class in the file, for the message.
+    """
     present = np.flatnonzero(np.bincount(labels.reshape(-1), minlength=256))
     strange = [int(label) for label in present if label >= num_classes and label != ignore]
     if strange:
         raise DataError(
-            f"label map {name}: holds the label {strange[0]}, but there are {num_classes} classes (0 to "
-            f"{num_classes - 1}); correct the classes, or name it in ignore_labels"
+            f"label map {name}: holds the label {strange[0] + least}, but there are {num_classes} classes ({least} to "
+            f"{num_classes - 1 + least}); correct the classes, or name it in ignore_labels"
         )
 
 
@@ -110,13 +113,3 @@ def _one_channel(labels: np.ndarray, name: str) -> np.ndarray:
             "convert each colour to its class id first"
         )
     return first
-
-
-def lookup(ignore_labels: Iterable[int], ignore: int, mapping: dict[int, int] | None = None) -> np.ndarray:
-    """Table uint8 [256] from a file's number to the label: `mapping`, else the number; `ignore` for some."""
-    table = np.arange(256, dtype=np.uint8)
-    if mapping is not None:
-        table[:] = ignore
-        table[list(mapping)] = list(mapping.values())
-    table[list(ignore_labels)] = ignore
-    return table

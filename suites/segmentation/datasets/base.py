@@ -10,12 +10,10 @@ import numpy as np
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register_role
 from suites.engine.sources import FileTable
-from suites.segmentation.labels import check_labels, decode_labels
+from suites.segmentation.datasets.reading import Colour, LabelReader
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
 from suites.vision.images import decode_image
-
-Colour = tuple[int, int, int]
 
 
 class SegmentationDataset(ABC):
@@ -62,10 +60,10 @@ class PairDataset(SegmentationDataset):
         images: FileTable,
         labels: FileTable,
         class_names: Sequence[str],
-        table: np.ndarray,
+        reader: LabelReader,
         palette: Sequence[Colour] | None = None,
     ) -> None:
-        """Args: files in the same order, K names, uint8 [256] from a file's number to the label, RGB of each class.
+        """Args: files in the same order, K names, what reads a label file, RGB of each class.
 
         Raises:
             AttributeValueError: The palette has another number of classes, or there are too many or too few.
@@ -78,21 +76,23 @@ class PairDataset(SegmentationDataset):
             )
         self.class_names = tuple(class_names)
         self.palette = tuple(palette or (class_colour(i) for i in range(len(class_names))))
-        self._images, self._labels, self._table = images, labels, table
+        self._images, self._labels, self._reader = images, labels, reader
 
     def __len__(self) -> int:
         return len(self._images)
 
     def __getitem__(self, index: int) -> Sample:
         image, name = self.image(index), self._labels.full_name(index)
-        labels = self._table[decode_labels(self._labels.read(index), name)]
+        labels = self._reader(self._labels.read(index), name)
+        self._same_size(labels, image, index, name)
+        return Sample(image=image, labels=labels, image_id=index)
+
+    def _same_size(self, labels: np.ndarray, image: np.ndarray, index: int, name: str) -> None:
         if labels.shape != image.shape[:2]:
             raise DataError(
                 f"label map {name}: is {labels.shape[1]}x{labels.shape[0]} but its image {self.name_of(index)} is "
                 f"{image.shape[1]}x{image.shape[0]} (width x height)"
             )
-        check_labels(labels, self.num_classes, IGNORE, name)
-        return Sample(image=image, labels=labels, image_id=index)
 
     def image(self, index: int) -> np.ndarray:
         """Image `index` alone, uint8 RGB [H, W, 3]."""

@@ -11,9 +11,8 @@ from typing import Literal
 from framework.errors import DataError
 from suites.engine.registry import register
 from suites.engine.sources import Source, open_source
-from suites.segmentation.datasets.base import Colour, PairDataset
-from suites.segmentation.labels import lookup
-from suites.segmentation.sample import IGNORE
+from suites.segmentation.datasets.base import PairDataset
+from suites.segmentation.datasets.reading import Colour, Ids
 
 # The id in *_labelIds.png, name and colour of each class that is evaluated, in the order of its train id.
 CLASSES: tuple[tuple[int, str, Colour], ...] = (
@@ -61,7 +60,7 @@ class Cityscapes(PairDataset):
             source.table([image for image, _ in pairs]),
             source.table([label for _, label in pairs]),
             [name for _, name, _ in CLASSES],
-            lookup((), IGNORE, {number: label for label, (number, _, _) in enumerate(CLASSES)}),
+            Ids(len(CLASSES), ids={number: label for label, (number, _, _) in enumerate(CLASSES)}),
             [colour for _, _, colour in CLASSES],
         )
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
-from framework.errors import DataError
+from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register
 from suites.engine.sources import Source, open_source
-from suites.segmentation.datasets.base import Colour, PairDataset
-from suites.segmentation.labels import lookup
-from suites.segmentation.sample import IGNORE
+from suites.segmentation.datasets.base import PairDataset
+from suites.segmentation.datasets.reading import Binary, Colour, Colours, Ids, LabelReader
 from suites.vision.images import IMAGE_SUFFIXES
 
+_BINARY = ("background", "object")
 _CLASS_FILES = ("classes.txt", "labels.txt")
 
 
@@ -20,7 +21,8 @@ _CLASS_FILES = ("classes.txt", "labels.txt")
 class ImageLabelPairs(PairDataset):
     """Images and label maps from two folders, file by file of the same name, or from a list.
 
-    A label map is a PNG whose pixels are class ids: grey, or with a palette.
+    A label map is a PNG whose pixels are class ids (grey, or with a palette), a picture in the classes' colours, or a
+    mask of two values, as `kind` says.
 
     Args:
         root: The folder that holds all, a `.zip` of it (read in place), or a folder inside a zip.
@@ -33,6 +35,9 @@ class ImageLabelPairs(PairDataset):
         ignore_labels: Numbers in the label maps that are neither learnt nor counted; 255 is always one.
         label_suffix: What the name of a label map has in place of the image's suffix.
         palette: RGB (0 to 255) of each class in pictures; None chooses.
+        kind: What the pixels of label maps are: "ids", "colours" (of `palette`; black is void unless it is a class), or
+            "binary" (what is not 0 is class 1; the classes are then background and object, unless named).
+        reduce_zero: The number 0 is void and the first class is 1, as in ADE20K.
 
     Raises:
         DataError: Names the file, and the line where there is one: no folder, no list, an image without labels.
@@ -48,16 +53,36 @@ class ImageLabelPairs(PairDataset):
         ignore_labels: Sequence[int] = (255,),
         label_suffix: str = ".png",
         palette: Sequence[Colour] | None = None,
+        kind: Literal["ids", "colours", "binary"] = "ids",
+        reduce_zero: bool = False,
     ) -> None:
         source = open_source(root)
+        if kind != "ids" and reduce_zero:
+            raise AttributeValueError(f"reduce_zero: is about numbers, but the label maps are of the kind '{kind}'")
+        names = _BINARY if classes is None and kind == "binary" else classes
+        names = _class_names(source) if names is None else names
         files = _listed(source, pairs) if pairs is not None else _beside(source, images, labels, label_suffix)
         super().__init__(
             source.table([image for image, _ in files]),
             source.table([label for _, label in files]),
-            classes if classes is not None else _class_names(source),
-            lookup(ignore_labels, IGNORE),
+            names,
+            _reader(kind, names, ignore_labels, palette, reduce_zero),
             palette,
         )
+
+
+def _reader(
+    kind: str, names: Sequence[str], ignore: Sequence[int], palette: Sequence[Colour] | None, reduce_zero: bool
+) -> LabelReader:
+    if kind == "ids":
+        return Ids(len(names), ignore, reduce_zero=reduce_zero)
+    if kind == "colours":
+        if palette is None or len(palette) != len(names):
+            raise AttributeValueError(f"palette: label maps in colours need one of each of the {len(names)} classes")
+        return Colours(palette)
+    if len(names) != 2:
+        raise AttributeValueError(f"classes: binary masks tell 2 classes apart, not {len(names)}")
+    return Binary()
 
 
 def _beside(source: Source, images: str, labels: str, suffix: str) -> list[tuple[str, str]]:

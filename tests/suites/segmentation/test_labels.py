@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from framework.errors import DataError
-from suites.segmentation.labels import check_labels, decode_labels, encode_labels, lookup
+from suites.segmentation.labels import check_labels, decode_labels, encode_labels
 from suites.vision.images import decode_image
 
 LABELS = np.random.default_rng(0).integers(0, 256, (13, 17), np.uint8)
@@ -55,9 +55,3 @@ def test_a_label_without_a_class_is_refused_and_void_is_not():
     check_labels(np.array([[0, 2, 255]], np.uint8), 3, 255, "a.png")
     with pytest.raises(DataError, match=r"a\.png: holds the label 7, but there are 3 classes \(0 to 2\)"):
         check_labels(np.array([[0, 7, 255]], np.uint8), 3, 255, "a.png")
-
-
-def test_numbers_are_looked_up():
-    table = lookup([11], 255)
-    assert table[[0, 10, 11, 255]].tolist() == [0, 10, 255, 255]
-    assert lookup((), 255, {7: 0, 8: 1})[[0, 7, 8, 9]].tolist() == [255, 0, 1, 255]

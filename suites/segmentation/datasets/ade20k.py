@@ -1,0 +1,56 @@
+"""Ade20k: scenes of the MIT benchmark with 150 classes (Zhou et al. 2017, http://sceneparsing.csail.mit.edu)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from framework.errors import DataError
+from suites.engine.registry import register
+from suites.engine.sources import Source, open_source
+from suites.segmentation.datasets.base import PairDataset
+from suites.segmentation.datasets.reading import Ids
+from suites.vision.files import read_lines
+
+_CLASSES, _NAMES = 150, "objectInfo150.txt"
+
+
+@register("dataset")
+class Ade20k(PairDataset):
+    """`images/<part>/*.jpg` and `annotations/<part>/*.png`; the number 0 is void, classes are 1 to 150 in the files.
+
+    Args:
+        root: The folder `ADEChallengeData2016`, or a zip of it.
+        split: "train" (the folder training, 20,210 images) or "val" (validation, 2,000).
+
+    Raises:
+        DataError: Names the folder or the first file that is missing.
+    """
+
+    def __init__(self, root: str | Path, split: Literal["train", "val"]) -> None:
+        source = open_source(root)
+        part = {"train": "training", "val": "validation"}[split]
+        stems = [name.removesuffix(".jpg") for name in source.names(f"images/{part}") if name.endswith(".jpg")]
+        if not stems:
+            raise DataError(f"{source.root}: no images/{part}/*.jpg; root is the folder ADEChallengeData2016")
+        known = set(source.names(f"annotations/{part}"))
+        missing = [stem for stem in stems if f"{stem}.png" not in known]
+        if missing:
+            raise DataError(
+                f"{source.root}: annotations/{part}/{missing[0]}.png is missing, with {len(missing) - 1} others"
+            )
+        super().__init__(
+            source.table([f"images/{part}/{stem}.jpg" for stem in stems]),
+            source.table([f"annotations/{part}/{stem}.png" for stem in stems]),
+            _class_names(source),
+            Ids(_CLASSES, reduce_zero=True),
+        )
+
+
+def _class_names(source: Source) -> list[str]:
+    """The first word of each row of the table in the root, whose last column has the names."""
+    rows = [line.split("\t") for line in read_lines(source, _NAMES)]
+    names = [row[-1].split(",")[0].strip() for row in rows if row[0].strip().isdigit()]
+    if len(names) != _CLASSES:
+        raise DataError(f"{source.root}/{_NAMES}: names {len(names)} classes; there are {_CLASSES}")
+    return names

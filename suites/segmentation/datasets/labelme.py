@@ -1,0 +1,116 @@
+"""LabelmeSegmentation: pictures with one JSON file each, whose shapes are drawn in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import numpy as np
+
+from framework.errors import AttributeValueError, DataError
+from suites.engine.registry import register
+from suites.engine.sources import open_source
+from suites.segmentation.datasets.base import SegmentationDataset
+from suites.segmentation.datasets.reading import Colour
+from suites.segmentation.sample import IGNORE, Sample
+from suites.vision.drawing import class_colour
+from suites.vision.files import held_out, is_image, listed_classes
+from suites.vision.images import decode_image
+from suites.vision.labelme import labels_of, outline_of, read_document
+from suites.vision.structures import Masks
+
+BACKGROUND, VOID = "_background_", "__ignore__"
+
+
+@register("dataset")
+class LabelmeSegmentation(SegmentationDataset):
+    """Polygons, rectangles and circles as label maps; a later shape lies over an earlier one. Lines are left out.
+
+    A shape labelled `__ignore__` is void. What no shape covers is class 0, `_background_`, or
+    void as `background` says.
+
+    Args:
+        root: The folder of the JSON files, a `.zip` of it (read in place), or a folder inside a zip.
+        split: "train" or "val" with `holdout`; None for all.
+        classes: Names of the classes, the background not among them. None: the lines of classes.txt, labels.txt or
+            label_list.txt in the root, else all labels found, sorted.
+        holdout: Every `holdout`-th file in name order is "val", the rest "train".
+        background: What a pixel under no shape is: "class", number 0, or "void", neither learnt nor counted.
+        palette: RGB (0 to 255) of each class in pictures, the background first; None chooses.
+
+    Raises:
+        DataError: Names the file: JSON that is cut off, a shape without points, a missing picture, an unknown label.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        split: str | None = None,
+        *,
+        classes: Sequence[str] | None = None,
+        holdout: int | None = None,
+        background: Literal["class", "void"] = "class",
+        palette: Sequence[Colour] | None = None,
+    ) -> None:
+        source = open_source(root)
+        every = [name for name in source.names() if name.endswith(".json")]
+        if not every:
+            raise DataError(f"{source.root}: no .json files of labelme in it")
+        documents = {name: read_document(source, name) for name in every}
+        names = list(classes) if classes is not None else listed_classes(source) or labels_of(documents.values())
+        own = [name for name in names if name not in (BACKGROUND, VOID)]
+        self.class_names = (BACKGROUND, *own) if background == "class" else tuple(own)
+        if not 2 <= len(self.class_names) <= IGNORE:
+            raise DataError(f"{source.root}: it has {len(self.class_names)} classes; 2 to {IGNORE} can be told apart")
+        if palette is not None and len(palette) != len(self.class_names):
+            raise AttributeValueError(f"palette: it has {len(palette)} colours for {len(self.class_names)} classes")
+        self.palette = tuple(palette or (class_colour(i) for i in range(len(self.class_names))))
+        self._fill = 0 if background == "class" else IGNORE
+        numbers = {name: label for label, name in enumerate(self.class_names)} | {VOID: IGNORE}
+        files = every if holdout is None else held_out(every, split, holdout, "LabelmeSegmentation")
+        present, images, self._shapes = set(source.names()), [], []
+        for name in files:
+            image = PurePosixPath(str(documents[name].get("imagePath", "")).replace("\\", "/")).name
+            if not is_image(image) or image not in present:
+                raise DataError(f"{source.root}/{name}: its picture '{image}' is not beside it")
+            images.append(image)
+            self._shapes.append(_shapes(documents[name]["shapes"], numbers, f"{source.root}/{name}"))
+        self._images = source.table(images)
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def __getitem__(self, index: int) -> Sample:
+        image = self.image(index)
+        labels = np.full(image.shape[:2], self._fill, np.uint8)
+        shapes = self._shapes[index]
+        masks = Masks(tuple((outline,) for _, outline in shapes), (image.shape[0], image.shape[1]))
+        for at, (label, _) in enumerate(shapes):
+            labels[masks[np.array([at])].bitmaps()[0]] = label
+        return Sample(image=image, labels=labels, image_id=index)
+
+    def image(self, index: int) -> np.ndarray:
+        """Image `index` alone, uint8 RGB [H, W, 3]."""
+        return decode_image(self._images.read(index), self._images.full_name(index))
+
+    def name_of(self, index: int) -> str:
+        """The picture of sample `index`."""
+        return self._images.full_name(index)
+
+
+def _shapes(shapes: Sequence[object], numbers: dict[str, int], where: str) -> list[tuple[int, np.ndarray]]:
+    """Class and outline of each shape with an area."""
+    found = []
+    for at, shape in enumerate(shapes):
+        if not isinstance(shape, dict):
+            raise DataError(f"{where}: shape {at} is no object")
+        name, outline = str(shape.get("label", "")), outline_of(shape, f"{where}: shape {at}")
+        if outline is None:
+            continue
+        if name not in numbers:
+            raise DataError(
+                f"{where}: shape {at} is labelled {name!r}, which is none of the classes; add it to `classes`"
+            )
+        found.append((numbers[name], outline))
+    return found

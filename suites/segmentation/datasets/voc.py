@@ -1,0 +1,124 @@
+"""VocSegmentation: Pascal VOC 2012's label maps, with the annotations of SBD where wanted.
+
+VOC: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/devkit_doc.html, section 4.2. SBD: Hariharan et al. 2011,
+Semantic Contours from Inverse Detectors.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.engine.registry import register
+from suites.engine.sources import open_source
+from suites.segmentation.datasets.base import PairDataset
+from suites.segmentation.datasets.reading import Ids
+from suites.segmentation.labels import check_labels
+from suites.segmentation.sample import IGNORE, Sample
+from suites.vision.files import read_lines
+
+CLASSES = (
+    "background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable",
+    "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
+)  # fmt: skip
+_MOST_MAT = 1 << 20  # bytes; they are compressed
+
+
+@register("dataset")
+class VocSegmentation(PairDataset):
+    """21 classes with the background; the borders between objects (255) are void.
+
+    Args:
+        root: The folder `VOC2012` that holds `JPEGImages` and `SegmentationClass`, or a zip of it.
+        split: "train" (1,464 images), "val" (1,449), "trainval", or "trainaug": train and what SBD adds to it, 10,582
+            images, none of them in val.
+        sbd: For "trainaug": the folder of SBD with `cls/*.mat`, `train.txt` and `val.txt`, or a zip of it. None takes
+            the folder `SegmentationClassAug` of the root, where its label maps were converted to PNG.
+
+    Raises:
+        DataError: Names the file that is missing or damaged.
+    """
+
+    def __init__(
+        self,
+        root: str | Path,
+        split: Literal["train", "val", "trainval", "trainaug"] = "train",
+        sbd: str | Path | None = None,
+    ) -> None:
+        source = open_source(root)
+        extra = [] if split != "trainaug" or sbd is None else _sbd_stems(sbd, set(_listed(source, "val")))
+        own = _listed(source, "train" if split == "trainaug" else split)
+        labels = "SegmentationClass"
+        if split == "trainaug" and sbd is None:
+            labels = "SegmentationClassAug"
+            own = [name.removesuffix(".png") for name in source.names(labels) if name.endswith(".png")]
+            if not own:
+                raise DataError(f"{source.root}: no label maps in {labels}; set sbd to the folder of SBD")
+            held = set(_listed(source, "val"))
+            own = [stem for stem in own if stem not in held]
+        added = [stem for stem in extra if stem not in set(own)]
+        missing = [path for stem in (*own, *added) if not source.exists(path := f"JPEGImages/{stem}.jpg")]
+        missing += [path for stem in own if not source.exists(path := f"{labels}/{stem}.png")]
+        if missing:
+            raise DataError(f"{source.root}: {missing[0]} is missing, with {len(missing) - 1} others; unpack it again")
+        self._own = len(own)
+        self._mats = open_source(sbd).table([f"cls/{stem}.mat" for stem in added]) if sbd is not None else None
+        super().__init__(
+            source.table([f"JPEGImages/{stem}.jpg" for stem in (*own, *added)]),
+            source.table([f"{labels}/{stem}.png" for stem in own]),
+            CLASSES,
+            Ids(len(CLASSES)),
+            [_colour(label) for label in range(len(CLASSES))],
+        )
+
+    def __getitem__(self, index: int) -> Sample:
+        if index < self._own or self._mats is None:
+            return super().__getitem__(index)
+        image, at = self.image(index), index - self._own
+        labels = _read_mat(self._mats.read(at), name := self._mats.full_name(at))
+        self._same_size(labels, image, index, name)
+        check_labels(labels, self.num_classes, IGNORE, name)
+        return Sample(image=image, labels=labels, image_id=index)
+
+
+def _listed(source: object, split: str) -> list[str]:
+    return read_lines(source, f"ImageSets/Segmentation/{split}.txt")  # type: ignore[arg-type]
+
+
+def _sbd_stems(sbd: str | Path, held: set[str]) -> list[str]:
+    """What SBD annotates, without VOC's val."""
+    source = open_source(sbd)
+    stems = [stem for name in ("train.txt", "val.txt") for stem in read_lines(source, name) if stem not in held]
+    missing = next((stem for stem in stems if not source.exists(f"cls/{stem}.mat")), None)
+    if missing is not None:
+        raise DataError(f"{source.root}: cls/{missing}.mat is missing; unpack SBD again")
+    return stems
+
+
+def _read_mat(data: bytes, name: str) -> np.ndarray:
+    """The classes of a MATLAB file of SBD: GTcls.Segmentation, uint8 [H, W]."""
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    if len(data) > _MOST_MAT:
+        raise DataError(f"{name}: has {len(data)} bytes; SBD's files have a few thousand")
+    try:
+        labels = loadmat(io.BytesIO(data), variable_names=["GTcls"])["GTcls"]["Segmentation"][0, 0]
+    except (MatReadError, KeyError, ValueError, IndexError, TypeError, OSError, NotImplementedError) as error:
+        raise DataError(f"{name}: is no file of SBD's classes ({type(error).__name__}: {error})") from None
+    if labels.ndim != 2 or labels.dtype != np.uint8:
+        raise DataError(f"{name}: GTcls.Segmentation is {labels.dtype} {list(labels.shape)}, not uint8 [H, W]")
+    return np.ascontiguousarray(labels)
+
+
+def _colour(label: int) -> tuple[int, int, int]:
+    """VOC's colour of a class: the bits of its number, three at a time, are the highest bits of red, green, blue."""
+    colour = [0, 0, 0]
+    for place in range(8):
+        for channel in range(3):
+            colour[channel] |= (label >> (3 * place + channel) & 1) << (7 - place)
+    return colour[0], colour[1], colour[2]
