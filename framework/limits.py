@@ -34,6 +34,10 @@ class Limits:
         references: values that the `${}` of a config may lead to, all together.
         reference_chars: that references fill into texts, all together.
         line_bytes: of one line of a click log.
+        video_bytes: of a video file.
+        video_frames: of a video file.
+        video_seconds: of a video, by its header.
+        clip_bytes: of the frames of one video that are in memory together.
         log_growth: of a compressed click log, beyond `free_bytes`: so many times the bytes that were read of it.
     """
 
@@ -52,6 +56,10 @@ class Limits:
     references: int = 100_000
     reference_chars: int = 1 << 20
     line_bytes: int = 1 << 20
+    video_bytes: int = 1 << 36
+    video_frames: int = 1 << 22
+    video_seconds: int = 86_400
+    clip_bytes: int = 1 << 31
     log_growth: int = 256
 
     def __post_init__(self) -> None:

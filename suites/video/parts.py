@@ -1,6 +1,8 @@
 """Imports every module whose components a config may name, so that they are registered."""
 
+import suites.video.crops
 import suites.video.datasets
+import suites.video.inspection
 import suites.video.losses
 import suites.video.models.attention_cluster
 import suites.video.models.attention_lstm

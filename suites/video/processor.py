@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import cv2
 import numpy as np
 
 from framework.errors import DataError
-from suites.video.reading import VIDEO_SUFFIXES, read_video
+from suites.video.drawing import strip
+from suites.video.reading import read_video
 from suites.video.sampling import Segments
 from suites.video.sequence_processor import SequenceProcessor
 from suites.vision.images import IMAGE_SUFFIXES, read_image
 from suites.vision.pipeline import Transform
 from suites.vision.recognition.processor import RecognitionProcessor
 from suites.vision.recognition.sample import LabelledClip
-
-_STRIP_HEIGHT = 160  # pixels of a drawn frame
-_MOST_DRAWN = 8  # frames on a strip
+from suites.vision.videos import VIDEO_SUFFIXES
 
 
 class VideoProcessor(RecognitionProcessor):
@@ -28,7 +27,8 @@ class VideoProcessor(RecognitionProcessor):
     Args:
         transforms: those of evaluation.
         class_names: K names.
-        segments: which frames of a video are looked at: the number of parts, of frames of each, and their interval.
+        segments: which frames of a video are looked at: the number of parts, of frames of each, their interval, and the
+            number of clips whose probabilities are averaged.
     """
 
     suite: ClassVar[str] = "video"
@@ -48,8 +48,14 @@ class VideoProcessor(RecognitionProcessor):
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""
-        chosen = self._segments
-        return {**super().metadata(), "segments": [chosen.count, chosen.length, chosen.interval]}
+        return {**super().metadata(), "segments": list(astuple(self._segments))}
+
+    def sample_of(self, item: np.ndarray, number: int) -> LabelledClip:
+        """All frames of a video as its clips."""
+        clips = self._segments.test_clips
+        if len(item) % clips:
+            raise DataError(f"input {number}: has {len(item)} frames, which is no multiple of the {clips} test clips")
+        return replace(LabelledClip.of(item, name=f"input {number}"), views=clips)
 
     def takes(self, path: Path) -> bool:
         """A video file, or a folder that holds frames."""
@@ -68,12 +74,8 @@ class VideoProcessor(RecognitionProcessor):
         return np.stack(frames)
 
     def shown(self, item: np.ndarray) -> np.ndarray:
-        """A strip of up to 8 of the clip's frames, side by side, with a light gap between them."""
-        chosen = item[np.unique(np.linspace(0, len(item) - 1, min(len(item), _MOST_DRAWN)).round().astype(int))]
-        width = round(item.shape[2] * _STRIP_HEIGHT / item.shape[1])
-        frames = [cv2.resize(frame, (width, _STRIP_HEIGHT), interpolation=cv2.INTER_AREA) for frame in chosen]
-        gap = np.full((_STRIP_HEIGHT, 2, 3), 255, np.uint8)
-        return np.concatenate([part for frame in frames for part in (gap, frame)][1:], axis=1)
+        """A strip of up to 8 of the clip's frames."""
+        return strip(item)
 
 
 def _images_in(path: Path) -> list[Path]:

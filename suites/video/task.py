@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import astuple
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from framework import ops
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, Processor, readable
@@ -18,6 +20,9 @@ from suites.video.sequence_processor import SequenceProcessor
 from suites.video.sequences import collate_sequences
 from suites.vision.recognition.datasets import RecognitionDataset
 from suites.vision.recognition.task import RecognitionTask
+
+_SHAPE_OF_VIEWS = 6  # axes of clips where a video has several views
+_LEAST = 1e-30  # probability below which its logarithm is cut
 
 
 @register("task", "video")
@@ -46,11 +51,22 @@ class VideoTask(RecognitionTask):
         return "GAP" if self._loss.multi_label else "top1"
 
     def logits(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """What the model says of a batch, [N, K]."""
+        """What the model says of a batch, [N, K]; of several views of each video, the logits of their mean scores."""
         if self._modalities is None:
+            clips = inputs["clips"]
+            if clips.ndim == _SHAPE_OF_VIEWS:
+                return self._mean_logits(clips)
             return super().logits(inputs)
         logits: Tensor = self.model({name: inputs[name] for name in self._modalities}, inputs["offsets"])
         return logits
+
+    def _mean_logits(self, views: Tensor) -> Tensor:
+        """Logits [N, K] whose scores are the mean of those of the views [N, V, T, H, W, 3]."""
+        scores = self._loss.scores(self.model(ops.flatten(views, start=0, end=1)))
+        mean = ops.clip(ops.mean(ops.unflatten_like(scores, views, axis=0), axes=1), _LEAST, 1.0)
+        if not self._loss.multi_label:
+            return ops.log(mean)
+        return ops.log(mean) - ops.log(ops.maximum(1.0 - mean, _LEAST))
 
     def collate(self, dataset: RecognitionDataset) -> Callable[[list[Any]], Batch]:
         """Returns what makes a batch with the arrays that the model takes."""
@@ -70,7 +86,7 @@ class VideoTask(RecognitionTask):
         if self._modalities is not None:
             return SequenceProcessor(transforms, names, self._modalities)
         chosen = self._eval_set.segments
-        return VideoProcessor(transforms, names, (chosen.count, chosen.length, chosen.interval))
+        return VideoProcessor(transforms, names, astuple(chosen))
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Samples of the evaluation set, evenly spread over it."""

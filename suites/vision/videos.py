@@ -1,75 +1,231 @@
-"""Video files frame by frame; a cut or damaged file gives one DataError that names it.
+"""Video files frame by frame, decoded by PyAV (FFmpeg); what cannot be used gives one DataError with file and cause.
 
-Decoding is OpenCV's, which ends at the first frame it cannot decode without a word; so files are checked here.
+Frames come upright, as players show them, with the time at which they are shown. What a header says of the number of
+frames is not trusted.
 """
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import cv2
 import numpy as np
 
-from framework.errors import DataError
+from framework.errors import DataError, NotSupportedError
+from framework.extras import install_command
+from framework.limits import check
+
+if TYPE_CHECKING:
+    import av
+    from av.video.frame import VideoFrame
 
 _log = logging.getLogger(__name__)
 
 VIDEO_SUFFIXES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".m4v")
+VideoSource = str | os.PathLike[str] | bytes  # a path, or a file's content
 
 
-def frames_of(path: str | os.PathLike[str]) -> Iterator[np.ndarray]:
-    """All frames of a video file in order, uint8 RGB [H, W, 3], one in memory at a time.
+def pyav() -> Any:
+    """The package `av`; NotSupportedError where it is not installed."""
+    try:
+        import av
+    except ImportError:
+        raise NotSupportedError(f"videos: reading them needs the package av; run {install_command('video')}") from None
+    av.logging.set_level(None)  # FFmpeg writes of each damaged frame to the console; errors here say it once
+    return av
 
-    A warning tells where fewer are decoded than the header announces.
+
+@dataclass(frozen=True)
+class TimedFrame:
+    """A frame of a video.
+
+    Attributes:
+        seconds: when it is shown, from the video's first frame on.
+        pixels: uint8 RGB [H, W, 3].
+    """
+
+    seconds: float
+    pixels: np.ndarray
+
+
+class Painter:
+    """Decoded frames to upright RGB; one scaler is used again and again, since FFmpeg keeps memory for each.
+
+    Args:
+        short_side: pixels that the short side is scaled to on the way, None for the video's own size.
+    """
+
+    def __init__(self, short_side: int | None = None) -> None:
+        from av.video.reformatter import Interpolation, VideoReformatter
+
+        self._reformatter, self._methods = VideoReformatter(), Interpolation
+        self._short_side = short_side
+
+    def __call__(self, frame: VideoFrame, name: str) -> np.ndarray:
+        """uint8 RGB [H, W, 3], C-contiguous."""
+        height, width = frame.height, frame.width
+        check(
+            "pixels", height * width, f"video {name}: its frames of {height} x {width} have too many pixels", DataError
+        )
+        scale = 1.0 if self._short_side is None else self._short_side / min(height, width)
+        size = {"width": max(1, round(width * scale)), "height": max(1, round(height * scale))}
+        method = self._methods.AREA if scale < 1 else self._methods.BILINEAR
+        shown = self._reformatter.reformat(frame, **size, format="rgb24", interpolation=method, threads=1)
+        turns = round(frame.rotation / 90) % 4
+        pixels = shown.to_ndarray()
+        return np.ascontiguousarray(np.rot90(pixels, turns)) if turns else pixels
+
+
+class OpenVideo:
+    """A video file while it is read.
+
+    Args:
+        container: as PyAV opened it.
+        name: of the file, for messages.
+        threads: that decode it; 0 for as many as there are cores.
 
     Raises:
-        DataError: it is missing, no video that OpenCV opens, or has no frame.
+        DataError: it has no pictures.
     """
-    with opened_video(path) as video:
-        announced, count = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), 0
-        while True:
-            done, frame = video.read()
-            if not done:
-                break
+
+    def __init__(self, container: av.container.InputContainer, name: str, threads: int) -> None:
+        self.container, self.name = container, name
+        moving = [s for s in container.streams.video if not int(s.disposition) & _attached_picture()]
+        if not moving:
+            others = sorted({stream.type for stream in container.streams})
+            held = " and ".join(others) or "nothing"
+            raise DataError(f"video {name}: holds no moving pictures, only {held}; take it out of the list")
+        self.stream = moving[0]
+        self.stream.thread_type = "AUTO"
+        self.stream.codec_context.thread_count = threads
+        height, width = self.stream.codec_context.height, self.stream.codec_context.width
+        check(
+            "pixels", height * width, f"video {name}: its frames of {height} x {width} have too many pixels", DataError
+        )
+        seconds = (container.duration or 0) // 1_000_000
+        check("video_seconds", seconds, f"video {name}: it is too long, in seconds", DataError)
+
+    @property
+    def rate(self) -> float:
+        """Frames a second, on average, as the header says; 25 where it does not."""
+        return float(self.stream.average_rate or self.stream.guessed_rate or 25)
+
+    def decoded(self) -> Iterator[VideoFrame]:
+        """All frames from here on in the order of their times."""
+        with told(self.name):
+            yield from self.container.decode(self.stream)
+
+    def frames(self, short_side: int | None = None) -> Iterator[TimedFrame]:
+        """All frames in order, one in memory at a time; a DataError where there are none, or one cannot be decoded."""
+        painter, first, count = Painter(short_side), None, 0
+        for frame in self.decoded():
+            check("video_frames", count + 1, f"video {self.name}: it has too many frames", DataError)
+            time = frame.time if frame.time is not None else count / self.rate
+            first = time if first is None else first
+            yield TimedFrame(time - first, painter(frame, self.name))
             count += 1
-            yield cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)
-    if not count:
-        raise DataError(f"video {path}: holds no frame that OpenCV decodes")
-    if count < announced:
-        _log.warning("video %s: ends after %d of the %d frames that its header announces", path, count, announced)
+        if not count:
+            raise DataError(f"video {self.name}: holds no frames; take it out of the list")
+
+
+def _check_pixels(height: int, width: int, name: str) -> None:
+    what = f"video {name}: its frames of {height} x {width} have too many pixels"
+    check("pixels", height * width, what, DataError)
+
+
+def _attached_picture() -> int:
+    from av.stream import Disposition
+
+    return int(Disposition.attached_pic)
+
+
+def frames_of(path: VideoSource, warn: Callable[[str], object] = _log.warning) -> Iterator[np.ndarray]:
+    """All frames of a video file in order, uint8 RGB [H, W, 3], one in memory at a time.
+
+    A stream that breaks after some frames ends there, and `warn` is told.
+
+    Raises:
+        DataError: it is missing, cut off, no video, or has no frame.
+    """
+    count = 0
+    with opened_video(path, threads=0) as video:
+        try:
+            for frame in video.frames():
+                count += 1
+                yield frame.pixels
+        except DataError as error:
+            if not count:
+                raise
+            warn(f"{error}; the {count} frames before it are used")
 
 
 @contextmanager
-def opened_video(path: str | os.PathLike[str]) -> Iterator[cv2.VideoCapture]:
-    """A video file while it is read; a DataError for one that is missing, cut off or no video that OpenCV opens."""
-    if not os.path.isfile(path):
-        raise DataError(f"video {path}: there is no such file")
-    _check_complete(path)
-    video = cv2.VideoCapture(os.fspath(path))
+def opened_video(source: VideoSource, name: str | None = None, threads: int = 1) -> Iterator[OpenVideo]:
+    """A video file while it is read.
+
+    Args:
+        source: its path, or its content.
+        name: for messages; by default the path.
+        threads: that decode it, 0 for as many as there are cores. Worker processes take one each.
+
+    Raises:
+        DataError: it is missing, cut off, too large, or no video.
+    """
+    library = pyav()
+    name = name or ("of some bytes" if isinstance(source, bytes) else os.fspath(source))
+    size = _checked_size(source, name)
+    with told(name, f"damaged, cut off, or no video that FFmpeg reads ({size} bytes)"):
+        container = library.open(io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source))
+    with container:
+        yield OpenVideo(container, name, threads)
+
+
+@contextmanager
+def told(name: str, what: str = "damaged") -> Iterator[None]:
+    """Errors of FFmpeg as a DataError of the video `name`."""
+    from av.error import FFmpegError
+
     try:
-        if not video.isOpened():
-            raise DataError(
-                f"video {path}: damaged, cut off, or no video that OpenCV reads ({os.path.getsize(path)} bytes); "
-                f"known kinds are {' '.join(VIDEO_SUFFIXES)}"
-            )
-        yield video
-    finally:
-        video.release()
+        yield
+    except (FFmpegError, UnicodeDecodeError) as error:
+        cause = getattr(error, "strerror", None) or error
+        raise DataError(
+            f"video {name}: {what} ({cause}); copy it again, or take it out of the list. Known kinds are "
+            f"{' '.join(VIDEO_SUFFIXES)}"
+        ) from None
 
 
-def _check_complete(path: str | os.PathLike[str]) -> None:
+def _checked_size(source: VideoSource, name: str) -> int:
+    """Bytes of the file; a DataError where it is missing, too large or an MP4 or QuickTime file that is cut off."""
+    if isinstance(source, bytes):
+        file: io.BufferedIOBase = io.BytesIO(source)
+        size = len(source)
+    elif not Path(source).is_file():
+        raise DataError(f"video {name}: there is no such file")
+    else:
+        size = Path(source).stat().st_size
+        file = open(source, "rb")  # noqa: SIM115  (closed below)
+    check("video_bytes", size, f"video {name}: the file has too many bytes", DataError)
+    with file:
+        _check_complete(file, size, name)
+    return size
+
+
+def _check_complete(file: io.BufferedIOBase, end: int, name: str) -> None:
     """Raises a DataError where an MP4 or QuickTime file ends within one of its boxes; other kinds are not looked at."""
-    end, at = os.path.getsize(path), 0
-    with open(path, "rb") as file:
-        while at + 16 <= end:
-            file.seek(at)
-            size, kind, large = struct.unpack(">I4sQ", file.read(16))
-            if not kind.isalnum() or (at == 0 and kind != b"ftyp"):
-                return  # another kind of file, or bytes behind the last box
-            at = end if size == 0 else at + (large if size == 1 else max(size, 8))
+    at = 0
+    while at + 16 <= end:
+        file.seek(at)
+        size, kind, large = struct.unpack(">I4sQ", file.read(16))
+        if not kind.isalnum() or (at == 0 and kind != b"ftyp"):
+            return  # another kind of file, or bytes behind the last box
+        at = end if size == 0 else at + (large if size == 1 else max(size, 8))
     if at > end:
-        raise DataError(f"video {path}: cut off after {end} of {at} bytes; copy it again or take it out of the list")
+        raise DataError(f"video {name}: cut off after {end} of {at} bytes; copy it again or take it out of the list")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import PurePosixPath
+
 import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
 from suites.engine.sources import Source, open_source
+from suites.video.cache import FrameCache
 from suites.video.datasets.base import VideoDataset
+from suites.video.reading import Choice, stacked
 from suites.video.sampling import Segments
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import read_classes, read_labels, read_rows
@@ -22,10 +27,16 @@ class FrameFolders(VideoDataset):
         annotations: the list, relative to the root.
         classes: names of the classes, or a file under the root with a name a line; null for the labels' numbers.
         segments: which frames of a folder make its clip.
+        cache_mb: how many MiB of decoded frames each worker keeps for the next time they are wanted; 0 keeps none.
     """
 
     def __init__(
-        self, root: str, annotations: str, classes: str | list[str] | None = None, segments: Segments | None = None
+        self,
+        root: str,
+        annotations: str,
+        classes: str | list[str] | None = None,
+        segments: Segments | None = None,
+        cache_mb: int = 0,
     ) -> None:
         source = open_source(root)
         rows = read_rows(source, annotations, 3)
@@ -37,17 +48,24 @@ class FrameFolders(VideoDataset):
         names = [_frames_of(source, annotations, row) for row in rows]
         self._starts = np.cumsum([0, *map(len, names)])
         self._files = source.table([name for folder in names for name in folder])
+        self._cache = FrameCache(cache_mb)
         self.say(f"FrameFolders {root} {annotations}")
 
-    def read(self, index: int, rng: np.random.Generator | None) -> np.ndarray:
+    def frames(self, index: int, choose: Choice) -> np.ndarray:
         """The chosen frames of folder `index`, uint8 [T, H, W, 3]."""
         first, end = self._starts[index : index + 2].tolist()
-        chosen = self.segments.frames(end - first, rng).tolist()
-        images = {i: self._decoded(first + i) for i in set(chosen)}
-        sizes = sorted({image.shape[:2] for image in images.values()})
-        if len(sizes) > 1:
-            raise DataError(f"{self.name_of(index)}: its frames differ in size: {', '.join(map(str, sizes))}")
-        return np.stack([images[i] for i in chosen])
+        chosen = choose(end - first).tolist()
+        images = self._cache.frames(index, chosen)
+        decoded = {i: self._decoded(first + i) for i in set(chosen) - images.keys()}
+        self._cache.keep(index, decoded)
+        return stacked({**images, **decoded}, chosen, self.name_of(index))
+
+    def holes(self, index: int) -> int:
+        """Numbers that are missing between the first and the last of the names in folder `index`."""
+        first, end = self._starts[index : index + 2].tolist()
+        numbers = [re.findall(r"\d+", PurePosixPath(self._files.name(i)).stem)[-1:] for i in range(first, end)]
+        found = {int(one[0]) for one in numbers if one}
+        return max(found) - min(found) + 1 - len(found) if len(found) == end - first else 0
 
     def name_of(self, index: int) -> str:
         """The folder."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
 from framework.errors import DataError
 from suites.engine.sources import Source, open_source
-from suites.video.reading import VIDEO_SUFFIXES, read_video
+from suites.video.reading import read_video
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
+from suites.vision.videos import VIDEO_SUFFIXES
 
 
 def evenly(total: int, count: int) -> np.ndarray:
@@ -80,16 +80,9 @@ class Clips:
             return self._images(name, count)
         if not self._source.exists(name):
             raise DataError(f"{self._source.root}/{name}: there is no such clip")
-        plain = Path(self._source.root) / name
-        if plain.is_file():
-            return read_video(plain, lambda total: evenly(total, count))
-        with tempfile.TemporaryDirectory() as folder:  # OpenCV decodes files, not bytes
-            path = Path(folder) / PurePosixPath(name).name
-            path.write_bytes(self._source.read(name))
-            try:
-                return read_video(path, lambda total: evenly(total, count))
-            except DataError as error:
-                raise DataError(str(error).replace(str(path), f"{self._source.root}/{name}")) from None
+        plain, shown = Path(self._source.root) / name, f"{self._source.root}/{name}"
+        source = plain if plain.is_file() else self._source.read(name)
+        return read_video(source, lambda total: evenly(total, count), name=shown)
 
     def _images(self, folder: str, count: int) -> np.ndarray:
         files = sorted(n for n in self._source.names(folder) if n.lower().endswith(IMAGE_SUFFIXES))

@@ -9,7 +9,7 @@ from suites.engine.registry import register
 from suites.engine.weights import Names
 from suites.vision.backbones.base import ConvTop, Stack, check_scale, check_strides
 from suites.vision.backbones.inverted import InvertedResidual
-from suites.vision.backbones.naming import conv_norm, linear
+from suites.vision.backbones.naming import conv_norm, linear, spread_over_frames
 
 # (expansion, channels out, blocks, stride of the first block) of each stage after the stem (table 2 of the paper).
 _PLAN = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -31,6 +31,7 @@ class MobileNetV2(Stack):
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         pretrained: name or file of published weights, such as mobilenetv2_imagenet; see docs/pretrained.md.
+        in_channels: of the image; with 3 M of them, M frames laid side by side, weights of networks for 3 are spread.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision", "torchvision_flat", "timm")
@@ -43,12 +44,14 @@ class MobileNetV2(Stack):
         freeze_at: int = 0,
         frozen_norm: bool = False,
         pretrained: str | None = None,
+        in_channels: int = 3,
     ) -> None:
         super().__init__()
+        self.in_channels = in_channels
         check_scale("MobileNetV2", scale)
         self.strides = check_strides("MobileNetV2", out_strides, [s for s in (2, 4, 8, 16, 32) if s <= output_stride])
         width = _scaled(32, scale)
-        self.stem = nn.ConvBNAct(3, width, 3, stride=2, act="relu6")
+        self.stem = nn.ConvBNAct(in_channels, width, 3, stride=2, act="relu6")
         blocks: list[nn.Layer] = []
         last: dict[int, tuple[int, int]] = {}  # stride -> (index, channels) of its last block
         total, dilation = 2, 1
@@ -74,7 +77,7 @@ class MobileNetV2(Stack):
     def names_in(self, scheme: str) -> Names:
         """Names of torchvision, of its older flat form, or of timm (of the convolutions and norms of each block)."""
         stem = ("conv_stem", "bn1") if scheme == "timm" else ("features.0.0", "features.0.1")
-        names = conv_norm("stem", *stem)
+        names = spread_over_frames(conv_norm("stem", *stem), "stem", in_channels=self.in_channels)
         count = len(self.blocks)
         for i, block in enumerate(self.blocks):
             assert isinstance(block, InvertedResidual)

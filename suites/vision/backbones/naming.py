@@ -6,6 +6,7 @@ Their convolution weights are [K, C, R, S], ours [K, R, S, C].
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from suites.engine.weights import Source
 
@@ -32,6 +33,14 @@ def conv_norm(
 ) -> dict[str, Source]:
     """Names of a `ConvBNAct`."""
     return {**conv(f"{ours}.conv", theirs, flipped=flipped), **norm(f"{ours}.norm", their_norm, paddle=paddle)}
+
+
+def spread_over_frames(names: dict[str, Source], first: str, in_channels: int) -> dict[str, Source]:
+    """The names of weights of one frame, where the convolution `first` sees `in_channels` of frames side by side."""
+    if in_channels <= 3:
+        return names
+    weight = f"{first}.conv.weight"
+    return {**names, weight: replace(names[weight], repeated=in_channels // 3)}
 
 
 def linear(ours: str, theirs: str, *, paddle: bool = False) -> dict[str, Source]:

@@ -17,7 +17,7 @@ from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import Backbone, Place, Visit, check_strides
-from suites.vision.backbones.naming import conv_norm, linear
+from suites.vision.backbones.naming import conv_norm, linear, spread_over_frames
 from suites.vision.backbones.residual import Plan, ResidualBlock, Variant, residual_stage, stage_names
 
 # depth -> (blocks of each stage, whether the blocks are bottlenecks)
@@ -130,9 +130,7 @@ class ResNet(Backbone):
         names: dict[str, Source] = {}
         for i, (conv, norm) in enumerate(_stem_names(scheme, len(self.stem))):
             names |= conv_norm(f"stem.{i}", conv, norm, paddle=scheme == "paddleclas")
-        if self.in_channels > 3:
-            first = names["stem.0.conv.weight"]
-            names["stem.0.conv.weight"] = replace(first, repeated=self.in_channels // 3)
+        names = spread_over_frames(names, "stem.0", self.in_channels)
         before = 0
         for i, stage in enumerate(self.stages):
             assert isinstance(stage, nn.Sequential)

@@ -45,11 +45,16 @@ class RecognitionProcessor(VisualProcessor):
     def draw(self, item: Any, result: list[dict[str, Any]]) -> np.ndarray:
         """The item's picture with its best classes."""
         canvas, _ = enlarged(self.shown(item))
-        line = round(50 * stroke(canvas)[0])
-        for place, found in enumerate(result[:_DRAWN]):
-            text = f"{found['class']} {found['score']:.2f}"
-            put_plate(canvas, text, (4, line * (place + 1)), class_colour(self._class_names.index(found["class"])))
+        put_classes(canvas, result[:_DRAWN], self._class_names)
         return canvas
+
+
+def put_classes(canvas: np.ndarray, found: Sequence[Mapping[str, Any]], class_names: Sequence[str]) -> None:
+    """Writes classes onto a picture uint8 [H, W, 3], a line each, with their scores where they have some."""
+    line = round(50 * stroke(canvas)[0])
+    for place, one in enumerate(found):
+        text = f"{one['class']} {one['score']:.2f}" if "score" in one else one["class"]
+        put_plate(canvas, text, (4, line * (place + 1)), class_colour(class_names.index(one["class"])))
 
 
 def best_classes(scores: np.ndarray, class_names: Sequence[str]) -> list[list[dict[str, Any]]]:

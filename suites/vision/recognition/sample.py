@@ -37,6 +37,11 @@ class Labelled(VisualSample):
         """The sample with other classes in place of some."""
         return replace(self, labels=reclassed(self.labels, classes))
 
+    @property
+    def array(self) -> np.ndarray:
+        """What a batch has of it."""
+        return self.pixels
+
     @classmethod
     @abstractmethod
     def of(cls, pixels: np.ndarray, label: int = 0, name: str = "") -> Labelled:
@@ -57,9 +62,19 @@ class LabelledImage(Labelled, ImageSample):
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledClip(Labelled, ClipSample):
-    """A clip [T, H, W, 3] with its classes."""
+    """A clip [T, H, W, 3] with its classes; or V clips and crops of one video, its views, [V * T, H, W, 3].
 
+    Attributes:
+        views: V, whose probabilities are averaged.
+    """
+
+    views: int = 1
     key: ClassVar[str] = "clips"
+
+    @property
+    def array(self) -> np.ndarray:
+        """What a batch has of it: [T, H, W, 3], or [V, T, H, W, 3] of several views."""
+        return self.frames if self.views == 1 else self.frames.reshape(self.views, -1, *self.frames.shape[1:])
 
     @classmethod
     def of(cls, pixels: np.ndarray, label: int = 0, name: str = "") -> LabelledClip:
@@ -75,22 +90,22 @@ def collate(samples: Sequence[Labelled], num_classes: int) -> dict[str, Any]:
         num_classes: K.
 
     Returns:
-        Arrays by name: "clips" [N, T, H, W, 3], or "images" [N, H, W, 3]; "targets" float32 [N, K], each row the shares
-        of the classes, or which it has; "labels" int64 [N], the first label of each, -1 where it has none; and the list
-        "name".
+        Arrays by name: "clips" [N, T, H, W, 3], of several views [N, V, T, H, W, 3], or "images" [N, H, W, 3];
+        "targets" float32 [N, K], each row the shares of the classes, or which it has; "labels" int64 [N], the first
+        label of each, -1 where it has none; and the list "name".
 
     Raises:
         DataError: The pixels differ in size or type.
     """
-    first = samples[0].pixels
+    first = samples[0].array
     for sample in samples:
-        pixels = sample.pixels
+        pixels = sample.array
         if pixels.shape != first.shape or pixels.dtype != first.dtype:
             raise DataError(
                 f"collate: {sample.name} is {pixels.dtype} {list(pixels.shape)} but the first of the batch "
                 f"{first.dtype} {list(first.shape)}; end the transforms with a crop or Resize, then Normalize"
             )
-    return {samples[0].key: np.stack([sample.pixels for sample in samples]), **targets_of(samples, num_classes)}
+    return {samples[0].key: np.stack([sample.array for sample in samples]), **targets_of(samples, num_classes)}
 
 
 class Classed(Protocol):

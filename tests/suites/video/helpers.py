@@ -1,10 +1,13 @@
-"""Tiny video sets: folders of frames and MP4 files of light that falls in from the left, the right or below."""
+"""Tiny video sets: folders of frames and videos of light that falls in from the left, the right or below."""
 
 import zipfile
+from fractions import Fraction
 
+import av
 import cv2
 import numpy as np
 
+HUNDREDTH = Fraction(1, 100)
 WAYS = ("left", "right", "down")
 
 
@@ -34,15 +37,57 @@ def write_frame_folders(root, per_class=6):
     return root
 
 
-def write_video(path, frames):
-    """Writes frames as MP4, encoded as MPEG-4 part 2, which every OpenCV has."""
+def write_video(path, frames, codec="libx264", rate=10, stamps=None, rotation=None, key_every=4, sound=None):
+    """Encodes frames uint8 [T, H, W, 3].
+
+    `stamps` are when they are shown, in hundredths of a second; `rotation` the degrees by which players turn them;
+    `sound` float32 samples at 16 kHz. Without frames only the sound is written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = cv2.VideoWriter(str(path), cv2.VideoWriter.fourcc(*"mp4v"), 10, frames.shape[2:0:-1])
-    assert writer.isOpened()
-    for frame in frames:
-        writer.write(cv2.cvtColor(frame, cv2.COLOR_RGB2BGR))
-    writer.release()
+    with av.open(str(path), "w") as out:
+        video = None
+        if len(frames):
+            video = out.add_stream(codec, rate=rate)
+            video.height, video.width = frames.shape[1:3]
+            video.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+            video.codec_context.gop_size = key_every
+            if codec == "libx264":
+                video.options = {"crf": "18", "bf": "2"}
+            if stamps is not None:
+                video.codec_context.time_base = HUNDREDTH
+            if rotation is not None:
+                video.set_display_rotation(rotation)
+        if sound is not None:
+            voice = out.add_stream("aac", rate=16_000, layout="mono")
+        for at, frame in enumerate(frames):
+            picture = av.VideoFrame.from_ndarray(frame, format="rgb24")
+            if stamps is not None:
+                picture.pts, picture.time_base = stamps[at], HUNDREDTH
+            out.mux(video.encode(picture))
+        if video is not None:
+            out.mux(video.encode(None))
+        if sound is not None:
+            block = av.AudioFrame.from_ndarray(np.asarray(sound, np.float32)[None], format="fltp", layout="mono")
+            block.sample_rate = 16_000
+            out.mux(voice.encode(block))
+            out.mux(voice.encode(None))
     return path
+
+
+def packets_of(path):
+    """(place in the file, bytes) of each packet of a video, in the order of decoding."""
+    with av.open(str(path)) as video:
+        return [(packet.pos, packet.size) for packet in video.demux(video=0) if packet.size]
+
+
+def grey(levels, size=(48, 64)):
+    """uint8 [T, H, W, 3]: even frames of these levels, by which they are known again."""
+    return np.stack([np.full((*size, 3), level, np.uint8) for level in levels])
+
+
+def levels_of(frames):
+    """The levels of frames that `grey` made; coding moves them by a level or two."""
+    return np.asarray(frames, np.float64).mean(axis=(1, 2, 3))
 
 
 def write_video_files(root):

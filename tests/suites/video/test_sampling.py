@@ -44,5 +44,18 @@ def test_frames_of_a_part_lie_an_interval_apart():
 
 
 def test_no_parts_are_refused():
-    with pytest.raises(AttributeValueError, match="count is 0, length 1, interval 1; all must be 1 or more"):
+    with pytest.raises(AttributeValueError, match="count is 0, length 1, interval 1, test_clips 1; all"):
         Segments(0)
+
+
+def test_several_test_clips_begin_at_even_places_of_each_part():
+    segments = Segments(2, 2, 1, test_clips=2)
+    # 11 first frames, 5.5 for each part: a quarter and three quarters of these, then the part's begin.
+    assert segments.frames(12).reshape(2, 2, 2).tolist() == [[[1, 2], [6, 7]], [[4, 5], [9, 10]]]
+    assert len(segments.frames(12, np.random.default_rng(0))) == 4  # training takes one clip
+
+
+def test_the_shortest_video_whose_parts_are_whole():
+    assert [s.least for s in (Segments(3), Segments(1, 4, 8), Segments(2, 3))] == [3, 25, 4]
+    assert Segments(1, 4, 8).frames(25).tolist() == [0, 8, 16, 24]
+    assert Segments(1, 4, 8).frames(24).tolist() == [0, 8, 16, 23]

@@ -194,3 +194,13 @@ def test_stnet_refuses_clips_that_hold_no_whole_super_image():
     net = drawn(StNet(resnet(in_channels=15), 5))
     with pytest.raises(Exception, match="4 frames with its padding; a window takes 5"):
         net(from_numpy(CLIPS))
+
+
+def test_mobilenets_first_convolution_is_spread_over_the_frames_of_a_super_image():
+    supers = MobileNetV2(0.25, in_channels=15)
+    theirs = RNG.standard_normal((8, 3, 3, 3))
+    found = supers.names_in("timm").sources["stem.conv.weight"].ours(theirs)
+    assert found.shape == supers.stem.conv.weight.shape == (8, 3, 3, 15)
+    summed = found.reshape(8, 3, 3, 5, 3).sum(axis=3)  # a frame repeated is seen as that frame
+    np.testing.assert_allclose(summed, theirs.transpose(0, 2, 3, 1), rtol=1e-6)
+    assert StNet(supers, 2)(from_numpy(np.zeros((1, 10, 32, 32, 3), np.float32))).shape == (1, 2)
