@@ -10,6 +10,7 @@ from framework.nn.layer import Layer
 from framework.tensor import Tensor
 
 Size = int | tuple[int, int]
+Padding = int | tuple[int, ...]
 
 
 class MaxPool2d(Layer):
@@ -18,11 +19,11 @@ class MaxPool2d(Layer):
     Args:
         kernel: extent of the window.
         stride: step; the kernel's extent when None.
-        padding: cells on each side that never win.
+        padding: cells on each side that never win: one number, (h, w) or (top, bottom, left, right).
         ceil_mode: let the last window stick out.
     """
 
-    def __init__(self, kernel: Size, stride: Size | None = None, padding: Size = 0, ceil_mode: bool = False) -> None:
+    def __init__(self, kernel: Size, stride: Size | None = None, padding: Padding = 0, ceil_mode: bool = False) -> None:
         super().__init__()
         self.kernel, self.stride = kernel, kernel if stride is None else stride
         self.padding, self.ceil_mode = padding, ceil_mode
@@ -38,7 +39,7 @@ class AvgPool2d(Layer):
     Args:
         kernel: extent of the window.
         stride: step; the kernel's extent when None.
-        padding: zeros on each side.
+        padding: zeros on each side: one number, (h, w) or (top, bottom, left, right).
         ceil_mode: let the last window stick out.
         count_include_pad: divide by the whole window, padding included.
     """
@@ -47,7 +48,7 @@ class AvgPool2d(Layer):
         self,
         kernel: Size,
         stride: Size | None = None,
-        padding: Size = 0,
+        padding: Padding = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:

@@ -13,6 +13,7 @@ from suites.engine.settings import RunConfig
 from suites.segmentation.labelling import Labelling
 from suites.segmentation.losses import SegmentationLoss
 from suites.segmentation.models.base import Segmenter
+from suites.segmentation.task import Figures
 from suites.vision.settings import Data
 
 
@@ -26,12 +27,14 @@ class SegmentationConfig(RunConfig):
         data: what it is trained and evaluated on.
         losses: what is minimised: the sum of these, each with its weight.
         inference: how a label is found for every pixel.
+        figures: what evaluation measures beside the confusion matrix.
     """
 
     model: Annotated[Segmenter, OfRole("segmenter")]
     data: Data
     losses: list[SegmentationLoss]
     inference: Labelling = field(default_factory=Labelling)
+    figures: Figures = field(default_factory=Figures)
 
 
 add_rules("segmentation")

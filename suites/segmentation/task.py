@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
 from suites.engine.losses import Loss
 from suites.engine.registry import register
 from suites.engine.task import Batch, Metric, readable
 from suites.segmentation.datasets import SegmentationDataset
 from suites.segmentation.labelling import Labelling
-from suites.segmentation.losses import SegmentationLoss
-from suites.segmentation.metrics import ConfusionMatrix
+from suites.segmentation.losses import ClassCounts, SegmentationLoss
+from suites.segmentation.metrics import BoundaryF1, ConfusionMatrix
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.processor import SegmentationProcessor, original_labels
 from suites.segmentation.sample import Sample
@@ -23,29 +27,58 @@ from suites.segmentation.transforms import collate
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.task import VisionTask
 
+_LOOKED_AT = 20  # label maps that are counted where nothing is trained
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What evaluation measures beside the confusion matrix.
+
+    Args:
+        boundary: tolerance of `boundary_F1` as a share of an image's diagonal, such as 0.0075; 0 leaves it out, as it
+            takes more time than all other figures.
+    """
+
+    boundary: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.boundary < 1:
+            raise AttributeValueError(f"figures: boundary is {self.boundary}; it must be 0 or more and below 1")
+
 
 class SegmentationMetric(Metric):
     """Compares label maps, mapped back to the original images, with those of the files."""
 
-    def __init__(self, class_names: Sequence[str]) -> None:
+    def __init__(self, class_names: Sequence[str], figures: Figures | None = None) -> None:
         self._matrix = ConfusionMatrix(class_names)
+        tolerance = figures.boundary if figures else 0.0
+        self._boundary = BoundaryF1(len(class_names), tolerance) if tolerance else None
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in the label maps of one batch."""
         for truth, found in zip(batch["truth"], original_labels(outputs, batch), strict=True):
-            self._matrix.add(truth, found)
+            self.add(truth, found)
+
+    def add(self, truth: np.ndarray, found: np.ndarray) -> None:
+        """Takes in the true and predicted labels of one image, uint8 [H, W]."""
+        self._matrix.add(truth, found)
+        if self._boundary:
+            self._boundary.add(truth, found)
 
     def state(self) -> dict[str, Any]:
-        """The matrix's counts."""
-        return {"counts": self._matrix.counts.copy()}
+        """The counts."""
+        more = {"boundary": self._boundary.counts.copy()} if self._boundary else {}
+        return {"counts": self._matrix.counts.copy(), **more}
 
     def merge(self, state: Mapping[str, Any]) -> None:
         """Add the other counts."""
         self._matrix.merge(state["counts"])
+        if self._boundary:
+            self._boundary.merge(state["boundary"])
 
     def result(self) -> dict[str, float]:
-        """The matrix's figures."""
-        return self._matrix.result()
+        """The matrix's figures, and that of borders."""
+        return self._matrix.result() | (self._boundary.result() if self._boundary else {})
 
 
 @register("task", "segmentation")
@@ -58,6 +91,7 @@ class SegmentationTask(VisionTask):
         train: what is trained on; None for a task that only predicts.
         eval: what is evaluated on.
         inference: how a label is found for every pixel.
+        figures: what evaluation measures beside the confusion matrix.
         num_classes: how many classes the data sets must have; None for as many as the model predicts.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/AP`.
     """
@@ -78,10 +112,25 @@ class SegmentationTask(VisionTask):
         inference: Labelling | None = None,
         num_classes: int | None = None,
         more_eval: Mapping[str, EvalData] | None = None,
+        figures: Figures | None = None,
     ) -> None:
         super().__init__(model, train, eval, num_classes, more_eval)
         self._losses = list(losses)
         self._inference = inference or Labelling()
+        self._figures = figures or Figures()
+
+    def begin(self, run: Path | None, say: Callable[[str], None], seed: int) -> None:
+        """Counts the classes' pixels where a loss weighs them; of a few images where only a batch will be looked at."""
+
+        @cache
+        def counted() -> ClassCounts:
+            dataset = self._open(self.train_data.dataset, "data.train.dataset")
+            count = len(dataset) if run else min(len(dataset), _LOOKED_AT)
+            say(f"counting the pixels of each class in {count} label maps")
+            return ClassCounts(_label_maps(dataset, count), dataset.num_classes)
+
+        for loss in self._losses:
+            loss.prepare(counted)
 
     def collate(self, dataset: SegmentationDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""
@@ -104,7 +153,7 @@ class SegmentationTask(VisionTask):
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
-        return SegmentationMetric(self._eval_set.class_names)
+        return SegmentationMetric(self._eval_set.class_names, self._figures)
 
     def processor(self) -> SegmentationProcessor:
         """Preprocessing of evaluation, class names and palette of the evaluation set."""
@@ -121,3 +170,10 @@ class SegmentationTask(VisionTask):
 
     def _repeated(self, loss: SegmentationLoss) -> bool:
         return sum(type(other) is type(loss) for other in self._losses) > 1
+
+
+def _label_maps(dataset: SegmentationDataset, count: int) -> Iterator[np.ndarray]:
+    """Those of the first `count` samples that can be read, one at a time."""
+    for i in range(count):
+        with contextlib.suppress(DataError, OSError):
+            yield dataset[i].labels

@@ -18,6 +18,8 @@ class Peer:
         dtype: "float32" or "float64".
     """
 
+    eps = 1e-5  # of batch norms
+
     def __init__(self, net, training, dtype):
         self._torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")
         self._functions = self._torch.nn.functional
@@ -37,7 +39,7 @@ class Peer:
         mean, var, scale, bias = (weights[f"{name}.norm.{p}"] for p in ("running_mean", "running_var", "scale", "bias"))
         if self._training:
             mean = var = None
-        x = functions.batch_norm(x, mean, var, scale, bias, self._training)
+        x = functions.batch_norm(x, mean, var, scale, bias, self._training, eps=self.eps)
         return getattr(functions, act)(x) if act else x
 
     def resnet50(self, images):

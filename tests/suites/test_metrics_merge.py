@@ -11,7 +11,7 @@ from suites.detection.task import BoxMetric
 from suites.engine.task import Metric
 from suites.nlp.metrics import ChunkScores, ClassScores, NumberScores, PretrainingScores, ReadingScores
 from suites.nlp.metrics.reading import Found
-from suites.segmentation.task import SegmentationMetric
+from suites.segmentation.task import Figures, SegmentationMetric
 from suites.video.metrics import TaggedVideos
 from suites.vision.recognition.metrics import Accuracy, MultiLabel
 from suites.vision.structures import Boxes, Instances
@@ -96,9 +96,9 @@ def label_maps():
 
     def feed(metric, part):
         for a, b in zip(truth[part], found[part], strict=True):
-            metric._matrix.add(a, b)
+            metric.add(a, b)
 
-    return lambda: SegmentationMetric(["a", "b", "c"]), feed
+    return lambda: SegmentationMetric(["a", "b", "c"], Figures(0.2)), feed
 
 
 def several(kind=MultiLabel):

@@ -26,9 +26,37 @@ def deeplab_mobilenet() -> Layer:
     return DeepLabV3Plus(MobileNetV2(out_strides=(4, 16), output_stride=16), num_classes=19, dropout=0.0)
 
 
+def unet() -> Layer:
+    """The plain U-Net with Cityscapes' 19 classes."""
+    from suites.segmentation.models.unet import UNet
+    from suites.vision.backbones import UNetEncoder
+
+    return UNet(UNetEncoder(), num_classes=19)
+
+
+def pspnet() -> Layer:
+    """PSPNet on ResNet-50 at output stride 8 with 19 classes; logits of both heads at the image's size."""
+    from framework import Tensor, nn, ops
+    from suites.segmentation.models.pspnet import PSPNet
+    from suites.vision.backbones import ResNet
+
+    class BothHeads(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            backbone = ResNet(50, "c", out_strides=(8,), output_stride=8)
+            self.net = PSPNet(backbone, num_classes=19, dropout=0.0)
+
+        def forward(self, images: Tensor) -> list[Tensor]:
+            return [ops.resize_bilinear(logits, images) for logits in self.net.outputs(images)]
+
+    return BothHeads()
+
+
 CASES: Cases = {
     "resnet50_train_b8_224": lambda: labelled(resnet50, (8, 224, 224, 3)),
     "resnet50_infer_b1_224": lambda: inference(resnet50, (1, 224, 224, 3)),
     "deeplabv3p_mobilenetv2_train_b4_256": lambda: labelled(deeplab_mobilenet, (4, 256, 256, 3)),
+    "unet_train_b4_256": lambda: labelled(unet, (4, 256, 256, 3)),
+    "pspnet_resnet50_train_b2_257": lambda: labelled(pspnet, (2, 257, 257, 3)),
     "deeplabv3p_mobilenetv2_infer_b1_512": lambda: inference(deeplab_mobilenet, (1, 512, 512, 3)),
 }

@@ -5,8 +5,6 @@ Letters: N batch, H W image size, s a head's stride, K classes.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from framework import nn, ops
 from framework.tensor import Tensor
 from suites.engine.registry import register_role
@@ -21,7 +19,7 @@ class Segmenter(nn.Layer):
     """
 
     num_classes: int
-    loss_weights: ClassVar[tuple[float, ...]] = (1.0,)
+    loss_weights: tuple[float, ...] = (1.0,)
 
     def outputs(self, images: Tensor) -> list[Tensor]:
         """Logits [N, ceil(H/s), ceil(W/s), K] for images [N, H, W, 3], one for each of `loss_weights`."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from framework import nn, ops
-from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.config import Part, Problem
 from suites.engine.registry import register
 from suites.segmentation.models.base import Segmenter
+from suites.segmentation.models.parts import check_classes, check_maps, classifier, separable, whole_image_rule
 from suites.vision.backbones import Backbone
 
 
@@ -39,31 +39,23 @@ class DeepLabV3Plus(Segmenter):
         dropout: float = 0.1,
     ) -> None:
         super().__init__()
-        if num_classes < 2:
-            raise AttributeValueError(f"DeepLabV3Plus: num_classes is {num_classes}; it must be 2 or more")
-        if len(backbone.channels) != 2:
-            raise AttributeValueError(
-                f"DeepLabV3Plus: backbone gives {len(backbone.channels)} maps (strides {list(backbone.strides)}); "
-                "it must give two, a fine and a coarse one: out_strides: [4, 16]"
-            )
-        self.num_classes = num_classes
+        self.num_classes = check_classes("DeepLabV3Plus", num_classes)
+        check_maps("DeepLabV3Plus", backbone, 2, "two, a fine and a coarse one: out_strides: [4, 16]")
         self.backbone = backbone
         low, high = backbone.channels
         self.pyramid = _Pyramid(high, channels, rates)
         self.dropout = nn.Dropout(dropout)
         self.low = nn.ConvBNAct(low, low_channels, 1)
         self.decoder = nn.Sequential(
-            _separable(channels + low_channels, channels),
-            _separable(channels, channels),
-            nn.Conv2d(channels, num_classes, 1, initializer=nn.init.Normal(0.01)),
+            separable(channels + low_channels, channels),
+            separable(channels, channels),
+            classifier(channels, num_classes),
         )
 
     @classmethod
     def config_rules(cls, part: Part) -> Iterator[Problem]:
-        """The pyramid's pooled branch has one pixel an image, and batch norm of a single number is always 0."""
-        if part.config["data.train.batch_size"] < 2:
-            text = "is 1; DeepLabV3Plus pools whole images, so a batch needs 2 or more"
-            yield part.config.problem("data.train.batch_size", text)
+        """The pyramid's pooled branch has one pixel an image."""
+        yield from whole_image_rule(part, "DeepLabV3Plus")
 
     def outputs(self, images: Tensor) -> list[Tensor]:
         """images: [N, H, W, 3]; logits [N, ceil(H/4), ceil(W/4), K] where the fine map has stride 4."""
@@ -81,7 +73,7 @@ class _Pyramid(nn.Layer):
     def __init__(self, in_channels: int, channels: int, rates: tuple[int, ...]) -> None:
         super().__init__()
         branches: list[nn.Layer] = [nn.ConvBNAct(in_channels, channels, 1)]
-        branches += [_separable(in_channels, channels, rate) for rate in rates]
+        branches += [separable(in_channels, channels, rate) for rate in rates]
         self.branches = nn.LayerList(branches)
         self.pooled = nn.ConvBNAct(in_channels, channels, 1)
         self.merge = nn.ConvBNAct(channels * (len(rates) + 2), channels, 1)
@@ -90,11 +82,3 @@ class _Pyramid(nn.Layer):
         maps = [branch(x) for branch in self.branches]
         pooled = self.pooled(ops.mean(x, axes=(1, 2), keepdims=True))
         return self.merge(ops.concat([*maps, ops.broadcast_like(pooled, maps[0])], axis=3))
-
-
-def _separable(in_channels: int, out_channels: int, dilation: int = 1) -> nn.Sequential:
-    """A depthwise 3x3 and a 1x1 convolution, each with batch norm and ReLU."""
-    return nn.Sequential(
-        nn.ConvBNAct(in_channels, in_channels, 3, groups=in_channels, dilation=dilation),
-        nn.ConvBNAct(in_channels, out_channels, 1),
-    )

@@ -14,7 +14,9 @@ from suites.vision.backbones.mobilenet_v2 import MobileNetV2  # noqa: E402
 from suites.vision.backbones.mobilenet_v3 import MobileNetV3  # noqa: E402
 from suites.vision.backbones.resnet import ResNet  # noqa: E402
 from suites.vision.backbones.resnext import ResNeXt  # noqa: E402
+from suites.vision.backbones.unet_encoder import UNetEncoder  # noqa: E402
 from suites.vision.backbones.vgg import VGG  # noqa: E402
+from suites.vision.backbones.xception import Xception  # noqa: E402
 
 __all__ = [
     "VGG",
@@ -29,4 +31,6 @@ __all__ = [
     "ResNeXt",
     "ResNet",
     "TinyDarkNet",
+    "UNetEncoder",
+    "Xception",
 ]

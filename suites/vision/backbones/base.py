@@ -75,11 +75,11 @@ class Backbone(nn.Layer):
 
     def places(self) -> Sequence[Place]:
         """Where each block stands, in the order of the image's way."""
-        raise NotSupportedError(f"{type(self).__name__}: is not made of blocks that a video model could go between")
+        raise NotSupportedError(f"{type(self).__name__}: is not made of blocks that a model could go between")
 
     def walk(self, x: Tensor, visit: Visit) -> list[Tensor]:
         """As `forward`, but `visit(place, block, x)` is called for `block(x)`: for what goes between or into blocks."""
-        raise NotSupportedError(f"{type(self).__name__}: is not made of blocks that a video model could go between")
+        raise NotSupportedError(f"{type(self).__name__}: is not made of blocks that a model could go between")
 
     def parts(self) -> Sequence[Sequence[nn.Layer]]:
         """The layers in the order of the image's way: item k - 1 has those that end at stride 2^k, for `freeze_at`."""

@@ -32,6 +32,8 @@ class HRNet(Backbone):
             3 and 4 branches too, which all work at stride 4 as well.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         pretrained: name or file of published weights; see docs/pretrained.md.
+        upsampling: how coarse maps are enlarged where they are added to finer ones: the classifiers' way, or that of
+            their authors' segmentation networks.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("timm",)  # those of its authors
@@ -43,6 +45,7 @@ class HRNet(Backbone):
         freeze_at: int = 0,
         frozen_norm: bool = False,
         pretrained: str | None = None,
+        upsampling: Literal["nearest", "bilinear"] = "nearest",
     ) -> None:
         super().__init__()
         self.strides = check_strides("HRNet", out_strides, (4, 8, 16, 32))
@@ -54,7 +57,7 @@ class HRNet(Backbone):
         for count in _MODULES:
             wanted = [width << i for i in range(len(at) + 1)]
             self.transitions.append(_Transition(at, wanted))
-            self.stages.append(nn.Sequential(*[_Module(wanted) for _ in range(count)]))
+            self.stages.append(nn.Sequential(*[_Module(wanted, upsampling) for _ in range(count)]))
             at = wanted
         self.finish(freeze_at, frozen_norm, pretrained)
 
@@ -64,7 +67,7 @@ class HRNet(Backbone):
         return [[self.stem[0]], [self.stem[1], self.first], *([t, s] for t, s in pairs)]
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """x: [N, H, W, 3], H and W multiples of 32; maps [N, H/s, W/s, C_s]."""
+        """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
         maps = [self.first(self.stem(x))]
         for transition, stage in zip(self.transitions, self.stages, strict=True):
             maps = transition(maps)
@@ -106,14 +109,15 @@ class _Transition(nn.Layer):
 class _Module(nn.Layer):
     """B branches of basic blocks, then each map is the sum of all, brought to its size and channels."""
 
-    def __init__(self, channels: Sequence[int]) -> None:
+    def __init__(self, channels: Sequence[int], upsampling: Literal["nearest", "bilinear"]) -> None:
         super().__init__()
+        self._enlarged = ops.resize_nearest if upsampling == "nearest" else ops.resize_bilinear
         self.branches = nn.LayerList(residual_stage(c, _BLOCKS, Plan(c, False)) for c in channels)
         self.paths = nn.LayerList()  # to each map from each other one, row by row
         for i, out in enumerate(channels):
             for j, have in enumerate(channels):
                 if i < j:
-                    self.paths.append(nn.Sequential(nn.ConvBNAct(have, out, 1, act="none"), nn.Upsample(1 << (j - i))))
+                    self.paths.append(nn.Sequential(nn.ConvBNAct(have, out, 1, act="none")))
                 elif i > j:
                     halvings = [nn.ConvBNAct(have, have, 3, 2) for _ in range(i - j - 1)]
                     self.paths.append(nn.Sequential(*halvings, nn.ConvBNAct(have, out, 3, 2, act="none")))
@@ -123,12 +127,10 @@ class _Module(nn.Layer):
         maps = [branch(x) for branch, x in zip(self.branches, maps, strict=True)]
         paths = iter(self.paths)
         summed = []
-        for i in range(len(maps)):
+        for i, own in enumerate(maps):
             parts = [x if i == j else next(paths)(x) for j, x in enumerate(maps)]
-            total = parts[0]
-            for part in parts[1:]:
-                total = total + part
-            summed.append(ops.relu(total))
+            first, *rest = [self._enlarged(part, own) if j > i else part for j, part in enumerate(parts)]
+            summed.append(ops.relu(sum(rest, start=first)))
         return summed
 
     def names(self, ours: str, theirs: str) -> dict[str, Source]:

@@ -44,6 +44,8 @@ class MobileNetV3(Stack):
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         pretrained: name or file of published weights; see docs/pretrained.md.
+        output_stride: least resolution of the maps, 1 / 32, 1 / 16 or 1 / 8 of the image; stages that would go below it
+            keep their map's size and dilate their depthwise convolutions instead.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
@@ -56,23 +58,27 @@ class MobileNetV3(Stack):
         freeze_at: int = 0,
         frozen_norm: bool = False,
         pretrained: str | None = None,
+        output_stride: Literal[8, 16, 32] = 32,
     ) -> None:
         super().__init__()
         check_scale("MobileNetV3", scale)
-        self.strides = check_strides("MobileNetV3", out_strides, (2, 4, 8, 16, 32)[size == "small" :])
+        offered = [s for s in (2, 4, 8, 16, 32)[size == "small" :] if s <= output_stride]
+        self.strides = check_strides("MobileNetV3", out_strides, offered)
         self._plan, self._features = _PLANS[size]
         self._scale = scale
         width = rounded(_STEM * scale)
         self.stem = nn.ConvBNAct(3, width, 3, 2, act="hardswish", norm_eps=_EPS)
         blocks: list[nn.Layer] = []
         last: dict[int, tuple[int, int]] = {}  # stride -> (index, channels) of its last block
-        total = 2
+        total, dilation = 2, 1
         for kernel, inner, out, squeeze, act, stride in self._plan:
+            if total * stride > output_stride:
+                stride, dilation = 1, dilation * stride
             total *= stride
             if total > self.strides[-1]:
                 break
             inner, out = rounded(inner * scale), rounded(out * scale)
-            blocks.append(_block(width, inner, out, kernel, stride, act, squeeze))
+            blocks.append(_block(width, inner, out, kernel, stride, act, squeeze, dilation))
             width = out
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
@@ -105,11 +111,18 @@ class MobileNetV3(Stack):
 
 
 def _block(
-    in_channels: int, inner: int, out_channels: int, kernel: int, stride: int, act: str, squeeze: bool
+    in_channels: int,
+    inner: int,
+    out_channels: int,
+    kernel: int,
+    stride: int,
+    act: str,
+    squeeze: bool,
+    dilation: int,
 ) -> InvertedResidual:
     wide = inner != in_channels
     layers: list[nn.Layer] = [nn.ConvBNAct(in_channels, inner, 1, act=act, norm_eps=_EPS)] if wide else []
-    layers.append(nn.ConvBNAct(inner, inner, kernel, stride, groups=inner, act=act, norm_eps=_EPS))
+    layers.append(nn.ConvBNAct(inner, inner, kernel, stride, inner, dilation, act=act, norm_eps=_EPS))
     if squeeze:
         layers.append(SqueezeExcite(inner, rounded(inner // 4), "hardsigmoid"))
     layers.append(nn.ConvBNAct(inner, out_channels, 1, act="none", norm_eps=_EPS))

@@ -88,8 +88,8 @@ class ResidualBlock(Block):
         self.pool: nn.Layer | None = None
         if stride > 1 or in_channels != out:
             pooled = plan.variant == "d" and stride > 1
-            if pooled:  # ceil_mode: an odd side gives as many cells as the body's padded convolution
-                self.pool = nn.AvgPool2d(stride, ceil_mode=True, count_include_pad=False)
+            if pooled:  # padding below: an odd side gives as many cells as the body's padded convolution
+                self.pool = nn.AvgPool2d(stride, padding=(0, stride - 1, 0, stride - 1), count_include_pad=False)
             self.short = nn.ConvBNAct(in_channels, out, 1, 1 if pooled else stride, act="none")
         self._pooled = plan.variant == "d"  # timm puts an empty layer where stages do not halve
 

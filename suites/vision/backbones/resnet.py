@@ -55,6 +55,7 @@ class ResNet(Backbone):
             bottlenecks only.
         pretrained: name or file of published weights; see docs/pretrained.md.
         in_channels: of the image; with 3 M of them, M frames laid side by side, weights of networks for 3 are spread.
+        stem: channels of three 3x3 convolutions in place of the variant's stem, such as PSPNet's (64, 64, 128).
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision", "detectron2", "paddleclas")  # the first is timm's too
@@ -72,11 +73,12 @@ class ResNet(Backbone):
         deformable: tuple[int, ...] = (),
         pretrained: str | None = None,
         in_channels: int = 3,
+        stem: tuple[int, int, int] | None = None,
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
         plan = Plan(width, True, variant=variant, zero_init=zero_init)
-        self._build(depth, width, out_strides, output_stride, plan, deformable)
+        self._build(depth, width, out_strides, output_stride, plan, deformable, stem)
         self.finish(freeze_at, frozen_norm, pretrained)
 
     def _build(
@@ -87,6 +89,7 @@ class ResNet(Backbone):
         output_stride: int,
         block: Plan,
         deformable: Sequence[int],
+        stem: tuple[int, int, int] | None = None,
     ) -> None:
         """The stem and the stages; `block` says how all blocks are made."""
         who = type(self).__name__
@@ -99,10 +102,10 @@ class ResNet(Backbone):
         self.strides = check_strides(who, out_strides, [s for s in (4, 8, 16, 32) if s <= output_stride])
         counts, bottleneck = _PLANS[depth]
         self._counts = counts
-        self.stem = _stem(width, block.variant, self.in_channels)
+        self.stem = _stem(width, block.variant, self.in_channels, stem)
         self.pool = nn.MaxPool2d(3, 2, padding=1)
         self.stages = nn.LayerList()
-        at, stride, dilation, taps = width, 4, 1, {}
+        at, stride, dilation, taps = stem[-1] if stem else width, 4, 1, {}
         each: list[int] = []
         for i, count in enumerate(counts):
             step, previous = (1 if i == 0 else 2), dilation
@@ -185,13 +188,13 @@ def _blocks(stage: nn.Layer) -> list[ResidualBlock]:
     return [block for block in stage if isinstance(block, ResidualBlock)]
 
 
-def _stem(width: int, variant: Variant, in_channels: int) -> nn.Sequential:
-    """[N, H, W, in_channels] to [N, H/2, W/2, width]."""
-    if variant in ("a", "b"):
+def _stem(width: int, variant: Variant, in_channels: int, three: tuple[int, int, int] | None) -> nn.Sequential:
+    """[N, H, W, in_channels] to [N, H/2, W/2, width], or to the last of `three`."""
+    if three is None and variant in ("a", "b"):
         return nn.Sequential(nn.ConvBNAct(in_channels, width, 7, 2))
-    half = width // 2
+    first, second, last = three or (width // 2, width // 2, width)
     return nn.Sequential(
-        nn.ConvBNAct(in_channels, half, 3, 2), nn.ConvBNAct(half, half, 3), nn.ConvBNAct(half, width, 3)
+        nn.ConvBNAct(in_channels, first, 3, 2), nn.ConvBNAct(first, second, 3), nn.ConvBNAct(second, last, 3)
     )
 
 

@@ -3,13 +3,16 @@
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
+from suites.engine.building import read_config
 from suites.engine.config.signatures import signature_of
 from suites.engine.registry import REGISTRY, load_suites
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "segmentation.md").read_text()
+BLOCKS = "".join(re.findall(r"```yaml\n(.*?)```", TEXT, re.S))
 
 
 def components():
@@ -18,9 +21,9 @@ def components():
 
 
 def test_every_dataset_line_names_a_type_and_arguments_it_takes():
-    (block,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)
-    for line in block.splitlines():
-        spec = yaml.safe_load(line)["dataset"]
+    lines = [yaml.safe_load(line) for line in BLOCKS.splitlines() if line.startswith("dataset:")]
+    assert lines
+    for spec in (line["dataset"] for line in lines):
         kind = components().get("dataset", spec.pop("type"))
         assert set(spec) <= set(signature_of(kind).parameters)
 
@@ -30,6 +33,26 @@ def test_every_transform_and_loss_is_in_its_table():
     assert named == {name for role in ("transform", "batch_transform", "loss") for name in components().names(role)}
 
 
-def test_every_config_is_in_the_table():
-    shipped = {path.name for path in (ROOT / "configs" / "segmentation").glob("*.yml")}
-    assert shipped == set(re.findall(r"^\| `(\w+\.yml)`", TEXT, re.M))
+def test_the_mixture_of_losses_can_be_made():
+    (listed,) = re.findall(r"^losses:\n(?:  - .*\n)+", BLOCKS, re.M)
+    for spec in yaml.safe_load(listed)["losses"]:
+        spec.pop("id")
+        components().get("loss", spec.pop("type"))(**spec)
+
+
+def test_every_network_is_in_its_table():
+    named = set(re.findall(r"^\| `([A-Z]\w+)`", TEXT.split("## Networks")[1], re.M))
+    assert named == set(components().names("segmenter"))
+
+
+CONFIGS = sorted((ROOT / "configs" / "segmentation").glob("*.yml"))
+
+
+def test_every_config_is_in_a_table():
+    rows = "".join(line for line in TEXT.splitlines() if line.startswith("|"))
+    assert {path.name for path in CONFIGS} == set(re.findall(r"`(\w+\.yml)`", rows))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_every_config_is_right(path):
+    assert read_config(path)["suite"] == "segmentation"

@@ -13,6 +13,7 @@ from suites.engine.inference import export_run, infer_files, open_model
 from suites.engine.training import evaluate_weights, train
 from suites.segmentation.labelling import Labelling, starts
 from suites.segmentation.labels import decode_labels
+from suites.segmentation.losses import ClassCounts
 from suites.segmentation.processor import SegmentationProcessor
 from suites.vision.images import read_image
 from suites.vision.transforms import Letterbox, Normalize
@@ -100,6 +101,9 @@ def test_a_checked_config_runs_both_steps(config_file):
         ("data.train.batch_size=0", r"data\.train\.batch_size: is 0; it must be 1 or more"),
         ("data.train.batch_size=1", r"data\.train\.batch_size: is 1; DeepLabV3Plus pools whole images"),
         ("losses=[]", r"losses: is empty; name at least one loss"),
+        ("losses[ce].class_weights=rare", r"class_weights"),
+        ("losses=[{type: LovaszHinge}]", r"data\.num_classes: is 3; LovaszHinge is for background and foreground"),
+        ("figures.boundary=1", r"figures: boundary is 1\.0; it must be 0 or more and below 1"),
         ("losses[ce].class_weights=[1, 2]", r"class_weights: has 2 numbers but data\.num_classes is 3"),
         ("inference.stride=600", r"inference: window is 512 and stride 600; needed is 1 <= stride <= window"),
         ("data.train.transforms[crop].type=RandomIoUCrop", r"'RandomIoUCrop' is a transform of suite 'detection'"),
@@ -135,6 +139,24 @@ def test_several_losses_and_outputs_are_terms_of_their_own(config_file):
         task.model.loss_weights = (1.0, 0.4)
         double = task.train_step(inputs)
     assert float(double["loss_Dice_output1"].mean) == pytest.approx(0.4 * float(single["loss_Dice"].mean), rel=1e-4)
+
+
+def test_class_weights_are_counted_over_the_training_set_before_training(config_file, root, tmp_path, capsys):
+    settings = [
+        "losses[ce].class_weights=inverse_log",
+        "runtime.steps=1",
+        'optimizer.lr_multipliers={"backbone.*": 0.1}',
+    ]
+    settings += ["figures.boundary=0.02"]
+    train(config_file, settings, runs=tmp_path, name="weighed")
+    assert "counting the pixels of each class in 24 label maps" in capsys.readouterr().out
+    assert 0 <= json.loads((tmp_path / "weighed/metrics.json").read_text())["boundary_F1"] <= 1
+    task = build_task(read_config(config_file, settings))
+    task.begin(None, lambda line: None, 0)  # where nothing is trained, a few are enough
+    maps = [decode_labels(path.read_bytes(), path.name) for path in sorted((root / "train/labels").iterdir())[:20]]
+    wanted = ClassCounts(maps, 3).weights("inverse_log")
+    np.testing.assert_array_equal(task._losses[0]._table, wanted)
+    assert wanted[0] < wanted[1] and wanted[0] < wanted[2]
 
 
 def test_predictions_come_back_in_the_images_own_pixels():

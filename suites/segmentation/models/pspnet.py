@@ -1,0 +1,84 @@
+"""PSPNet: means over grids of four sizes beside a coarse map (Zhao et al. 2017, arXiv:1612.01105).
+
+Letters: N batch, H W image size, s stride of the backbone's map, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from framework import nn
+from framework.errors import AttributeValueError
+from framework.tensor import Tensor
+from suites.engine.config import Part, Problem
+from suites.engine.registry import register
+from suites.segmentation.models.base import Segmenter
+from suites.segmentation.models.parts import (
+    Head,
+    PyramidPooling,
+    check_classes,
+    check_maps,
+    classifier,
+    stage_ends,
+    walk_with,
+    whole_image_rule,
+)
+from suites.vision.backbones import Backbone
+
+
+@register("segmenter")
+class PSPNet(Segmenter):
+    """Backbone, pyramid pooling, a 3x3 convolution; in training a second head on the stage before the last.
+
+    Args:
+        backbone: gives one map, of stride 8 in the paper (`output_stride: 8`); made of blocks unless `aux_weight` is 0.
+        num_classes: K.
+        channels: of the convolution behind the pyramid.
+        grids: the pyramid's cells a side.
+        dropout: share of the features before each classifier that is dropped in training.
+        aux_channels: of the second head.
+        aux_weight: of the second head's loss; 0 for no such head.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        num_classes: int,
+        channels: int = 512,
+        grids: tuple[int, ...] = (1, 2, 3, 6),
+        dropout: float = 0.1,
+        aux_channels: int = 256,
+        aux_weight: float = 0.4,
+    ) -> None:
+        super().__init__()
+        self.num_classes = check_classes("PSPNet", num_classes)
+        check_maps("PSPNet", backbone, 1, "one: out_strides: [8]")
+        if not grids or min(grids) < 1 or aux_weight < 0:
+            raise AttributeValueError(
+                f"PSPNet: grids is {list(grids)} and aux_weight {aux_weight}; needed are grids of 1 cell or more and "
+                "a weight of 0 or more"
+            )
+        self.backbone = backbone
+        self.pyramid = PyramidPooling(backbone.channels[-1], channels, 3, grids)
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = classifier(channels, num_classes)
+        self.aux: nn.Layer | None = None
+        if aux_weight:
+            self._aux_at = stage_ends(backbone)[-2]
+            self.aux = Head(self._aux_at.channels, aux_channels, num_classes, dropout=dropout)
+            self.loss_weights = (1.0, aux_weight)
+
+    @classmethod
+    def config_rules(cls, part: Part) -> Iterator[Problem]:
+        """The grid of one cell has one number an image."""
+        yield from whole_image_rule(part, "PSPNet")
+
+    def outputs(self, images: Tensor) -> list[Tensor]:
+        """images: [N, H, W, 3]; logits [N, ceil(H/s), ceil(W/s), K], and those of the second head."""
+        if self.aux is None:
+            return [self._logits(self.backbone(images)[-1])]
+        inner, last = walk_with(self.backbone, images, self._aux_at)
+        return [self._logits(last), self.aux(inner)]
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return self.classifier(self.dropout(self.pyramid(x)))
