@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import cv2
 import numpy as np
@@ -19,6 +20,22 @@ from suites.vision.images import check_complete
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE = 3  # colour type in a PNG's header; 0 is grey
+
+
+Fault = Literal["damaged", "size", "classes", "colours"]
+
+
+class LabelMapError(DataError):
+    """A label file that cannot be used.
+
+    Attributes:
+        fault: "damaged", no image at all; "size", not its image's; "classes", numbers or colours that are no class;
+            "colours", a picture in colours where ids are expected.
+    """
+
+    def __init__(self, message: str, fault: Fault) -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 def decode_labels(data: bytes, name: str) -> np.ndarray:
@@ -36,11 +53,13 @@ def decode_labels(data: bytes, name: str) -> np.ndarray:
         data = _as_grey(data)
     labels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED) if data else None
     if labels is None:
-        raise DataError(f"label map {name}: empty, damaged, or not an image OpenCV reads; label maps are PNG files")
+        text = f"label map {name}: empty, damaged, or not an image OpenCV reads; label maps are PNG files"
+        raise LabelMapError(text, "damaged")
     if labels.ndim == 3:
         labels = _one_channel(labels, name)
     if labels.max(initial=0) > 255:
-        raise DataError(f"label map {name}: holds the number {labels.max()}; class ids and void are 0 to 255")
+        text = f"label map {name}: holds the number {labels.max()}; class ids and void are 0 to 255"
+        raise LabelMapError(text, "classes")
     labels = labels.astype(np.uint8)
     return labels // (255 // (2**depth - 1)) if depth < 8 else labels  # OpenCV stretches 1, 2 and 4 bits to 0..255
 
@@ -69,9 +88,10 @@ def check_labels(labels: np.ndarray, num_classes: int, ignore: int, name: str, l
     present = np.flatnonzero(np.bincount(labels.reshape(-1), minlength=256))
     strange = [int(label) for label in present if label >= num_classes and label != ignore]
     if strange:
-        raise DataError(
+        raise LabelMapError(
             f"label map {name}: holds the label {strange[0] + least}, but there are {num_classes} classes ({least} to "
-            f"{num_classes - 1 + least}); correct the classes, or name it in ignore_labels"
+            f"{num_classes - 1 + least}); correct the classes, or name it in ignore_labels",
+            "classes",
         )
 
 
@@ -108,8 +128,9 @@ def _chunk(kind: bytes, payload: bytes) -> bytes:
 def _one_channel(labels: np.ndarray, name: str) -> np.ndarray:
     first: np.ndarray = labels[..., 0]
     if not all(np.array_equal(first, labels[..., i]) for i in range(1, min(3, labels.shape[2]))):
-        raise DataError(
-            f"label map {name}: is a picture in colours; its pixels must be class ids (one channel, or a palette); "
-            "convert each colour to its class id first"
+        raise LabelMapError(
+            f"label map {name}: is a picture in colours; its pixels must be class ids (one channel, or a palette), or "
+            "the data set's kind 'colours' with a palette",
+            "colours",
         )
     return first

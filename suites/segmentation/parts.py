@@ -1,6 +1,7 @@
 """Imports every module whose components a config may name, so that they are registered."""
 
 import suites.segmentation.datasets
+import suites.segmentation.inspection
 import suites.segmentation.losses
 import suites.segmentation.models.bisenet_v2
 import suites.segmentation.models.deeplab_v3plus

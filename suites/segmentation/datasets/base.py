@@ -11,6 +11,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register_role
 from suites.engine.sources import FileTable
 from suites.segmentation.datasets.reading import Colour, LabelReader
+from suites.segmentation.labels import LabelMapError, decode_labels
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
 from suites.vision.images import decode_image
@@ -89,10 +90,19 @@ class PairDataset(SegmentationDataset):
 
     def _same_size(self, labels: np.ndarray, image: np.ndarray, index: int, name: str) -> None:
         if labels.shape != image.shape[:2]:
-            raise DataError(
+            raise LabelMapError(
                 f"label map {name}: is {labels.shape[1]}x{labels.shape[0]} but its image {self.name_of(index)} is "
-                f"{image.shape[1]}x{image.shape[0]} (width x height)"
+                f"{image.shape[1]}x{image.shape[0]} (width x height)",
+                "size",
             )
+
+    def numbers(self, index: int) -> np.ndarray | None:
+        """int64 [256], how often each number stands in the label file; None where it holds none, but colours."""
+        try:
+            found = decode_labels(self._labels.read(index), self._labels.full_name(index))
+        except DataError:
+            return None
+        return np.bincount(found.reshape(-1), minlength=256)
 
     def image(self, index: int) -> np.ndarray:
         """Image `index` alone, uint8 RGB [H, W, 3]."""

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from framework.errors import AttributeValueError, DataError
-from suites.segmentation.labels import check_labels, decode_labels
+from framework.errors import AttributeValueError
+from suites.segmentation.labels import LabelMapError, check_labels, decode_labels
 from suites.segmentation.sample import IGNORE
 from suites.vision.images import decode_image
 
@@ -23,7 +23,7 @@ class LabelReader(ABC):
 
     @abstractmethod
     def __call__(self, data: bytes, name: str) -> np.ndarray:
-        """The label map of a file (`name` is for messages); DataError where it cannot be one."""
+        """The label map of a file (`name` is for messages); LabelMapError where it cannot be one."""
 
 
 class Ids(LabelReader):
@@ -87,10 +87,11 @@ class Colours(LabelReader):
         wrong = self._codes[at] != codes
         if wrong.any():
             code = int(codes[wrong][0])
-            raise DataError(
+            raise LabelMapError(
                 f"label map {name}: {int(wrong.sum())} pixels have colours of no class, the first is "
                 f"[{code >> 16}, {code >> 8 & 255}, {code & 255}]; correct the palette (JPEG files change "
-                "colours, use PNG)"
+                "colours, use PNG)",
+                "classes",
             )
         return self._labels[at]
 
@@ -99,13 +100,14 @@ class Binary(LabelReader):
     """What is not 0 is class 1: masks of 0 and 1, or of 0 and 255."""
 
     def __call__(self, data: bytes, name: str) -> np.ndarray:
-        """See the class; DataError for more than two values, which a lossy format leaves."""
+        """See the class; LabelMapError for more than two values, which a lossy format leaves."""
         numbers = decode_labels(data, name)
         values = np.unique(numbers)
         if len(values) > 2 or (len(values) == 2 and values[0] != 0):
-            raise DataError(
+            raise LabelMapError(
                 f"label map {name}: a binary mask holds 0 and one other number, not {values[:5].tolist()}; save masks "
-                "as PNG, without smooth edges"
+                "as PNG, without smooth edges",
+                "classes",
             )
         return (numbers > 0).astype(np.uint8)
 
