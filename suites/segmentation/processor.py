@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from suites.engine.config import build_value, plain
 from suites.engine.task import Batch
 from suites.segmentation.labels import encode_labels
 from suites.segmentation.sample import IGNORE, Sample, labels_to_original
 from suites.segmentation.transforms import Transform, collate
-from suites.segmentation.visualize import draw_labels
+from suites.segmentation.visualize import draw_labels, shrunk
+from suites.segmentation.windows import Window, Windows, stitched, window_batch
 from suites.vision.geometry import Placement
 from suites.vision.processor import ImageProcessor
 
@@ -23,19 +26,28 @@ class SegmentationProcessor(ImageProcessor):
         transforms: those of evaluation.
         class_names: K names.
         palette: RGB of each class.
+        windows: a window that is slid over each image; None for whole images.
     """
 
     suite: ClassVar[str] = "segmentation"
 
     def __init__(
-        self, transforms: Sequence[Transform], class_names: Sequence[str], palette: Sequence[Sequence[int]]
+        self,
+        transforms: Sequence[Transform],
+        class_names: Sequence[str],
+        palette: Sequence[Sequence[int]],
+        windows: Windows | dict[str, Any] | None = None,
     ) -> None:
         super().__init__(transforms, class_names)
+        self._windows: Windows | None = (
+            build_value(windows, Windows, suite=self.suite) if isinstance(windows, dict) else windows
+        )
         self._palette = [(int(red), int(green), int(blue)) for red, green, blue in palette]
 
     def metadata(self) -> dict[str, Any]:
         """All arguments of the constructor."""
-        return {**super().metadata(), "palette": [list(colour) for colour in self._palette]}
+        windows = {} if self._windows is None else {"windows": plain(self._windows, suite=self.suite)}
+        return {**super().metadata(), "palette": [list(colour) for colour in self._palette], **windows}
 
     def sample_of(self, item: np.ndarray, number: int) -> Sample:
         """An image [H, W, 3] with nothing labelled."""
@@ -45,9 +57,33 @@ class SegmentationProcessor(ImageProcessor):
         """The batch."""
         return collate(samples)
 
+    def prepare(self, items: Sequence[np.ndarray]) -> Batch:
+        """The images as a batch, or all windows of all of them."""
+        if self._windows is None:
+            return super().prepare(items)
+        return window_batch([list(self._windows_of(item, number)) for number, item in enumerate(items)])
+
+    def batches(self, items: Sequence[np.ndarray]) -> Iterable[Batch]:
+        """One batch; where a window is slid, as many as keep within `windows.together`."""
+        if self._windows is None:
+            yield self.prepare(items)
+            return
+        for number, item in enumerate(items):
+            windows = self._windows_of(item, number)
+            while part := list(itertools.islice(windows, self._windows.together)):
+                yield window_batch([part], first=number)
+
+    def joined(self, found: Iterable[tuple[Mapping[str, np.ndarray], Batch]]) -> list[np.ndarray]:
+        """The label maps, of all windows of an image together."""
+        return super().joined(found) if self._windows is None else list(stitched(found))
+
+    def _windows_of(self, item: np.ndarray, number: int) -> Iterator[Window]:
+        assert self._windows is not None
+        return self._windows.of(self.sample_of(item, number), self._transforms)
+
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[np.ndarray]:
         """For each image, the class of each of its own pixels: uint8 [H, W]."""
-        return original_labels(outputs, batch)
+        return label_maps(outputs, batch)
 
     def summary(self, result: np.ndarray) -> dict[str, float]:
         """The share of the image that each class covers, largest first."""
@@ -60,17 +96,20 @@ class SegmentationProcessor(ImageProcessor):
         return {".png": encode_labels(result, self._palette)}
 
     def draw(self, item: np.ndarray, result: np.ndarray) -> np.ndarray:
-        """The image under its classes' colours, with their names."""
+        """The image under its classes' colours, with their names; one of more than 4096 pixels a side is scaled down."""
+        item, result = shrunk(item, result)
         return draw_labels(item, result, self._class_names, self._palette)
 
 
-def original_labels(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[np.ndarray]:
+def label_maps(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[np.ndarray]:
     """For each image, uint8 [H_i, W_i] of its own pixels.
 
     Args:
-        outputs: `labels` uint8 [N, H, W].
-        batch: `placements` [N, 4] and `truth`, N label maps of the original sizes.
+        outputs: `labels` uint8 [N, H, W]; or `scores` of windows, see `stitched`.
+        batch: `placements` [N, 4] and `truth`, N label maps of the original sizes; or one of windows.
     """
+    if "scores" in outputs:
+        return list(stitched([(outputs, batch)]))
     rows = zip(outputs["labels"], batch["placements"], batch["truth"], strict=True)
     return [
         labels_to_original(labels, Placement(*placement.tolist()), truth.shape) for labels, placement, truth in rows

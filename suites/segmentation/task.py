@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from framework.data import DataLoader
 from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
 from suites.engine.losses import Loss
@@ -21,9 +22,10 @@ from suites.segmentation.labelling import Labelling
 from suites.segmentation.losses import ClassCounts, SegmentationLoss
 from suites.segmentation.metrics import BoundaryF1, ConfusionMatrix
 from suites.segmentation.models.base import Segmenter
-from suites.segmentation.processor import SegmentationProcessor, original_labels
+from suites.segmentation.processor import SegmentationProcessor, label_maps
 from suites.segmentation.sample import Sample
 from suites.segmentation.transforms import collate
+from suites.segmentation.windows import Windowed, window_batch
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.task import VisionTask
 
@@ -56,7 +58,7 @@ class SegmentationMetric(Metric):
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in the label maps of one batch."""
-        for truth, found in zip(batch["truth"], original_labels(outputs, batch), strict=True):
+        for truth, found in zip(batch["truth"], label_maps(outputs, batch), strict=True):
             self.add(truth, found)
 
     def add(self, truth: np.ndarray, found: np.ndarray) -> None:
@@ -148,8 +150,16 @@ class SegmentationTask(VisionTask):
         return terms
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """`labels` uint8 [N, H, W], the class of every pixel of the input."""
-        return {"labels": self._inference.labels(self.model, inputs["images"])}
+        """`labels` uint8 [N, H, W], the class of every pixel of the input; or `scores` [N, H, W, K] of windows."""
+        return self._inference.outputs(self.model, inputs["images"])
+
+    def eval_loader(self, *, workers: int) -> DataLoader:
+        """The evaluation set in order; where a window is slid, all windows of an image are in one batch."""
+        windows, data = self._inference.windows, self.eval_data
+        if windows is None:
+            return super().eval_loader(workers=workers)
+        seen = Windowed(self._eval_set, data.transforms, windows)
+        return DataLoader(seen, data.batch_size, workers=workers, collate=window_batch)
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
@@ -157,7 +167,8 @@ class SegmentationTask(VisionTask):
 
     def processor(self) -> SegmentationProcessor:
         """Preprocessing of evaluation, class names and palette of the evaluation set."""
-        return SegmentationProcessor(self.eval_data.transforms, self._eval_set.class_names, self._eval_set.palette)
+        names, palette = self._eval_set.class_names, self._eval_set.palette
+        return SegmentationProcessor(self.eval_data.transforms, names, palette, self._inference.windows)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """The first images of the evaluation set that can be read."""

@@ -10,6 +10,7 @@ import numpy as np
 from suites.segmentation.sample import IGNORE
 from suites.vision.drawing import enlarged, put_plate
 
+_MOST = 4096  # pixels of a picture's side
 _LEAST_SHARE = 0.005  # of the image: smaller classes are not in the legend
 
 
@@ -18,6 +19,16 @@ def colourise(labels: np.ndarray, palette: Sequence[tuple[int, int, int]]) -> np
     colours = np.zeros((256, 3), np.uint8)
     colours[: len(palette)] = palette
     return colours[labels]
+
+
+def shrunk(image: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An image [H, W, 3] and its labels [H, W] at a size that can be looked at: 4096 pixels a side at most."""
+    factor = _MOST / max(labels.shape)
+    if factor >= 1:
+        return image, labels
+    size = max(1, round(labels.shape[1] * factor)), max(1, round(labels.shape[0] * factor))
+    small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    return small, cv2.resize(labels, size, interpolation=cv2.INTER_NEAREST_EXACT)
 
 
 def draw_labels(

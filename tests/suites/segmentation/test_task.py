@@ -11,7 +11,7 @@ from suites.engine.building import build_task, read_config
 from suites.engine.check import check_runs
 from suites.engine.inference import export_run, infer_files, open_model
 from suites.engine.training import evaluate_weights, train
-from suites.segmentation.labelling import Labelling, starts
+from suites.segmentation.labelling import Labelling
 from suites.segmentation.labels import decode_labels
 from suites.segmentation.losses import ClassCounts
 from suites.segmentation.processor import SegmentationProcessor
@@ -105,7 +105,7 @@ def test_a_checked_config_runs_both_steps(config_file):
         ("losses=[{type: LovaszHinge}]", r"data\.num_classes: is 3; LovaszHinge is for background and foreground"),
         ("figures.boundary=1", r"figures: boundary is 1\.0; it must be 0 or more and below 1"),
         ("losses[ce].class_weights=[1, 2]", r"class_weights: has 2 numbers but data\.num_classes is 3"),
-        ("inference.stride=600", r"inference: window is 512 and stride 600; needed is 1 <= stride <= window"),
+        ("inference.stride=600", r"inference: window is 512, stride 600 and together 8; needed is 1 <= stride"),
         ("data.train.transforms[crop].type=RandomIoUCrop", r"'RandomIoUCrop' is a transform of suite 'detection'"),
         ("losses[ce].smooth=0.1", r"CrossEntropy takes no 'smooth'"),
     ],
@@ -186,11 +186,11 @@ class Brightness:
         return ops.concat([red * 0.0, red - 0.5], axis=3)
 
 
-@pytest.mark.parametrize("inference", [Labelling("slide", 8, 5), Labelling("slide", 64, 64), Labelling(flip=True)])
-def test_sliding_and_flipping_agree_with_the_whole_image_where_pixels_do_not_see_each_other(inference):
+@pytest.mark.parametrize("inference", [Labelling(flip=True), Labelling(scales=(1.0, 1.0))])
+def test_looking_twice_agrees_with_the_whole_image_where_pixels_do_not_see_each_other(inference):
     images = from_numpy(np.random.default_rng(0).random((2, 13, 21, 3), np.float32))
-    whole = Labelling().labels(Brightness(), images).numpy()
-    np.testing.assert_array_equal(inference.labels(Brightness(), images).numpy(), whole)
+    whole = Labelling().outputs(Brightness(), images)["labels"].numpy()
+    np.testing.assert_array_equal(inference.outputs(Brightness(), images)["labels"].numpy(), whole)
     assert whole.dtype == np.uint8 and 0 < whole.mean() < 1
 
 
@@ -201,15 +201,22 @@ def test_passes_add_probabilities_and_not_logits():
             return from_numpy(np.broadcast_to(np.repeat([left, right], 4, axis=0), (1, 8, 8, 3)).copy())
 
     images = from_numpy(np.zeros((1, 8, 8, 3), np.float32))
-    assert 1 not in Labelling(flip=True).labels(Halves(), images).numpy()  # the sum of logits would say 1 everywhere
+    assert (
+        1 not in Labelling(flip=True).outputs(Halves(), images)["labels"].numpy()
+    )  # the sum of logits would say 1 everywhere
 
 
-def test_windows_cover_an_axis_and_end_with_it():
-    assert starts(10, 4, 3) == [0, 3, 6]
-    assert starts(11, 4, 3) == [0, 3, 6, 7]
-    assert starts(4, 4, 3) == [0]
-    with pytest.raises(AttributeValueError, match="stride <= window"):
-        Labelling(stride=0)
+def test_scales_are_added_at_the_images_size():
+    """Of an image that is bright on its left half, each scale finds the same halves."""
+    images = np.zeros((1, 12, 16, 3), np.float32)
+    images[:, :, :8] = 1
+    for scales in ((0.5,), (0.5, 1.0, 1.75)):
+        found = Labelling(scales=scales, flip=True).outputs(Brightness(), from_numpy(images))["labels"].numpy()
+        assert found.shape == (1, 12, 16)
+        assert (found[:, :, :7] == 1).all() and (found[:, :, 9:] == 0).all()
+    for wrong in ((), (1.0, 0.0)):
+        with pytest.raises(AttributeValueError, match="scales are"):
+            Labelling(scales=wrong)
 
 
 def test_a_sliding_config_is_trained_and_evaluated(config_file, tmp_path):
