@@ -4,7 +4,8 @@ Prints one JSON line a case: {"case", "unit", "rate", "step_ms", "steps", "peak_
 timed steps. A training step is forward, loss, backward and the optimizer's update, in float32, as one Program. The
 cases stand in tools/bench_cases; most have a peer of the same network, shapes and mathematics in
 ../shared/bench/peer_torch.py, and benchmarks/training_vs_torch.py runs both in turns and gives the ratio. `--profile`
-shows where the time goes and keeps it in runs/bench/CASE.
+shows where the time goes and keeps it in runs/bench/CASE. `python tools/bench.py loader CONFIG` is
+`paddock bench loader CONFIG`: whether loading or training holds a run up.
 """
 
 from __future__ import annotations
@@ -65,8 +66,12 @@ def measure(case: str, seconds: float, profile: StepProfile | None = None) -> di
 
 def main(words: list[str] | None = None) -> int:
     """Measure the cases named on the command line and return the exit status."""
+    from suites.engine.cli.bench import main as of_config
     from suites.engine.profiling import StepProfile, add_profile_option
 
+    words = sys.argv[1:] if words is None else words
+    if words[:1] == ["loader"]:
+        return of_config(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all of " + ", ".join(CASES))
     parser.add_argument("--threads", type=int, default=2)

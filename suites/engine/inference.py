@@ -275,6 +275,53 @@ def infer_files(
     return report
 
 
+def infer_films(
+    model: Model,
+    inputs: Sequence[Path | str],
+    output: Path | None,
+    *,
+    window: float | None = None,
+    video: Path | None = None,
+) -> InferenceReport:
+    """Predict over the time of videos; write `predictions.json`, and with `video` what was drawn on the one video.
+
+    Args:
+        model: what predicts.
+        inputs: video files and patterns.
+        output: the folder of predictions.json; None writes none.
+        window: seconds that one prediction is about; None for each frame by itself.
+        video: the file to write.
+
+    A video that cannot be read is skipped and reported. Raises ConfigError for `video` with several inputs, or where
+    nothing would be written.
+    """
+    if window is not None and not window > 0:
+        raise ConfigError(f"infer: --window is {window:g} s; it must be above 0")
+    names = [name for word in inputs for name in _matches(str(word))]
+    if video is not None and len(names) > 1:
+        raise ConfigError(f"infer: --video writes one file, but there are {len(names)} inputs; name one of them")
+    if output is None and video is None:
+        raise ConfigError("infer: it needs --output, the folder to write predictions.json to, or --video")
+    report = InferenceReport([], [], [])
+    results: dict[str, Any] = {}
+    for name in names:
+        try:
+            results[name] = model.processor.film(
+                Path(name),
+                lambda items: predict_items(model.processor, model.inputs, model.predict, items),
+                window,
+                video,
+            )
+        except DataError as error:
+            report.skipped.append(str(error))
+    if video is not None and results:
+        report.pictures.append(video)
+    report.lines.extend(f"{name}: done" for name in results)
+    if output is not None:
+        write_results(output / "predictions.json", results)
+    return report
+
+
 def _read_inputs(words: Iterable[Path | str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
     """(name, item) of each input that can be read; `skipped` gets the others' errors."""
     named = (found for word in words for found in _matches(str(word)))

@@ -184,6 +184,23 @@ class Processor(ABC):
         """Return the bytes that `from_json` will make of a value, known before it does; DataError for too many."""
         return 0
 
+    def film(
+        self, path: Path, predict: Callable[[list[Any]], list[Any]], window: float | None, video: Path | None
+    ) -> Any:
+        """Return what is predicted over the time of a video file, fit for JSON; one part is in memory at a time.
+
+        Args:
+            path: the video.
+            predict: items to results.
+            window: seconds that one prediction is about; None for each frame by itself.
+            video: where to write it with what is predicted drawn on it; None writes nothing.
+
+        By default NotSupportedError: this processor's items are no parts of a video.
+        """
+        raise NotSupportedError(
+            f"{type(self).__name__}: this model takes no videos, so there is no --window and --video"
+        )
+
     def example(self) -> Any:
         """Return a JSON value that `from_json` takes, for a server's first run; None if there is none."""
         return None

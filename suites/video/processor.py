@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from framework.errors import DataError
+from framework.errors import ConfigError, DataError
 from suites.video.drawing import strip
 from suites.video.reading import read_video
 from suites.video.sampling import Segments
 from suites.video.sequence_processor import SequenceProcessor
+from suites.video.windows import labelled, spans, windows
+from suites.vision.film import check_film_name, written_film
 from suites.vision.images import IMAGE_SUFFIXES, read_image
 from suites.vision.pipeline import Transform
 from suites.vision.recognition.processor import RecognitionProcessor
 from suites.vision.recognition.sample import LabelledClip
-from suites.vision.videos import VIDEO_SUFFIXES
+from suites.vision.videos import VIDEO_SUFFIXES, opened_video
 
 
 class VideoProcessor(RecognitionProcessor):
@@ -72,6 +74,28 @@ class VideoProcessor(RecognitionProcessor):
         if len({frame.shape for frame in frames}) > 1:
             raise DataError(f"{path}: its frames differ in size: {sorted({f.shape[:2] for f in frames})}")
         return np.stack(frames)
+
+    def film(
+        self, path: Path, predict: Callable[[list[Any]], list[Any]], window: float | None, video: Path | None
+    ) -> dict[str, Any]:
+        """The classes of each window of a video, and `spans` of windows with the same best class.
+
+        With `video` it is read a second time, and written with classes and a bar of labels on its frames.
+        """
+        if window is None:
+            raise ConfigError("infer: --video labels a video over time, so it needs --window too, such as --window 2s")
+        if video is not None:
+            check_film_name(video)
+        found = []
+        with opened_video(path, threads=0) as source:
+            for part in windows(source, window, self._segments):
+                (classes,) = predict([part.frames])
+                found.append({"start": round(part.start, 3), "end": round(part.end, 3), "classes": classes})
+        if video is not None:
+            with opened_video(path, threads=0) as source, written_film(video, source.rate) as film:
+                for frame in source.frames():
+                    film.add(frame.seconds, labelled(frame.pixels, frame.seconds, found, window, self._class_names))
+        return {"window": window, "spans": spans(found), "windows": found}
 
     def shown(self, item: np.ndarray) -> np.ndarray:
         """A strip of up to 8 of the clip's frames."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -12,13 +13,14 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from framework.errors import CheckpointError, DataError
+from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.config import build_value, plain
 from suites.engine.task import Batch, Processor
+from suites.vision.film import Film, written_film
 from suites.vision.images import checked_size, decode_image, encode_image, read_image
 from suites.vision.pipeline import Transform
 from suites.vision.sample import VisualSample
-from suites.vision.videos import VIDEO_SUFFIXES, frames_of
+from suites.vision.videos import VIDEO_SUFFIXES, frames_of, opened_video
 
 Self = TypeVar("Self", bound="VisualProcessor")
 
@@ -75,6 +77,10 @@ class VisualProcessor(Processor):
         return self.collate(samples)
 
 
+def _film(path: Path | None, rate: float) -> contextlib.AbstractContextManager[Film | None]:
+    return contextlib.nullcontext() if path is None else written_film(path, rate)
+
+
 def _same(item: np.ndarray) -> np.ndarray:
     return item
 
@@ -103,6 +109,22 @@ class ImageProcessor(VisualProcessor):
                 yield str(path.with_name(f"{path.stem}_{at:06d}.jpg")), partial(_same, frame)
         except DataError as error:
             yield str(path), partial(_raise, error)
+
+    def film(
+        self, path: Path, predict: Callable[[list[Any]], list[Any]], window: float | None, video: Path | None
+    ) -> list[dict[str, Any]]:
+        """The result of each frame with its time; with `video` the frames with what is found on them, as a video."""
+        if window is not None:
+            raise ConfigError("infer: this model looks at single frames, so --window says nothing; take it away")
+        found = []
+        with opened_video(path, threads=0) as source, _film(video, source.rate) as film:
+            for frame in source.frames():
+                (result,) = predict([frame.pixels])
+                found.append({"seconds": round(frame.seconds, 3), "found": self.summary(result)})
+                drawing = self.draw(frame.pixels, result) if film else ""
+                if film and not isinstance(drawing, str):
+                    film.add(frame.seconds, drawing)
+        return found
 
     def from_json(self, value: Any) -> np.ndarray:
         """The image whose file `value` is in base64."""

@@ -10,7 +10,7 @@ import io
 import logging
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,17 +122,31 @@ class OpenVideo:
         with told(self.name):
             yield from self.container.decode(self.stream)
 
-    def frames(self, short_side: int | None = None) -> Iterator[TimedFrame]:
-        """All frames in order, one in memory at a time; a DataError where there are none, or one cannot be decoded."""
-        painter, first, count = Painter(short_side), None, 0
-        for frame in self.decoded():
-            check("video_frames", count + 1, f"video {self.name}: it has too many frames", DataError)
-            time = frame.time if frame.time is not None else count / self.rate
-            first = time if first is None else first
-            yield TimedFrame(time - first, painter(frame, self.name))
-            count += 1
+    def timed(self) -> Iterator[tuple[float, VideoFrame]]:
+        """(seconds from the first frame on, frame) of all frames in order; a stream that breaks ends there, warned of.
+
+        Raises a DataError where there are none, or the first one cannot be decoded.
+        """
+        first, count = 0.0, 0
+        try:
+            for frame in self.decoded():
+                time = count / self.rate if frame.time is None else float(frame.time)
+                first = first if count else time
+                count += 1
+                check("video_frames", count, f"video {self.name}: it has too many frames", DataError)
+                yield time - first, frame
+        except DataError as error:
+            if not count:
+                raise
+            _log.warning("%s; the %d frames before it are used", error, count)
         if not count:
             raise DataError(f"video {self.name}: holds no frames; take it out of the list")
+
+    def frames(self, short_side: int | None = None) -> Iterator[TimedFrame]:
+        """The frames of `timed` as pixels, one in memory at a time."""
+        painter = Painter(short_side)
+        for seconds, frame in self.timed():
+            yield TimedFrame(seconds, painter(frame, self.name))
 
 
 def _check_pixels(height: int, width: int, name: str) -> None:
@@ -146,24 +160,15 @@ def _attached_picture() -> int:
     return int(Disposition.attached_pic)
 
 
-def frames_of(path: VideoSource, warn: Callable[[str], object] = _log.warning) -> Iterator[np.ndarray]:
+def frames_of(path: VideoSource) -> Iterator[np.ndarray]:
     """All frames of a video file in order, uint8 RGB [H, W, 3], one in memory at a time.
 
-    A stream that breaks after some frames ends there, and `warn` is told.
-
     Raises:
-        DataError: it is missing, cut off, no video, or has no frame.
+        DataError: it is missing, cut off, no video, or has no frame. A stream that breaks later ends there, warned of.
     """
-    count = 0
     with opened_video(path, threads=0) as video:
-        try:
-            for frame in video.frames():
-                count += 1
-                yield frame.pixels
-        except DataError as error:
-            if not count:
-                raise
-            warn(f"{error}; the {count} frames before it are used")
+        for frame in video.frames():
+            yield frame.pixels
 
 
 @contextmanager

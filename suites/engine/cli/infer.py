@@ -1,8 +1,12 @@
-"""Show predictions of a run or an export: `paddock infer runs/demo photo.jpg folder/ 'more/*.png' --output out`."""
+"""Show predictions of a run or an export: `paddock infer runs/demo photo.jpg folder/ 'more/*.png' --output out`.
+
+Over the time of a video: `paddock infer runs/actions long.mp4 --window 2s --output out --video labelled.mp4`.
+"""
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +34,12 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
     parser.add_argument("--min-score", type=float, metavar="S", help="leave out results below it, 0 to 1; of detectors")
     parser.add_argument("--batch-size", type=int, metavar="N", help="inputs of one shape that are taken together")
+    parser.add_argument(
+        "--window", metavar="TIME", type=_seconds, help="label a video over time, in parts of e.g. 2s, 500ms or 1m"
+    )
+    parser.add_argument(
+        "--video", type=Path, metavar="FILE", help="write the video with what is predicted on it, .mp4, .mov or .mkv"
+    )
     add_override_option(parser)
     add_import_option(parser)
     add_profile_option(parser, "inputs")
@@ -38,13 +48,16 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         parser.error("--batch-size takes a number above 0")
 
     def start() -> int:
-        from suites.engine.inference import infer_files, open_model
+        from suites.engine.inference import infer_files, infer_films, open_model
 
         profile = StepProfile(a.output or Path()) if a.profile else None
         model = open_model(a.model, a.weights, a.overrides)
         if a.min_score is not None:
             model = replace(model, processor=model.processor.with_min_score(a.min_score))
-        report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)
+        if a.window is not None or a.video is not None:
+            report = infer_films(model, a.inputs, a.output, window=a.window, video=a.video)
+        else:
+            report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)
         for line in report.skipped:
             print(f"skipped: {line}", file=sys.stderr)
         for line in report.lines:
@@ -55,3 +68,11 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         return 0 if report.pictures or report.lines else 2
 
     return run(start, a.imports)
+
+
+def _seconds(text: str) -> float:
+    """A time such as 2s, 500ms, 1.5m or 3, which are seconds."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|)", text)
+    if found is None or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"'{text}' is no time above 0, such as 2s, 500ms or 1m")
+    return float(found[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, "": 1.0}[found[2]]

@@ -9,9 +9,10 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.sources import Source, open_source
+from suites.video.features.sound import BANDS, Kind, heard, rows_at
 from suites.video.reading import read_video
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
-from suites.vision.videos import VIDEO_SUFFIXES
+from suites.vision.videos import VIDEO_SUFFIXES, VideoSource
 
 
 def evenly(total: int, count: int) -> np.ndarray:
@@ -78,14 +79,33 @@ class Clips:
         """Up to `count` frames of a clip, evenly spread, uint8 [T, H, W, 3] RGB; a DataError names what is wrong."""
         if not name.lower().endswith(VIDEO_SUFFIXES):
             return self._images(name, count)
+        return read_video(self._video(name), lambda total: evenly(total, count), name=self._shown(name))
+
+    def sound(self, name: str, count: int, kind: Kind) -> tuple[np.ndarray, bool]:
+        """What is heard around the frames that `frames` gives, float32 [T, columns], and whether the clip has sound.
+
+        A folder of images has none.
+        """
+        if not name.lower().endswith(VIDEO_SUFFIXES):
+            frames = len(evenly(len(self._files_in(name)), count))
+            return rows_at(np.zeros((0, BANDS), np.float32), np.zeros(frames), kind), False
+        return heard(self._video(name), lambda total: evenly(total, count), kind, self._shown(name))
+
+    def _shown(self, name: str) -> str:
+        return f"{self._source.root}/{name}"
+
+    def _video(self, name: str) -> VideoSource:
+        """The file, or its content out of a zip."""
         if not self._source.exists(name):
-            raise DataError(f"{self._source.root}/{name}: there is no such clip")
-        plain, shown = Path(self._source.root) / name, f"{self._source.root}/{name}"
-        source = plain if plain.is_file() else self._source.read(name)
-        return read_video(source, lambda total: evenly(total, count), name=shown)
+            raise DataError(f"{self._shown(name)}: there is no such clip")
+        plain = Path(self._source.root) / name
+        return plain if plain.is_file() else self._source.read(name)
+
+    def _files_in(self, folder: str) -> list[str]:
+        return sorted(n for n in self._source.names(folder) if n.lower().endswith(IMAGE_SUFFIXES))
 
     def _images(self, folder: str, count: int) -> np.ndarray:
-        files = sorted(n for n in self._source.names(folder) if n.lower().endswith(IMAGE_SUFFIXES))
+        files = self._files_in(folder)
         if not files:
             raise DataError(f"{self._source.root}/{folder}: there is no such clip: no video and no folder of images")
         chosen = [f"{folder}/{files[i]}" for i in evenly(len(files), count)]
