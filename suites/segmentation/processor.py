@@ -96,7 +96,7 @@ class SegmentationProcessor(ImageProcessor):
         return {".png": encode_labels(result, self._palette)}
 
     def draw(self, item: np.ndarray, result: np.ndarray) -> np.ndarray:
-        """The image under its classes' colours, with their names; one of more than 4096 pixels a side is scaled down."""
+        """The image under its classes' colours, with their names; sides beyond 4096 pixels are scaled down."""
         item, result = shrunk(item, result)
         return draw_labels(item, result, self._class_names, self._palette)
 
