@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from suites.engine.gathering import ArrayMetric
+from suites.engine.reporting import Curves, Plot
 from suites.engine.task import Batch
 
 _CLIP = 1e-7  # scores nearer to 0 or 1 count as this near in the log loss, as in most published figures
@@ -123,6 +124,16 @@ class ClickScores(ArrayMetric):
         return each[0] | {
             f"{name}/{key}": value for name, own in zip(self._names, each, strict=True) for key, value in own.items()
         }
+
+    def plots(self) -> Sequence[Plot]:
+        """How often rows of each predicted rate were clicked, in 20 groups of equally many rows; of the first label."""
+        scores, labels = self.gathered("scores")[:, 0], self.gathered("labels")[:, 0]
+        known = ~np.isnan(labels)
+        groups = np.array_split(np.argsort(scores[known], kind="stable"), 20)
+        said = [float(scores[known][rows].mean()) for rows in groups if len(rows)]
+        seen = [float(labels[known][rows].mean()) for rows in groups if len(rows)]
+        series = {"measured": (said, seen), "right": (said, said)}
+        return [Curves("Calibration", "predicted rate", "rate of clicks", series, marks=True)]
 
     def _of(self, place: int) -> dict[str, float]:
         scores, labels = self.gathered("scores")[:, place], self.gathered("labels")[:, place]

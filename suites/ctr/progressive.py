@@ -6,7 +6,6 @@ from the forward pass of the training step.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from framework.atomic import write_text
 from framework.errors import AttributeValueError
 from suites.ctr.metrics import click_figures
 from suites.engine.hooks import Hook
+from suites.engine.reporting import Curves, Plot
+from suites.engine.reporting.lines import append, read_lines, withdraw
 
 if TYPE_CHECKING:
     from suites.engine.loop import TrainingLoop
@@ -85,9 +85,8 @@ class Progressive(Hook):
     def before_train(self, loop: TrainingLoop) -> None:
         """Withdraw lines that a killed run wrote beyond its checkpoint."""
         path = _path(loop)
-        if path is not None and path.is_file():
-            kept = [line for line in path.read_text().splitlines() if json.loads(line)["step"] <= loop.step]
-            write_text(path, "".join(f"{line}\n" for line in kept))
+        if path is not None:
+            withdraw(path, loop.step)
 
     def after_step(self, loop: TrainingLoop) -> None:
         """Take in what the step predicted before its update."""
@@ -117,8 +116,7 @@ class Progressive(Hook):
         )
         path = _path(loop)
         if path is not None and loop.world.first:
-            with path.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+            append(path, line)
 
     def state_dict(self) -> dict[str, Any]:
         """What was gathered since the last figures."""
@@ -132,3 +130,18 @@ class Progressive(Hook):
 
 def _path(loop: TrainingLoop) -> Path | None:
     return None if loop.folder is None else loop.folder / FILE
+
+
+def progressive_plots(run: Path) -> list[Plot]:
+    """AUC, log loss and COPC of the windows, and of the passes where there are any, over the steps."""
+    lines = read_lines(run / FILE)
+    plots: list[Plot] = []
+    for key, title in (("auc", "AUC"), ("log_loss", "Log loss"), ("copc", "Clicks over predicted clicks")):
+        series = {
+            f"each {kind}": ([line["step"] for line in own], [line.get(key) for line in own])
+            for kind in ("window", "pass")
+            if (own := [line for line in lines if line.get("kind") == kind])
+        }
+        if series:
+            plots.append(Curves(f"{title}, before training on the rows", "step", title, series, marks=True))
+    return plots

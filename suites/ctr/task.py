@@ -23,7 +23,7 @@ from suites.ctr.models.base import CtrModel, Embedded
 from suites.ctr.models.retrieval import RetrievalModel
 from suites.ctr.network import TableNetwork
 from suites.ctr.processor import ClickProcessor
-from suites.ctr.progressive import Progressive, ProgressiveSettings
+from suites.ctr.progressive import Progressive, ProgressiveSettings, progressive_plots
 from suites.ctr.retrieval import RetrievalScores
 from suites.ctr.schema import Schema, read_schema
 from suites.ctr.serving import Publish, PublishSettings, publish
@@ -37,6 +37,7 @@ from suites.engine.deploying import deployed_program
 from suites.engine.hooks import Hook
 from suites.engine.losses import Kept, Loss
 from suites.engine.registry import register
+from suites.engine.reporting import Plot
 from suites.engine.resources import load_deployed
 from suites.engine.settings import Runtime
 from suites.engine.step import Step
@@ -219,6 +220,11 @@ class CtrTask(DataTask[TrainData, EvalData]):
         """Progressive figures, and what leaves the table at the end of a pass."""
         publishing = [Publish(self._publish)] if self._publish is not None else []
         return [Progressive(self._progressive), PassEnd(), *publishing]
+
+    @classmethod
+    def run_plots(cls, run: Path) -> Sequence[Plot]:
+        """The progressive figures."""
+        return progressive_plots(run)
 
     def metric(self) -> Metric:
         """A new, empty metric; that of a model that retrieves items ranks by the weights as they are now."""

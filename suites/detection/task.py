@@ -22,6 +22,7 @@ from suites.detection.views import Viewed, Views
 from suites.engine.config import Factory
 from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
+from suites.engine.reporting import Plot
 from suites.engine.task import Batch, Metric, readable
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.structures import Instances
@@ -60,6 +61,10 @@ class BoxMetric(Metric):
     def result(self) -> dict[str, float]:
         """The evaluator's figures."""
         return self._evaluator.compute()
+
+    def plots(self) -> Sequence[Plot]:
+        """The evaluator's plots."""
+        return self._evaluator.plots()
 
 
 @register("task", "detection")

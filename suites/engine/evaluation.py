@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +16,12 @@ import framework
 from framework import from_numpy, no_grad, program
 from framework.atomic import write_text
 from framework.data import DataLoader
-from framework.errors import ConfigError
+from framework.errors import ConfigError, DataError
 from suites.engine.losses import Loss
 
 if TYPE_CHECKING:
-    from suites.engine.task import Batch, Processor, Task
+    from suites.engine.reporting import Plot
+    from suites.engine.task import Batch, Metric, Processor, Task
 
 _log = logging.getLogger(__name__)
 LossesOf = Callable[["Batch"], dict[str, tuple[float, float]]]  # of a batch: mean and weight of each term
@@ -90,6 +93,8 @@ def evaluate(
     after_batch: Callable[[int], None] = lambda done: None,
     losses: LossesOf | None = None,
     report: Callable[[str], object] = lambda text: None,
+    plots: Callable[[Sequence[Plot]], object] = lambda plots: None,
+    worst: Callable[[Metric], object] = lambda metric: None,
 ) -> dict[str, float]:
     """Return the metric's figures over one pass of `loader`, and `skipped` where samples could not be used.
 
@@ -100,6 +105,8 @@ def evaluate(
         after_batch: called with the number of batches done; may raise `Interrupted`.
         losses: see `losses_of`; None for no figure `loss`.
         report: takes the metric's report, if it has one.
+        plots: takes its plots.
+        worst: takes the metric itself, to ask for its worst samples.
     """
     metric, parts = task.metric(), []
     loader.skipped.forget()
@@ -114,6 +121,8 @@ def evaluate(
     figures = {name: float(value) for name, value in metric.result().items()} | _means(parts)
     if text := metric.report():
         report(text)
+    plots(metric.plots())
+    worst(metric)
     return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
 
 
@@ -146,6 +155,25 @@ def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> lis
         write_text(folder / "examples.txt", "\n".join(lines) + "\n")
         paths.append(folder / "examples.txt")
     return paths
+
+
+def draw_worst(task: Task, predict: Predict, folder: Path, metric: Metric, count: int) -> None:
+    """Draw predictions on the samples that a metric calls the worst into `folder`, with `worst.json`: why they are.
+
+    What was there goes.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    processor, words = task.processor(), {}
+    for place, (index, why) in enumerate(metric.worst(count)):
+        with contextlib.suppress(DataError, OSError):
+            name, item = task.example(index)
+            (result,) = predict_items(processor, task.eval_inputs, predict, [item])
+            drawing = processor.draw(item, result)
+            if not isinstance(drawing, str):
+                path = processor.write_picture(folder / f"{place:02d}_{Path(name).stem}.jpg", drawing)
+                words[path.name] = why
+    if words:
+        write_text(folder / "worst.json", json.dumps(words, indent=1) + "\n")
 
 
 def write_results(path: Path, results: dict[str, Any]) -> None:

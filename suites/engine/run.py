@@ -8,6 +8,7 @@ runs/<name>/config.yml        the resolved config; environment.json has its dige
             log.txt, events/  what was said, and TensorBoard's event files
             weights/          checkpoints, last.safetensors, best.safetensors
             pictures/         drawn predictions
+            metrics.jsonl     every figure of the run; plots.json: of the last evaluation; report.html shows all of it
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from framework.errors import CheckpointError, ConfigError
 from suites.engine import environment
 from suites.engine.config import Config, load_config
 from suites.engine.ownership import LOCK, Ownership
+from suites.engine.reporting.plots import Plot, to_plain
 
 if TYPE_CHECKING:
     from suites.engine.task import Processor
@@ -156,6 +158,13 @@ class RunFolder:
     def write_report(self, text: str, name: str = "") -> None:
         """Replace the report of the last evaluation, on the evaluation set of that name."""
         write_text(self.path / (f"report-{name}.md" if name else "report.md"), text)
+
+    def write_plots(self, plots: Sequence[Plot], name: str = "") -> None:
+        """Replace the plots of the last evaluation, on the evaluation set of that name."""
+        path = self.path / "plots.json"
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        found[name] = [to_plain(plot) for plot in plots]
+        write_text(path, json.dumps(found) + "\n")
 
     def write_other_metrics(
         self, metrics: Mapping[str, float], config: Config, overrides: Sequence[str], weights: Path | None

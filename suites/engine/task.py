@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from suites.engine.feeding import Feed
     from suites.engine.hooks import Hook
     from suites.engine.losses import Kept, Loss, Scalar
+    from suites.engine.reporting import Plot
     from suites.engine.resources import Resource
     from suites.engine.settings import Runtime
     from suites.engine.step import Step
@@ -52,6 +53,17 @@ class Metric(ABC):
 
     def leave_out(self, indices: Sequence[int]) -> None:  # noqa: B027  (an offer, not a duty)
         """Take note, before `result`, of samples of the evaluation set that could not be read."""
+
+    def plots(self) -> Sequence[Plot]:
+        """Return plots of what was gathered, for a report; by default none."""
+        return ()
+
+    def worst(self, count: int) -> Sequence[tuple[int, str]]:
+        """Return the samples that were predicted worst, the worst first: index and why, in a few words.
+
+        By default none. `Task.example` has to give such a sample.
+        """
+        return ()
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -293,6 +305,11 @@ class Task(ABC):
     def eval_loader(self, *, workers: int) -> DataLoader:
         """Return the loader of evaluation batches, in order and without random transforms."""
 
+    @classmethod
+    def run_plots(cls, run: Path) -> Sequence[Plot]:
+        """Return plots of what this kind of task wrote into a run's folder, for its report; by default none."""
+        return ()
+
     def evaluations(self) -> dict[str, Task]:
         """Return this task by the name of each evaluation set: "" for `eval`, then those of `more_eval`.
 
@@ -390,6 +407,13 @@ class Task(ABC):
     def lr_factors(self) -> dict[str, float]:
         """Return factors on the learning rate by parameter name, such as smaller ones for lower layers."""
         return {}
+
+    def example(self, index: int) -> tuple[str, Any]:
+        """Return (name, item) of a sample of the evaluation set, to draw a prediction on it.
+
+        By default NotSupportedError, where no metric has a `worst`.
+        """
+        raise NotSupportedError(f"{type(self).__name__}: gives no single samples")
 
     def names(self, batch: Batch) -> list[str]:
         """Return what messages call the samples of a batch; by default its list `name`."""

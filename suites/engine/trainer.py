@@ -36,6 +36,8 @@ from suites.engine.loop import TrainingLoop
 from suites.engine.plugins import covered, modules_of
 from suites.engine.profiling import StepProfile
 from suites.engine.registry import REGISTRY
+from suites.engine.reporting import Journal
+from suites.engine.reporting.hook import Report
 from suites.engine.run import RunFolder, resume_command
 from suites.engine.settings import Runtime
 from suites.engine.step import Step
@@ -255,6 +257,8 @@ def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
         NanGuard(every=runtime.log_every),
         ProgressBar(every=runtime.log_every),
         Events(run.events, every=runtime.log_every),
+        Journal(run.path, every=runtime.log_every),
+        Report(),
         Assess(run, sets, predict_of(task, **how), runtime.evaluation, runtime.early_stop, losses),
         Saving(run.weights, runtime.checkpoint),
     ]

@@ -24,6 +24,7 @@ from suites.engine.trainer import Trainer
 from suites.engine.weights import load_wanted, wants_weights
 
 if TYPE_CHECKING:
+    from suites.engine.reporting import Plot
     from suites.engine.settings import Runtime
     from suites.engine.task import Task
 
@@ -98,7 +99,10 @@ def evaluate_weights(
     own = run is not None and not overrides and weights is None and not is_owned(run.path)
     for name, view in task.evaluations().items():
         reports: list[str] = []
-        metrics |= named_figures(name, _shown_evaluation(view, predict, runtime, reports.append))
+        plots: list[Plot] = []
+        metrics |= named_figures(name, _shown_evaluation(view, predict, runtime, reports.append, plots.extend))
+        if own and run is not None:
+            run.write_plots(plots, name)
         for text in reports:
             _log.info("%s\n%s", name or "evaluation:", text)
             if own and run is not None:
@@ -111,7 +115,11 @@ def evaluate_weights(
 
 
 def _shown_evaluation(
-    task: Task, predict: Predict, runtime: Runtime, report: Callable[[str], object]
+    task: Task,
+    predict: Predict,
+    runtime: Runtime,
+    report: Callable[[str], object],
+    plots: Callable[[Sequence[Plot]], object],
 ) -> dict[str, float]:
     console = Console(stderr=True)
     with (
@@ -120,7 +128,12 @@ def _shown_evaluation(
     ):
         shown = bar.add_task("evaluating", total=loader.length)
         return evaluate(
-            task, predict, loader, after_batch=lambda done: bar.update(shown, completed=done), report=report
+            task,
+            predict,
+            loader,
+            after_batch=lambda done: bar.update(shown, completed=done),
+            report=report,
+            plots=plots,
         )
 
 

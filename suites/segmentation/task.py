@@ -16,6 +16,7 @@ from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
 from suites.engine.losses import Loss
 from suites.engine.registry import register
+from suites.engine.reporting import Matrix, Plot
 from suites.engine.task import Batch, Metric, readable
 from suites.segmentation.datasets import SegmentationDataset
 from suites.segmentation.labelling import Labelling
@@ -53,30 +54,49 @@ class SegmentationMetric(Metric):
 
     def __init__(self, class_names: Sequence[str], figures: Figures | None = None) -> None:
         self._matrix = ConfusionMatrix(class_names)
+        self._images: list[tuple[int, float]] = []  # each with its mIoU
         tolerance = figures.boundary if figures else 0.0
         self._boundary = BoundaryF1(len(class_names), tolerance) if tolerance else None
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in the label maps of one batch."""
-        for truth, found in zip(batch["truth"], label_maps(outputs, batch), strict=True):
-            self.add(truth, found)
+        ids = batch["image_ids"]
+        if "owners" in batch:  # of windows: the first one's of each image
+            ids = ids[np.unique(batch["owners"], return_index=True)[1]]
+        for image_id, truth, found in zip(ids.tolist(), batch["truth"], label_maps(outputs, batch), strict=True):
+            self.add(truth, found, image_id)
 
-    def add(self, truth: np.ndarray, found: np.ndarray) -> None:
+    def add(self, truth: np.ndarray, found: np.ndarray, image_id: int = -1) -> None:
         """Takes in the true and predicted labels of one image, uint8 [H, W]."""
-        self._matrix.add(truth, found)
+        own = ConfusionMatrix(self._matrix.class_names)
+        own.add(truth, found)
+        self._matrix.merge(own.counts)
+        self._images.append((image_id, own.result()["mIoU"] if own.counts.any() else 1.0))
         if self._boundary:
             self._boundary.add(truth, found)
 
     def state(self) -> dict[str, Any]:
         """The counts."""
         more = {"boundary": self._boundary.counts.copy()} if self._boundary else {}
-        return {"counts": self._matrix.counts.copy(), **more}
+        images = np.array(self._images, np.float64).reshape(-1, 2)
+        return {"counts": self._matrix.counts.copy(), "images": images, **more}
 
     def merge(self, state: Mapping[str, Any]) -> None:
         """Add the other counts."""
         self._matrix.merge(state["counts"])
+        self._images += [(int(image_id), float(iou)) for image_id, iou in state["images"]]
         if self._boundary:
             self._boundary.merge(state["boundary"])
+
+    def worst(self, count: int) -> list[tuple[int, str]]:
+        """The images of the least mIoU, over the classes that are seen or predicted in them."""
+        ranked = sorted((iou, image_id) for image_id, iou in self._images if image_id >= 0)
+        return [(image_id, f"mIoU {iou:.3f}") for iou, image_id in ranked[:count]]
+
+    def plots(self) -> Sequence[Plot]:
+        """The confusions of pixels."""
+        counts = self._matrix.counts[:, : len(self._matrix.class_names)]
+        return [Matrix("Pixels, % of each true class", self._matrix.class_names, counts.tolist())]
 
     def result(self) -> dict[str, float]:
         """The matrix's figures, and that of borders."""
@@ -174,6 +194,10 @@ class SegmentationTask(VisionTask):
         """The first images of the evaluation set that can be read."""
         dataset = self._eval_set
         return readable(range(len(dataset)), lambda i: (Path(dataset.name_of(i)).name, dataset.image(i)), count)
+
+    def example(self, index: int) -> tuple[str, Any]:
+        """An image of the evaluation set."""
+        return Path(self._eval_set.name_of(index)).name, self._eval_set.image(index)
 
     def names(self, batch: Batch) -> list[str]:
         """What messages call the images of a batch."""

@@ -6,7 +6,7 @@ Letters: I images, P predictions, K classes. Predictions are in pixels of the or
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register_role
+from suites.engine.reporting import Plot
 from suites.vision.structures import Instances
 
 
@@ -104,6 +105,10 @@ class Evaluator(ABC):
     @abstractmethod
     def compute(self) -> dict[str, float]:
         """The figures by name; one that is not defined, such as AP of a class without objects, is left out."""
+
+    def plots(self) -> Sequence[Plot]:
+        """Plots of what `compute` found last; by default none."""
+        return ()
 
     def _predictions(self) -> np.ndarray:
         """All rows [P, 7]: index of the image, x1, y1, x2, y2, score, class."""

@@ -22,8 +22,10 @@ from suites.detection.datasets.shapes import read_shape
 from suites.detection.metrics.base import Evaluator
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register
+from suites.engine.reporting import Curves, Plot
 from suites.vision.structures import Boxes, Instances, Masks
 
+_DRAWN_OVERLAPS = (0, 5, 8)  # of IoU 0.50 to 0.95: 0.50, 0.75, 0.90
 COCO_NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
 
 
@@ -47,6 +49,7 @@ class CocoEvaluator(Evaluator):
         if max_detections < 11:
             raise AttributeValueError(f"CocoEvaluator: max_detections is {max_detections}; it must be 11 or more")
         self._max_detections = max_detections
+        self._curves: dict[str, list[Plot]] = {}  # by kind
 
     def compute(self) -> dict[str, float]:
         """The figures by name, 0 to 1."""
@@ -59,6 +62,10 @@ class CocoEvaluator(Evaluator):
             figures |= {f"mask_{name}": value for name, value in self._compare(truth, found, "segm").items()}
         return figures
 
+    def plots(self) -> list[Plot]:
+        """Precision over recall: the mean over classes at three overlaps, and of each class at IoU 0.5."""
+        return [plot for plots in self._curves.values() for plot in plots]
+
     def _compare(self, truth: COCO, found: COCO, kind: Literal["bbox", "segm"]) -> dict[str, float]:
         with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its tables
             run = COCOeval(truth, found, kind)
@@ -68,12 +75,25 @@ class CocoEvaluator(Evaluator):
             run.summarize()
         figures = dict(zip(COCO_NAMES, run.stats.tolist(), strict=True))
         precision = run.eval["precision"][:, :, :, 0, -1]  # [IoU, recall, K]: all areas, `max_detections` predictions
+        self._curves[kind] = _curves(precision, run.params.recThrs, self._truth.class_names, kind)
         # pycocotools' own AP is -1 where the limit is not 100.
         figures["AP"] = float(precision[precision > -1].mean()) if (precision > -1).any() else -1.0
         for label, name in enumerate(self._truth.class_names):
             defined = precision[:, :, label] > -1
             figures[f"AP/{name}"] = float(precision[:, :, label][defined].mean()) if defined.any() else -1.0
         return {name: value for name, value in figures.items() if value > -1}
+
+
+def _curves(precision: np.ndarray, recalls: np.ndarray, names: Sequence[str], kind: str) -> list[Plot]:
+    """Of precision [IoU, recall, K], -1 where a class has no objects."""
+    there = [label for label in range(len(names)) if (precision[:, :, label] > -1).any()]
+    if not there:
+        return []
+    what, xs = {"bbox": "boxes", "segm": "masks"}[kind], recalls.tolist()
+    mean = {f"IoU {0.5 + 0.05 * at:.2f}": (xs, precision[at][:, there].mean(axis=1).tolist()) for at in _DRAWN_OVERLAPS}
+    each = {names[label]: (xs, precision[0, :, label].tolist()) for label in there}
+    plots: list[Plot] = [Curves(f"Precision of {what}, mean over classes", "recall", "precision", mean)]
+    return [*plots, Curves(f"Precision of {what} by class, IoU 0.50", "recall", "precision", each)]
 
 
 def read_coco_results(path: str | Path, truth: GroundTruth) -> dict[int, Instances]:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.data import DataLoader
 from framework.errors import ConfigError
-from suites.engine.evaluation import Interrupted, LossesOf, Predict, draw_examples, evaluate, named_figures
+from suites.engine.evaluation import (
+    Interrupted,
+    LossesOf,
+    Predict,
+    draw_examples,
+    draw_worst,
+    evaluate,
+    named_figures,
+)
 from suites.engine.hooks.base import Hook
 from suites.engine.hooks.interval import Interval
 from suites.engine.resources import save_deployed
@@ -18,7 +26,7 @@ from suites.engine.settings import EarlyStopSettings, EvaluationSettings
 
 if TYPE_CHECKING:
     from suites.engine.loop import TrainingLoop
-    from suites.engine.task import Task
+    from suites.engine.task import Metric, Task
 
 
 class Assess(Hook):
@@ -113,9 +121,15 @@ class Assess(Hook):
                 after_batch=partial(_told, after_batch, loader.length or 0),
                 losses=self._losses,
                 report=partial(self._run.write_report, name=name),
+                plots=partial(self._run.write_plots, name=name),
+                worst=self._draw_worst if not name else _nothing,
             )
             figures |= named_figures(name, own)
         return figures
+
+    def _draw_worst(self, metric: Metric) -> None:
+        task, _ = self._sets[""]
+        draw_worst(task, self._predict, self._run.pictures / "worst", metric, self._settings.pictures)
 
     def _compare(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         name, lower = main_figure(loop.task, self._settings)
@@ -143,6 +157,10 @@ class Assess(Hook):
                 mark = self._mark + settings.min_delta
                 bound = f"below {-mark:.4g}" if lower else f"above {mark:.4g}"
             loop.stop(f"{name} was not {bound} in the last {self._without_better} evaluations")
+
+
+def _nothing(metric: Metric) -> None:
+    pass
 
 
 def _told(after_batch: Callable[[int, int], None], total: int, done: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from suites.engine.gathering import ArrayMetric
+from suites.engine.reporting import Matrix, Plot
 from suites.engine.task import Batch
 
 
@@ -29,6 +30,13 @@ class ClassScores(ArrayMetric):
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `scores` [B, K] with the batch's `targets` [B]."""
         self.gather(truth=batch["targets"], scores=outputs["scores"])
+
+    def plots(self) -> Sequence[Plot]:
+        """The confusions; samples whose scores are no numbers are left out."""
+        truth, scores = self.gathered("truth"), self.gathered("scores")
+        known, count = np.isfinite(scores).all(axis=1), len(self._names)
+        counts = np.bincount(truth[known] * count + scores[known].argmax(axis=1), minlength=count * count)
+        return [Matrix("Confusions, % of each true class", self._names, counts.reshape(count, count).tolist())]
 
     def result(self) -> dict[str, float]:
         """The figures, as shares of 1."""

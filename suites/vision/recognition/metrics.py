@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from suites.engine.gathering import ArrayMetric
+from suites.engine.reporting import Matrix, Plot
 from suites.engine.task import Batch
 
 _WHOLE = 20  # classes up to which a report has the whole table of confusions
@@ -57,6 +58,10 @@ class Accuracy(ArrayMetric):
         count = len(self._names)
         pairs = self.gathered("labels") * count + self.gathered("found")
         return np.bincount(pairs, minlength=count * count).reshape(count, count)
+
+    def plots(self) -> Sequence[Plot]:
+        """The confusions."""
+        return [Matrix("Confusions, % of each true class", self._names, self.confusions().tolist())]
 
     def report(self) -> str:
         """Precision, recall and F1 of each class, and which classes were taken for which."""

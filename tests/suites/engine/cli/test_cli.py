@@ -12,7 +12,7 @@ from suites.engine import cli
 ROOT = Path(__file__).resolve().parents[4]
 COMMANDS = [
     *("train", "eval", "infer", "export", "serve", "config", "zoo"),
-    *("anchors", "bench", "data", "embedder", "features", "slim"),
+    *("anchors", "bench", "data", "embedder", "features", "report", "slim"),
 ]
 
 
