@@ -104,16 +104,15 @@ def decode(
     stream = video.stream.codec_context
     size = 3 * stream.height * stream.width * len(wanted)
     check("clip_bytes", size, f"video {video.name}: its wanted frames have too many bytes", DataError)
-    painter = Painter(short_side)
-    number = {int(stamp): i for i, stamp in enumerate(timeline.stamps)}
-    chosen, found = set(wanted.tolist()), dict[int, np.ndarray]()
-    sound: set[int] = set()  # frames that came out, wanted or needed by wanted ones
-    for start, frames in timeline.runs(wanted, _WORTH):
-        for i, frame in _run(video, timeline, start, {*frames, *timeline.keys_of(frames)}, number):
-            sound.add(i)
-            if i in chosen:
-                found[i] = painter(frame, video.name)
-    missing = [i for i in [*wanted.tolist(), *timeline.keys_of(wanted.tolist())] if i not in sound]
+    painter, found = Painter(short_side), dict[int, np.ndarray]()
+    chosen = set(wanted.tolist())
+    needed = chosen if _without_times(video, timeline) else chosen | timeline.keys_of(wanted.tolist())
+    came = set()
+    for i, frame in _decoded(video, timeline, wanted):
+        came.add(i)
+        if i in chosen:
+            found[i] = painter(frame, video.name)
+    missing = sorted(needed - came)
     if missing:
         seconds = float((timeline.stamps[missing[0]] - timeline.stamps[0]) * video.stream.time_base)
         raise DataError(
@@ -121,6 +120,23 @@ def decode(
             "damaged, copy it again or take it out of the list"
         )
     return found
+
+
+def _without_times(video: OpenVideo, timeline: Timeline) -> bool:
+    """Whether packets do not say when they are shown: in AVI, unless each frame stands alone."""
+    return "avi" in video.container.format.name and not timeline.keys.all()
+
+
+def _decoded(video: OpenVideo, timeline: Timeline, wanted: np.ndarray) -> Iterator[tuple[int, VideoFrame]]:
+    """(number, frame) of the wanted frames and of the key frames that they refer to, as far as they come out."""
+    if not len(wanted):
+        return
+    if _without_times(video, timeline):
+        yield from _counted(video, set(wanted.tolist()))
+        return
+    number = {int(stamp): i for i, stamp in enumerate(timeline.stamps)}
+    for start, frames in timeline.runs(wanted, _WORTH):
+        yield from _run(video, timeline, start, {*frames, *timeline.keys_of(frames)}, number)
 
 
 def _run(
@@ -142,6 +158,17 @@ def _run(
                     missing.discard(i)
                     yield i, frame
             if not missing:
+                return
+
+
+def _counted(video: OpenVideo, wanted: set[int]) -> Iterator[tuple[int, VideoFrame]]:
+    """(number, frame) of the wanted frames, counted as they come out; all before them are decoded."""
+    with told(video.name):
+        video.container.seek(_begin(video), stream=video.stream)
+        for i, frame in enumerate(video.container.decode(video.stream)):
+            if i in wanted:
+                yield i, frame
+            if i >= max(wanted):
                 return
 
 

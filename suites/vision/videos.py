@@ -71,9 +71,7 @@ class Painter:
     def __call__(self, frame: VideoFrame, name: str) -> np.ndarray:
         """uint8 RGB [H, W, 3], C-contiguous."""
         height, width = frame.height, frame.width
-        check(
-            "pixels", height * width, f"video {name}: its frames of {height} x {width} have too many pixels", DataError
-        )
+        _check_pixels(height, width, name)
         scale = 1.0 if self._short_side is None else self._short_side / min(height, width)
         size = {"width": max(1, round(width * scale)), "height": max(1, round(height * scale))}
         method = self._methods.AREA if scale < 1 else self._methods.BILINEAR
@@ -106,9 +104,7 @@ class OpenVideo:
         self.stream.thread_type = "AUTO"
         self.stream.codec_context.thread_count = threads
         height, width = self.stream.codec_context.height, self.stream.codec_context.width
-        check(
-            "pixels", height * width, f"video {name}: its frames of {height} x {width} have too many pixels", DataError
-        )
+        _check_pixels(height, width, name)
         seconds = (container.duration or 0) // 1_000_000
         check("video_seconds", seconds, f"video {name}: it is too long, in seconds", DataError)
 
@@ -209,16 +205,11 @@ def told(name: str, what: str = "damaged") -> Iterator[None]:
 
 def _checked_size(source: VideoSource, name: str) -> int:
     """Bytes of the file; a DataError where it is missing, too large or an MP4 or QuickTime file that is cut off."""
-    if isinstance(source, bytes):
-        file: io.BufferedIOBase = io.BytesIO(source)
-        size = len(source)
-    elif not Path(source).is_file():
+    if not isinstance(source, bytes) and not Path(source).is_file():
         raise DataError(f"video {name}: there is no such file")
-    else:
-        size = Path(source).stat().st_size
-        file = open(source, "rb")  # noqa: SIM115  (closed below)
+    size = len(source) if isinstance(source, bytes) else Path(source).stat().st_size
     check("video_bytes", size, f"video {name}: the file has too many bytes", DataError)
-    with file:
+    with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
         _check_complete(file, size, name)
     return size
 

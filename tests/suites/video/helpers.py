@@ -53,6 +53,8 @@ def write_video(path, frames, codec="libx264", rate=10, stamps=None, rotation=No
             video.codec_context.gop_size = key_every
             if codec == "libx264":
                 video.options = {"crf": "18", "bf": "2"}
+            if codec == "libx265":
+                video.options = {"crf": "18", "x265-params": "log-level=none"}
             if stamps is not None:
                 video.codec_context.time_base = HUNDREDTH
             if rotation is not None:

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
+from framework.data import DataLoader, FaultPolicy
 from framework.errors import DataError
 from suites.video.datasets import FrameFolders, VideoFiles
 from suites.video.sampling import Segments
 from suites.vision.images import write_image
+from suites.vision.pipeline import Augmented
 from tests.suites.video.helpers import WAYS, video, write_frame_folders, write_video_files, zip_folder
 
 
@@ -86,3 +88,18 @@ def test_the_real_sets_are_read(shared_data):
     assert (len(fights), fights.class_names) == (60, ("noFight", "fight"))
     frames = fights.load(59).frames
     assert frames.shape[0] == 8 and min(frames.shape[1:3]) == 224
+
+
+def test_workers_skip_and_count_a_broken_video(files):
+    """Each worker has its own cache and decoder; the sample that cannot be read is named, the others are the same."""
+    path = files / "right.mp4"
+    path.write_bytes(path.read_bytes()[:-50])
+    data = VideoFiles(str(files), "all.txt", segments=Segments(4), cache_mb=1)
+    faults = FaultPolicy(skipped=0.5, instead="nothing")
+    with DataLoader(Augmented(data, []), workers=1, collate=list, faults=faults) as loader:
+        for _ in range(2):
+            found = [sample for batch in loader for sample in batch]
+            assert [sample.labels.tolist() for sample in found] == [[0], [2]]
+            np.testing.assert_array_equal(found[1].frames, data.load(2).frames)
+            assert loader.skipped.indices == [1] and "right.mp4: cut off" in loader.skipped.report()
+            loader.skipped.forget()

@@ -14,6 +14,11 @@ from tests.suites.video.helpers import grey, levels_of, packets_of, video, write
 
 LEVELS = np.arange(20, 20 + 8 * 24, 8)  # of 24 frames: 8 apart, so that no two are taken for each other
 
+KINDS = [
+    *(("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "libx264"), ("a.avi", "mpeg4"), ("a.avi", "mjpeg")),
+    *(("a.webm", "libvpx-vp9"), ("a.mov", "libx265")),
+]
+
 
 def everything(total):
     return np.arange(total)
@@ -24,10 +29,7 @@ def clip(tmp_path):
     return write_video(tmp_path / "clip.mp4", grey(LEVELS))
 
 
-@pytest.mark.parametrize(
-    ("name", "codec"),
-    [("a.mp4", "libx264"), ("a.mkv", "libx264"), ("a.avi", "mpeg4"), ("a.avi", "mjpeg"), ("a.webm", "libvpx-vp9")],
-)
+@pytest.mark.parametrize(("name", "codec"), KINDS)
 @pytest.mark.parametrize("wanted", [[0], [23], [0, 23], [5, 6, 7], [3, 3, 20], [11, 2, 11], list(range(24))])
 def test_wanted_frames_of_every_kind_of_file(tmp_path, name, codec, wanted):
     path = write_video(tmp_path / name, grey(LEVELS), codec)
