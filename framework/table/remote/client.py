@@ -192,14 +192,21 @@ class ShardClient:
             for _, frames in self._all(Header(Kind.STATS))
         ]
 
-    def stop(self) -> None:
-        """Let all shards end."""
-        self._all(Header(Kind.STOP))
+    def stop(self, seconds: float = 5.0) -> None:
+        """Let all shards end; one that ended before it could say so is not waited for longer than this."""
+        parts = [self._ask(i, Header(Kind.STOP), []) for i in range(len(self.shares))]
+        wait_for(parts, timeout=seconds)
 
     @property
     def resent(self) -> int:
         """How many requests were sent again."""
         return sum(link.resent for link in self._links)
+
+    def abort(self, error: PaddockError) -> None:
+        """Let everything that is not answered, now or later, fail with this error; from any thread."""
+        with self._lock:
+            self._ending, self._error = True, error
+            self._rouse()
 
     def close(self) -> None:
         """End the thread; what is not answered fails."""

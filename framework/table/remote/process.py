@@ -1,4 +1,4 @@
-"""A shard as a process of its own: `python -m framework.table.remote.process shard.spec.json`."""
+"""A shard as a process of its own: `python -m framework.table.remote shard.spec.json`."""
 
 from __future__ import annotations
 
@@ -152,7 +152,3 @@ def main(words: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
