@@ -39,6 +39,7 @@ class Limits:
         video_seconds: of a video, by its header.
         clip_bytes: of the frames of one video that are in memory together.
         log_growth: of a compressed click log, beyond `free_bytes`: so many times the bytes that were read of it.
+        message_bytes: of one message between a trainer and a shard of a table.
     """
 
     pixels: int = 1 << 26
@@ -61,6 +62,7 @@ class Limits:
     video_seconds: int = 86_400
     clip_bytes: int = 1 << 31
     log_growth: int = 256
+    message_bytes: int = 1 << 28
 
     def __post_init__(self) -> None:
         for field in fields(self):

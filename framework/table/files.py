@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,10 @@ class Chain:
     passes: int
 
 
-def save(table: Table, path: Path | str, *, parts: int | None = None) -> str:
+Around = Callable[[int, int], AbstractContextManager[object]]  # of reading buckets [first, last)
+
+
+def save(table: Table, path: Path | str, *, parts: int | None = None, around: Around | None = None) -> str:
     """Writes everything into the folder `path`, which must not exist yet or be empty; returns the files' id.
 
     Rows may be updated meanwhile: each bucket is read under its lock, and what is touched later is in the next delta.
@@ -57,14 +61,15 @@ def save(table: Table, path: Path | str, *, parts: int | None = None) -> str:
         table: the table.
         path: of the folder.
         parts: how many files of rows; by default as many as make files of up to 256 MB.
+        around: what is entered while the buckets of a file are read.
 
     Raises:
         CheckpointError: the folder cannot be written.
     """
-    return _write(table, Path(path), None, parts)
+    return _write(table, Path(path), None, parts, around)
 
 
-def save_delta(table: Table, path: Path | str, *, parts: int | None = None) -> str:
+def save_delta(table: Table, path: Path | str, *, parts: int | None = None, around: Around | None = None) -> str:
     """Writes what changed since the table was last saved (base or delta) or loaded; see `save`.
 
     Raises:
@@ -72,10 +77,10 @@ def save_delta(table: Table, path: Path | str, *, parts: int | None = None) -> s
     """
     if table.chain is None:
         raise CheckpointError(f"table '{table.name}': a delta needs a base before it; call save() first")
-    return _write(table, Path(path), table.chain, parts)
+    return _write(table, Path(path), table.chain, parts, around)
 
 
-def _write(table: Table, path: Path, before: Chain | None, parts: int | None) -> str:
+def _write(table: Table, path: Path, before: Chain | None, parts: int | None, around: Around | None) -> str:
     native = table._native
     count = _part_count(table) if parts is None else parts
     if not 1 <= count <= native.buckets:
@@ -99,7 +104,7 @@ def _write(table: Table, path: Path, before: Chain | None, parts: int | None) ->
     }
     try:
         with atomic_folder(path) as folder:
-            for name, tensors in _contents(native, count, since):
+            for name, tensors in _contents(native, count, since, around or _nothing_around):
                 save_tensors(folder / name, tensors)
                 manifest["files"].append({"name": name, "sha256": sha256(folder / name)})
             write_text(folder / MANIFEST, json.dumps(manifest, indent=1))
@@ -123,12 +128,17 @@ def _part_count(table: Table) -> int:
     return min(-(-size // PART_BYTES) or 1, table._native.buckets)
 
 
-def _contents(native: Any, parts: int, since: int) -> Iterator[tuple[str, dict[str, Tensor]]]:
+def _nothing_around(first: int, last: int) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+def _contents(native: Any, parts: int, since: int, around: Around) -> Iterator[tuple[str, dict[str, Tensor]]]:
     """Names and tensors of the files."""
     for i in range(parts):
         first, last = (native.buckets * k // parts for k in (i, i + 1))
-        keys, values, states, counts, numbers = native.read_rows(first, last, since, False)
-        waiting_keys, waiting = native.read_candidates(first, last)
+        with around(first, last):
+            keys, values, states, counts, numbers = native.read_rows(first, last, since, False)
+            waiting_keys, waiting = native.read_candidates(first, last)
         arrays = {
             "keys": keys,
             "values": values,
@@ -201,7 +211,11 @@ def arguments_of(path: Path | str) -> dict[str, Any]:
     Raises:
         CheckpointError: it has no manifest, or one that describes no table.
     """
-    config = read_manifest(Path(path))["table"]
+    return arguments_from(read_manifest(Path(path))["table"], f"{Path(path) / MANIFEST}")
+
+
+def arguments_from(config: dict[str, Any], who: str) -> dict[str, Any]:
+    """The arguments of `Table` that `Table.config` tells of; raises CheckpointError where it describes no table."""
     try:
         rule = dict(config["rule"])
         admission, eviction = config["admission"], config["eviction"]
@@ -217,7 +231,7 @@ def arguments_of(path: Path | str) -> dict[str, Any]:
             "name": config["name"],
         }
     except (KeyError, TypeError, ValueError) as e:
-        raise CheckpointError(f"{Path(path) / MANIFEST}: describes no table ({type(e).__name__}: {e})") from e
+        raise CheckpointError(f"{who}: describes no table ({type(e).__name__}: {e})") from e
 
 
 def _made(kinds: dict[str, Any], plain: dict[str, Any]) -> Any:

@@ -238,7 +238,7 @@ class Table:
     def shrink(self) -> int:
         """The end of a pass: shows and clicks decay, `eviction` removes rows; returns how many."""
         self.passes += 1
-        return int(self._native.shrink())
+        return int(self._native.shrink(0, self._native.buckets))
 
     def forget(self, keys: Keys) -> int:
         """Removes rows, and what is known of keys without one; returns how many rows there were."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from suites.ctr.cluster.settings import ClusterSettings
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.models.base import CtrModel
 from suites.ctr.progressive import ProgressiveSettings
@@ -76,6 +77,7 @@ class CtrConfig(RunConfig):
         loss: what is minimised.
         progressive: figures of predictions that are made before training on their rows.
         publish: rows that the run publishes for a server while it trains; null for none.
+        cluster: how the run is spread over processes with --cluster.
     """
 
     model: Annotated[Factory[CtrModel], OfRole("ctr_model")]
@@ -84,6 +86,7 @@ class CtrConfig(RunConfig):
     loss: ClickLoss = field(default_factory=LogLoss)
     progressive: ProgressiveSettings = field(default_factory=ProgressiveSettings)
     publish: PublishSettings | None = None
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
 
 @rule("data.train.batch_size", "data.eval.batch_size", suite="ctr")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framework import Tensor, ops
@@ -38,13 +38,7 @@ class CtrStep(TrainStep):
     @classmethod
     def of(cls, task: Any, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> CtrStep:
         """The step that the settings of a run describe; ConfigError for those that rows do not have."""
-        for name, wrong in (
-            ("accumulate", runtime.accumulate != 1),
-            ("ema", runtime.ema is not None),
-            ("precision", runtime.precision != "float32"),
-        ):
-            if wrong:
-                raise ConfigError(f"runtime.{name}: rows of a table do not have it; leave it at its default")
+        refuse_what_rows_lack(runtime)
         return cls(task, optimizer_of(task, make_optimizer), clip_norm=runtime.clip_norm, eager=runtime.eager)
 
     def _backward(self, inputs: dict[str, Tensor], shares: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -61,7 +55,22 @@ class CtrStep(TrainStep):
         if self._most is None:
             return None
         dense = [p.grad for p in self._optimizer.params.values() if p.grad is not None]
-        rows = self._rows.sum_of_squares()
-        squares = [*([ops.sum_of_squares(dense)] if dense else []), *([] if rows is None else [rows])]
-        norm = ops.sqrt(squares[0] + squares[1] if len(squares) > 1 else squares[0])
-        return ops.minimum(self._most / (norm + _TINY), 1.0)
+        return clipping_factor(self._most, dense, self._rows.sum_of_squares())
+
+
+def clipping_factor(most: float, grads: Sequence[Tensor], more: Tensor | None = None) -> Tensor:
+    """The factor [] that brings the joint norm of gradients down to `most`; `more`: a further sum of squares []."""
+    squares = [*([ops.sum_of_squares(grads)] if grads else []), *([] if more is None else [more])]
+    norm = ops.sqrt(squares[0] + squares[1] if len(squares) > 1 else squares[0])
+    return ops.minimum(most / (norm + _TINY), 1.0)
+
+
+def refuse_what_rows_lack(runtime: Runtime) -> None:
+    """Raise ConfigError for settings of a run that rows of a table do not have."""
+    for name, wrong in (
+        ("accumulate", runtime.accumulate != 1),
+        ("ema", runtime.ema is not None),
+        ("precision", runtime.precision != "float32"),
+    ):
+        if wrong:
+            raise ConfigError(f"runtime.{name}: rows of a table do not have it; leave it at its default")

@@ -12,6 +12,8 @@ from rich.progress import Progress
 
 from framework.errors import ConfigError
 from suites.engine.building import build_runtime, build_task, limited, read_config
+from suites.engine.cluster import check_address, cluster_of
+from suites.engine.cluster_job import submit, submits
 from suites.engine.config import Config
 from suites.engine.evaluation import Predict, evaluate, named_figures, predict_of
 from suites.engine.hooks import Hook
@@ -61,6 +63,35 @@ def train(
     path = source if source.is_dir() and name is None else runs / (name or source.stem)
     trainer = Trainer.from_config(config, build_task(config), hooks)
     return trainer.fit(path, resume=resume, overwrite=overwrite, profile=profile)
+
+
+def train_on_cluster(
+    source: Path,
+    overrides: Sequence[str] = (),
+    *,
+    address: str,
+    runs: Path = Path("runs"),
+    name: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    imports: Sequence[str] = (),
+) -> bool:
+    """Train a run on many machines; see docs/cluster.md.
+
+    Args:
+        source, overrides, runs, name, resume, overwrite: see `train`.
+        address: of the cluster; see `suites.engine.cluster.check_address`.
+        imports: plug-ins, for a job elsewhere.
+
+    Returns whether it came to its end; False where it was interrupted.
+
+    Raises ConfigError for an address that cannot be, NotSupportedError for a suite that trains in one process only.
+    """
+    if submits(check_address(address)):
+        return submit(address, source, overrides, runs, name, resume=resume, overwrite=overwrite, imports=imports)
+    config = read_config(source, overrides)
+    path = source if source.is_dir() and name is None else runs / (name or source.stem)
+    return cluster_of(config).train(config, path, address, resume=resume, overwrite=overwrite)
 
 
 def evaluate_weights(

@@ -134,6 +134,50 @@ int64_t set_counts(Table& t, const Tensor& keys, const Tensor& shows, const Tens
                       data_of<float>(clicks, DType::kF32, n, "clicks"));
 }
 
+// A step by unique keys, which occurred `shows` times and were clicked `clicks` times.
+void push(Table& t, const Tensor& keys, const Tensor& grads, const Tensor& shows, const Tensor& clicks, double lr) {
+  const int64_t n = keys.numel();
+  const table::GradientPart part{keys_of(keys),
+                                 n,
+                                 data_of<float>(grads, DType::kF32, n * t.layout().dim, "gradients"),
+                                 data_of<float>(clicks, DType::kF32, n, "clicks"),
+                                 n,
+                                 data_of<float>(shows, DType::kF32, n, "shows")};
+  if (!n) return;
+  Release release;
+  t.update({&part, 1}, lr, 1.0);
+}
+
+// The different keys of a batch by bucket; see framework/table/remote/keys.py.
+nb::tuple unique_keys(const Tensor& keys, const Tensor& clicks, int bucket_bits) {
+  const int64_t n = keys.numel();
+  if (clicks.dtype() != DType::kF32 || (clicks.numel() && n % clicks.numel() != 0))
+    fail(ErrorKind::kShape, "unique_keys: clicks are ", clicks.dtype(), " ", clicks.shape(),
+         " but must be float32, one for each of equal runs of the ", n, " keys");
+  const table::GradientPart part{keys_of(keys), n, nullptr, clicks.data<float>(), clicks.numel()};
+  Tensor inverse(TensorType{keys.shape(), DType::kI64});
+  std::vector<int64_t> unique, starts{0};
+  std::vector<float> shows, clicked;
+  {
+    Release release;
+    const table::Batch batch({&part, 1}, 0, bucket_bits);
+    table::Workspace w;
+    for (int b = 0; b < 1 << bucket_bits; ++b) {
+      batch.find_uniques(b, w);
+      for (const table::UniqueKey& u : w.uniques) {
+        const auto number = static_cast<int64_t>(unique.size());
+        batch.for_each_place(u, [&](int64_t place) { inverse.data<int64_t>()[place] = number; });
+        unique.push_back(static_cast<int64_t>(u.key));
+        shows.push_back(static_cast<float>(u.count));
+        clicked.push_back(static_cast<float>(batch.clicks_of(u)));
+      }
+      starts.push_back(static_cast<int64_t>(unique.size()));
+    }
+  }
+  return nb::make_tuple(array_of(unique, DType::kI64), inverse, array_of(shows, DType::kF32),
+                        array_of(clicked, DType::kF32), array_of(starts, DType::kI64));
+}
+
 }  // namespace
 
 void bind_table(nb::module_& m) {
@@ -146,7 +190,8 @@ void bind_table(nb::module_& m) {
       .def("lookup", &lookup)
       .def("stats", &stats)
       .def("rows_by_slot", [](const Table& t) { return array_of(t.rows_by_slot(), DType::kI64); })
-      .def("shrink", &Table::shrink, nb::call_guard<Release>())
+      .def("shrink", &Table::shrink, nb::arg("first"), nb::arg("last"), nb::call_guard<Release>())
+      .def("push", &push)
       .def("age", &Table::age, nb::call_guard<Release>())
       .def("forget", [](Table& t, const Tensor& keys) { return t.forget(keys_of(keys), keys.numel()); })
       .def("counts", &counts)
@@ -174,6 +219,7 @@ void bind_table(nb::module_& m) {
         const auto* r = data_of<float>(rates, DType::kF32, rates.numel(), "rates");
         t.set_rates({r, r + rates.numel()});
       });
+  m.def("unique_keys", &unique_keys, nb::arg("keys"), nb::arg("clicks"), nb::arg("bucket_bits"));
   nb::class_<TableOp, OpDef>(m, "TableOp", "An operator of one table: gather or update.")
       .def(nb::init<const std::string&, std::shared_ptr<Table>>());
 }

@@ -26,7 +26,10 @@ Batch::Batch(std::span<const GradientPart> parts, int64_t dim, int bucket_bits)
       count_(total(parts)),
       memory_(static_cast<size_t>(count_) * sizeof(Item)),
       items_(memory_.as<Item>()) {
-  for (const GradientPart& part : parts) clicked_ = clicked_ || part.clicks;
+  for (const GradientPart& part : parts) {
+    clicked_ = clicked_ || part.clicks;
+    shown_ = shown_ || part.shown;
+  }
   sort(bucket_bits);
 }
 
@@ -127,6 +130,16 @@ double Batch::clicks_of(const UniqueKey& u) const {
     if (part.clicks) clicks += part.clicked[place * part.clicks / part.count];
   }
   return clicks;
+}
+
+double Batch::shows_of(const UniqueKey& u) const {
+  if (!shown_) return u.count;
+  double shows = 0;
+  for_each_place(u, [&](int64_t place) {
+    const GradientPart& part = part_of(place);
+    shows += part.shown ? double{part.shown[place]} : 1;
+  });
+  return shows;
 }
 
 }  // namespace paddock::table

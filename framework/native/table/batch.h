@@ -12,9 +12,10 @@ namespace paddock::table {
 struct GradientPart {
   const int64_t* keys;
   int64_t count;
-  const float* grads;    // [count, dim]
-  const float* clicked;  // [clicks]
-  int64_t clicks;        // divides count; 0: nothing was clicked
+  const float* grads;            // [count, dim]
+  const float* clicked;          // [clicks]
+  int64_t clicks;                // divides count; 0: nothing was clicked
+  const float* shown = nullptr;  // [count], how often each key occurred; null: once
 };
 
 // A key of a bucket's share of a batch.
@@ -30,7 +31,7 @@ struct Workspace {
   std::vector<float> sum;
 };
 
-class Batch {
+class PADDOCK_API Batch {
  public:
   Batch(std::span<const GradientPart> parts, int64_t dim, int bucket_bits);
 
@@ -44,6 +45,12 @@ class Batch {
   const float* sum_of(const UniqueKey& u, Workspace& w) const;
   const float* first_gradient(const UniqueKey& u) const { return gradient(items_[u.first].place); }
   double clicks_of(const UniqueKey& u) const;
+  double shows_of(const UniqueKey& u) const;
+  // Calls visit(place) for each place that a key has in the batch, in order.
+  template <class Visit>
+  void for_each_place(const UniqueKey& u, Visit visit) const {
+    for (int32_t k = u.first; k != kNone; k = items_[k].next) visit(int64_t{items_[k].place});
+  }
 
  private:
   static constexpr int32_t kNone = -1;
@@ -59,7 +66,7 @@ class Batch {
 
   std::span<const GradientPart> parts_;
   int64_t dim_, count_ = 0;
-  bool clicked_ = false;
+  bool clicked_ = false, shown_ = false;
   std::vector<int32_t> starts_;  // of each bucket in the items
   Scratch memory_;
   Item* items_;  // [count], by bucket, in order within one

@@ -13,11 +13,11 @@ constexpr uint32_t kMostUnseen = 255;  // passes that a candidate counts
 
 }  // namespace
 
-int64_t Table::shrink() {
+int64_t Table::shrink(int first, int last) {
   std::atomic<int64_t> gone{0};
-  parallel_for(buckets(), 1, [&](int64_t begin, int64_t end) {
+  parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
     int64_t here = 0;
-    for (int64_t b = begin; b < end; ++b) shrink_bucket(buckets_[static_cast<size_t>(b)], here);
+    for (int64_t b = first + begin; b < first + end; ++b) shrink_bucket(buckets_[static_cast<size_t>(b)], here);
     gone.fetch_add(here, std::memory_order_relaxed);
   });
   return gone.load();

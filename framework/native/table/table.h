@@ -55,8 +55,8 @@ class PADDOCK_API Table {
   // May fail with `when_full` error before it changes anything.
   bool may_refuse() const { return config_.most_rows >= 0 && config_.when_full == FullPolicy::kError; }
 
-  // The end of a pass: counters decay, rows go. Returns how many went.
-  int64_t shrink();
+  // The end of a pass for buckets [first, last): counters decay, rows go. Returns how many went.
+  int64_t shrink(int first, int last);
   // Removes rows and candidates; returns how many rows there were.
   int64_t forget(const int64_t* keys, int64_t count);
   // Sets counters of the rows that there are; returns how many.

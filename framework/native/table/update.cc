@@ -80,7 +80,7 @@ void Table::update_bucket(const Batch& batch, int number, const RowNumbers& numb
     if (i < 0) continue;
     const UniqueKey& u = w.uniques[static_cast<size_t>(i)];
     const float* grad = batch.sum_of(u, w);
-    char* row = row_for_update(b, u.key, u.hash, u.count, batch.clicks_of(u));
+    char* row = row_for_update(b, u.key, u.hash, batch.shows_of(u), batch.clicks_of(u));
     if (row) stepping_.apply(numbers, row, grad, meta_of(row, layout_), layout_);
   }
 }

@@ -27,11 +27,20 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument(
         "--seeds", type=int, metavar="N", help="train N runs with seeds from runtime.seed on; give mean and best"
     )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="train on many machines: 'local' tries it with a Ray of this machine, 'processes' without Ray, 'auto' "
+        "is the "
+        "cluster that this machine is part of, http://HOST:8265 the dashboard of another one",
+    )
     add_profile_option(parser, "steps")
     a = parser.parse_args(words)
 
     if a.seeds is not None and (a.seeds < 1 or a.profile or a.config.is_dir()):
         parser.error("--seeds takes a number above 0 and a config file, and no --profile")
+    if a.cluster is not None and (a.seeds is not None or a.profile):
+        parser.error("--cluster takes neither --seeds nor --profile")
 
     def start_seeds() -> int:
         from suites.engine.seeds import train_seeds
@@ -42,6 +51,13 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             return INTERRUPTED
         print(json.dumps({key: value for key, value in summary.items() if key != "runs"}, indent=2))
         return 0
+
+    def start_cluster() -> int:
+        from suites.engine.training import train_on_cluster
+
+        options = {"runs": a.runs, "name": a.name, "resume": a.resume, "overwrite": a.overwrite}
+        whole = train_on_cluster(a.config, a.overrides, address=a.cluster, imports=a.imports, **options)
+        return 0 if whole else INTERRUPTED
 
     def start() -> int:
         from suites.engine.training import train
@@ -57,4 +73,6 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         )
         return INTERRUPTED if done.interrupted else 0
 
+    if a.cluster is not None:
+        return run(start_cluster, a.imports)
     return run(start if a.seeds is None else start_seeds, a.imports)

@@ -1,0 +1,30 @@
+"""Tables on other machines: shards that hold fixed buckets, and clients of them; see docs/cluster.md."""
+
+from framework.table.remote.client import Push, ShardClient
+from framework.table.remote.keys import BUCKETS, Unique, bucket_of, shares, unique
+from framework.table.remote.link import Patience
+from framework.table.remote.log import Durability
+from framework.table.remote.process import ShardSpec, announced, serve
+from framework.table.remote.server import Server
+from framework.table.remote.shard import Gap, Shard, described
+from framework.table.remote.wire import SupersededError
+
+__all__ = [
+    "BUCKETS",
+    "Durability",
+    "Gap",
+    "Patience",
+    "Push",
+    "Server",
+    "Shard",
+    "ShardClient",
+    "ShardSpec",
+    "SupersededError",
+    "Unique",
+    "announced",
+    "bucket_of",
+    "described",
+    "serve",
+    "shares",
+    "unique",
+]

@@ -1,0 +1,316 @@
+"""Head: the process that a user starts.
+
+It starts shards and trainers, deals the log out, and ends passes and the run.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from framework.atomic import make_folder, remove_folder
+from framework.errors import ConfigError, PaddockError, WorkerError
+from framework.optim import Schedule
+from framework.table.remote import Patience, ShardClient, ShardSpec, announced, described, shares
+from framework.table.remote.join import join
+from suites.ctr.cluster.control import ControlServer
+from suites.ctr.cluster.dense import DenseWeights
+from suites.ctr.cluster.layout import Layout
+from suites.ctr.cluster.places import Places
+from suites.ctr.cluster.settings import ClusterSettings
+from suites.ctr.cluster.trainer import TrainerSpec, expect_ending
+from suites.ctr.cluster.watch import Watch
+from suites.ctr.cluster.work import Lease, Work, lease_text
+from suites.ctr.progressive import FILE as PROGRESSIVE
+from suites.ctr.serving import model_key
+from suites.ctr.step import refuse_what_rows_lack
+from suites.ctr.task import CtrTask
+from suites.engine.config import Config
+from suites.engine.log import RunLog
+from suites.engine.resources import save_deployed
+from suites.engine.run import RunFolder
+from suites.engine.settings import Runtime
+
+_SILENT = 60.0  # seconds after which a trainer that says nothing is taken for dead
+_START_SECONDS = 600.0  # that shards may take to read what they hold
+
+
+class Head:
+    """Runs one run to its end, or until it is interrupted.
+
+    Args:
+        run: the run's folder, which this process owns.
+        config: of the run.
+        task: of the config.
+        settings: how it is spread; where the run continues they may be others than the config's.
+        places: where processes are started.
+        log: for people.
+
+    Attributes:
+        interrupted: Ctrl-C was pressed, or SIGTERM came; the run can be continued.
+    """
+
+    def __init__(
+        self, run: RunFolder, config: Config, task: CtrTask, settings: ClusterSettings, places: Places, log: RunLog
+    ) -> None:
+        self._run, self._config, self._task, self._log = run, config, task, log
+        self._settings, self._places = settings, places
+        self._runtime: Runtime = config.build("runtime")
+        refuse(config, self._runtime)
+        self._folder = Path(settings.folder) / run.path.name if settings.folder else run.path / "cluster"
+        make_folder(self._folder)
+        self._weights = DenseWeights(task.model)
+        self._tag = model_key(task.schema)
+        self._layout = Layout.choose(self._folder, settings.shards)
+        self._work = Work(self._folder / "work.json", settings.parts, self._runtime.epochs, self._runtime.steps)
+        self._watch = Watch(places, log.say, self._work.release, settings.most_restarts)
+        self._total = self._total_steps()
+        self.interrupted = False
+        self._added = 0
+        self._failure: PaddockError | None = None
+
+    # -- the run
+    def train(self) -> None:
+        """Train to the end, or until Ctrl-C or SIGTERM."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        if threading.current_thread() is threading.main_thread():
+            for number in before:
+                signal.signal(number, self._on_signal)
+        control = ControlServer(self._answer, self._places.host)
+        client = self._client()
+        try:
+            self._watch.begin(lambda error: self._fail(client, error))
+            self._start_shards(client)
+            for _ in range(self._settings.trainers):
+                self.add_trainer(control.address)
+            self._until_over(client)
+            self._end(client)
+        finally:
+            self._watch.end()
+            client.close()
+            control.close()
+            self._places.close()
+            if threading.current_thread() is threading.main_thread():
+                for number, handler in before.items():
+                    signal.signal(number, handler)
+
+    def add_trainer(self, control: str) -> str:
+        """Let one more trainer join; returns its name."""
+        name = f"trainer-{self._added}"
+        self._added += 1
+        self._watch.add("trainer", name, lambda full: self._trainer_spec(full, control).text())
+        return name
+
+    def _start_shards(self, client: ShardClient) -> None:
+        self._layout.prepare()
+        if self._layout.sources:
+            self._log.say(f"dealing the buckets of {len(self._layout.sources)} shards out to {self._layout.shards}")
+        for i in range(self._layout.shards):
+            self._watch.add("shard", f"shard-{i}", lambda _, i=i: self._shard_spec(i).text())  # type: ignore[misc]
+        end = time.monotonic() + _START_SECONDS
+        while not all(announced(self._layout.announcement(i)) for i in range(self._layout.shards)):
+            self._raise_failure()
+            if time.monotonic() > end or self.interrupted:
+                raise WorkerError("cluster: not all shards came up; look into their logs, then continue with --resume")
+            time.sleep(0.05)
+        self._layout.confirm()
+        self._weights.set(client.start(self._weights.get()))
+        rows = sum(each["rows"] for each in client.stats())
+        self._log.say(f"{self._layout.shards} shards hold {rows:,} rows; {self._work.batches} batches are done")
+
+    def _until_over(self, client: ShardClient) -> None:
+        told = time.monotonic()
+        batches = self._work.batches
+        while not self.interrupted:
+            self._raise_failure()
+            for silent in self._work.silent(_SILENT):
+                self._log.say(f"{silent} says nothing; another takes its place")
+                self._watch.kill(silent)
+            if self._work.pass_done:
+                self._end_pass(client)
+            if self._work.over and self._work.idle:
+                return
+            if time.monotonic() - told >= 10.0:
+                rate = (self._work.batches - batches) / (time.monotonic() - told)
+                self._say_where(rate)
+                told, batches = time.monotonic(), self._work.batches
+            time.sleep(0.1)
+
+    def _end_pass(self, client: ShardClient) -> None:
+        number = self._work.epoch + 1
+        gone = client.end_pass(number, number * self._work.shares)
+        self._work.next_pass()
+        rows = sum(each["rows"] for each in client.stats())
+        self._log.say(f"end of pass {number - 1}: {gone} rows left the table, {rows:,} stay")
+
+    def _end(self, client: ShardClient) -> None:
+        """Stop the trainers, keep what was learned, stop the shards."""
+        for name in self._watch.names("trainer"):
+            if self.interrupted or self._work.over:
+                self._watch.retire(name)
+        self._work.keep()
+        client.checkpoint()
+        if not self.interrupted:
+            self.save(client)
+        self._watch.end()
+        client.stop()
+
+    def _fail(self, client: ShardClient, error: PaddockError) -> None:
+        """What the watch calls when a process dies too often."""
+        self._failure = error
+        client.abort(error)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def save(self, client: ShardClient) -> None:
+        """Write weights and rows as a run in one process does, for evaluation, export and serving."""
+        self._weights.set(client.dense())
+        rows = _SavedRows(client, self._folder / "saved", self._layout.shards)
+        state = {name: t.detach() for name, t in self._task.model.state_dict().items()}
+        save_deployed(self._run.weights / "last.safetensors", state, {self._task.model.table.name: rows})
+
+    # -- what trainers ask
+    def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        trainer, what = str(question["trainer"]), question["ask"]
+        for line in question.get("windows", ()):
+            self._keep_window(trainer, line)
+        if what == "lease":
+            return self._lease(trainer)
+        worker = int(question["worker"])
+        going = self._work.beat(trainer, worker, int(question["batches"]))
+        if what == "done":
+            self._work.done(trainer, worker)
+        return {"go": going and not self.interrupted, "live": self._work.live}
+
+    def _lease(self, trainer: str) -> dict[str, Any]:
+        if self._work.over:
+            return {"state": "end"}
+        lease: Lease | None = None if self.interrupted else self._work.lease(trainer)
+        if lease is None:
+            return {"state": "wait"}
+        step = self._work.batches
+        return {"state": "work", "lease": lease_text(lease), "live": self._work.live, "step": step}
+
+    def _keep_window(self, trainer: str, figures: dict[str, Any]) -> None:
+        step, epoch = self._work.batches, self._work.epoch
+        line = {"kind": "window", "trainer": trainer, "step": step, "pass": epoch, **figures}
+        with (self._run.path / PROGRESSIVE).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        self._log.say(
+            f"{trainer}: {figures['rows']} rows before training on them: AUC {figures['auc']:.4f}, "
+            f"log loss {figures['log_loss']:.4f}, COPC {figures['copc']:.3f}"
+        )
+
+    # -- inside
+    def _say_where(self, rate: float) -> None:
+        self._log.say(
+            f"pass {self._work.epoch}, {self._work.batches} of {self._total} batches, {rate:.1f} a second, "
+            f"{self._work.live} trainers at work"
+        )
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+        signal.signal(number, signal.SIG_DFL)
+
+    def _total_steps(self) -> int:
+        loader = self._task.train_loader(seed=self._runtime.seed, workers=0)
+        expect_ending(loader)
+        length = loader.length
+        total = self._runtime.total_steps(length)
+        schedule: Schedule = self._config.part("schedule")(total_steps=total, batch_size=loader.batch_size)
+        self._log.say(f"{total} batches of {loader.batch_size} rows, learning rate {schedule.base_lr:g}")
+        loader.close()
+        return total
+
+    def _client(self) -> ShardClient:
+        return ShardClient(
+            lambda i: announced(self._layout.announcement(i)),
+            self._layout.shards,
+            self._model,
+            self._task.model.table.dim,
+            dense=self._weights.size,
+            patience=Patience(give_up=self._settings.give_up),
+        )
+
+    @property
+    def _model(self) -> bytes:
+        return described(self._task.model.table, self._weights.size, self._tag)
+
+    def _shard_spec(self, number: int) -> ShardSpec:
+        settings, table = self._settings, self._task.model.table
+        self._layout.announcement(number).unlink(missing_ok=True)
+        return ShardSpec(
+            folder=str(self._layout.folder(number).absolute()),
+            share=shares(self._layout.shards)[number],
+            table=table.config(),
+            announce=str(self._layout.announcement(number).absolute()),
+            dense=self._weights.size,
+            tag=self._tag,
+            limit=None if table.limit is None else asdict(table.limit),
+            sources=[str(path.absolute()) for path in self._layout.sources],
+            host=self._places.shard_host(),
+            durability=asdict(settings.log),
+            checkpoint_bytes=settings.checkpoint_bytes,
+            checkpoint_seconds=settings.checkpoint_seconds,
+            threads=settings.shard_threads,
+        )
+
+    def _trainer_spec(self, name: str, control: str) -> TrainerSpec:
+        settings = self._settings
+        return TrainerSpec(
+            name=name,
+            run=str(self._run.path.absolute()),
+            control=control,
+            announcements=[str(self._layout.announcement(i).absolute()) for i in range(self._layout.shards)],
+            model=self._model.hex(),
+            total_steps=self._total,
+            ahead=settings.ahead,
+            window=settings.window,
+            dense_every=settings.dense_every,
+            give_up=settings.give_up,
+            threads=settings.trainer_threads,
+            imports=self._config.imports(),
+        )
+
+
+class _SavedRows:
+    """The rows of all shards as a resource that is saved."""
+
+    def __init__(self, client: ShardClient, folder: Path, count: int) -> None:
+        self._client, self._folder, self._count = client, folder, count
+
+    def save(self, path: Path, /) -> object:
+        """See `suites.engine.resources.Resource`."""
+        if self._folder.is_dir():
+            remove_folder(self._folder)
+        parts = [self._folder / f"shard-{i}" for i in range(self._count)]
+        self._client.save([str(part.absolute()) for part in parts])
+        saved = join(parts, path)
+        remove_folder(self._folder)
+        return saved
+
+    def load(self, path: Path, /) -> None:
+        """Shards are filled by themselves."""
+        raise NotImplementedError
+
+
+def refuse(config: Config, runtime: Runtime) -> None:
+    """Raise ConfigError for what a cluster does not do."""
+    refuse_what_rows_lack(runtime)
+    publishes = config.has("publish") and config["publish"] is not None
+    for path, wrong, why in (
+        ("runtime.weights", runtime.weights is not None, "shards begin empty; train on in one process"),
+        ("runtime.minutes", runtime.minutes is not None, "a cluster trains to the end of its passes or steps"),
+        ("runtime.early_stop", runtime.early_stop is not None, "a cluster evaluates at the end"),
+        ("publish", publishes, "export the run when it is done"),
+    ):
+        if wrong:
+            raise ConfigError(f"{path}: is not for --cluster: {why}; set it to null")

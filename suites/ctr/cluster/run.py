@@ -1,0 +1,92 @@
+"""CtrCluster: what `paddock train CONFIG --cluster ADDRESS` does for click models."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from pathlib import Path
+
+from framework.errors import CheckpointError
+from suites.ctr.cluster.head import Head
+from suites.ctr.cluster.places import Places, Processes
+from suites.ctr.cluster.settings import ClusterSettings
+from suites.ctr.task import CtrTask
+from suites.engine.building import build_task
+from suites.engine.cluster import Cluster
+from suites.engine.config import Config, load_config
+from suites.engine.log import RunLog, heard
+from suites.engine.registry import register
+from suites.engine.run import RunFolder, different_keys
+from suites.engine.training import evaluate_weights
+
+_log = logging.getLogger(__name__)
+
+
+@register("cluster")
+class CtrCluster(Cluster):
+    """Shards, trainers and their head; see docs/cluster.md."""
+
+    def train(self, config: Config, path: Path, address: str, *, resume: bool, overwrite: bool) -> bool:
+        """See `Cluster`."""
+        settings: ClusterSettings = config.build("cluster")
+        if resume:
+            config = _as_saved(path, config)
+        run = RunFolder.reopen(path, config) if resume else RunFolder.create(path, config, overwrite=overwrite)
+        with contextlib.ExitStack() as stack:
+            stack.callback(run.close)
+            log = RunLog(run.log)
+            stack.callback(log.close)
+            stack.enter_context(heard(log.say))
+            try:
+                head = self._head(run, config, settings, address, log, stack, resume=resume)
+                head.train()
+            except Exception as error:
+                log.keep(f"failed: {type(error).__name__}: {error}")
+                raise
+            if head.interrupted:
+                log.say(f"stopped; continue with: paddock train {path} --resume --cluster {address}")
+                return False
+        evaluate_weights(path)
+        _log.info("done; weights, rows and figures are in %s, as those of a run in one process", path)
+        return True
+
+    def _head(
+        self,
+        run: RunFolder,
+        config: Config,
+        settings: ClusterSettings,
+        address: str,
+        log: RunLog,
+        stack: contextlib.ExitStack,
+        *,
+        resume: bool,
+    ) -> Head:
+        task = build_task(config)
+        assert isinstance(task, CtrTask)
+        if resume and run.processor.is_file():
+            task.adopt(run.read_processor(task.processor_class))
+        run.write_processor(task.processor())
+        places = places_at(address, run, settings)
+        stack.callback(places.close)
+        return Head(run, config, task, settings, places, log)
+
+
+def places_at(address: str, run: RunFolder, settings: ClusterSettings) -> Places:
+    """Where processes are started: on this machine, or by Ray."""
+    folder = run.path / "cluster"
+    folder.mkdir(exist_ok=True)
+    if address == "processes":
+        return Processes(folder)
+    from suites.ctr.cluster.ray_places import RayPlaces
+
+    return RayPlaces(address, run.path, settings)
+
+
+def _as_saved(path: Path, config: Config) -> Config:
+    """The config of a run that is to be continued; only how it is spread may be another."""
+    file = RunFolder(path).config
+    if not file.is_file():
+        raise CheckpointError(f"{path} holds no run to resume; start one without --resume")
+    saved = load_config(file, trusted=False)
+    keys = different_keys(saved.as_dict(), config.as_dict())
+    return saved if all(key.partition(".")[0] == "cluster" for key in keys) else config

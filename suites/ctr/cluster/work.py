@@ -1,0 +1,189 @@
+"""Work: the shares of a pass over the log, who has which, and what is done. Plain data in a file, so a run continues.
+
+A share is a worker to the shards: its pushes are numbered by its batches. Whoever takes a share on, at first or after
+another one, goes on where the shards are, so each batch counts once however often its share changes hands.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from framework.atomic import write_text
+from framework.errors import CheckpointError
+
+FORMAT = 1
+
+
+@dataclass
+class Lease:
+    """A share that somebody is at work on.
+
+    Attributes:
+        trainer: who.
+        worker: number of the share among those of all passes.
+        epoch: number of the pass, from 0.
+        share: which of the pass.
+        shares: of how many.
+        incarnation: higher with each who takes the share on.
+        batches: done by this trainer.
+        heard: when it was heard of last, by `clock`.
+    """
+
+    trainer: str
+    worker: int
+    epoch: int
+    share: int
+    shares: int
+    incarnation: int
+    batches: int = 0
+    heard: float = 0.0
+
+
+class Work:
+    """Deals out shares.
+
+    Args:
+        path: of the file.
+        shares: of a pass.
+        epochs: passes; None for as many as `steps` take.
+        steps: batches of all trainers together, after which no more is dealt out; None for all of the passes.
+        clock: seconds.
+
+    Attributes:
+        epoch: the pass at hand.
+        batches: of all trainers, since the beginning of the run.
+
+    Raises CheckpointError for a file that is damaged, or deals out another number of shares.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        shares: int,
+        epochs: int | None,
+        steps: int | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path, self.shares, self._epochs, self._steps, self._clock = path, shares, epochs, steps, clock
+        self._lock = threading.Lock()
+        self._leases: dict[str, Lease] = {}  # by trainer
+        self._done: set[int] = set()  # shares of the pass at hand
+        self.epoch, self.batches, self._incarnation = 0, 0, 0
+        if path.is_file():
+            self._read()
+
+    def lease(self, trainer: str) -> Lease | None:
+        """The share that a trainer has, or a new one; None where there is none to be had now."""
+        with self._lock:
+            if trainer in self._leases:
+                return self._leases[trainer]
+            taken = {lease.share for lease in self._leases.values()} | self._done
+            free = [share for share in range(self.shares) if share not in taken]
+            if self.over or not free:
+                return None
+            self._incarnation = max(self._incarnation + 1, time.time_ns())
+            made = Lease(
+                trainer, self.epoch * self.shares + free[0], self.epoch, free[0], self.shares, self._incarnation
+            )
+            made.heard = self._clock()
+            self._leases[trainer] = made
+            return made
+
+    def beat(self, trainer: str, worker: int, batches: int) -> bool:
+        """Hear that a trainer has done so many batches of a share; False where the share is no longer its own."""
+        with self._lock:
+            lease = self._leases.get(trainer)
+            if lease is None or lease.worker != worker:
+                return False
+            self.batches += max(0, batches - lease.batches)
+            lease.batches, lease.heard = max(batches, lease.batches), self._clock()
+            return not self.over
+
+    def done(self, trainer: str, worker: int) -> None:
+        """Hear that a share is trained to its end and acknowledged by all shards."""
+        with self._lock:
+            lease = self._leases.get(trainer)
+            if lease is not None and lease.worker == worker:
+                del self._leases[trainer]
+                self._done.add(lease.share)
+                self._write()
+
+    def release(self, trainer: str) -> None:
+        """A trainer is gone: its share is free."""
+        with self._lock:
+            self._leases.pop(trainer, None)
+
+    def silent(self, seconds: float) -> list[str]:
+        """Trainers that were not heard of for so long."""
+        with self._lock:
+            return [t for t, lease in self._leases.items() if self._clock() - lease.heard > seconds]
+
+    def next_pass(self) -> None:
+        """Begin the next pass."""
+        with self._lock:
+            self.epoch, self._done = self.epoch + 1, set()
+            self._write()
+
+    def keep(self) -> None:
+        """Write how many batches there were."""
+        with self._lock:
+            self._write()
+
+    @property
+    def pass_done(self) -> bool:
+        """Whether all shares of the pass at hand are done."""
+        return len(self._done) == self.shares
+
+    @property
+    def over(self) -> bool:
+        """Whether no more is dealt out."""
+        by_steps = self._steps is not None and self.batches >= self._steps
+        return by_steps or (self._epochs is not None and self.epoch >= self._epochs)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody is at work."""
+        return not self._leases
+
+    @property
+    def live(self) -> int:
+        """How many are at work."""
+        return len(self._leases)
+
+    def _write(self) -> None:
+        told = {
+            "format": FORMAT,
+            "shares": self.shares,
+            "epoch": self.epoch,
+            "done": sorted(self._done),
+            "batches": self.batches,
+            "incarnation": self._incarnation,
+        }
+        write_text(self._path, json.dumps(told) + "\n")
+
+    def _read(self) -> None:
+        try:
+            told: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
+            if told["format"] != FORMAT:
+                raise ValueError("another format")
+            shares, self.epoch, self._done = int(told["shares"]), int(told["epoch"]), set(map(int, told["done"]))
+            self.batches, self._incarnation = int(told["batches"]), int(told["incarnation"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{self._path}: cannot be read ({error}); begin the run anew") from None
+        if shares != self.shares:
+            raise CheckpointError(
+                f"{self._path}: the run deals a pass out in {shares} shares, not {self.shares}, and a share is "
+                "counted by "
+                f"its batches; continue with -o cluster.shares={shares}"
+            )
+
+
+def lease_text(lease: Lease) -> dict[str, Any]:
+    """A lease as plain data."""
+    return asdict(lease)

@@ -1,0 +1,214 @@
+"""Whole runs over processes of this machine: killed, continued with other shards, and served as any other run."""
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framework.errors import ConfigError, NotSupportedError
+from framework.table import Table
+from suites import engine
+from suites.engine.building import build_task, read_config
+from suites.engine.cluster import check_address, cluster_of
+from suites.engine.inference import export_run
+from suites.engine.training import train_on_cluster
+from tests.suites.ctr.helpers import SCHEMA, columns, write_csv
+
+ROWS, BATCH, EPOCHS = 12000, 64, 2
+
+
+def children():
+    """Process id and specification of this process's children, by what they are."""
+    found = {"shard": [], "trainer": []}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            words = (entry / "cmdline").read_bytes().decode()
+        except (OSError, ValueError):
+            continue
+        if parent == os.getpid():
+            for kind, part in (("shard", "framework.table.remote"), ("trainer", "suites.ctr.cluster.trainer")):
+                if part in words:
+                    found[kind].append((int(entry.name), Path(words.split("\0")[3])))
+    return found
+
+
+def at_work(spec):
+    """Whether a process has come to its work."""
+    log = spec.with_name(spec.name.replace(".spec.json", ".log"))
+    return "begins with" in log.read_text() or "shard" in spec.name
+
+
+class Killer:
+    """Kills a shard, a trainer, or one of each, a few times, at random."""
+
+    def __init__(self, seed=0, pause=(0.2, 0.6), most=4):
+        self._random, self._pause, self._most = random.Random(seed), pause, most
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.killed = {"shard": 0, "trainer": 0}
+
+    def _run(self):
+        while min(self.killed.values()) < self._most and not self._stop.wait(self._random.uniform(*self._pause)):
+            there = {kind: [pid for pid, spec in found if at_work(spec)] for kind, found in children().items()}
+            for kind in self._random.choice([["shard"], ["trainer"], ["shard", "trainer"]]):
+                if there[kind] and there["trainer"] and self.killed[kind] < self._most:
+                    os.kill(self._random.choice(there[kind]), signal.SIGKILL)
+                    self.killed[kind] += 1
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+def overrides(folder, **more):
+    given = {
+        "data.root": folder / "log.csv",
+        "data.schema": folder / "schema.json",
+        "data.train.batch_size": BATCH,
+        "model.dim": 4,
+        "model.hidden": [8],
+        "runtime.epochs": EPOCHS,
+        "runtime.threads": 1,
+        "progressive.window": 1000,
+        "cluster.shares": 3,
+        "cluster.checkpoint_seconds": 0.5,
+        "cluster.most_restarts": 100,
+        "cluster.give_up": 60.0,
+    } | more
+    return [f"{key}={value}" for key, value in given.items()]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("log")
+    write_csv(folder / "log.csv", columns(ROWS))
+    (folder / "schema.json").write_text(json.dumps({"format": {"delimiter": ",", "header": True}, **SCHEMA}))
+    return folder
+
+
+def trained(log, runs, killer=None, **options):
+    more = options.pop("more", {})
+    return train_on_cluster(
+        Path("ctr/deepfm_csv"), overrides(log, **more), address="processes", runs=runs, name="run", **options
+    )
+
+
+def rows_of(run):
+    folder = next(p for p in (run / "weights").glob("last.????????") if p.is_dir())
+    return Table.open(folder / "signs")
+
+
+def expected_shows(run):
+    """How often each sign stands in the batches of all passes."""
+    task = build_task(read_config(run))
+    loader = task.train_loader(seed=0, workers=0)
+    signs = []
+    for batch, _ in zip(loader.stream(), range(EPOCHS * len(loader)), strict=False):
+        signs += [batch[name].ravel() for name in task.model.signs]
+    return np.unique(np.concatenate(signs), return_counts=True)
+
+
+def predictions(run):
+    found = columns(50, seed=9)
+    loaded = engine.load(run)
+    rows = [dict(zip(found, each, strict=True)) for each in zip(*found.values(), strict=True)]
+    return np.array([p.value["click"] for p in loaded(rows)])
+
+
+def test_killed_at_random_every_batch_counts_once_and_the_run_can_be_served_and_dealt_out_anew(log, tmp_path):
+    with Killer() as killer:
+        assert trained(log, tmp_path)
+    run = tmp_path / "run"
+    assert min(killer.killed.values()) > 0, killer.killed
+    keys, shows = expected_shows(run)
+    table = rows_of(run)
+    np.testing.assert_array_equal(table.counts(keys)[:, 0], shows)
+    assert len(table) == len(keys)
+    assert json.loads((run / "metrics.json").read_text())["auc"] > 0.6
+    assert (run / "progressive.jsonl").read_text().count('"window"') > 0
+
+    before = predictions(run)
+    done = export_run(run, tmp_path / "exported")
+    assert done.largest_difference < 1e-5 and (tmp_path / "exported" / "rows" / "rows.json").is_file()
+
+    for count in (3, 1):  # the run is over: its buckets are only dealt out, and kept again
+        assert trained(log, tmp_path, resume=True, more={"cluster.shards": count})
+        np.testing.assert_array_equal(predictions(run), before)
+        np.testing.assert_array_equal(rows_of(run).counts(keys)[:, 0], shows)
+        assert len(list((run / "cluster").glob("layout-*/shard-?/shard.json"))) == count
+    assert not any(children().values())
+
+
+def test_a_run_that_was_stopped_is_continued_where_it_was(log, tmp_path):
+    timer = threading.Timer(0, lambda: None)
+
+    def stop_soon():
+        while not (tmp_path / "run" / "progressive.jsonl").is_file():
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Thread(target=stop_soon)
+    timer.start()
+    assert trained(log, tmp_path, more={"runtime.epochs": EPOCHS}) is False
+    timer.join()
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    assert trained(log, tmp_path, resume=True, more={"cluster.shards": 3})
+    keys, shows = expected_shows(tmp_path / "run")
+    np.testing.assert_array_equal(rows_of(tmp_path / "run").counts(keys)[:, 0], shows)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"runtime.accumulate": 2}, "runtime.accumulate: rows of a table do not have it"),
+        ({"runtime.minutes": 5}, "runtime.minutes: is not for --cluster"),
+        ({"runtime.weights": "x.safetensors"}, "runtime.weights: is not for --cluster: shards begin empty"),
+        ({"publish": "{to: somewhere}"}, "publish: is not for --cluster"),
+        ({"cluster.shards": 0}, "shards is 0; it must be 1 to 256"),
+        ({"cluster.trainers": 0}, "trainers is 0; it must be 1 or more"),
+        ({"cluster.log": "{fsync: often}"}, "often"),
+        ({"cluster.sharts": 2}, "sharts"),
+    ],
+)
+def test_settings_that_a_cluster_does_not_have_are_refused_before_anything_starts(log, tmp_path, more, message):
+    with pytest.raises(ConfigError, match=message):
+        trained(log, tmp_path, more=more)
+    assert not any(children().values())
+
+
+def test_a_log_that_keeps_coming_is_refused(log, tmp_path):
+    (tmp_path / "20261122" / "0900").mkdir(parents=True)
+    (tmp_path / "20261122" / "0900" / "a.csv").write_text((log / "log.csv").read_text())
+    (tmp_path / "20261122" / "0900" / "_SUCCESS").touch()
+    dataset = f"{{type: LogPasses, root: {tmp_path}, files: '*.csv'}}"
+    more = {"data.train.dataset": dataset, "runtime.epochs": "null", "runtime.steps": 5}
+    with pytest.raises(ConfigError, match="LogFolders waits for what is still to come"):
+        trained(log, tmp_path / "runs", more=more)
+
+
+def test_addresses():
+    for good in ("local", "auto", "processes", "http://head:8265", "head:8265"):
+        assert check_address(good) == good
+    with pytest.raises(ConfigError, match=r"Ray's interactive client.*--cluster http://head:8265.*--cluster auto"):
+        check_address("ray://head:10001")
+    for bad in ("", "head", "head:", ":1", "head:port"):
+        with pytest.raises(ConfigError, match="is no address; it is 'local'"):
+            check_address(bad)
+
+
+def test_suites_that_train_in_one_process_say_so():
+    with pytest.raises(NotSupportedError, match="only click models"):
+        cluster_of(read_config(Path("detection/yolov3_demo")))
