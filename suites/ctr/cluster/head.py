@@ -28,7 +28,7 @@ from suites.ctr.cluster.trainer import TrainerSpec, expect_ending
 from suites.ctr.cluster.watch import Watch
 from suites.ctr.cluster.work import Lease, Work, lease_text
 from suites.ctr.progressive import FILE as PROGRESSIVE
-from suites.ctr.serving import model_key
+from suites.ctr.serving.published import model_key
 from suites.ctr.step import refuse_what_rows_lack
 from suites.ctr.task import CtrTask
 from suites.engine.config import Config
