@@ -36,8 +36,8 @@ from suites.engine.loop import TrainingLoop
 from suites.engine.plugins import covered, modules_of
 from suites.engine.profiling import StepProfile
 from suites.engine.registry import REGISTRY
-from suites.engine.reporting import Journal
 from suites.engine.reporting.hook import Report
+from suites.engine.reporting.journal import Journal
 from suites.engine.run import RunFolder, resume_command
 from suites.engine.settings import Runtime
 from suites.engine.step import Step
