@@ -40,6 +40,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument(
         "--video", type=Path, metavar="FILE", help="write the video with what is predicted on it, .mp4, .mov or .mkv"
     )
+    parser.add_argument("--max-pixels", type=int, metavar="N", help="of an image; more than 67 million need it")
     add_override_option(parser)
     add_import_option(parser)
     add_profile_option(parser, "inputs")
@@ -48,16 +49,18 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         parser.error("--batch-size takes a number above 0")
 
     def start() -> int:
+        from framework.limits import allow
         from suites.engine.inference import infer_files, infer_films, open_model
 
         profile = StepProfile(a.output or Path()) if a.profile else None
         model = open_model(a.model, a.weights, a.overrides)
         if a.min_score is not None:
             model = replace(model, processor=model.processor.with_min_score(a.min_score))
-        if a.window is not None or a.video is not None:
-            report = infer_films(model, a.inputs, a.output, window=a.window, video=a.video)
-        else:
-            report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)
+        with allow(**({} if a.max_pixels is None else {"pixels": a.max_pixels})):
+            if a.window is not None or a.video is not None:
+                report = infer_films(model, a.inputs, a.output, window=a.window, video=a.video)
+            else:
+                report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)
         for line in report.skipped:
             print(f"skipped: {line}", file=sys.stderr)
         for line in report.lines:
