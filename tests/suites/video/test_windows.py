@@ -131,6 +131,9 @@ def test_a_run_labels_a_long_video(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main([*words, "--window", "0s"])
     assert "'0s' is no time above 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*words, "--window", "2s", "--batch-size", "3"])
+    assert "leave out --batch-size and --profile" in capsys.readouterr().err
 
 
 def test_what_a_detector_finds_is_drawn_on_a_video(tmp_path):
