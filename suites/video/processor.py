@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import ConfigError, DataError
-from suites.video.drawing import strip
+from suites.video.drawing import labels_over_time, strip
 from suites.video.reading import read_video
 from suites.video.sampling import Segments
 from suites.video.sequence_processor import SequenceProcessor
@@ -96,6 +96,10 @@ class VideoProcessor(RecognitionProcessor):
                 for frame in source.frames():
                     film.add(frame.seconds, labelled(frame.pixels, frame.seconds, found, window, self._class_names))
         return {"window": window, "spans": spans(found), "windows": found}
+
+    def drawn_over_time(self, found: Any) -> np.ndarray | None:
+        """The labels of the windows over time."""
+        return labels_over_time(found["windows"], self._class_names)
 
     def shown(self, item: np.ndarray) -> np.ndarray:
         """A strip of up to 8 of the clip's frames."""
