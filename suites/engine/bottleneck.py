@@ -64,7 +64,7 @@ class Speeds:
             f"both together  {self.both:10.1f} samples/s   waiting for data {self.waiting:.0%} of the time",
             self.verdict,
         ]
-        if self.waiting <= _LITTLE and held < 1 - _LITTLE:
+        if self.workers and self.waiting <= _LITTLE and held < 1 - _LITTLE:
             text.append(
                 f"Together the step runs at {held:.0%} of its speed alone: the workers share its cores. Cheaper "
                 "loading gives these back."

@@ -314,6 +314,10 @@ def infer_films(
             )
         except DataError as error:
             report.skipped.append(str(error))
+    for name, found in results.items() if output is not None else ():
+        drawing = model.processor.drawn_over_time(found)
+        if output is not None and drawing is not None:
+            _write_drawing(model.processor, output / Path(name).stem, drawing, found, report.pictures)
     if video is not None and results:
         report.pictures.append(video)
     report.lines.extend(f"{name}: done" for name in results)

@@ -213,6 +213,10 @@ class Processor(ABC):
             f"{type(self).__name__}: this model takes no videos, so there is no --window and --video"
         )
 
+    def drawn_over_time(self, found: Any) -> np.ndarray | None:
+        """Return a picture of what `film` returned; by default none."""
+        return None
+
     def example(self) -> Any:
         """Return a JSON value that `from_json` takes, for a server's first run; None if there is none."""
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -10,14 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import ConfigError, DataError
-from suites.video.drawing import strip
+from suites.video.drawing import labels_over_time, strip
 from suites.video.reading import read_video
 from suites.video.sampling import Segments
 from suites.video.sequence_processor import SequenceProcessor
 from suites.video.windows import labelled, spans, windows
-from suites.vision.film import check_film_name, written_film
+from suites.vision.film import check_film_name, encode_film, written_film
 from suites.vision.images import IMAGE_SUFFIXES, read_image
 from suites.vision.pipeline import Transform
+from suites.vision.processor import file_in_json
 from suites.vision.recognition.processor import RecognitionProcessor
 from suites.vision.recognition.sample import LabelledClip
 from suites.vision.videos import VIDEO_SUFFIXES, opened_video
@@ -25,6 +27,8 @@ from suites.vision.videos import VIDEO_SUFFIXES, opened_video
 
 class VideoProcessor(RecognitionProcessor):
     """Videos to batches, scores to class names; an item is a clip, uint8 [T, H, W, 3].
+
+    In JSON it is the base64 text of a video file.
 
     Args:
         transforms: those of evaluation.
@@ -36,6 +40,7 @@ class VideoProcessor(RecognitionProcessor):
     suite: ClassVar[str] = "video"
     sample_class = LabelledClip
     endings: ClassVar[tuple[str, ...]] = VIDEO_SUFFIXES
+    files_in_json: ClassVar[bool] = True
 
     def __init__(self, transforms: Sequence[Transform], class_names: Sequence[str], segments: tuple[int, ...]) -> None:
         super().__init__(transforms, class_names)
@@ -75,6 +80,20 @@ class VideoProcessor(RecognitionProcessor):
             raise DataError(f"{path}: its frames differ in size: {sorted({f.shape[:2] for f in frames})}")
         return np.stack(frames)
 
+    def from_json(self, value: Any) -> np.ndarray:
+        """The chosen frames of the video whose file `value` is in base64."""
+        return read_video(file_in_json(value, "a video"), self._segments.frames, name="of the request")
+
+    def decoded_bytes(self, value: Any) -> int:
+        """Bytes of the chosen frames, by the file's header."""
+        with opened_video(file_in_json(value, "a video"), "of the request") as video:
+            size = video.stream.codec_context
+            return 3 * size.height * size.width * len(self._segments.frames(1))
+
+    def example(self) -> str:
+        """A black video."""
+        return base64.b64encode(encode_film(np.zeros((2, 64, 64, 3), np.uint8), rate=10)).decode()
+
     def film(
         self, path: Path, predict: Callable[[list[Any]], list[Any]], window: float | None, video: Path | None
     ) -> dict[str, Any]:
@@ -96,6 +115,10 @@ class VideoProcessor(RecognitionProcessor):
                 for frame in source.frames():
                     film.add(frame.seconds, labelled(frame.pixels, frame.seconds, found, window, self._class_names))
         return {"window": window, "spans": spans(found), "windows": found}
+
+    def drawn_over_time(self, found: Any) -> np.ndarray | None:
+        """The labels of the windows over time."""
+        return labels_over_time(found["windows"], self._class_names)
 
     def shown(self, item: np.ndarray) -> np.ndarray:
         """A strip of up to 8 of the clip's frames."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -83,3 +84,14 @@ def written_film(path: Path, rate: float) -> Iterator[Film]:
         film = Film(container, rate)
         yield film
         film.end()
+
+
+def encode_film(frames: np.ndarray, rate: float) -> bytes:
+    """Frames uint8 RGB [T, H, W, 3], `rate` a second, as the content of an MP4 file."""
+    buffer = io.BytesIO()
+    with pyav().open(buffer, "w", format="mp4") as container:
+        film = Film(container, rate)
+        for at, frame in enumerate(frames):
+            film.add(at / rate, frame)
+        film.end()
+    return buffer.getvalue()

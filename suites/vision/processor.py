@@ -77,6 +77,16 @@ class VisualProcessor(Processor):
         return self.collate(samples)
 
 
+def file_in_json(value: Any, what: str) -> bytes:
+    """The file whose base64 text a request has; DataError for anything else. `what` it is: "an image"."""
+    if not isinstance(value, str):
+        raise DataError(f"takes {what} file as base64 text, got {type(value).__name__}")
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise DataError(f"takes {what} file as base64 text; this is no base64 ({error})") from None
+
+
 def _film(path: Path | None, rate: float) -> contextlib.AbstractContextManager[Film | None]:
     return contextlib.nullcontext() if path is None else written_film(path, rate)
 
@@ -128,20 +138,12 @@ class ImageProcessor(VisualProcessor):
 
     def from_json(self, value: Any) -> np.ndarray:
         """The image whose file `value` is in base64."""
-        return decode_image(self._file(value), "of the request")
+        return decode_image(file_in_json(value, "an image"), "of the request")
 
     def decoded_bytes(self, value: Any) -> int:
         """Bytes of the image, by its header."""
-        height, width = checked_size(self._file(value), "of the request")
+        height, width = checked_size(file_in_json(value, "an image"), "of the request")
         return 3 * height * width
-
-    def _file(self, value: Any) -> bytes:
-        if not isinstance(value, str):
-            raise DataError(f"takes an image file as base64 text, got {type(value).__name__}")
-        try:
-            return base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise DataError(f"takes an image file as base64 text; this is no base64 ({error})") from None
 
     def example(self) -> str:
         """A black image."""

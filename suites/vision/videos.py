@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 VIDEO_SUFFIXES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".m4v")
+# What FFmpeg may take a file for, and from where: a playlist of other files, or of addresses, is no video.
+_TRUSTED = {
+    "format_whitelist": "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpeg,mpegts,mpegvideo,m4v",
+    "protocol_whitelist": "file",
+}
 VideoSource = str | os.PathLike[str] | bytes  # a path, or a file's content
 
 
@@ -183,7 +188,9 @@ def opened_video(source: VideoSource, name: str | None = None, threads: int = 1)
     name = name or ("of some bytes" if isinstance(source, bytes) else os.fspath(source))
     size = _checked_size(source, name)
     with told(name, f"damaged, cut off, or no video that FFmpeg reads ({size} bytes)"):
-        container = library.open(io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source))
+        container = library.open(
+            io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source), container_options=_TRUSTED
+        )
     with container:
         yield OpenVideo(container, name, threads)
 

@@ -47,6 +47,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     a = parser.parse_args(words)
     if a.batch_size is not None and a.batch_size < 1:
         parser.error("--batch-size takes a number above 0")
+    over_time = a.window is not None or a.video is not None
+    if over_time and (a.batch_size is not None or a.profile):
+        parser.error("--window and --video take one part at a time: leave out --batch-size and --profile")
 
     def start() -> int:
         from framework.limits import allow
@@ -57,7 +60,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         if a.min_score is not None:
             model = replace(model, processor=model.processor.with_min_score(a.min_score))
         with allow(**({} if a.max_pixels is None else {"pixels": a.max_pixels})):
-            if a.window is not None or a.video is not None:
+            if over_time:
                 report = infer_films(model, a.inputs, a.output, window=a.window, video=a.video)
             else:
                 report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)

@@ -228,6 +228,21 @@ def test_what_is_no_video_is_named(tmp_path):
         read_video(tmp_path / "none.mp4", everything)
 
 
+def test_lists_of_other_files_are_no_videos(clip, tmp_path):
+    """Playlists would lead FFmpeg to files and addresses that a request names."""
+    lists = [
+        f"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\n{clip}\n#EXT-X-ENDLIST\n",
+        f"ffconcat version 1.0\nfile {clip}\n",
+        f"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nfile://{clip}\n#EXT-X-ENDLIST\n",
+    ]
+    for at, text in enumerate(lists):
+        path = tmp_path / f"list{at}.mp4"
+        path.write_text(text)
+        for source in (path, text.encode()):
+            with pytest.raises(DataError, match="no video that FFmpeg reads"):
+                read_video(source, everything)
+
+
 @pytest.mark.parametrize(
     ("limit", "match"),
     [

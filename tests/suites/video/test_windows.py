@@ -10,9 +10,11 @@ from framework.errors import ConfigError, DataError
 from suites.detection.processor import DetectionProcessor
 from suites.engine.cli.infer import main
 from suites.engine.training import train
+from suites.video.drawing import labels_over_time
 from suites.video.sampling import Segments
 from suites.video.windows import labelled, spans, windows
 from suites.vision.film import check_film_name, written_film
+from suites.vision.images import read_image
 from suites.vision.videos import frames_of, opened_video
 from tests.suites.video.helpers import grey, levels_of, video, write_frame_folders, write_video
 from tests.suites.video.test_task import CONFIG
@@ -78,6 +80,14 @@ def test_a_labelled_frame_has_a_bar_of_all_labels_and_a_mark():
     assert (late[-1, -1] == 255).all()
 
 
+def test_labels_over_time_are_darker_where_they_are_surer():
+    picture = labels_over_time([said("a", 0, 1.0), said("b", 1, 0.5), said("a", 2, 0.2)], ["a", "b"])
+    assert picture.shape == (3 * 26, 160 + 960, 3)
+    first = picture[13, 160 + 40], picture[13, 160 + 480], picture[13, 160 + 920]  # row of "a", in each window
+    assert first[0].sum() < first[2].sum() < first[1].sum() == 3 * 255
+    assert labels_over_time([said("a", 7200)], ["a"]).any()
+
+
 def test_a_film_keeps_frames_and_their_times(tmp_path):
     times = [0.0, 0.1, 0.5, 1.0]
     with written_film(tmp_path / "new" / "out.mp4", 10) as film:
@@ -116,6 +126,7 @@ def test_a_run_labels_a_long_video(tmp_path, capsys):
     (found,) = json.loads((tmp_path / "out" / "predictions.json").read_text()).values()
     assert [span["class"] for span in found["spans"]] == ["left", "down", "right"]
     assert [(span["start"], span["end"]) for span in found["spans"]] == [(0, 2), (2, 4), (4, 6)]
+    assert read_image(tmp_path / "out" / "long.jpg").shape == (4 * 26, 160 + 960, 3)  # 3 classes and the times
     assert len(found["windows"]) == 6 and len(list(frames_of(tmp_path / "out" / "shown.mp4"))) == 60
     (tmp_path / "broken.mp4").write_bytes(b"nothing")
     assert main([words[0], str(tmp_path / "broken.mp4"), "--window", "1s", "--output", str(tmp_path / "two")]) == 2
@@ -131,6 +142,9 @@ def test_a_run_labels_a_long_video(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main([*words, "--window", "0s"])
     assert "'0s' is no time above 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*words, "--window", "2s", "--batch-size", "3"])
+    assert "leave out --batch-size and --profile" in capsys.readouterr().err
 
 
 def test_what_a_detector_finds_is_drawn_on_a_video(tmp_path):
