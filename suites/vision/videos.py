@@ -6,6 +6,7 @@ frames is not trusted.
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import logging
 import os
@@ -45,6 +46,11 @@ def pyav() -> Any:
         raise NotSupportedError(f"videos: reading them needs the package av; run {install_command('video')}") from None
     av.logging.set_level(None)  # FFmpeg writes of each damaged frame to the console; errors here say it once
     return av
+
+
+def has_pyav() -> bool:
+    """Whether the package `av` is installed."""
+    return importlib.util.find_spec("av") is not None
 
 
 @dataclass(frozen=True)
