@@ -2,7 +2,8 @@
 
 Of each video the number of frames and 17 frames from its begin to its end are read. So a fault in between may stay
 unseen, and is met in training, where it is skipped and counted. Copies are found by these frames: also under other
-names, in other containers and as folders of the same frames; not where they were encoded, cut or scaled anew.
+names, in other containers and as folders of the same frames; not where they were encoded, cut or scaled anew, nor
+between sets with another `short_side`.
 """
 
 from __future__ import annotations

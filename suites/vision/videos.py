@@ -112,6 +112,10 @@ class OpenVideo:
             held = " and ".join(others) or "nothing"
             raise DataError(f"video {name}: holds no moving pictures, only {held}; take it out of the list")
         self.stream = moving[0]
+        if self.stream.codec_context is None:
+            raise DataError(
+                f"video {name}: damaged, or in a format that FFmpeg does not decode; encode it again, as H.264"
+            )
         self.stream.thread_type = "AUTO"
         self.stream.codec_context.thread_count = threads
         height, width = self.stream.codec_context.height, self.stream.codec_context.width

@@ -77,7 +77,7 @@ def sound_of(video: OpenVideo) -> np.ndarray | None:
 
     The file is read from its begin.
     """
-    streams = video.container.streams.audio
+    streams = [stream for stream in video.container.streams.audio if stream.codec_context is not None]
     if not streams:
         return None
     resampler = pyav().AudioResampler(format="flt", layout="mono", rate=RATE)

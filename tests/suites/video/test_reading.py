@@ -209,6 +209,14 @@ def test_sound_beside_the_frames_does_no_harm(tmp_path):
     np.testing.assert_allclose(levels_of(read_video(path, everything)), LEVELS, atol=3.9)
 
 
+def test_a_format_that_nobody_decodes_is_named(clip):
+    data = clip.read_bytes()
+    assert data.count(b"avc1") >= 1
+    clip.write_bytes(data.replace(b"avc1", b"zzzz"))
+    with pytest.raises(DataError, match=r"clip\.mp4: damaged, or in a format that FFmpeg does not decode"):
+        read_video(clip, everything)
+
+
 def test_no_frames_are_named(tmp_path):
     path = write_video(tmp_path / "empty.avi", grey(LEVELS[:1]), "mjpeg")
     data = path.read_bytes()
