@@ -52,6 +52,10 @@ class Durability:
 class UpdateLog:
     """Appends records to the newest file of a folder.
 
+    Attributes:
+        number: of that file.
+        bytes: of the records since the last `rotate`, in files that were there before, too.
+
     Args:
         folder: of the files, which exists.
         model: 16 bytes that tell whose log it is.
@@ -62,7 +66,8 @@ class UpdateLog:
     def __init__(self, folder: Path, model: bytes, number: int, durability: Durability) -> None:
         self._folder, self._model, self._durability = folder, model, durability
         self._fd = -1
-        self.number, self.bytes = number, 0
+        self.number = number
+        self.bytes = sum(path_of(folder, other).stat().st_size - _FILE.size for other in numbers(folder))
         self._begin(number)
 
     def _begin(self, number: int) -> None:

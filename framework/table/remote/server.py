@@ -17,6 +17,7 @@ import numpy as np
 
 from framework import limits
 from framework.errors import NotSupportedError, PaddockError, StateError
+from framework.table.remote import store
 from framework.table.remote.optional import zmq
 from framework.table.remote.shard import Gap, Shard
 from framework.table.remote.wire import Header, Kind, arrays_of, check_size, error_frame, name_of
@@ -68,7 +69,7 @@ class Server:
         self._worker: threading.Thread | None = None
         self._late: list[tuple[list[Any], Header, Callable[[], None]]] = []  # what the thread has still to do
         self._done: list[tuple[list[Any], Reply]] = []
-        self._saved = time.monotonic()
+        self._saved = time.monotonic() - store.age(shard.folder)
 
     def stop(self) -> None:
         """End `run` soon; from any thread."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,6 +175,12 @@ def share_of(folder: Path) -> tuple[int, int]:
     """The buckets that a shard's folder holds; CheckpointError where it has no checkpoint."""
     first, last = _manifest(folder)["share"]
     return int(first), int(last)
+
+
+def age(folder: Path) -> float:
+    """Seconds since the last checkpoint; 0 where there is none."""
+    path = folder / MANIFEST
+    return max(0.0, time.time() - path.stat().st_mtime) if path.is_file() else 0.0
 
 
 def next_log(folder: Path, since: int) -> int:

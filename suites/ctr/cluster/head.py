@@ -16,7 +16,7 @@ from typing import Any
 
 from framework.atomic import make_folder, remove_folder
 from framework.errors import ConfigError, PaddockError, WorkerError
-from framework.optim import Schedule
+from framework.optim import Constant, Schedule
 from framework.table.remote import Patience, ShardClient, ShardSpec, announced, described, shares
 from framework.table.remote.join import join
 from suites.ctr.cluster.control import ControlServer
@@ -37,6 +37,7 @@ from suites.engine.resources import save_deployed
 from suites.engine.run import RunFolder
 from suites.engine.settings import Runtime
 
+_MANY = 1 << 40  # batches of a run that nobody counted
 _SILENT = 60.0  # seconds after which a trainer that says nothing is taken for dead
 _START_SECONDS = 600.0  # that shards may take to read what they hold
 
@@ -212,7 +213,7 @@ class Head:
     # -- inside
     def _say_where(self, rate: float) -> None:
         self._log.say(
-            f"pass {self._work.epoch}, {self._work.batches} of {self._total} batches, {rate:.1f} a second, "
+            f"pass {self._work.epoch}, {self._work.batches} batches done, {rate:.1f} a second, "
             f"{self._work.live} trainers at work"
         )
 
@@ -223,11 +224,17 @@ class Head:
     def _total_steps(self) -> int:
         loader = self._task.train_loader(seed=self._runtime.seed, workers=0)
         expect_ending(loader)
-        length = loader.length
-        total = self._runtime.total_steps(length)
-        schedule: Schedule = self._config.part("schedule")(total_steps=total, batch_size=loader.batch_size)
-        self._log.say(f"{total} batches of {loader.batch_size} rows, learning rate {schedule.base_lr:g}")
         loader.close()
+        length, uncounted = loader.length, self._runtime.steps is None and loader.length is None
+        total = _MANY if uncounted else self._runtime.total_steps(length)
+        schedule: Schedule = self._config.part("schedule")(total_steps=total, batch_size=loader.batch_size)
+        if uncounted and not isinstance(schedule, Constant):
+            raise ConfigError(
+                f"runtime.epochs: nobody counted the batches of a pass, which {type(schedule).__name__} has to know; "
+                "give runtime.steps, or the schedule Constant"
+            )
+        much = f"{self._runtime.epochs} passes" if uncounted else f"{total} batches"
+        self._log.say(f"{much}, {loader.batch_size} rows a batch, learning rate {schedule.base_lr:g}")
         return total
 
     def _client(self) -> ShardClient:

@@ -24,6 +24,8 @@ class ClusterSettings:
         trainer_cpus: what Ray sets aside for a trainer.
         shard_cpus: what Ray sets aside for a shard.
         shard_memory: bytes that Ray sets aside for a shard; null for none.
+        shard_resource: a resource of Ray that the machines for shards have; null for any machine.
+        trainer_resource: the same for trainers.
         log: when the log of a shard is on disk.
         checkpoint_seconds: between two checkpoints of a shard, where anything changed.
         checkpoint_bytes: a log of so many bytes is followed by a checkpoint.
@@ -43,6 +45,8 @@ class ClusterSettings:
     trainer_cpus: float = 1.0
     shard_cpus: float = 1.0
     shard_memory: int | None = None
+    shard_resource: str | None = None
+    trainer_resource: str | None = None
     log: Durability = field(default_factory=Durability)
     checkpoint_seconds: float = 300.0
     checkpoint_bytes: int = 1 << 30

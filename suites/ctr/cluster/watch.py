@@ -13,6 +13,7 @@ from suites.ctr.cluster.places import Kind, Places, Running
 _EVERY = 0.1  # seconds between two looks
 _SPAN = 600.0  # seconds in which restarts are counted
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 20.0
+_SHORT = 10.0  # seconds; one that lived no longer is started again after a longer pause each time
 
 
 @dataclass
@@ -24,6 +25,8 @@ class _Slot:
     running: Running | None = None
     died: list[float] = field(default_factory=list)
     pause_until: float = 0.0
+    started: float = 0.0
+    short_lives: int = 0
     wanted: bool = True
 
     @property
@@ -104,7 +107,8 @@ class Watch:
                 "time it "
                 f"was {about}"
             )
-        pause = min(_FIRST_PAUSE * 2 ** (len(slot.died) - 1), _LONGEST_PAUSE)
+        slot.short_lives = slot.short_lives + 1 if now - slot.started < _SHORT else 0
+        pause = min(_FIRST_PAUSE * 2.0**slot.short_lives, _LONGEST_PAUSE)
         slot.pause_until, slot.generation = now + pause, slot.generation + 1
         self._say(f"{slot.full_name} takes the place of its predecessor, which died (status {status})")
 
@@ -132,4 +136,5 @@ class Watch:
         return sum(slot.running is not None for slot in self._slots.values() if slot.kind == kind)
 
     def _start(self, slot: _Slot) -> None:
+        slot.started = time.monotonic()
         slot.running = self._places.start(slot.kind, slot.full_name, slot.spec(slot.full_name))

@@ -108,7 +108,7 @@ class Processes:
     def client(self, **options):
         options = {"patience": QUICK, "window": 3, **options}
         model = described(self.table, self.dense)
-        return ShardClient(self.where, self.count, model, DIM, dense=self.dense, **options)
+        return ShardClient(self.where, self.count, model, options.pop("dim", DIM), dense=self.dense, **options)
 
     def close(self):
         for process in self.running.values():

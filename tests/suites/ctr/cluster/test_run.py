@@ -152,6 +152,7 @@ def test_killed_at_random_every_batch_counts_once_and_the_run_can_be_served_and_
     assert not any(children().values())
 
 
+@pytest.mark.slow  # the other whole run stays in the quick tests
 def test_a_run_that_was_stopped_is_continued_where_it_was(log, tmp_path):
     timer = threading.Timer(0, lambda: None)
 
