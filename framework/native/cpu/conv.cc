@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "cpu/conv_grid.h"
+#include "cpu/conv_phases.h"
 #include "cpu/winograd_fused.h"
 #include "op/record.h"
 
@@ -11,33 +12,43 @@ namespace paddock::cpu {
 namespace {
 
 constexpr const char* kWinogradName = "winograd F(4x4,3x3)";
+constexpr const char* kPhasesName = "winograd F(4x4,3x3) of phases";
 
 // Costs in multiply-adds of the products' register tiles, measured with AVX-512 and AVX2: of a multiply-add of the
 // direct algorithm, with its packing of the weights, and of a transformed value of an image and of the weights.
 constexpr double kDirectCost = 1.25, kDirectWeightGradientCost = 1.5, kPackCost = 4;
 constexpr double kImageCost = 20, kWeightCost = 13.5, kWeightGradientCost = 8;
+constexpr double kPhaseCost = 20;   // of a value that is copied to the phases of an image, or back
 constexpr double kFusedCost = 215;  // of all products of a pair of channels, made where their weights are transformed
 
-bool winograd_pays(const ConvGeometry& g, ConvPass pass) {
+// `g` itself, or the phases of a convolution of `outputs` pixels, copied for `extra`.
+bool winograd_pays(const ConvGeometry& g, ConvPass pass, int64_t outputs, double extra) {
   if (g.C < 8 || g.K < 8) return false;
   const bool to_weight = pass == ConvPass::kGradWeight;
   const TiledImage image = pass == ConvPass::kGradInput ? TiledImage{g.N, g.P, g.Q, g.K, g.H, g.W, g.C, 0, 0}
                                                         : TiledImage{g.N, g.H, g.W, g.C, g.P, g.Q, g.K, 0, 0};
-  const double pixels = static_cast<double>(g.N * image.target_h * image.target_w);
+  const double pixels = static_cast<double>(outputs);
   const double pairs = static_cast<double>(g.C * g.K), channels = static_cast<double>(padded(g.C) + padded(g.K));
   const double direct = pairs * 9 * (to_weight ? kDirectWeightGradientCost * pixels : kDirectCost * pixels + kPackCost);
-  const double images = kPositions * kImageCost * static_cast<double>(image.tiles) * channels;
+  const double images = kPositions * kImageCost * static_cast<double>(image.tiles) * channels + extra;
   if (pass == ConvPass::kForward && fused_products_apply(image)) return images + kFusedCost * pairs < direct;
   const double weights = kPositions * (to_weight ? kWeightGradientCost : kWeightCost) * pairs;
   return images + weights + static_cast<double>(image.products()) * pairs < direct;
 }
 
+// Of the convolution as it stands or of its phases.
+bool some_winograd_pays(const ConvGeometry& g, ConvPass pass) {
+  const int64_t outputs = g.N * (pass == ConvPass::kGradInput ? g.H * g.W : g.P * g.Q);
+  if (!phases_apply(g)) return winograd_pays(g, pass, outputs, 0);
+  return winograd_pays(phases_of(g), pass, outputs, kPhaseCost * static_cast<double>(outputs * (g.C + g.K)));
+}
+
 }  // namespace
 
 ConvAlgorithm conv2d_algorithm(const ConvGeometry& g, ConvPass pass, int element_size, ConvAlgorithm wanted) {
-  if (wanted == ConvAlgorithm::kDirect || element_size != 4 || !winograd_applies(g)) return ConvAlgorithm::kDirect;
-  if (g.C == 0 || g.K == 0) return ConvAlgorithm::kDirect;
-  if (wanted == ConvAlgorithm::kWinograd || winograd_pays(g, pass)) return ConvAlgorithm::kWinograd;
+  if (wanted == ConvAlgorithm::kDirect || element_size != 4) return ConvAlgorithm::kDirect;
+  if (g.C == 0 || g.K == 0 || !(winograd_applies(g) || phases_apply(g))) return ConvAlgorithm::kDirect;
+  if (wanted == ConvAlgorithm::kWinograd || some_winograd_pays(g, pass)) return ConvAlgorithm::kWinograd;
   return ConvAlgorithm::kDirect;
 }
 
@@ -50,8 +61,9 @@ void conv2d_forward(const ConvGeometry& g, const T* x, const T* w, T* y, const E
   }
   if constexpr (std::is_same_v<T, float>)
     if (conv2d_algorithm(g, ConvPass::kForward, sizeof(T), algorithm) == ConvAlgorithm::kWinograd) {
-      note_implementation(kWinogradName);
-      return winograd_forward(g, x, w, y, epilogue, prepared);
+      const bool phases = phases_apply(g);
+      note_implementation(phases ? kPhasesName : kWinogradName);
+      return phases ? phases_forward(g, x, w, y, epilogue, prepared) : winograd_forward(g, x, w, y, epilogue, prepared);
     }
   note_implementation("direct");
   direct_forward(g, x, w, y, epilogue, prepared);
@@ -66,8 +78,9 @@ void conv2d_grad_input(const ConvGeometry& g, const T* dy, const T* w, T* dx, Co
   }
   if constexpr (std::is_same_v<T, float>)
     if (conv2d_algorithm(g, ConvPass::kGradInput, sizeof(T), algorithm) == ConvAlgorithm::kWinograd) {
-      note_implementation(kWinogradName);
-      return winograd_grad_input(g, dy, w, dx, prepared);
+      const bool phases = phases_apply(g);
+      note_implementation(phases ? kPhasesName : kWinogradName);
+      return phases ? phases_grad_input(g, dy, w, dx, prepared) : winograd_grad_input(g, dy, w, dx, prepared);
     }
   note_implementation("direct");
   direct_grad_input(g, dy, w, dx, prepared);
@@ -81,8 +94,9 @@ void conv2d_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* dw, C
   }
   if constexpr (std::is_same_v<T, float>)
     if (conv2d_algorithm(g, ConvPass::kGradWeight, sizeof(T), algorithm) == ConvAlgorithm::kWinograd) {
-      note_implementation(kWinogradName);
-      return winograd_grad_weight(g, x, dy, dw);
+      const bool phases = phases_apply(g);
+      note_implementation(phases ? kPhasesName : kWinogradName);
+      return phases ? phases_grad_weight(g, x, dy, dw) : winograd_grad_weight(g, x, dy, dw);
     }
   note_implementation("direct");
   direct_grad_weight(g, x, dy, dw);

@@ -17,8 +17,8 @@ struct ConvGeometry {
 };
 
 // kAuto takes what a cost model of the shape expects to be fastest. kWinograd is float32's transform-based algorithm
-// for 3 x 3 kernels of stride, dilation and groups 1 (maximum error 1e-5 of the largest output); kDirect multiplies
-// and adds every product. kWinograd where it does not exist is kDirect.
+// for 3 x 3 kernels of stride and groups 1, of dilation 1 or keeping the image's size (maximum error 1e-5 of the
+// largest output); kDirect multiplies and adds every product. kWinograd where it does not exist is kDirect.
 enum class ConvAlgorithm { kAuto, kDirect, kWinograd };
 enum class ConvPass { kForward, kGradInput, kGradWeight };
 

@@ -1,6 +1,7 @@
 // Resizing kernels. Both kinds mix two taps an axis (nearest: one); a gradient's task owns the input rows it adds to.
 #include <cmath>
 
+#include "core/storage.h"
 #include "cpu/kernel.h"
 
 namespace paddock::cpu {
@@ -86,22 +87,8 @@ void nearest(const Grid& g, const T* x, T* y) {
 }
 
 template <class T>
-void bilinear(const Grid& g, const T* x, T* y) {
-  const int64_t in_row = g.in_width * g.channels, out_row = g.out_width * g.channels;
-  for_each_row(g.images, g.out_height, 4 * out_row, [&](int64_t n, int64_t p) {
-    const Tap& r = g.rows[p];
-    const T *top = x + (n * g.in_height + r.low) * in_row, *bottom = x + (n * g.in_height + r.high) * in_row;
-    const T down = static_cast<T>(r.weight), up = static_cast<T>(1 - r.weight);
-    for (int64_t q = 0; q < g.out_width; ++q) {
-      const Tap& t = g.columns[q];
-      const T right = static_cast<T>(t.weight), left = static_cast<T>(1 - t.weight);
-      const T* __restrict a = top + t.low * g.channels, * __restrict b = top + t.high * g.channels;
-      const T* __restrict c = bottom + t.low * g.channels, * __restrict d = bottom + t.high * g.channels;
-      T* __restrict to = y + (n * g.out_height + p) * out_row + q * g.channels;
-      for (int64_t k = 0; k < g.channels; ++k)
-        to[k] = up * (left * a[k] + right * b[k]) + down * (left * c[k] + right * d[k]);
-    }
-  });
+void scale(T* __restrict to, const T* __restrict from, T weight, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) to[k] = weight * from[k];
 }
 
 template <class T>
@@ -109,24 +96,57 @@ void add_scaled(T* __restrict to, const T* __restrict from, T weight, int64_t n)
   for (int64_t k = 0; k < n; ++k) to[k] += weight * from[k];
 }
 
-// Adds every output row that reads input row i to it, along the columns' taps.
+// Calls body(image, row, line) in parallel; `line` has `size` elements that are the call's own.
+template <class T, class F>
+void for_each_row_with_line(int64_t images, int64_t rows, int64_t cost, int64_t size, F&& body) {
+  parallel_for(images * rows, row_grain(cost), [&](int64_t begin, int64_t end) {
+    Scratch line(static_cast<size_t>(size) * sizeof(T));
+    for (int64_t i = begin; i < end; ++i) body(i / rows, i % rows, line.as<T>());
+  });
+}
+
+// Two input rows are mixed over their whole width, which is one long loop, then the columns of the mixture.
+template <class T>
+void bilinear(const Grid& g, const T* x, T* y) {
+  const int64_t in_row = g.in_width * g.channels, out_row = g.out_width * g.channels, channels = g.channels;
+  for_each_row_with_line<T>(g.images, g.out_height, 2 * (in_row + out_row), in_row, [&](int64_t n, int64_t p, T* line) {
+    const Tap& r = g.rows[p];
+    scale(line, x + (n * g.in_height + r.low) * in_row, static_cast<T>(1 - r.weight), in_row);
+    if (r.weight > 0) add_scaled(line, x + (n * g.in_height + r.high) * in_row, static_cast<T>(r.weight), in_row);
+    for (int64_t q = 0; q < g.out_width; ++q) {
+      const Tap& t = g.columns[q];
+      const T right = static_cast<T>(t.weight), left = static_cast<T>(1 - t.weight);
+      const T* __restrict a = line + t.low * channels, * __restrict b = line + t.high * channels;
+      T* __restrict to = y + (n * g.out_height + p) * out_row + q * channels;
+      for (int64_t k = 0; k < channels; ++k) to[k] = left * a[k] + right * b[k];
+    }
+  });
+}
+
+// Sums the output rows that read input row i over their whole width, then adds the sum's columns to it by their taps.
 template <class T>
 void resize_grad(const Grid& g, const T* dy, T* dx) {
   const int64_t in_row = g.in_width * g.channels, out_row = g.out_width * g.channels, channels = g.channels;
   const auto over = readers(g.rows, g.in_height);
-  const int64_t cost = 4 * out_row * std::max<int64_t>(1, g.out_height / g.in_height);
-  for_each_row(g.images, g.in_height, cost, [&](int64_t n, int64_t i) {
+  const int64_t cost = 2 * out_row * (1 + std::max<int64_t>(1, g.out_height / g.in_height));
+  for_each_row_with_line<T>(g.images, g.in_height, cost, out_row, [&](int64_t n, int64_t i, T* line) {
     T* to = dx + (n * g.in_height + i) * in_row;
-    std::fill(to, to + in_row, T{0});
+    std::fill_n(to, in_row, T{0});
     for (int64_t p = over[i].first; p < over[i].last; ++p) {
       const Tap& r = g.rows[p];
       const double share = (r.low == i ? 1 - r.weight : 0.0) + (r.high == i ? r.weight : 0.0);
-      for (int64_t q = 0; q < g.out_width; ++q) {
-        const Tap& t = g.columns[q];
-        const T* from = dy + (n * g.out_height + p) * out_row + q * channels;
-        add_scaled(to + t.low * channels, from, static_cast<T>(share * (1 - t.weight)), channels);
-        if (t.weight > 0) add_scaled(to + t.high * channels, from, static_cast<T>(share * t.weight), channels);
-      }
+      const T* from = dy + (n * g.out_height + p) * out_row;
+      if (p == over[i].first)
+        scale(line, from, static_cast<T>(share), out_row);
+      else
+        add_scaled(line, from, static_cast<T>(share), out_row);
+    }
+    if (over[i].first == over[i].last) return;
+    for (int64_t q = 0; q < g.out_width; ++q) {
+      const Tap& t = g.columns[q];
+      const T* from = line + q * channels;
+      add_scaled(to + t.low * channels, from, static_cast<T>(1 - t.weight), channels);
+      if (t.weight > 0) add_scaled(to + t.high * channels, from, static_cast<T>(t.weight), channels);
     }
   });
 }

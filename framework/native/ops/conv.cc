@@ -10,18 +10,21 @@ OpDef& algorithm_attr(OpDef& op) {
   return op.attr(
       "algorithm", AttrType::kString, std::string("auto"),
       "'auto' (what should be fastest for the shapes), 'direct' (every product of the definition) or "
-      "'winograd' (fewer products, error up to 1e-5 of the largest output; 3 x 3 kernels with stride, dilation "
-      "and groups 1, in float32; float64 is always direct).");
+      "'winograd' (fewer products, error up to 1e-5 of the largest output; 3 x 3 kernels with stride and groups 1, "
+      "with a dilation only where padding keeps the image's size, in float32; float64 is always direct).");
 }
 
 void check_algorithm(const InferContext& c, const Shape& weight) {
   if (algorithm_choice(c) != 2) return;
   const ConvWindow w = conv_window(c, weight);
-  const bool plain = w.h.stride == 1 && w.w.stride == 1 && w.h.dilation == 1 && w.w.dilation == 1 && w.groups == 1;
+  const auto keeps = [](const ConvAxis& a) { return a.before == a.dilation && a.after == a.dilation; };
+  const bool dilated = w.h.dilation * w.w.dilation > 1;
+  const bool plain = w.h.stride == 1 && w.w.stride == 1 && w.groups == 1 && (!dilated || (keeps(w.h) && keeps(w.w)));
   if (!plain || w.h.taps != 3 || w.w.taps != 3)
-    c.attr_error("algorithm 'winograd' takes 3 x 3 kernels with stride, dilation and groups 1, not weight ", weight,
-                 " with stride ", w.h.stride, " x ", w.w.stride, ", dilation ", w.h.dilation, " x ", w.w.dilation,
-                 ", groups ", w.groups, "; use 'auto'");
+    c.attr_error(
+        "algorithm 'winograd' takes 3 x 3 kernels with stride and groups 1, and dilation where padding keeps the ",
+        "image's size, not weight ", weight, " with stride ", w.h.stride, " x ", w.w.stride, ", dilation ",
+        w.h.dilation, " x ", w.w.dilation, ", groups ", w.groups, "; use 'auto'");
 }
 
 void expect_images(const InferContext& c, std::initializer_list<const char*> names) {

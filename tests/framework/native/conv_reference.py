@@ -39,7 +39,10 @@ class Case:
 
     @property
     def winograd(self) -> bool:
-        return (self.R, self.S, self.stride, self.dilation, self.groups) == (3, 3, (1, 1), (1, 1), 1)
+        """Whether there is one: for plain 3 x 3 kernels, and for dilated ones that keep the image's size."""
+        (h, w), plain = self.dilation, self.dilation == (1, 1)
+        keeps = self.padding == (h, h, w, w)
+        return (self.R, self.S, self.stride, self.groups) == (3, 3, (1, 1), 1) and (plain or keeps)
 
     def arrays(self, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rng = np.random.default_rng(seed)

@@ -13,6 +13,9 @@ from tests.framework.native.conv_reference import PASSES, Case, compute, referen
 
 CASES = {
     "64 channels": Case(2, 30, 27, 64, 64, 3, 3),
+    "dilated by 2 and 3": Case(2, 33, 31, 96, 64, 3, 3, padding=(2, 2, 3, 3), dilation=(2, 3)),
+    "dilated by 4 of 512": Case(1, 33, 33, 512, 128, 3, 3, padding=(4, 4, 4, 4), dilation=(4, 4)),
+    "dilated by more than there is": Case(2, 3, 40, 16, 24, 3, 3, padding=(6, 6, 1, 1), dilation=(6, 1)),
     "7 x 7 of 512": Case(2, 7, 7, 512, 512, 3, 3),
     "four tiles of 512": Case(1, 7, 7, 512, 512, 3, 3),
     "13 x 13 of 512": Case(1, 13, 13, 512, 160, 3, 3),

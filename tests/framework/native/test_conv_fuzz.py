@@ -24,7 +24,7 @@ def restore_settings():
 
 def random_case(seed: int) -> Case:
     rng = np.random.default_rng(seed)
-    kind = ("any", "winograd", "depthwise", "groups", "stem")[seed % 5]
+    kind = ("any", "winograd", "depthwise", "groups", "stem", "dilated")[seed % 6]
     size = lambda most: int(rng.integers(1, most + 1))  # noqa: E731
     pair = lambda most: (size(most), size(most))  # noqa: E731
     C, K, groups = size(70), size(70), 1
@@ -43,6 +43,9 @@ def random_case(seed: int) -> Case:
     if kind == "winograd":
         R, S, stride, dilation = 3, 3, (1, 1), (1, 1)
     padding = tuple(int(p) for p in rng.integers(0, 4, 4))
+    if kind == "dilated":
+        R, S, stride, dilation = 3, 3, (1, 1), pair(5)
+        padding = (dilation[0], dilation[0], dilation[1], dilation[1])
     reach = (dilation[0] * (R - 1) + 1, dilation[1] * (S - 1) + 1)
     H = max(size(14), reach[0] - padding[0] - padding[1])
     W = max(size(14), reach[1] - padding[2] - padding[3])
@@ -50,7 +53,7 @@ def random_case(seed: int) -> Case:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(72))
 def test_every_algorithm_and_pass_is_right_on_every_instruction_set(seed, dtype):
     case = random_case(seed)
     arrays = [a.astype(dtype) for a in case.arrays(seed)]
@@ -66,7 +69,7 @@ def test_every_algorithm_and_pass_is_right_on_every_instruction_set(seed, dtype)
                 assert (error <= bound).all(), f"{isa} {algorithm} {which} {case}: {(error - bound).max()} too far"
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(30))
 def test_bias_residual_and_activation_on_the_way_out_are_right_in_every_algorithm(seed):
     """All are done to a block of outputs while it is in registers, so they meet every edge of the blocks."""
     case = random_case(seed)
@@ -98,7 +101,7 @@ def test_bias_residual_and_activation_on_the_way_out_are_right_in_every_algorith
             assert (np.abs(y - exact) <= bound).all(), f"{isa} {algorithm} {activation} {case}"
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(30))
 def test_transposed_convolution_is_the_gradient_by_the_image_plus_bias(seed):
     case = random_case(seed)
     x, w, dy = (a.astype(np.float32) for a in case.arrays(seed))
@@ -122,6 +125,7 @@ LARGE = {
     "few tiles, many channels": Case(1, 9, 7, 96, 272, 3, 3),
     "long sum in slices": Case(2, 64, 60, 20, 24, 1, 1, padding=(0, 0, 0, 0)),
     "strided stem": Case(2, 64, 60, 3, 32, 7, 7, stride=(2, 2), padding=(3, 3, 3, 3)),
+    "dilated by 4": Case(2, 33, 33, 64, 48, 3, 3, padding=(4, 4, 4, 4), dilation=(4, 4)),
     "depthwise": Case(2, 40, 44, 80, 80, 3, 3, groups=80),
     "depthwise, mostly border": Case(2, 16, 17, 80, 80, 3, 3, dilation=(12, 6), padding=(12, 12, 6, 6), groups=80),
     "small groups": Case(2, 20, 20, 40, 48, 3, 3, groups=8),

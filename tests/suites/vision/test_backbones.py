@@ -19,6 +19,8 @@ from suites.vision.backbones import (
     ResNet,
     ResNeXt,
     TinyDarkNet,
+    UNetEncoder,
+    Xception,
 )
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 64, 96, 3)).astype(np.float32)
@@ -44,6 +46,9 @@ def count(model):
         lambda: ResNeXt(50, groups=4, group_width=8, width=8, squeeze=16, variant="d"),
         lambda: HRNet(4),
         lambda: HRNet(4, out_strides=(4, 16)),
+        lambda: UNetEncoder((4, 8, 8)),
+        lambda: Xception(41, (2, 4, 8, 16, 32), 32),
+        lambda: Xception(41, (2, 4, 8), 8),
     ],
 )
 def test_maps_have_the_strides_and_channels_it_says(model):
@@ -129,6 +134,8 @@ SMALL = {
     "DarkNet53": lambda **more: DarkNet53(width=4, **more),
     "TinyDarkNet": lambda **more: TinyDarkNet(**more),
     "HRNet": lambda **more: HRNet(4, **more),
+    "UNetEncoder": lambda **more: UNetEncoder((4, 4, 8, 8, 8, 8), **more),
+    "Xception": lambda **more: Xception(41, (4, 32), 32, **more),
 }
 
 

@@ -187,6 +187,12 @@ spec(
             r"'winograd' takes 3 x 3 kernels .* stride 2 x 1, .* use 'auto'",
             {"algorithm": "winograd", "stride": (2, 1)},
         ),
+        Bad(
+            [normal(1, 8, 8, 2), normal(3, 3, 3, 2), None],
+            AttributeValueError,
+            r"'winograd' takes .* dilation where padding keeps the image's size, .* dilation 2 x 2, .* use 'auto'",
+            {"algorithm": "winograd", "dilation": 2, "padding": 1},
+        ),
     ],
 )
 
