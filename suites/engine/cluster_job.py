@@ -1,20 +1,18 @@
-"""Jobs: a run handed to a Ray cluster over the HTTP interface of its dashboard, where it goes on without this machine.
+"""Jobs: a run handed to a Ray cluster through its dashboard, where it goes on without this machine.
 
-https://docs.ray.io/en/latest/cluster/running-applications/job-submission/rest.html
+https://docs.ray.io/en/latest/cluster/running-applications/job-submission/sdk.html
 """
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from framework.errors import ConfigError
+from framework.errors import ConfigError, NotSupportedError
+from framework.extras import install_command
 
 _PORT = 8265
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
@@ -43,19 +41,20 @@ def submit(
 
     Returns whether it came to its end.
 
-    Raises ConfigError where the dashboard cannot be reached, or the job fails.
+    Raises ConfigError where the dashboard cannot be reached, or the job fails; NotSupportedError where Ray is missing.
     """
     words = ["paddock", "train", str(source), "--cluster", "auto", "--runs", str(runs)]
     words += [] if name is None else ["--name", name]
     words += ["--resume"] * resume + ["--overwrite"] * overwrite
     words += [w for text in overrides for w in ("-o", text)] + [w for text in imports for w in ("--import", text)]
-    base = _base(address)
-    job = str(_ask(f"{base}/api/jobs/", {"entrypoint": shlex.join(words)})["submission_id"])
-    print(f"job {job}; it goes on without this command: ray job logs --address {base} --follow {job}", flush=True)
+    url = address if "://" in address else f"http://{address}"
+    client = _client(url)
+    job = client.submit_job(entrypoint=shlex.join(words))
+    print(f"job {job}; it goes on without this command: ray job logs --address {url} --follow {job}", flush=True)
     shown = 0
     while True:
-        state = str(_ask(f"{base}/api/jobs/{job}")["status"])
-        text = str(_ask(f"{base}/api/jobs/{job}/logs").get("logs", ""))
+        state = str(getattr(client.get_job_status(job), "value", ""))
+        text = str(client.get_job_logs(job))
         print(text[shown:], end="", flush=True)
         shown = len(text)
         if state in _ENDED:
@@ -66,21 +65,19 @@ def submit(
     return state == "SUCCEEDED"
 
 
-def _base(address: str) -> str:
-    whole = address if "://" in address else f"http://{address}"
-    return whole.rstrip("/")
-
-
-def _ask(url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+def _client(url: str) -> Any:
+    """Ray's own client of the dashboard, which knows about tokens."""
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
-            found: dict[str, Any] = json.loads(response.read())
-            return found
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
+        from ray.job_submission import JobSubmissionClient
+    except ImportError:
+        raise NotSupportedError(
+            f"--cluster {url}: Ray is not installed here; run: {install_command('cluster')}; or start the run on the "
+            "cluster with --cluster auto"
+        ) from None
+    try:
+        return JobSubmissionClient(url)
+    except (ConnectionError, RuntimeError, OSError) as error:
         raise ConfigError(
-            f"--cluster: {url} does not answer as a Ray dashboard ({reason}); its port is {_PORT} where nobody "
-            "changed it"
+            f"--cluster: {url} does not answer as a Ray dashboard ({str(error).splitlines()[0]}); its port is {_PORT} "
+            "where nobody changed it"
         ) from None

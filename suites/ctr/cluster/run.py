@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
 from pathlib import Path
 
-from framework.errors import CheckpointError
+from framework.errors import CheckpointError, ConfigError
 from suites.ctr.cluster.head import Head
+from suites.ctr.cluster.layout import FILE as LAYOUT
 from suites.ctr.cluster.places import Places, Processes
 from suites.ctr.cluster.settings import ClusterSettings
 from suites.ctr.task import CtrTask
@@ -38,6 +40,8 @@ class CtrCluster(Cluster):
             stack.callback(log.close)
             stack.enter_context(heard(log.say))
             try:
+                if not resume:
+                    begin_anew(settings, run, overwrite=overwrite)
                 head = self._head(run, config, settings, address, log, stack, resume=resume)
                 head.train()
             except Exception as error:
@@ -80,6 +84,24 @@ def places_at(address: str, run: RunFolder, settings: ClusterSettings) -> Places
     from suites.ctr.cluster.ray_places import RayPlaces
 
     return RayPlaces(address, run.path, settings)
+
+
+def begin_anew(settings: ClusterSettings, run: RunFolder, *, overwrite: bool) -> None:
+    """See that no rows of an earlier run of this name lie in `cluster.folder`.
+
+    Raises ConfigError where some do, and `overwrite` is off.
+    """
+    if settings.folder is None:
+        return
+    folder = Path(settings.folder) / run.path.name
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return
+    if not overwrite or not (folder / LAYOUT).is_file():
+        raise ConfigError(
+            f"cluster.folder: {folder} is not empty: it may hold the rows of another run of this name; choose another "
+            "--name, continue that run with --resume, or replace it with --overwrite"
+        )
+    shutil.rmtree(folder)
 
 
 def _as_saved(path: Path, config: Config) -> Config:

@@ -14,9 +14,12 @@ import pytest
 from framework.errors import ConfigError, NotSupportedError
 from framework.table import Table
 from suites import engine
+from suites.ctr.cluster.run import begin_anew
+from suites.ctr.cluster.settings import ClusterSettings
 from suites.engine.building import build_task, read_config
 from suites.engine.cluster import check_address, cluster_of
 from suites.engine.inference import export_run
+from suites.engine.run import RunFolder
 from suites.engine.training import train_on_cluster
 from tests.suites.ctr.helpers import SCHEMA, columns, write_csv
 
@@ -198,6 +201,22 @@ def test_a_log_that_keeps_coming_is_refused(log, tmp_path):
     more = {"data.train.dataset": dataset, "runtime.epochs": "null", "runtime.steps": 5}
     with pytest.raises(ConfigError, match="LogFolders waits for what is still to come"):
         trained(log, tmp_path / "runs", more=more)
+
+
+def test_rows_of_another_run_of_the_name_are_not_taken_for_ones_own(tmp_path):
+    settings, run = ClusterSettings(folder=str(tmp_path / "shared")), RunFolder(tmp_path / "runs" / "mine")
+    begin_anew(settings, run, overwrite=False)
+    held = tmp_path / "shared" / "mine"
+    held.mkdir(parents=True)
+    (held / "layout.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"cluster.folder: .*mine is not empty.*--resume, or replace it with --over"):
+        begin_anew(settings, run, overwrite=False)
+    begin_anew(settings, run, overwrite=True)
+    assert not held.exists()
+    held.mkdir()
+    (held / "thesis.doc").write_text("mine")
+    with pytest.raises(ConfigError, match="is not empty"):
+        begin_anew(settings, run, overwrite=True)
 
 
 def test_addresses():
