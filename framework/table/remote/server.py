@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,16 @@ _log = logging.getLogger(__name__)
 _BURST = 64  # requests that are answered together, after one commit
 _IDLE_MS = 200
 Reply = tuple[Header, Sequence[Any]]
+
+
+@dataclass
+class _Late:
+    """What takes long: who asked last, and what is to be done."""
+
+    sender: list[Any]
+    header: Header
+    key: tuple[Any, ...]
+    work: Callable[[], None]
 
 
 class Server:
@@ -67,7 +78,8 @@ class Server:
         self.address = str(self._router.getsockopt_string(z.LAST_ENDPOINT))
         self._stop = threading.Event()
         self._worker: threading.Thread | None = None
-        self._late: list[tuple[list[Any], Header, Callable[[], None]]] = []  # what the thread has still to do
+        self._late: list[_Late] = []  # what the thread is at, and has still to do
+        self._at_work: _Late | None = None
         self._done: list[tuple[list[Any], Reply]] = []
         self._saved = time.monotonic() - store.age(shard.folder)
 
@@ -150,7 +162,7 @@ class Server:
     def _done_of(self, sender: list[Any], header: Header, buffers: Sequence[Any]) -> Reply | None:
         shard, kind = self.shard, header.kind
         if kind in (Kind.SAVE, Kind.CHECKPOINT, Kind.PASS):
-            self._late.append((sender, header, self._later(header, buffers)))
+            self._ask_later(sender, header, [bytes(part) for part in buffers])
             return None
         arrays = arrays_of(header, buffers)
         ok = Header(Kind.OK, header.request, shard.model)
@@ -187,6 +199,15 @@ class Server:
         return [stats.rows, stats.bytes, shard.pushes, shard.repeated, log, stats.missed]
 
     # -- what takes long
+    def _ask_later(self, sender: list[Any], header: Header, buffers: list[bytes]) -> None:
+        """Queue a request; one that is asked again while it waits or is done answers who asked last."""
+        key = (header.kind, header.request, header.sequence, *buffers)
+        for late in [*self._late, *([self._at_work] if self._at_work is not None else [])]:
+            if late.key == key:
+                late.sender = sender
+                return
+        self._late.append(_Late(sender, header, key, self._later(header, buffers)))
+
     def _later(self, header: Header, buffers: Sequence[Any]) -> Callable[[], None]:
         if header.kind == Kind.CHECKPOINT:
             return self.shard.checkpoint
@@ -205,11 +226,12 @@ class Server:
         while self._done:
             self._send(*self._done.pop(0))
         if self._worker is not None and not self._worker.is_alive():
-            self._worker = None
+            self._worker = self._at_work = None
         if self._worker is not None:
             return
         if self._late:
-            self._worker = threading.Thread(target=self._do, args=self._late.pop(0), name="paddock-shard-files")
+            self._at_work = self._late.pop(0)
+            self._worker = threading.Thread(target=self._do, args=(self._at_work,), name="paddock-shard-files")
             self._worker.start()
         elif self._due():
             self._saved = time.monotonic()
@@ -222,16 +244,17 @@ class Server:
             return False
         return log.bytes >= self._bytes or time.monotonic() - self._saved >= self._seconds
 
-    def _do(self, sender: list[Any], header: Header, work: Callable[[], None]) -> None:
+    def _do(self, late: _Late) -> None:
+        header = late.header
         try:
-            work()
+            late.work()
             self.shard.commit()
             self._saved = time.monotonic()
             reply: Reply = (Header(Kind.OK, header.request, self.shard.model, count=header.count), [])
         except Exception as error:
             _log.exception("shard: %s failed", name_of(header.kind))
             reply = (Header(Kind.ERROR, header.request), [error_frame(error)])
-        self._done.append((sender, reply))
+        self._done.append((late.sender, reply))
 
     def _checkpoint_now(self) -> None:
         try:

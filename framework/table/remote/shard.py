@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from framework.atomic import remove_folder
 from framework.errors import CheckpointError, NotSupportedError, NumericsError, StateError
+from framework.table import files
 from framework.table.remote import store
 from framework.table.remote.keys import BUCKETS, bucket_of, chunks
 from framework.table.remote.log import Durability, UpdateLog, read
@@ -191,8 +193,13 @@ class Shard:
             self.log.remove_before(number)
 
     def save(self, path: Path | str) -> None:
-        """Write all rows as a base of their own that any table reads; the shard's own files stay as they are."""
+        """Write all rows as a base of their own that any table reads; the shard's own files stay as they are.
+
+        A base that is there already is replaced: it is of the same request, whose answer was lost.
+        """
         with self._saving:
+            if (Path(path) / files.MANIFEST).is_file():
+                remove_folder(Path(path))
             self.table.save(path)
             self.table.chain = None  # the shard's next checkpoint follows no files but its own
 

@@ -301,6 +301,34 @@ def part_of(keys, shard):
     return slice(int(starts[shard.share[0]]), int(starts[shard.share[1]]))
 
 
+def test_what_takes_long_is_done_once_however_often_it_is_asked_for(tmp_path, monkeypatch):
+    import threading
+    import time
+
+    from framework.table.remote import Patience, Server, ShardClient
+
+    shard = new_shard(tmp_path / "shard", dense=0)
+    real, calls = shard.checkpoint, []
+
+    def slow():
+        calls.append(1)
+        time.sleep(1.0)
+        real()
+
+    monkeypatch.setattr(shard, "checkpoint", slow)
+    server = Server(shard)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    client = ShardClient(
+        lambda i: server.address, 1, shard.model, DIM, patience=Patience(retry=0.1, longest=0.1, give_up=20.0)
+    )
+    client.checkpoint()
+    assert client.resent > 2 and len(calls) == 1
+    client.close()
+    server.stop()
+    thread.join()
+
+
 def test_a_shard_that_is_missing_or_at_work_cannot_be_dealt_out(tmp_path):
     old = [new_shard(tmp_path / f"old{i}", i, 2) for i in range(2)]
     for shard in old:
