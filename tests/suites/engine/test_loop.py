@@ -106,6 +106,12 @@ class Scores:
     def report(self):
         return ""
 
+    def plots(self):
+        return ()
+
+    def worst(self, count):
+        return ()
+
     def resources(self):
         return {}
 

@@ -51,7 +51,7 @@ def at_work(spec):
 
 
 class Killer:
-    """Kills a shard, a trainer, or one of each, a few times, at random."""
+    """Kills one of each as soon as a trainer is at work; then a shard, a trainer or both, a few times, at random."""
 
     def __init__(self, seed=0, pause=(0.2, 0.6), most=4):
         self._random, self._pause, self._most = random.Random(seed), pause, most
@@ -60,12 +60,16 @@ class Killer:
         self.killed = {"shard": 0, "trainer": 0}
 
     def _run(self):
-        while min(self.killed.values()) < self._most and not self._stop.wait(self._random.uniform(*self._pause)):
+        while min(self.killed.values()) < self._most and not self._stop.wait(self._wait()):
             there = {kind: [pid for pid, spec in found if at_work(spec)] for kind, found in children().items()}
-            for kind in self._random.choice([["shard"], ["trainer"], ["shard", "trainer"]]):
+            both = ["shard", "trainer"]
+            for kind in self._random.choice([["shard"], ["trainer"], both]) if any(self.killed.values()) else both:
                 if there[kind] and there["trainer"] and self.killed[kind] < self._most:
                     os.kill(self._random.choice(there[kind]), signal.SIGKILL)
                     self.killed[kind] += 1
+
+    def _wait(self):
+        return self._random.uniform(*self._pause) if any(self.killed.values()) else 0.02
 
     def __enter__(self):
         self._thread.start()
