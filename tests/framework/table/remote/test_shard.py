@@ -322,12 +322,14 @@ def test_what_takes_long_is_not_done_for_each_time_that_it_is_asked_for(tmp_path
     client = ShardClient(
         lambda i: server.address, 1, shard.model, DIM, patience=Patience(retry=0.1, longest=0.1, give_up=20.0)
     )
-    client.checkpoint()
-    # Twice where the client asks again while the answer is on its way.
-    assert client.resent > 4 and len(calls) <= 2
-    client.close()
-    server.stop()
-    thread.join()
+    try:
+        client.checkpoint()
+        # Twice where the client asks again while the answer is on its way.
+        assert client.resent > 4 and len(calls) <= 2
+    finally:
+        client.close()
+        server.stop()
+        thread.join()
 
 
 def test_a_shard_that_is_missing_or_at_work_cannot_be_dealt_out(tmp_path):
