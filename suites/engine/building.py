@@ -39,6 +39,16 @@ def task_class(suite: str) -> type[Task]:
     return found
 
 
+def component_of(suite: str, role: str) -> Any:
+    """Return what a suite has registered for a role that it has at most one of; None where it has none.
+
+    Raises ConfigError if there is no such suite.
+    """
+    task_class(suite)
+    seen = REGISTRY.seen_by(suite)
+    return next((seen.get(role, name) for name in seen.names(role)), None)
+
+
 def build_runtime(config: Config) -> Runtime:
     """Return the `runtime` section."""
     runtime: Runtime = config.build("runtime")

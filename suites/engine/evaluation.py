@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from framework.errors import ConfigError, DataError
 from suites.engine.losses import Loss
 
 if TYPE_CHECKING:
-    from suites.engine.reporting import Plot
     from suites.engine.task import Batch, Metric, Processor, Task
 
 _log = logging.getLogger(__name__)
@@ -92,9 +91,7 @@ def evaluate(
     *,
     after_batch: Callable[[int], None] = lambda done: None,
     losses: LossesOf | None = None,
-    report: Callable[[str], object] = lambda text: None,
-    plots: Callable[[Sequence[Plot]], object] = lambda plots: None,
-    worst: Callable[[Metric], object] = lambda metric: None,
+    look: Callable[[Metric], object] = lambda metric: None,
 ) -> dict[str, float]:
     """Return the metric's figures over one pass of `loader`, and `skipped` where samples could not be used.
 
@@ -104,9 +101,7 @@ def evaluate(
         loader: the evaluation set.
         after_batch: called with the number of batches done; may raise `Interrupted`.
         losses: see `losses_of`; None for no figure `loss`.
-        report: takes the metric's report, if it has one.
-        plots: takes its plots.
-        worst: takes the metric itself, to ask for its worst samples.
+        look: takes the metric at the end, to ask it for its report, its plots and its worst samples.
     """
     metric, parts = task.metric(), []
     loader.skipped.forget()
@@ -119,10 +114,7 @@ def evaluate(
         _log.warning("evaluation: %s", loader.skipped.report())
         metric.leave_out(loader.skipped.indices)
     figures = {name: float(value) for name, value in metric.result().items()} | _means(parts)
-    if text := metric.report():
-        report(text)
-    plots(metric.plots())
-    worst(metric)
+    look(metric)
     return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
 
 

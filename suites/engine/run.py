@@ -30,7 +30,7 @@ from suites.engine.ownership import LOCK, Ownership
 from suites.engine.reporting.plots import Plot, to_plain
 
 if TYPE_CHECKING:
-    from suites.engine.task import Processor
+    from suites.engine.task import Metric, Processor
 
 
 class RunFolder:
@@ -159,10 +159,18 @@ class RunFolder:
         """Replace the report of the last evaluation, on the evaluation set of that name."""
         write_text(self.path / (f"report-{name}.md" if name else "report.md"), text)
 
+    def write_told(self, metric: Metric, name: str = "") -> None:
+        """Replace report and plots by what a metric tells of its evaluation set."""
+        if text := metric.report():
+            self.write_report(text, name)
+        self.write_plots(metric.plots(), name)
+
     def write_plots(self, plots: Sequence[Plot], name: str = "") -> None:
         """Replace the plots of the last evaluation, on the evaluation set of that name."""
         path = self.path / "plots.json"
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        found: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):  # none yet, or a damaged one, which is replaced
+            found = dict(json.loads(path.read_text(encoding="utf-8")))
         found[name] = [to_plain(plot) for plot in plots]
         write_text(path, json.dumps(found) + "\n")
 

@@ -26,9 +26,8 @@ from suites.engine.trainer import Trainer
 from suites.engine.weights import load_wanted, wants_weights
 
 if TYPE_CHECKING:
-    from suites.engine.reporting import Plot
     from suites.engine.settings import Runtime
-    from suites.engine.task import Task
+    from suites.engine.task import Metric, Task
 
 _log = logging.getLogger(__name__)
 
@@ -129,15 +128,14 @@ def evaluate_weights(
     metrics: dict[str, float] = {}
     own = run is not None and not overrides and weights is None and not is_owned(run.path)
     for name, view in task.evaluations().items():
-        reports: list[str] = []
-        plots: list[Plot] = []
-        metrics |= named_figures(name, _shown_evaluation(view, predict, runtime, reports.append, plots.extend))
-        if own and run is not None:
-            run.write_plots(plots, name)
-        for text in reports:
-            _log.info("%s\n%s", name or "evaluation:", text)
+
+        def look(metric: Metric, name: str = name) -> None:
+            if text := metric.report():
+                _log.info("%s\n%s", name or "evaluation:", text)
             if own and run is not None:
-                run.write_report(text, name)
+                run.write_told(metric, name)
+
+        metrics |= named_figures(name, _shown_evaluation(view, predict, runtime, look))
     if profile is not None:
         profile.report()
     if run is not None:
@@ -146,11 +144,7 @@ def evaluate_weights(
 
 
 def _shown_evaluation(
-    task: Task,
-    predict: Predict,
-    runtime: Runtime,
-    report: Callable[[str], object],
-    plots: Callable[[Sequence[Plot]], object],
+    task: Task, predict: Predict, runtime: Runtime, look: Callable[[Metric], object]
 ) -> dict[str, float]:
     console = Console(stderr=True)
     with (
@@ -163,8 +157,7 @@ def _shown_evaluation(
             predict,
             loader,
             after_batch=lambda done: bar.update(shown, completed=done),
-            report=report,
-            plots=plots,
+            look=look,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,19 @@ def read_document(source: Source, name: str) -> dict[str, Any]:
         raise DataError(f"{source.root}/{name}: has no list `shapes`; is it a file of labelme?")
     document.pop("imageData", None)  # a whole picture as text
     return document
+
+
+def read_documents(source: Source) -> dict[str, dict[str, Any]]:
+    """All documents in the root by the name of their file; DataError where there is none."""
+    found = {name: read_document(source, name) for name in source.names() if name.endswith(".json")}
+    if not found:
+        raise DataError(f"{source.root}: no .json files of labelme in it")
+    return found
+
+
+def picture_of(document: dict[str, Any]) -> str:
+    """The name of a document's picture, which lies beside it; "" where it names none."""
+    return PurePosixPath(str(document.get("imagePath", "")).replace("\\", "/")).name
 
 
 def labels_of(documents: Iterable[dict[str, Any]]) -> list[str]:

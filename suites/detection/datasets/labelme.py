@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset, OnProblem
 from suites.detection.datasets.layout import ClassTable, size_of
 from suites.engine.registry import register
 from suites.engine.sources import open_source
 from suites.vision.files import held_out, is_image, listed_classes
-from suites.vision.labelme import labels_of, outline_of, read_document
+from suites.vision.labelme import labels_of, outline_of, picture_of, read_documents
 
 
 @register("dataset")
@@ -53,17 +52,14 @@ class LabelmeDetection(FileDataset):
         masks: bool = False,
     ) -> None:
         source = open_source(root)
-        every = [name for name in source.names() if name.endswith(".json")]
-        if not every:
-            raise DataError(f"{source.root}: no .json files of labelme in it")
-        documents = {name: read_document(source, name) for name in every}
+        documents = read_documents(source)
         names = list(classes) if classes is not None else listed_classes(source) or labels_of(documents.values())
-        files = every if holdout is None else held_out(every, split, holdout, "LabelmeDetection")
+        files = list(documents) if holdout is None else held_out(list(documents), split, holdout, "LabelmeDetection")
         table = ClassTable(names, unknown_class == "skip")
         raw, missing = RawAnnotations(shapes=[] if masks else None), []
         present = set(source.names())
         for name in files:
-            image = PurePosixPath(str(documents[name].get("imagePath", "")).replace("\\", "/")).name
+            image = picture_of(documents[name])
             if not is_image(image) or image not in present:
                 missing.append(f"{source.root}/{image or name}")
                 continue

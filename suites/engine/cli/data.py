@@ -86,14 +86,12 @@ def schema_command(arguments: argparse.Namespace) -> int:
     """Guess the declaration of a file and write it."""
     from framework.atomic import write_text
     from framework.errors import ConfigError, NotSupportedError
-    from suites.engine.registry import REGISTRY, load_suites
+    from suites.engine.building import component_of
 
-    load_suites([arguments.suite])
-    seen = REGISTRY.seen_by(arguments.suite)
-    names = seen.names("declaration")
-    if not names:
+    declare = component_of(arguments.suite, "declaration")
+    if declare is None:
         raise NotSupportedError(f"data schema: the suite '{arguments.suite}' declares no columns")
-    text = str(seen.get("declaration", names[0])(arguments.file))
+    text = str(declare(arguments.file))
     if arguments.output is None:
         print(text, end="")
         return 0
@@ -124,16 +122,11 @@ def _shares(words: list[str]) -> dict[str, float]:
 def inspector_of(config: Config) -> Inspector:
     """Return what looks at the data of a config's suite; raise NotSupportedError where it has none."""
     from framework.errors import NotSupportedError
-    from suites.engine.building import task_class
-    from suites.engine.registry import REGISTRY
+    from suites.engine.building import component_of
 
-    suite = config["suite"]
-    task_class(suite)
-    seen = REGISTRY.seen_by(suite)
-    names = seen.names("inspector")
-    if not names:
-        raise NotSupportedError(f"data: the suite '{suite}' does not look at its data yet")
-    made: Any = seen.get("inspector", next(iter(names)))
+    made = component_of(config["suite"], "inspector")
+    if made is None:
+        raise NotSupportedError(f"data: the suite '{config['suite']}' does not look at its data yet")
     inspector: Inspector = made()
     return inspector
 

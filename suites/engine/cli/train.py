@@ -31,8 +31,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         "--cluster",
         metavar="ADDRESS",
         help="train on many machines: 'local' tries it with a Ray of this machine, 'processes' without Ray, 'auto' "
-        "is the "
-        "cluster that this machine is part of, http://HOST:8265 the dashboard of another one",
+        "is the cluster that this machine is part of, http://HOST:8265 the dashboard of another one",
     )
     add_profile_option(parser, "steps")
     a = parser.parse_args(words)

@@ -120,16 +120,17 @@ class Assess(Hook):
                 loader,
                 after_batch=partial(_told, after_batch, loader.length or 0),
                 losses=self._losses,
-                report=partial(self._run.write_report, name=name),
-                plots=partial(self._run.write_plots, name=name),
-                worst=self._draw_worst if not name else _nothing,
+                look=partial(self._keep, name),
             )
             figures |= named_figures(name, own)
         return figures
 
-    def _draw_worst(self, metric: Metric) -> None:
-        task, _ = self._sets[""]
-        draw_worst(task, self._predict, self._run.pictures / "worst", metric, self._settings.pictures)
+    def _keep(self, name: str, metric: Metric) -> None:
+        """Write what a metric tells of the evaluation set of that name, and draw the worst samples of the main one."""
+        self._run.write_told(metric, name)
+        if not name:
+            task, _ = self._sets[name]
+            draw_worst(task, self._predict, self._run.pictures / "worst", metric, self._settings.pictures)
 
     def _compare(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         name, lower = main_figure(loop.task, self._settings)
@@ -157,10 +158,6 @@ class Assess(Hook):
                 mark = self._mark + settings.min_delta
                 bound = f"below {-mark:.4g}" if lower else f"above {mark:.4g}"
             loop.stop(f"{name} was not {bound} in the last {self._without_better} evaluations")
-
-
-def _nothing(metric: Metric) -> None:
-    pass
 
 
 def _told(after_batch: Callable[[int, int], None], total: int, done: int) -> None:

@@ -10,7 +10,7 @@ import base64
 import html
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -180,8 +180,6 @@ def _points(lines: Sequence[dict[str, Any]], value: Any) -> tuple[list[float], l
 
 
 def _of_set(name: str, plot: Plot) -> Plot:
-    from dataclasses import replace
-
     return replace(plot, title=f"{name}: {plot.title}") if name else plot
 
 
@@ -194,11 +192,8 @@ def _grid(plots: Sequence[Plot]) -> str:
 def _pictures(folder: Path) -> list[str]:
     """The pictures of a folder, small, or what was told in text; those of `worst` come with their captions."""
     parts = []
-    captions = _json(folder / "worst" / "worst.json")
-    for title, place, words in (
-        ("Pictures", folder, {}),
-        ("Worst", folder / "worst", captions),
-    ):
+    for title, place in (("Pictures", folder), ("Worst", folder / "worst")):
+        words = _json(place / "worst.json")
         shown = [_figure(path, str(words.get(path.name, ""))) for path in sorted(place.glob("*.jpg"))[:_PICTURES]]
         if shown := [figure for figure in shown if figure]:
             parts += [f"<h2>{title}</h2>", f'<div class="grid">{"".join(shown)}</div>']

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
 from suites.vision.files import held_out, is_image, listed_classes
 from suites.vision.images import decode_image
-from suites.vision.labelme import labels_of, outline_of, read_document
+from suites.vision.labelme import labels_of, outline_of, picture_of, read_documents
 from suites.vision.structures import Masks
 
 BACKGROUND, VOID = "_background_", "__ignore__"
@@ -54,10 +54,7 @@ class LabelmeSegmentation(SegmentationDataset):
         palette: Sequence[Colour] | None = None,
     ) -> None:
         source = open_source(root)
-        every = [name for name in source.names() if name.endswith(".json")]
-        if not every:
-            raise DataError(f"{source.root}: no .json files of labelme in it")
-        documents = {name: read_document(source, name) for name in every}
+        documents = read_documents(source)
         names = list(classes) if classes is not None else listed_classes(source) or labels_of(documents.values())
         own = [name for name in names if name not in (BACKGROUND, VOID)]
         self.class_names = (BACKGROUND, *own) if background == "class" else tuple(own)
@@ -68,10 +65,10 @@ class LabelmeSegmentation(SegmentationDataset):
         self.palette = tuple(palette or (class_colour(i) for i in range(len(self.class_names))))
         self._fill = 0 if background == "class" else IGNORE
         numbers = {name: label for label, name in enumerate(self.class_names)} | {VOID: IGNORE}
-        files = every if holdout is None else held_out(every, split, holdout, "LabelmeSegmentation")
+        files = list(documents) if holdout is None else held_out(list(documents), split, holdout, "LabelmeSegmentation")
         present, images, self._shapes = set(source.names()), [], []
         for name in files:
-            image = PurePosixPath(str(documents[name].get("imagePath", "")).replace("\\", "/")).name
+            image = picture_of(documents[name])
             if not is_image(image) or image not in present:
                 raise DataError(f"{source.root}/{name}: its picture '{image}' is not beside it")
             images.append(image)
