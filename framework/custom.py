@@ -6,7 +6,7 @@ from typing import Any
 
 from framework.errors import AttributeValueError
 from framework.extend.libraries import function_of
-from framework.ops import dispatch
+from framework.ops import registry
 
 
 def __getattr__(name: str) -> Any:
@@ -19,4 +19,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return list(dispatch.CUSTOM)
+    return list(registry.CUSTOM)

@@ -6,9 +6,10 @@ A Program is right only for the modes it was traced with. `Layer.training` calls
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from typing import Protocol
+
+from framework.context import context
 
 
 class HasMode(Protocol):
@@ -18,26 +19,19 @@ class HasMode(Protocol):
         """True while training."""
 
 
-class _State(threading.local):
-    watched: dict[HasMode, bool] | None = None
-
-
-_state = _State()
-
-
 def note(layer: HasMode) -> bool:
     """The layer's mode (True: training); remembered when a trace watches."""
     training = layer.mode_now()
-    if _state.watched is not None:
-        _state.watched[layer] = training
+    if context.modes is not None:
+        context.modes[layer] = training
     return training
 
 
 @contextlib.contextmanager
 def watch(modes: dict[HasMode, bool]) -> Iterator[None]:
     """Inside, every mode that is read is put into `modes`."""
-    _state.watched = modes
+    context.modes = modes
     try:
         yield
     finally:
-        _state.watched = None
+        context.modes = None

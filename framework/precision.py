@@ -12,11 +12,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from framework.context import context
 from framework.errors import AttributeValueError
 from framework.ops import dispatch
 
 if TYPE_CHECKING:
-    from framework.ops.dispatch import OpInfo
+    from framework.ops.registry import OpInfo
     from framework.tensor import Tensor
 
 HALF_TYPES = ("float16", "bfloat16")
@@ -59,7 +60,7 @@ Cast = Callable[["OpInfo", Sequence[Any]], Sequence[Any]]
 
 def current() -> str:
     """The type that `autocast` gives what lies between layers here: float32 outside of it."""
-    return dispatch.state.precision
+    return context.precision
 
 
 @contextlib.contextmanager
@@ -82,7 +83,7 @@ def autocast(dtype: str) -> Iterator[None]:
     """
     if dtype not in PRECISIONS:
         raise AttributeValueError(f"autocast: dtype is '{dtype}'; takes {', '.join(map(repr, PRECISIONS))}")
-    state = dispatch.state
+    state = context
     before = state.precision, state.cast
     state.precision, state.cast = dtype, _autocast if dtype in HALF_TYPES else None
     try:
@@ -103,11 +104,11 @@ def as_given() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _casting(cast: Cast | None) -> Iterator[None]:
-    before, dispatch.state.cast = dispatch.state.cast, cast
+    before, context.cast = context.cast, cast
     try:
         yield
     finally:
-        dispatch.state.cast = before
+        context.cast = before
 
 
 def like(x: Tensor, other: Tensor) -> Tensor:
@@ -125,7 +126,7 @@ def _autocast(info: OpInfo, inputs: Sequence[Any]) -> Sequence[Any]:
 
 
 def _narrow(info: OpInfo, inputs: Sequence[Any], names: tuple[str, ...]) -> list[Any]:
-    dtype = dispatch.state.precision
+    dtype = context.precision
     named = [spec["name"] in names for spec in info.inputs]
     return [
         _to(x, dtype) if x is not None and named[i] and x.dtype == "float32" and not _is_parameter(x) else x

@@ -1,7 +1,8 @@
 """The tensor: a contiguous native array while running eagerly, a value of a Program while tracing.
 
 Both kinds are the same class, so that a model's code is written once. `requires_grad` marks what gradients are wanted
-for; `grad` holds them after `backward()`. Methods and operators are short names for `framework.ops`.
+for; `grad` holds them after `backward()`. Methods and operators are short names for `framework.ops`, which stands above
+this module and is called through `framework.context`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import ml_dtypes
 import numpy as np
 
 from framework import _core
+from framework.context import context, gradients
+from framework.context import operators as ops
 from framework.errors import (
     AttributeValueError,
     DTypeError,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 Scalar: TypeAlias = int | float | bool
 TensorLike: TypeAlias = "Tensor | Scalar"
 
+_COPY = next(op for op in _core.ops() if op.name == "copy")
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool")
 
 
@@ -163,7 +167,7 @@ class Tensor:
         Raises:
             GradientError: an optimizer's step in a Program used it up.
         """
-        trace = dispatch.state.trace
+        trace = context.trace
         if trace is not None:
             return trace.grads.get(self)
         if self._grad is USED_UP:
@@ -172,7 +176,7 @@ class Tensor:
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        trace = dispatch.state.trace
+        trace = context.trace
         if trace is not None:
             trace.grads.set(self, value)
         else:
@@ -180,14 +184,12 @@ class Tensor:
 
     def backward(self, grad: Tensor | None = None, *, create_graph: bool = False) -> None:
         """Adds d(self)/d(leaf) to `grad` of every leaf that requires it; see `framework.autograd.backward`."""
-        from framework.autograd.tape import backward
-
-        backward(self, grad, create_graph=create_graph)
+        gradients.backward(self, grad, create_graph=create_graph)
 
     def detach(self) -> Tensor:
         """The same data without its history."""
         t = Tensor(self._data)
-        trace = dispatch.state.trace
+        trace = context.trace
         t._value = trace.value_of(self) if trace is not None and self.persistable else self._value
         return t
 
@@ -200,11 +202,11 @@ class Tensor:
         same = (value.dtype, value.ndim) == (self.dtype, self.ndim)
         if not same or (self._value is None and value._value is None and value.shape != self.shape):
             raise ShapeError(f"set: a {value.dtype} tensor of {value.ndim} axes cannot replace {self!r}")
-        trace = dispatch.state.trace
+        trace = context.trace
         if trace is not None:
             trace.update(self, value)
         else:  # a copy: a Program overwrites its states in place, and nobody else's data
-            self._data = _core.call(dispatch.OPS["copy"].native, (value.array(),), ())
+            self._data = _core.call(_COPY, (value.array(),), ())
 
     # -- operators
     def __neg__(self) -> Tensor:
@@ -276,9 +278,7 @@ class Tensor:
         return ops.logical_not(self)
 
     def __getitem__(self, index: Any) -> Tensor:
-        from framework.ops.indexing import getitem
-
-        return getitem(self, index)
+        return ops.getitem(self, index)
 
     def reshape(self, *shape: Any) -> Tensor:
         """See `ops.reshape`; takes the extents one by one or as one sequence."""
@@ -385,9 +385,6 @@ def _scalar(value: Scalar, dtype: str, negative: bool) -> Any:
     """Kept, as training loops use the same few numbers again and again; `negative` keeps 0.0 and -0.0 apart."""
     return _core.copy_of(np.array(value, dtype))
 
-
-from framework import ops  # noqa: E402  (operators are methods of Tensor, and Tensors are what operators take)
-from framework.ops import dispatch  # noqa: E402
 
 __all__ = [
     "DTYPES",

@@ -1,8 +1,10 @@
 """The house rules that code can break unseen: who imports whom, what is never imported, what never runs code."""
 
 import ast
+import graphlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,46 @@ def test_no_peer_and_no_code_loader_is_imported(path):
     assert not tops & PEERS
     if str(path.relative_to(ROOT)) not in BETWEEN_PROCESSES:
         assert not tops & CODE_LOADERS
+
+
+# The grammar of configs is recursive: a component's arguments are slots, and a slot may take a component.
+ALLOWED_CIRCLES = [{"suites.engine.config.components", "suites.engine.config.typehints"}]
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+NATIVE = "framework._core"
+
+
+def run_time_imports(path: Path, modules: set[str]) -> set[str]:
+    """Which of `modules` a file imports, also late, inside of a function; not what is for type checkers only."""
+
+    def imports(node: ast.AST) -> Iterator[str]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+                continue
+            if isinstance(child, ast.Import):
+                yield from (alias.name for alias in child.names)
+            elif isinstance(child, ast.ImportFrom) and child.module:
+                for alias in child.names:
+                    whole = f"{child.module}.{alias.name}"
+                    yield whole if whole in modules or whole == NATIVE else child.module
+            yield from imports(child)
+
+    return {name for name in imports(ast.parse(path.read_text())) if name in modules} - {module_name(path)}
+
+
+def test_modules_import_each_other_in_no_circle():
+    files = {module_name(p): p for p in FILES if p.relative_to(ROOT).parts[0] in ("framework", "suites")}
+    imports = {name: run_time_imports(path, set(files)) for name, path in files.items()}
+    for circle in ALLOWED_CIRCLES:
+        imports |= {name: imports[name] - circle for name in circle}
+    try:
+        graphlib.TopologicalSorter(imports).prepare()
+    except graphlib.CycleError as e:
+        pytest.fail("modules import each other in a circle: " + " <- ".join(e.args[1]))
 
 
 def test_importing_the_core_loads_nothing_heavy():

@@ -15,8 +15,8 @@ sys.path.insert(0, str(ROOT))
 
 def main(words: list[str] | None = None) -> int:
     """Write the files, or with `--check` name those that are out of date; return the exit status."""
-    from framework.ops.reference import generated_files
     from tests.framework.ops.types import accepted_types
+    from tools.op_reference import generated_files
 
     parser = argparse.ArgumentParser(description="Write the operators' static types and reference pages.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")

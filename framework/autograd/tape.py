@@ -9,22 +9,21 @@ from __future__ import annotations
 import contextlib
 import heapq
 import itertools
-import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from framework.autograd.formulas import evaluate, rule_of
+from framework.autograd.rule_table import RULES
+from framework.autograd.saved import edge_of, keep, kept, place_of
+from framework.context import context
+from framework.context import gradients as context_gradients
 from framework.errors import GradientError
+from framework.ops.compositions import composition_of
+from framework.ops.dispatch import call_by_name
+from framework.ops.registry import OpInfo
+from framework.precision import as_given, promoting
+from framework.tensor import Tensor
 
-if TYPE_CHECKING:
-    from framework.ops.dispatch import OpInfo
-    from framework.tensor import Tensor
-
-
-class _State(threading.local):
-    enabled = True
-
-
-state = _State()
 _sequence = itertools.count()
 DIFFERENTIABLE = frozenset(("float32", "float64", "float16", "bfloat16"))
 HALF = frozenset(("float16", "bfloat16"))
@@ -40,11 +39,11 @@ def no_grad() -> Iterator[None]:
 @contextlib.contextmanager
 def recording(enabled: bool) -> Iterator[None]:
     """Inside, operators are remembered or not."""
-    before, state.enabled = state.enabled, enabled
+    before, context.grad_enabled = context.grad_enabled, enabled
     try:
         yield
     finally:
-        state.enabled = before
+        context.grad_enabled = before
 
 
 class Node:
@@ -81,17 +80,19 @@ class Node:
 
     def gradients(self, dys: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """Gradients of the inputs from those of the outputs."""
-        return RULES.run(self, dys) if self.types is None else self._half_gradients(dys)
+        return self._by_rule(dys) if self.types is None else self._half_gradients(dys)
+
+    def _by_rule(self, dys: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        rule = rule_of(self.info)
+        return _composed_gradients(self, dys) if rule.through_composition else evaluate(rule, self, dys)
 
     def _half_gradients(self, dys: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """The same where half and float32 meet: each gradient has its input's type."""
-        from framework import ops, precision
-
         assert self.types is not None
-        with precision.promoting():
-            grads = RULES.run(self, dys)
+        with promoting():
+            grads = self._by_rule(dys)
         return [
-            g if g is None or t is None or g.dtype == t else ops.cast(g, dtype=t, elidable=True)
+            g if g is None or t is None or g.dtype == t else call_by_name("cast", [g], dtype=t, elidable=True)
             for g, t in zip(grads, self.types, strict=True)
         ]
 
@@ -133,39 +134,6 @@ class Retention:
 def _retention_of(info: OpInfo) -> Retention:
     info.retention = Retention(info)
     return info.retention
-
-
-def keep(x: Any) -> Any:
-    """A tensor with the data or traced value that it has now: `Tensor.set` gives it others. None stays None."""
-    return None if x is None else (x, x._data, _value_now(x))
-
-
-def kept(saved: Any) -> Any:
-    """A tensor as `keep` found it: itself, or its earlier value with the same place for gradients."""
-    if saved is None:
-        return None
-    x, data, value = saved
-    if x._data is data and (value is None or _value_now(x) is value):
-        return x
-    earlier = Tensor(data, requires_grad=x.requires_grad)
-    earlier._value = value
-    earlier.node = edge_of(x)
-    return earlier
-
-
-def _value_now(x: Tensor) -> Any:
-    """What it stands for in the Program that is traced; only the trace knows that of a state."""
-    trace = dispatch.state.trace
-    return x._value if trace is None else trace.now(x)
-
-
-def edge_of(x: Any) -> Any:
-    """Where a tensor's gradient goes: the node and number of an output, the leaf itself, or None."""
-    return None if x is None or not x.requires_grad else _place(x)
-
-
-def _place(x: Tensor) -> Any:
-    return x if x.node is None else x.node
 
 
 def attach(node: Node, outputs: Sequence[Tensor]) -> bool:
@@ -219,7 +187,7 @@ class _Shared:
         if g._data is None:  # of a trace: its values are never overwritten
             return g
         if g._data.address in self._addresses:
-            g = dispatch.call_by_name("copy", [g])
+            g = call_by_name("copy", [g])
         self._addresses.add(g._data.address)
         return g
 
@@ -235,7 +203,7 @@ def gradients(
 
     `inputs` are leaves (tensors made with requires_grad, such as parameters) or results of operators.
     """
-    keys = [_key(_place(x)) for x in inputs]
+    keys = [_key(place_of(x)) for x in inputs]
     found = _walk(outputs, grads or [None] * len(outputs), create_graph, dict(zip(keys, inputs, strict=True)))
     return [found[key][1] if key in found else None for key in keys]
 
@@ -296,18 +264,29 @@ def _walk(
 
 
 def _seed(root: Tensor, grad: Tensor | None) -> Tensor:
-    from framework import ops
-
     if grad is not None:
         return grad
     if root.ndim != 0 and root.size != 1:
         raise GradientError(
             f"backward: the tensor has shape {list(root.shape)}; only a scalar has a gradient without `grad`"
         )
-    return ops.full_like(root, value=1.0)
+    return call_by_name("full_like", [root], value=1.0)
 
 
-from framework.autograd.rule_table import RULES  # noqa: E402
-from framework.ops import dispatch  # noqa: E402
-from framework.precision import as_given  # noqa: E402
-from framework.tensor import Tensor  # noqa: E402
+def _composed_gradients(node: Node, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Gradients of the composition that the operator stands for, which runs again for this."""
+    keeps_history = context.grad_enabled
+    attrs = {spec["name"]: value for spec, value in zip(node.info.attrs, node.attrs, strict=True)}
+    with recording(True):
+        # A view of each input, at which the walk stops: an input given twice has two of them.
+        views = [None if x is None else call_by_name("reshape_like", [x, x]) for x in map(kept, node.saved)]
+        out = composition_of(node.info)(*views, **attrs)
+    outs = out if isinstance(out, tuple) else (out,)
+    roots = [(o, dy) for o, dy in zip(outs, dys, strict=True) if dy is not None and o.requires_grad]
+    wanted = [v for v, edge in zip(views, node.edges, strict=True) if v is not None and edge is not None]
+    found = gradients([o for o, _ in roots], wanted, [dy for _, dy in roots], create_graph=keeps_history)
+    given = iter(found)
+    return [next(given) if v is not None and e is not None else None for v, e in zip(views, node.edges, strict=True)]
+
+
+context_gradients.remember, context_gradients.backward = remember, backward

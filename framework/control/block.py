@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from framework.autograd import tape
+from framework.autograd import saved, tape
+from framework.context import context
 from framework.errors import ShapeError, TraceError
 from framework.graph.compiled import flatten, unflatten
 from framework.graph.grads import Gradients
 from framework.graph.ir import Program, Value
 from framework.graph.native import control_info
 from framework.graph.trace import Trace, traced, user_line
-from framework.ops import dispatch
 from framework.tensor import Tensor
 
 _Key = tuple[Value, Any]
@@ -102,19 +102,19 @@ class Body:
 
     def __init__(self, function: Callable[..., Any], types: Sequence[Value]) -> None:
         """Traces `function` on values like those of `types`, inside the active trace."""
-        parent = dispatch.state.trace
+        parent = context.trace
         assert parent is not None
         trace = BlockTrace(parent)
         self.block, self.own = trace.program, len(types)
         inputs = [_input_like(self.block, v) for v in types]
         leaves: list[Tensor] = []
-        dispatch.state.trace = trace
+        context.trace = trace
         try:
             self.structure = flatten(function(*[traced(v) for v in inputs]), leaves)
             self.block.results = [trace.value_of(t) for t in leaves]
         finally:
-            dispatch.state.trace = parent
-            self.block.trace = None
+            context.trace = parent
+            self.block.on_shape_read = None
         self.captured = {key: (t, outer) for key, (t, outer, _) in trace.captured.items()}
 
     def take(self, captured: dict[_Key, tuple[Tensor, Value]]) -> None:
@@ -156,12 +156,12 @@ def add_operation(
     node_of: Callable[[list[Any], list[Tensor]], tape.Node],
 ) -> tuple[Tensor, ...]:
     """Records an operation with blocks in the active trace; `node_of` makes its tape node of edges and outputs."""
-    trace = dispatch.state.trace
+    trace = context.trace
     assert trace is not None
     outputs = trace.record(control_info(kind, blocks), inputs, attrs)
     trace.program.block.ops[-1].blocks = blocks
-    if tape.state.enabled and any(t.requires_grad for t in inputs):
-        tape.attach(node_of([tape.edge_of(t) for t in inputs], list(outputs)), outputs)
+    if context.grad_enabled and any(t.requires_grad for t in inputs):
+        tape.attach(node_of([saved.edge_of(t) for t in inputs], list(outputs)), outputs)
     return outputs
 
 

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from framework import precision
 from framework.autograd import tape
+from framework.context import context
 from framework.control import block as blocks
-from framework.control.gradient import recorded
+from framework.control.node import recorded
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError
-from framework.ops import dispatch
 from framework.tensor import Tensor, tensor
 
 Tensors: TypeAlias = "Tensor | Sequence[Tensor]"
@@ -82,7 +82,7 @@ def while_loop(
             raise ShapeError(f"while_loop: its body returns {len(following)} tensors for a state of {len(now)}")
         return _as_carried(following, now)
 
-    if dispatch.state.trace is None:
+    if context.trace is None:
         out = _run_loop(condition, step, start, max_iterations, must_end)
     else:
         out = _record_loop(condition, step, start, max_iterations, must_end)
@@ -117,7 +117,7 @@ def _record_loop(
     values = _values(state)
     test, body = blocks.Body(lambda *now: _as_tensor(condition(*now)), values), blocks.Body(step, values)
     inputs = [*state, *blocks.share_captures(test, body)]
-    if most is not None and not must_end and tape.state.enabled and any(t.requires_grad for t in inputs):
+    if most is not None and not must_end and context.grad_enabled and any(t.requires_grad for t in inputs):
         return _bounded(condition, step, state, most)
     attrs = (len(state), MAX_STEPS if most is None else most, must_end)
     return recorded("loop", [test.block, body.block], inputs, attrs)
@@ -170,7 +170,7 @@ def scan(body: Callable[..., Any], state: Tensors, columns: Tensors, *, reverse:
             raise ShapeError(f"scan: its body returns a state of {len(following)} tensors, not of {len(start)}")
         return (*_as_carried(following, start), *_several(given))
 
-    if dispatch.state.trace is not None:
+    if context.trace is not None:
         out = _record_scan(step, start, over, reverse)
     else:
         out = _run_scan(step, start, over, reverse)
@@ -227,17 +227,17 @@ def _record_scan(
     body = blocks.Body(step, [*_values(state), *(blocks.row_of(v) for v in _values(columns))])
     inputs = [*state, *columns, *blocks.share_captures(body)]
     given = len(body.block.results)
-    if tape.state.enabled and any(t.requires_grad for t in inputs):
+    if context.grad_enabled and any(t.requires_grad for t in inputs):
         body.block.results += body.block.inputs[: len(state)]  # the state of each step, for the gradient
     return recorded("scan", [body.block], inputs, (len(state), len(columns), reverse))[:given]
 
 
 def _is_traced(t: Tensor) -> bool:
-    return t.is_traced or (t.persistable and dispatch.state.trace is not None)
+    return t.is_traced or (t.persistable and context.trace is not None)
 
 
 def _values(tensors: Sequence[Tensor]) -> list[Any]:
-    trace = dispatch.state.trace
+    trace = context.trace
     assert trace is not None
     return [trace.value_of(t) for t in tensors]
 

@@ -9,88 +9,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from framework.autograd import tape
-from framework.control import block as blocks
+from framework.autograd import saved, tape
+from framework.control.flow import cond, scan
+from framework.control.node import GRADIENTS, ControlNode, recorded
 from framework.errors import GradientError
 from framework.graph.ir import Program, Value
-from framework.ops import dispatch
+from framework.ops.dispatch import apply, call_by_name
 from framework.tensor import Tensor
 
 
-class ControlNode(tape.Node):
-    """An operation with blocks on the tape: keeps its inputs and outputs."""
+def _of_loop(node: ControlNode, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
+    raise GradientError(
+        "while_loop: it has no gradient without a bound, as its steps cannot be kept; give max_iterations, or use scan"
+    )
 
-    __slots__ = ("_attrs", "_blocks", "_inputs", "_kind")
 
-    def __init__(
-        self,
-        kind: str,
-        its_blocks: list[Program],
-        inputs: Sequence[Tensor],
-        attrs: tuple[Any, ...],
-        edges: list[Any],
-        outputs: Sequence[Tensor],
-    ) -> None:
-        self.start(edges, [(o._data, o._value) for o in outputs])
-        self._kind, self._blocks, self._inputs, self._attrs = kind, its_blocks, [tape.keep(x) for x in inputs], attrs
+def _of_cond(node: ControlNode, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
+    pred, *inputs = map(saved.kept, node.given)
+    wanted = [i for i, edge in enumerate(node.edges[1:]) if edge is not None]
+    yes, no = [lambda b=b: tuple(backwards(b, inputs, wanted, dys)) for b in node.blocks]
+    found = cond(pred, yes, no)
+    return [None, *_spread(len(inputs), wanted, found)]
 
-    @property
-    def name(self) -> str:
-        """Of the operator."""
-        return self._kind
 
-    def free(self) -> None:
-        """Lets go of its inputs and outputs."""
-        super().free()
-        self._inputs = []
+def _of_scan(node: ControlNode, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The carried gradients are those of float states and, summed up, of captured tensors."""
+    carried, columns, reverse = node.attrs
+    block, inputs = node.blocks[0], [saved.kept(x) for x in node.given]
+    states = [i for i in range(carried) if inputs[i].dtype in tape.DIFFERENTIABLE]
+    rows = [i for i in range(carried, carried + columns) if node.edges[i] is not None]
+    captured = [i for i in range(carried + columns, len(inputs)) if node.edges[i] is not None]
+    entered = [node.output(len(node.outputs) - carried + i) for i in range(carried)]
+    per_row = [i for i in range(carried, len(dys)) if dys[i] is not None]
 
-    def gradients(self, dys: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
-        """By the kind of operation."""
-        if self._kind == "loop":
-            raise GradientError(
-                "while_loop: it has no gradient without a bound, as its steps cannot be kept; give max_iterations, or "
-                "use scan"
-            )
-        return self._cond(dys) if self._kind == "cond" else self._scan(dys)
+    def step(state: tuple[Tensor, ...], row: tuple[Tensor, ...]) -> Any:
+        now = [*row[:carried], *row[carried : carried + columns], *inputs[carried + columns :]]
+        d_outputs = dict(zip(states, state, strict=False)) | dict(zip(per_row, row[carried + columns :], strict=True))
+        found = backwards(block, now, [*states, *rows, *captured], [d_outputs.get(i) for i in range(len(dys))])
+        d_states, d_rows = found[: len(states)], found[len(states) : len(states) + len(rows)]
+        sums = [s + g for s, g in zip(state[len(states) :], found[len(states) + len(rows) :], strict=True)]
+        return (*d_states, *sums), tuple(d_rows)
 
-    def _cond(self, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
-        from framework.control.flow import cond
-
-        pred, *inputs = map(tape.kept, self._inputs)
-        wanted = [i for i, edge in enumerate(self.edges[1:]) if edge is not None]
-        yes, no = [lambda b=b: tuple(backwards(b, inputs, wanted, dys)) for b in self._blocks]
-        found = cond(pred, yes, no)
-        return [None, *_spread(len(inputs), wanted, found)]
-
-    def _scan(self, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """The carried gradients are those of float states and, summed up, of captured tensors."""
-        from framework.control.flow import scan
-
-        carried, columns, reverse = self._attrs
-        block, inputs = self._blocks[0], [tape.kept(x) for x in self._inputs]
-        states = [i for i in range(carried) if inputs[i].dtype in tape.DIFFERENTIABLE]
-        rows = [i for i in range(carried, carried + columns) if self.edges[i] is not None]
-        captured = [i for i in range(carried + columns, len(inputs)) if self.edges[i] is not None]
-        entered = [self.output(len(self.outputs) - carried + i) for i in range(carried)]
-        per_row = [i for i in range(carried, len(dys)) if dys[i] is not None]
-
-        def step(state: tuple[Tensor, ...], row: tuple[Tensor, ...]) -> Any:
-            now = [*row[:carried], *row[carried : carried + columns], *inputs[carried + columns :]]
-            d_outputs = dict(zip(states, state, strict=False)) | dict(
-                zip(per_row, row[carried + columns :], strict=True)
-            )
-            found = backwards(block, now, [*states, *rows, *captured], [d_outputs.get(i) for i in range(len(dys))])
-            d_states, d_rows = found[: len(states)], found[len(states) : len(states) + len(rows)]
-            sums = [s + g for s, g in zip(state[len(states) :], found[len(states) + len(rows) :], strict=True)]
-            return (*d_states, *sums), tuple(d_rows)
-
-        start = [dy if (dy := dys[i]) is not None else _zeros_like(self.output(i)) for i in states]
-        start += [_zeros_like(inputs[i]) for i in captured]
-        over = [*entered, *inputs[carried : carried + columns], *(dy for i in per_row if (dy := dys[i]) is not None)]
-        last, d_rows = scan(step, tuple(start), tuple(over), reverse=not reverse)
-        found = [*last[: len(states)], *d_rows, *last[len(states) :]]
-        grads = _spread(len(inputs), [*states, *rows, *captured], found)
-        return [g if edge is not None else None for g, edge in zip(grads, self.edges, strict=True)]
+    start = [dy if (dy := dys[i]) is not None else _zeros_like(node.output(i)) for i in states]
+    start += [_zeros_like(inputs[i]) for i in captured]
+    over = [*entered, *inputs[carried : carried + columns], *(dy for i in per_row if (dy := dys[i]) is not None)]
+    last, d_rows = scan(step, tuple(start), tuple(over), reverse=not reverse)
+    found = [*last[: len(states)], *d_rows, *last[len(states) :]]
+    grads = _spread(len(inputs), [*states, *rows, *captured], found)
+    return [g if edge is not None else None for g, edge in zip(grads, node.edges, strict=True)]
 
 
 def _spread(count: int, places: Sequence[int], values: Sequence[Tensor]) -> list[Tensor | None]:
@@ -116,17 +82,13 @@ def backwards(
 
 
 def _zeros_like(x: Tensor) -> Tensor:
-    from framework import ops
-
-    return ops.full_like(x.detach(), value=0.0)
+    return call_by_name("full_like", [x.detach()], value=0.0)
 
 
 def _leaf(x: Tensor) -> Tensor:
     """The same value, at which the block's gradient stops; a view where `x` has a history, which must not be lost."""
-    from framework import ops
-
     if x.requires_grad:
-        return ops.reshape_like(x, x)
+        return call_by_name("reshape_like", [x, x])
     leaf = x.detach()
     leaf.requires_grad = True
     return leaf
@@ -141,15 +103,9 @@ def replay(block: Program, inputs: Sequence[Tensor]) -> list[Tensor]:
         if op.blocks:
             out: Any = recorded(op.name, [inner.clone() for inner in op.blocks], given, op.attrs)
         else:
-            out = dispatch.apply(op.info, given, op.attrs)
+            out = apply(op.info, given, op.attrs)
         known.update(zip(op.outputs, out if isinstance(out, tuple) else (out,), strict=True))
     return [known[v] for v in block.results]
 
 
-def recorded(kind: str, its_blocks: list[Program], inputs: Sequence[Any], attrs: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """Records an operation with blocks, and its node on the tape."""
-
-    def node(edges: list[Any], outputs: list[Tensor]) -> ControlNode:
-        return ControlNode(kind, its_blocks, inputs, attrs, edges, outputs)
-
-    return blocks.add_operation(kind, its_blocks, inputs, attrs, node)
+GRADIENTS |= {"cond": _of_cond, "loop": _of_loop, "scan": _of_scan}

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from framework.autograd import tape
+from framework.autograd import saved, tape
+from framework.context import context
 from framework.errors import AttributeValueError, GradientError, ShapeError, UserFunctionError
 from framework.extend.user_code import calling, place_of
 from framework.tensor import Tensor
@@ -83,13 +84,13 @@ class Function:
         with tape.recording(False), calling(f"{cls.__name__}.forward", cls.forward):
             out = cls.forward(ctx, *args)
         outputs = _outputs(cls, out, args)
-        if any(ctx.wants_gradient) and tape.state.enabled:
+        if any(ctx.wants_gradient) and context.grad_enabled:
             _remember(cls, ctx, args, edges, outputs)
         return outputs if isinstance(out, tuple) else outputs[0]
 
 
 def _edge(a: Any) -> Any:
-    return tape.edge_of(a) if isinstance(a, Tensor) else None
+    return saved.edge_of(a) if isinstance(a, Tensor) else None
 
 
 def _outputs(cls: type[Function], out: Any, args: Sequence[Any]) -> tuple[Tensor, ...]:
@@ -130,7 +131,7 @@ class _FunctionNode(tape.Node):
         self._cls = cls
         self._ctx = ctx
         self._args = [_type_of(a) if isinstance(a, Tensor) else None for a in args]
-        ctx._saved = [next((i for i, o in enumerate(outputs) if o is s), tape.keep(s)) for s in ctx._saved]
+        ctx._saved = [next((i for i, o in enumerate(outputs) if o is s), saved.keep(s)) for s in ctx._saved]
 
     @property
     def name(self) -> str:
@@ -143,7 +144,7 @@ class _FunctionNode(tape.Node):
 
         ctx = Context(self._ctx.wants_gradient)
         ctx.__dict__.update(self._ctx.__dict__)
-        ctx._saved = [self.output(s) if isinstance(s, int) else tape.kept(s) for s in self._ctx._saved]
+        ctx._saved = [self.output(s) if isinstance(s, int) else saved.kept(s) for s in self._ctx._saved]
         given = [
             dy if dy is not None else ops.full_like(self.output(i).detach(), value=0.0) for i, dy in enumerate(dys)
         ]

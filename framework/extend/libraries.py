@@ -16,8 +16,8 @@ from framework import _core
 from framework.autograd.rule_table import Rule
 from framework.errors import AttributeValueError, LibraryError, PaddockError
 from framework.extend.note import check_note
-from framework.ops import dispatch
-from framework.ops.dispatch import OpInfo
+from framework.ops import dispatch, registry
+from framework.ops.registry import OpInfo
 
 _loaded: dict[Path, list[OpInfo]] = {}  # a process opens a library once
 
@@ -63,7 +63,7 @@ def load_operators(path: Path | str) -> SimpleNamespace:
         _check_names(file, infos)
         for info in infos:
             info.own_rule = _native_rule(file, info, {i.name: i for i in infos})
-        dispatch.CUSTOM.update({info.name: info for info in infos})
+        registry.CUSTOM.update({info.name: info for info in infos})
         _loaded[file] = infos
     return SimpleNamespace(**{info.name: function_of(info.name) for info in _loaded[file]})
 
@@ -74,10 +74,10 @@ def function_of(name: str) -> Callable[..., Any]:
     Raises:
         AttributeValueError: no library that was loaded has it.
     """
-    info = dispatch.CUSTOM.get(name)
+    info = registry.CUSTOM.get(name)
     if info is None:
         raise AttributeValueError(
-            f"framework.custom: there is no operator '{name}'; loaded are {', '.join(dispatch.CUSTOM) or 'none'}; call "
+            f"framework.custom: there is no operator '{name}'; loaded are {', '.join(registry.CUSTOM) or 'none'}; call "
             "framework.load_operators first"
         )
     return dispatch.make_function(info, "framework.custom")
@@ -94,7 +94,7 @@ def operator_gradient(name: str, **formulas: Callable[..., Any]) -> None:
     Raises:
         AttributeValueError: there is no such operator or input, or it has a gradient already.
     """
-    info = dispatch.CUSTOM.get(name)
+    info = registry.CUSTOM.get(name)
     if info is None:
         raise AttributeValueError(f"operator_gradient: no loaded library has an operator '{name}'")
     if info.own_rule is not None:
@@ -130,7 +130,7 @@ def _check_names(file: Path, infos: Sequence[OpInfo]) -> None:
         for name in [info.name, *(a["name"] for a in (*info.inputs, *info.attrs))]:
             if keyword.iskeyword(name):
                 raise LibraryError(f"{file}: {info.name}: '{name}' is a word of Python's; use another name")
-        taken = dispatch.find(info.name)
+        taken = registry.find(info.name)
         if taken is not None:
             owner = f"of {taken.library}" if taken.library else "of the core"
             raise LibraryError(
@@ -144,7 +144,7 @@ def _native_rule(file: Path, info: OpInfo, own: dict[str, OpInfo]) -> Rule | Non
     name = info.native.gradient_op
     if not name:
         return None
-    grad = own.get(name) or dispatch.find(name)
+    grad = own.get(name) or registry.find(name)
     if grad is None:
         raise LibraryError(f"{file}: {info.name}: its gradient operator '{name}' does not exist")
     try:

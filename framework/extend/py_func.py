@@ -13,9 +13,10 @@ import numpy as np
 
 from framework import _core
 from framework.autograd import tape
+from framework.context import context
 from framework.errors import AttributeValueError, DTypeError, ShapeError
 from framework.extend.user_code import calling, name_of, place_of
-from framework.ops import dispatch
+from framework.ops import dispatch, registry
 from framework.tensor import DTYPES, Tensor, numpy_of, tensor
 
 
@@ -54,13 +55,13 @@ def py_func(
     """
     tensors = [x if isinstance(x, Tensor) else tensor(x) for x in inputs]
     native = _PythonOp(function, outputs, [_type_of(t) for t in tensors])
-    info = dispatch.OpInfo(native, pure=False)
-    trace = dispatch.state.trace
+    info = registry.OpInfo(native, pure=False)
+    trace = context.trace
     if trace is None:
         out = dispatch.apply(info, tensors, ())
     else:  # also where no input is traced: it runs at each run
         out = trace.record(info, tensors, ())
-        if tape.state.enabled and any(t.requires_grad for t in tensors):
+        if context.grad_enabled and any(t.requires_grad for t in tensors):
             tape.remember(info, tensors, (), out)
     return (out,) if native.gives_tuple and not isinstance(out, tuple) else out
 

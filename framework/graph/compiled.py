@@ -13,28 +13,18 @@ from typing import Any
 import numpy as np
 
 from framework import _core
-from framework.autograd import tape
+from framework.context import context
 from framework.errors import AttributeValueError, PaddockError, ShapeError, TraceError
 from framework.graph import passes
+from framework.graph.explanation import explain
 from framework.graph.grads import Border
 from framework.graph.ir import Program, Value
 from framework.graph.native import Native
 from framework.graph.passes.report import Explanation
 from framework.graph.trace import Trace, expect_no_trace
-from framework.ops import algorithm, dispatch
 from framework.tensor import Tensor, from_numpy
 
 _log = logging.getLogger("paddock")
-
-
-class _Watcher(threading.local):
-    """Where the Programs that this thread runs are put by the ids of their executables, while a profile watches."""
-
-    programs: dict[int, CompiledProgram] | None = None
-    blocks: dict[int, Program] | None = None  # of those Programs
-
-
-watcher = _Watcher()
 
 
 class CompiledProgram:
@@ -63,8 +53,8 @@ class CompiledProgram:
         """
         if self._updated:
             self._refuse_states(inputs)
-        if watcher.programs is not None:
-            watcher.programs[self._executable.id] = self
+        if context.programs is not None:
+            context.programs[self._executable.id] = self
             _watch_blocks(self._native)
         try:
             return [Tensor(a) for a in self._run([t._data for t in inputs])]
@@ -122,7 +112,7 @@ class CompiledProgram:
 
     def explain(self) -> Explanation:
         """What each pass matched and nearly matched; print it."""
-        return self.program.explain()
+        return explain(self.program)
 
     @property
     def plans_made(self) -> int:
@@ -155,9 +145,9 @@ def _step_budget(steps: int | None) -> Iterator[None]:
 
 
 def _watch_blocks(native: Native) -> None:
-    assert watcher.blocks is not None
+    assert context.blocks is not None
     for block, inner in native.inner:
-        watcher.blocks[inner.executable.id] = block
+        context.blocks[inner.executable.id] = block
         _watch_blocks(inner)
 
 
@@ -240,9 +230,9 @@ class TracedFunction:
         key = (
             structure,
             tuple((t.dtype, t.ndim, t.requires_grad) for t in leaves),
-            tape.state.enabled,
-            algorithm.state.conv,
-            dispatch.state.precision,
+            context.grad_enabled,
+            context.conv_algorithm,
+            context.precision,
         )
         shapes = [t.shape for t in leaves]
         entry = self._kept.find(key, shapes, leaves, refuted)

@@ -22,7 +22,7 @@ from framework.graph.ir import Operation, Program, Value
 from framework.graph.native import control_info
 from framework.io import load_tensors, save_tensors
 from framework.limits import check, current, how_to_raise
-from framework.ops import dispatch
+from framework.ops import registry
 from framework.tensor import DTYPES, Tensor
 
 FORMAT = 1
@@ -288,7 +288,7 @@ def _check_shared(data: dict[str, Any]) -> None:
 
 
 def _add_operation(program: Program, values: dict[int, Value], d: dict[str, Any], blocks: list[Program]) -> Operation:
-    info = control_info(str(d["op"]), blocks) if blocks else dispatch.find(d["op"])
+    info = control_info(str(d["op"]), blocks) if blocks else registry.find(d["op"])
     if info is None:
         raise CheckpointError(_unknown(d))
     inputs = [None if n is None else _value(values, n) for n in d["inputs"]]
@@ -311,7 +311,7 @@ def _unknown(d: dict[str, Any]) -> str:
     return f"operator {d['op']!r} does not exist in this version"
 
 
-def check_arguments(info: dispatch.OpInfo, inputs: list[Value | None]) -> None:
+def check_arguments(info: registry.OpInfo, inputs: list[Value | None]) -> None:
     """Refuses a number of inputs, or an absent one, that the operator's signature does not allow."""
     variadic = any(a["variadic"] for a in info.inputs)
     least = sum(not a["optional"] for a in info.inputs)

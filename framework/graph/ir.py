@@ -6,16 +6,15 @@ a Program reads and updates from call to call are its states (parameters, optimi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from framework import _core
 
 if TYPE_CHECKING:
-    from framework.graph.passes.report import Explanation, PassReport
-    from framework.graph.trace import Trace
-    from framework.ops.dispatch import OpInfo
+    from framework.graph.passes.report import PassReport
+    from framework.ops.registry import OpInfo
     from framework.tensor import Tensor
 
 Kind = Literal["input", "state", "constant", "temporary"]
@@ -43,8 +42,8 @@ class Value:
 
     def read_shape(self) -> tuple[int, ...]:
         """The shape, for code that runs while tracing; ties the Program to its input shapes unless it is static."""
-        if not self.static and self.program.trace is not None:
-            self.program.trace.note_shape_read(self)
+        if not self.static and self.program.on_shape_read is not None:
+            self.program.on_shape_read(self)
         return self.shape
 
     @property
@@ -135,6 +134,7 @@ class Program:
         shape_reads: where Python read an input-dependent shape while tracing; when not empty, the Program is only
             right for the input shapes it was traced with.
         reports: what each pass that ran on it found.
+        on_shape_read: called when Python reads an input-dependent shape; None when it is not being traced.
     """
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class Program:
         self._path: tuple[int, ...] = ()  # which block of the Program it is
         self.shape_reads: list[str] = []
         self.reports: list[PassReport] = []
-        self.trace: Trace | None = None
+        self.on_shape_read: Callable[[Value], None] | None = None
 
     def next_id(self) -> int:
         """A number that no value of this Program has yet."""
@@ -297,14 +297,6 @@ class Program:
             op.inputs = [new if v is old else v for v in op.inputs]
         self.results = [new if v is old else v for v in self.results]
         self.updates = {s: new if v is old else v for s, v in self.updates.items()}
-
-    def explain(self) -> Explanation:
-        """What each pass matched and nearly matched, and how convolutions are computed; print it."""
-        from framework.graph.algorithms import convolution_report
-        from framework.graph.passes.report import Explanation
-
-        algorithms = convolution_report(self)
-        return Explanation([*self.reports, algorithms] if algorithms else self.reports)
 
     def equal_shapes(self, a: Value | None, b: Value | None) -> bool:
         """Whether a pass may take two values to have one shape: it must then call `assume_equal_shapes`."""

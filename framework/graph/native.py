@@ -7,7 +7,7 @@ from typing import Any
 
 from framework import _core
 from framework.graph.ir import Program, Value
-from framework.ops.dispatch import OpInfo
+from framework.ops.registry import OpInfo
 
 
 def number_values(program: Program) -> dict[Value, int]:

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framework import mode
+from framework.context import context
 from framework.errors import PaddockError, TraceError
 from framework.graph.grads import Gradients
 from framework.graph.ir import Program, Value
-from framework.ops import dispatch
 from framework.tensor import Tensor
 
 if TYPE_CHECKING:
-    from framework.ops.dispatch import OpInfo
+    from framework.ops.registry import OpInfo
 
 _FRAMEWORK = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -36,7 +36,7 @@ class Trace:
 
     def __init__(self) -> None:
         self.program = Program()
-        self.program.trace = self
+        self.program.on_shape_read = self.note_shape_read
         self._captured: dict[int, tuple[Tensor, Value]] = {}  # tensors from outside the function, kept alive
         self._now: dict[int, Value] = {}  # of the states that were set: what they stand for from there on
         self._arrays: dict[int, Value] = {}  # constants by the id of their data, which the Program keeps alive
@@ -49,13 +49,13 @@ class Trace:
         expect_no_trace()
         stand_ins = [self._add_input(t) for t in inputs]
         self.grads.begin(inputs, stand_ins)
-        dispatch.state.trace = self
+        context.trace = self
         try:
             with mode.watch(self.modes):
                 return function(*stand_ins)
         finally:
-            dispatch.state.trace = None
-            self.program.trace = None
+            context.trace = None
+            self.program.on_shape_read = None
 
     def _add_input(self, t: Tensor) -> Tensor:
         return traced(self.program.add_input(t.array().shape, t.dtype, t.name), requires_grad=t.requires_grad)
@@ -122,7 +122,7 @@ class Trace:
 
 def expect_no_trace() -> None:
     """Refuses to trace while this thread traces something else."""
-    if dispatch.state.trace is not None:
+    if context.trace is not None:
         raise TraceError("program: a traced function was called while another Program is traced; call it outside")
 
 

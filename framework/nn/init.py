@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from framework import _core
+from framework.context import context
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor, from_numpy, tensor
 
@@ -143,13 +143,6 @@ def draw(initializer: Initializer, shape: Sequence[int], *, seed: int, name: str
     return np.asarray(initializer(tuple(shape), rng), np.float32)
 
 
-class _State(threading.local):
-    drawing = True
-
-
-_state = _State()
-
-
 @contextlib.contextmanager
 def undrawn() -> Iterator[None]:
     """Inside, new parameters hold arbitrary numbers: for a model that `initialize` draws as soon as it is built.
@@ -158,21 +151,21 @@ def undrawn() -> Iterator[None]:
     ...     model = ResNet(50)
     >>> init.initialize(model, seed=0)
     """
-    before, _state.drawing = _state.drawing, False
+    before, context.draws_weights = context.draws_weights, False
     try:
         yield
     finally:
-        _state.drawing = before
+        context.draws_weights = before
 
 
 def drawing() -> bool:
     """Whether new parameters are drawn as they are made; not inside `undrawn`."""
-    return _state.drawing
+    return context.draws_weights
 
 
 def first_values(initializer: Initializer, shape: Sequence[int], name: str) -> Tensor:
     """What a new parameter `name` holds until `initialize`: numbers drawn by its own name, or any inside `undrawn`."""
-    if not _state.drawing:
+    if not context.draws_weights:
         return from_numpy(np.empty(tuple(shape), np.float32))
     return tensor(draw(initializer, shape, seed=0, name=name))
 

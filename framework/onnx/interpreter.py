@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from framework import from_numpy, ops
+from framework.context import context
 from framework.errors import CheckpointError, NotSupportedError, PaddockError
 from framework.limits import check, current, how_to_raise
 from framework.onnx import registry
@@ -28,7 +29,6 @@ from framework.onnx.reading import (
     bound,
     read_function,
 )
-from framework.ops import dispatch
 from framework.tensor import DTYPES, Tensor
 
 _MALFORMED = (
@@ -133,7 +133,7 @@ class Node:
 
     def reads_traced(self, *inputs: Any) -> bool:
         """Whether the node depends on the graph's inputs, itself or in its bodies, so that a Program must decide."""
-        if dispatch.state.trace is None:
+        if context.trace is None:
             return False
         names = [n for value in self.attributes.values() if isinstance(value, GraphText) for n in value.names_read()]
         around = [self.scope.find(name) for name in names]
@@ -256,7 +256,7 @@ class Interpreter:
 
     def _node(self, proto: NodeProto, scope: Scope, opsets: Mapping[str, int], depth: int) -> None:
         _ran.set(_ran.get() + 1)
-        limit = "loop_steps" if dispatch.state.trace is None else "nodes"
+        limit = "loop_steps" if context.trace is None else "nodes"
         check(limit, _ran.get(), "onnx: its functions and loops run too many nodes")
         inputs = [scope[name] if name else None for name in proto.inputs]
         try:

@@ -5,11 +5,14 @@ each function (`help(ops.conv2d)`) and, by family, in docs/operators/. The stati
 `tools/op_docs.py` writes from the registry.
 """
 
-from framework.ops import dispatch as _dispatch
+from framework.context import operators as _operators
+from framework.ops.compositions import stack, unstack
+from framework.ops.dispatch import make_function as _make_function
+from framework.ops.indexing import getitem
+from framework.ops.registry import OPS as _OPS
 
-globals().update({name: _dispatch.make_function(info) for name, info in _dispatch.OPS.items()})
+globals().update({name: _make_function(info) for name, info in _OPS.items()})
 
-from framework.ops.compositions import stack, unstack  # noqa: E402  (they are made of the functions above)
-from framework.ops.indexing import getitem  # noqa: E402
+__all__ = [*_OPS, "getitem", "stack", "unstack"]
 
-__all__ = [*_dispatch.OPS, "getitem", "stack", "unstack"]
+vars(_operators).update({name: globals()[name] for name in __all__})

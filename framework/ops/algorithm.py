@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 
+from framework.context import context
 from framework.errors import AttributeValueError
 
 CHOICES = ("auto", "direct")
-
-
-class _State(threading.local):
-    """The choice in force; "auto" outside of any block."""
-
-    conv: str = "auto"
-
-
-state = _State()
 
 
 @contextlib.contextmanager
@@ -33,13 +24,13 @@ def conv_algorithm(name: str) -> Iterator[None]:
     """
     if name not in CHOICES:
         raise AttributeValueError(f"conv_algorithm: it is '{name}'; takes {', '.join(map(repr, CHOICES))}")
-    before, state.conv = state.conv, name
+    before, context.conv_algorithm = context.conv_algorithm, name
     try:
         yield
     finally:
-        state.conv = before
+        context.conv_algorithm = before
 
 
 def chosen(algorithm: str) -> str:
     """What an operator's attribute `algorithm` comes to here."""
-    return state.conv if algorithm == "auto" else algorithm
+    return context.conv_algorithm if algorithm == "auto" else algorithm

@@ -21,7 +21,7 @@ from framework.ops.tape import parse_tape
 from framework.tensor import Tensor
 
 if TYPE_CHECKING:
-    from framework.ops.dispatch import OpInfo
+    from framework.ops.registry import OpInfo
 
 
 def composition_of(info: OpInfo) -> Callable[..., Any]:

@@ -7,105 +7,16 @@ may be asked for.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framework import _core
-from framework.autograd import tape
-from framework.errors import AttributeValueError, TraceError
+from framework.context import context, gradients
+from framework.errors import TraceError
 from framework.ops import algorithm
+from framework.ops.registry import CUSTOM, OPS, OpInfo
+from framework.tensor import Tensor, scalar_like, tensor
 
-if TYPE_CHECKING:
-    from framework.autograd.rule_table import Rule
-    from framework.graph.trace import Trace
-    from framework.tensor import Tensor
-
-
-class OpInfo:
-    """An operator's description, read once from the native side.
-
-    Attributes:
-        library: the file it was loaded from; "" for an operator of the registry.
-        own_rule: the gradient of an operator from outside of the registry.
-        pure: whether equal calls give equal results and a call that nobody reads may be left out.
-    """
-
-    __slots__ = (
-        "attrs",
-        "composition",
-        "doc",
-        "family",
-        "in_place",
-        "inputs",
-        "is_elementwise",
-        "is_view",
-        "is_view_when_equal",
-        "library",
-        "many_outputs",
-        "name",
-        "native",
-        "outputs",
-        "own_rule",
-        "pure",
-        "retention",
-        "takes_half",
-        "widens",
-    )
-
-    def __init__(self, native: Any, *, library: str = "", pure: bool = True) -> None:
-        self.native = native
-        self.library = library
-        self.pure = pure
-        self.own_rule: Rule | None = None
-        self.name: str = native.name
-        self.family: str = native.family
-        self.doc: str = native.doc
-        self.inputs: list[dict[str, Any]] = native.inputs
-        self.outputs: list[dict[str, Any]] = native.outputs
-        self.attrs: list[dict[str, Any]] = native.attrs
-        self.in_place: list[tuple[int, int]] = native.in_place
-        self.is_view: bool = native.is_view
-        self.is_view_when_equal: bool = native.is_view_when_equal
-        self.composition: str = native.composition  # a function of framework.ops.compositions, "" for none
-        self.is_elementwise: bool = native.is_elementwise
-        self.takes_half: bool = native.takes_half
-        self.widens: bool = bool(self.outputs) and self.outputs[0]["wide"]  # float32 from half inputs
-        self.retention: tape.Retention | None = None  # filled by the tape at first use
-        self.many_outputs = len(self.outputs) != 1 or bool(self.outputs[0]["variadic"])
-
-    def attr_values(self, given: dict[str, Any]) -> tuple[Any, ...]:
-        """Attributes in signature order, defaults filled in.
-
-        Raises:
-            AttributeValueError: an attribute is unknown, or missing and required.
-        """
-        names = [a["name"] for a in self.attrs]
-        for name in given:
-            if name not in names:
-                raise AttributeValueError(
-                    f"{self.name}: takes no attribute '{name}'; it takes {', '.join(names) or 'none'}"
-                )
-        for a in self.attrs:
-            if a["required"] and a["name"] not in given:
-                raise AttributeValueError(f"{self.name}: attribute '{a['name']}' is missing: {a['doc']}")
-        return tuple(given.get(a["name"], a["default"]) for a in self.attrs)
-
-
-class _State(threading.local):
-    """What the current thread does with operators: the trace that records them, and casts of inputs, if any.
-
-    `precision` and `cast` belong to framework.precision.
-    """
-
-    trace: Trace | None = None
-    precision: str = "float32"
-    cast: Callable[[OpInfo, Sequence[Any]], Sequence[Any]] | None = None
-
-
-state = _State()
-OPS: dict[str, OpInfo] = {op.name: OpInfo(op) for op in _core.ops()}
-CUSTOM: dict[str, OpInfo] = {}  # operators of the user's libraries; see framework.extend
 _call = _core.call
 
 
@@ -122,17 +33,17 @@ def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
             lift = True
     if lift:
         inputs = _lift(inputs)
-    if state.cast is not None:
-        inputs = state.cast(info, inputs)
-    if traced and state.trace is not None:
-        out = state.trace.record(info, inputs, attrs)
+    if context.cast is not None:
+        inputs = context.cast(info, inputs)
+    if traced and context.trace is not None:
+        out = context.trace.record(info, inputs, attrs)
     else:
         if traced:
             _refuse_leaked(info, inputs)
         data = _call(info.native, tuple([None if x is None else x._data for x in inputs]), attrs)
         out = tuple([Tensor(d) for d in data]) if info.many_outputs else Tensor(data)
-    if wants_grad and tape.state.enabled:
-        tape.remember(info, inputs, attrs, out)
+    if wants_grad and context.grad_enabled:
+        gradients.remember(info, inputs, attrs, out)
     return out
 
 
@@ -159,11 +70,6 @@ def _lift(inputs: Sequence[Any]) -> list[Any]:
         else:
             lifted.append(tensor(x))
     return lifted
-
-
-def find(name: str) -> OpInfo | None:
-    """The operator called `name`, of the registry or of a library that was loaded."""
-    return OPS.get(name) or CUSTOM.get(name)
 
 
 def call_by_name(name: str, inputs: Sequence[Any], **attrs: Any) -> Any:
@@ -204,6 +110,3 @@ def _documentation(info: OpInfo) -> str:
         lines += ["", "Args:"]
         lines += [f"    {a['name']}: {a['doc']}" for a in info.attrs]
     return "\n".join(lines)
-
-
-from framework.tensor import Tensor, scalar_like, tensor  # noqa: E402  (Tensor's methods call operators)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError
-from framework.tensor import Tensor
+from framework.ops.dispatch import call_by_name
+from framework.tensor import Tensor, tensor
 
 _FAR = 2**62  # beyond any extent: slice cuts it
 
@@ -51,21 +52,21 @@ def getitem(x: Tensor, index: Any) -> Tensor:
         ShapeError: more indices than axes.
         NotSupportedError: a mask or several Tensors; use `where`, `gather` or `take_along_axis`.
     """
-    from framework import ops
-
     plan = _plan(x, _completed(x, index if isinstance(index, tuple) else (index,)))
-    y = ops.slice(x, plan.starts, plan.ends, plan.axes, plan.steps) if plan.axes else x
+    y = x
+    if plan.axes:
+        y = call_by_name("slice", [x], starts=plan.starts, ends=plan.ends, axes=plan.axes, steps=plan.steps)
     for axis, indices in plan.gathers:
-        y = ops.gather(y, indices, axis=axis)
+        y = call_by_name("gather", [y, indices], axis=axis)
     shift = {axis: indices.ndim - 1 for axis, indices in plan.gathers}
 
     def place(axis: int) -> int:  # of an axis of x in y before axes are dropped
         return axis + sum(more for at, more in shift.items() if at < axis)
 
     for axis in reversed(plan.dropped):
-        y = ops.squeeze(y, axis=place(axis))
+        y = call_by_name("squeeze", [y], axis=place(axis))
     for k, axis in enumerate(plan.new):
-        y = ops.expand_dims(y, axis=place(axis) - sum(d < axis for d in plan.dropped) + k)
+        y = call_by_name("expand_dims", [y], axis=place(axis) - sum(d < axis for d in plan.dropped) + k)
     return y
 
 
@@ -119,8 +120,6 @@ def _add_integer(plan: _Plan, axis: int, i: Any, x: Tensor) -> None:
 
 def _add_gather(plan: _Plan, axis: int, indices: Any) -> None:
     if not isinstance(indices, Tensor):
-        from framework.tensor import tensor
-
         indices = tensor(indices)
     if indices.dtype not in ("int32", "int64"):
         raise NotSupportedError(

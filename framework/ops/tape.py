@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from framework.ops import dispatch
+from framework.ops import registry
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def parse_tape(tape: str) -> list[Statement]:
 def _parse(text: str) -> Statement:
     name, _, rest = text.removesuffix(")").partition("(")
     words = [w.strip() for w in rest.split(",") if w.strip()]
-    types = {a["name"]: a["type"] for a in dispatch.OPS[name].attrs}
+    types = {a["name"]: a["type"] for a in registry.OPS[name].attrs}
     pairs = [w.partition("=")[::2] for w in words if "=" in w]
     return Statement(name, tuple(w for w in words if "=" not in w), {k: _value(v, types[k]) for k, v in pairs})
 

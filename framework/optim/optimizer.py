@@ -15,8 +15,8 @@ import numpy as np
 
 from framework import ops
 from framework.autograd.tape import no_grad
+from framework.context import context
 from framework.errors import AttributeValueError, CheckpointError
-from framework.ops import dispatch
 from framework.tensor import Tensor, tensor
 
 
@@ -145,7 +145,7 @@ class Optimizer(ABC):
             for name, p in self._params.items():
                 if p.grad is not None:
                     self._update(name, p, p.grad, rates[self._factor[name]], count, grad_scale)
-        trace = dispatch.state.trace
+        trace = context.trace
         if trace is not None:
             trace.grads.use_up(list(self._params.values()))
 

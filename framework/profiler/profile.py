@@ -21,10 +21,11 @@ from typing import Any
 
 from framework import _core
 from framework.atomic import write_text
+from framework.context import context
 from framework.errors import AttributeValueError
 from framework.graph import compiled
 from framework.graph.ir import Program
-from framework.ops.dispatch import find
+from framework.ops.registry import find
 from framework.profiler.chrome_trace import chrome_trace
 from framework.profiler.work import Shape, Work, work
 
@@ -160,14 +161,14 @@ class Profile:
     def __enter__(self) -> Profile:
         """Starts recording; raises NotSupportedError if another Profile records this thread."""
         self._recorder.start()
-        compiled.watcher.programs, compiled.watcher.blocks = self._programs, self._blocks
+        context.programs, context.blocks = self._programs, self._blocks
         self._entered = time.perf_counter_ns()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """Stops recording."""
         self.wall_seconds += (time.perf_counter_ns() - self._entered) * 1e-9
-        compiled.watcher.programs = compiled.watcher.blocks = None
+        context.programs = context.blocks = None
         self._recorder.stop()
 
     @property

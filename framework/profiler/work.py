@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from framework.ops.dispatch import find
+from framework.ops.registry import find
 
 Shape = tuple[int, ...]
 Type = tuple[Shape, str]  # shape and name of the data type

@@ -11,7 +11,7 @@ from framework.errors import AttributeValueError
 from framework.graph import passes
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, name_of, place_of
-from framework.ops import dispatch
+from framework.ops import registry
 from framework.quantization.calibration import Batch, observe
 from framework.quantization.observers import METHODS, range_of
 from framework.tensor import Tensor, from_numpy
@@ -37,7 +37,7 @@ def quantize(
     A `matmul` whose second factor is a constant matrix becomes a `quantized_matmul`: the weights are rounded to 8 bits,
     each column of the result with a scale of its own, and the float weights are dropped.
     An `embedding` of a constant table becomes a `quantized_embedding`, for the size: each row has a scale of its own.
-    `explain()["quantize"]` of the result says which these are, and of the others why not.
+    `framework.graph.explain(result)["quantize"]` says which these are, and of the others why not.
 
     Args:
         program: forward only, with constant weights: made with `INFERENCE_PASSES`, or `EXPORT_PASSES` for ONNX.
@@ -208,13 +208,13 @@ def _rounded_weights(program: Program, weight: Value, has_rows: bool) -> tuple[V
 
 def _quantized_product(program: Program, op: Operation, weight: Value, scale: Value, limit: float | None) -> Operation:
     x_scale = None if limit is None else _constant(program, np.array(limit / 127, np.float32), None)
-    info = dispatch.OPS["quantized_matmul"]
+    info = registry.OPS["quantized_matmul"]
     attrs = info.attr_values({"activation": op.attr("activation"), "slope": op.attr("slope")})
     inputs = [op.inputs[0], weight, scale, op.input("bias"), op.input("residual"), x_scale]
     return Operation(info, inputs, op.outputs, attrs, op.where)
 
 
 def _quantized_table(op: Operation, weight: Value, scale: Value) -> Operation:
-    info = dispatch.OPS["quantized_embedding"]
+    info = registry.OPS["quantized_embedding"]
     attrs = info.attr_values({"padding_idx": op.attr("padding_idx")})
     return Operation(info, [weight, scale, op.inputs[1]], op.outputs, attrs, op.where)

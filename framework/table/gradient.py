@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from framework.autograd import tape
+from framework.autograd import saved, tape
+from framework.context import context
 from framework.errors import GradientError, TraceError
 from framework.graph.trace import user_line
-from framework.ops import dispatch
 from framework.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ class RowsLeaf(Tensor):
     @property
     def grad(self) -> Any:
         """What `backward()` left of the table's look-ups; None where there is nothing."""
-        trace = dispatch.state.trace
+        trace = context.trace
         return self._grad if trace is None else trace.row_gradients.get(self)
 
     @grad.setter
     def grad(self, value: Any) -> None:
-        trace = dispatch.state.trace
+        trace = context.trace
         if trace is None:
             self._grad = value
         elif value is None:
@@ -78,7 +78,7 @@ class LookupNode(tape.Node):
 
     def __init__(self, name: str, leaf: RowsLeaf, keys: Tensor, clicks: Tensor) -> None:
         self.start([leaf], [None])
-        self._name, self._keys, self._clicks = name, tape.keep(keys), tape.keep(clicks)
+        self._name, self._keys, self._clicks = name, saved.keep(keys), saved.keep(clicks)
 
     @property
     def name(self) -> str:
@@ -92,7 +92,7 @@ class LookupNode(tape.Node):
             return [None]
         if self._keys is None:
             raise GradientError(f"backward: the history of the {self.name} was freed")
-        return [RowGradient([Part(tape.kept(self._keys), dy, tape.kept(self._clicks))])]
+        return [RowGradient([Part(saved.kept(self._keys), dy, saved.kept(self._clicks))])]
 
     def free(self) -> None:
         """Lets go of the keys after they have been used."""
@@ -102,7 +102,7 @@ class LookupNode(tape.Node):
 
 def refuse_block(who: str) -> None:
     """Raises TraceError in the body of cond, scan or while_loop."""
-    trace = dispatch.state.trace
+    trace = context.trace
     if trace is not None and not trace.takes_resources:
         raise TraceError(
             f"{who}: a table cannot be used in the body of cond, while_loop or scan, at {user_line()}; look its rows "

@@ -15,8 +15,9 @@ import numpy as np
 
 from framework import _core
 from framework.autograd import tape
+from framework.context import context
 from framework.errors import AttributeValueError, CheckpointError, DTypeError
-from framework.ops import dispatch
+from framework.ops import registry
 from framework.table import files, snapshot
 from framework.table.gradient import LookupNode, Part, RowsLeaf, refuse_block
 from framework.table.policies import Admission, Eviction, Init, InitParts, Limit, Normal, init_parts, plain
@@ -114,9 +115,9 @@ class Table:
         self.published: files.Chain | None = None  # of its snapshots
         self.passes = 0  # calls of shrink
         self._native = _core.Table(self._native_config(buckets))
-        self._gather = dispatch.OpInfo(_core.TableOp("gather", self._native), pure=False)
-        self._update = dispatch.OpInfo(_core.TableOp("update", self._native), pure=False)
-        self._squares = dispatch.OpInfo(_core.TableOp("sum_of_squares", self._native), pure=True)
+        self._gather = registry.OpInfo(_core.TableOp("gather", self._native), pure=False)
+        self._update = registry.OpInfo(_core.TableOp("update", self._native), pure=False)
+        self._squares = registry.OpInfo(_core.TableOp("sum_of_squares", self._native), pure=True)
         self.leaf = RowsLeaf(self)
 
     def _native_config(self, buckets: int) -> dict[str, Any]:
@@ -177,8 +178,8 @@ class Table:
         """
         refuse_block(f"lookup of table '{self.name}'")
         k = self._as_keys(keys)
-        train = tape.state.enabled
-        trace = dispatch.state.trace
+        train = context.grad_enabled
+        trace = context.trace
         y = (
             trace.record(self._gather, [k], (train,))
             if trace is not None
@@ -221,8 +222,8 @@ class Table:
         y: Tensor = self._apply(self._squares, [t for part in parts for t in part], ())
         return y
 
-    def _apply(self, info: dispatch.OpInfo, inputs: Sequence[Tensor | None], attrs: tuple[Any, ...]) -> Any:
-        trace = dispatch.state.trace
+    def _apply(self, info: registry.OpInfo, inputs: Sequence[Tensor | None], attrs: tuple[Any, ...]) -> Any:
+        trace = context.trace
         if trace is not None:  # also where no input is traced: it runs at each run
             return trace.record(info, inputs, attrs)
         out = _core.call(info.native, tuple([None if x is None else x.array() for x in inputs]), attrs)

@@ -15,6 +15,7 @@ import numpy as np
 
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError, ConfigError, DataError
+from framework.graph.explanation import explain
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.graph.passes.report import PassReport
@@ -198,7 +199,7 @@ def export_run(
         operations=len(exported.block.ops),
         largest_difference=_difference(list(expected.values()), found),
         fixed_shapes=exported.shape_reads,
-        quantized=exported.explain()["quantize"],
+        quantized=explain(exported)["quantize"],
     )
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import framework
 from framework import autocast, nn, ops, program, scan, while_loop
+from framework.context import context
 from framework.errors import AttributeValueError
-from framework.ops import dispatch
 from framework.optim import AdamW, LossScaler, Momentum
 from framework.precision import HALF_TYPES, NARROWED
 
@@ -263,4 +263,4 @@ def test_another_type_is_refused_and_an_error_inside_ends_the_block():
         pass
     with pytest.raises(ZeroDivisionError), autocast("bfloat16"):
         raise ZeroDivisionError
-    assert dispatch.state.cast is None and dispatch.state.precision == "float32"
+    assert context.cast is None and context.precision == "float32"

@@ -104,7 +104,7 @@ INFERENCE_PASSES: tuple[str, ...] = (
 
 
 def run(program: Program, names: Sequence[str]) -> Explanation:
-    """Runs passes in order; says what they found, which the Program remembers too (`program.explain()`).
+    """Runs passes in order; says what they found, which the Program remembers too (`framework.graph.explain`).
 
     Raises:
         AttributeValueError: a name is not a pass, or the order is not what a pass declares.

@@ -13,7 +13,7 @@ from typing import Any
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, chain_of, graph_pass
 from framework.graph.passes.rewriter import DataReaders, in_order
-from framework.ops import dispatch
+from framework.ops import registry
 
 ACTIVATIONS = ("relu", "relu6", "leaky_relu")
 DEFAULT_SLOPE = 0.01  # of operators with another activation: its value means nothing
@@ -125,7 +125,7 @@ class _Backward:
         else:
             norm.outputs[0].program.assume_equal_shapes(norm.outputs[0], grad.outputs[0])
             name, inputs, outputs = "batch_norm_residual_grad", [*grad.inputs, x, scale], grad.outputs
-        info = dispatch.OPS[name]
+        info = registry.OPS[name]
         outputs = [*self.norm_grad.outputs, *outputs]
         return Operation(info, [*inputs, *tail], outputs, info.attr_values(how), self.norm_grad.where)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, place_of
 from framework.graph.passes.rewriter import Readers
-from framework.ops import dispatch
+from framework.ops import registry
 from framework.ops.tape import Statement, tape_text
 from framework.precision import HALF_TYPES
 
@@ -161,7 +161,7 @@ def _emit(program: Program, members: list[Operation]) -> Operation:
         tape.add(op)
     tape.finish(members[-1].outputs[0])
     like = next((like for op in members if (like := _like(op)) is not None), None)
-    info, last = dispatch.OPS["chain"], members[-1]
+    info, last = registry.OPS["chain"], members[-1]
     attrs = info.attr_values({"tape": tape_text(tape.statements)})
     op = program.make_operation(info, [like, *inputs], attrs, last.where)
     op.outputs = last.outputs

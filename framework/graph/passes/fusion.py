@@ -12,7 +12,7 @@ from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.products import ACTIVATIONS, activation_name
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
 from framework.graph.passes.rewriter import Readers, Rewriter
-from framework.ops import dispatch
+from framework.ops import registry
 
 EPILOGUE_OPERATORS = ("conv2d", "matmul")
 CONVOLUTION_ACTIVATIONS = ("relu", "relu6", "leaky_relu")
@@ -25,7 +25,7 @@ def freeze_states(program: Program, report: PassReport) -> None:
         if value in program.updates:
             report.missed.append(f"{value} {tensor.name or ''} not frozen: the program updates it")
             continue
-        program.constants[value] = _core.call(dispatch.OPS["copy"].native, (tensor.array(),), ())
+        program.constants[value] = _core.call(registry.OPS["copy"].native, (tensor.array(),), ())
         del program.states[value]
         value.kind = "constant"
         report.match(f"{value} {tensor.name or ''} frozen")
@@ -156,7 +156,7 @@ def _is_pointwise(conv: Operation) -> bool:
 
 
 def _separable(depth: Operation, pointwise: Operation) -> Operation:
-    info = dispatch.OPS["separable_conv2d"]
+    info = registry.OPS["separable_conv2d"]
     attrs = {name: depth.attr(name) for name in ("stride", "padding", "dilation", "groups")}
     attrs |= {name: pointwise.attr(name) for name in ("activation", "slope", "residual_last")}
     attrs |= {"depth_activation": depth.attr("activation"), "depth_slope": depth.attr("slope")}

@@ -9,7 +9,7 @@ from typing import Any
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, chain_of, graph_pass
 from framework.graph.passes.rewriter import DataReaders, in_order
-from framework.ops import dispatch
+from framework.ops import registry
 
 
 @graph_pass(
@@ -112,7 +112,7 @@ class _Forward:
         a, b = self.add.inputs
         assert a is not None and b is not None
         self.x.program.assume_equal_shapes(a, b)
-        info, norm = dispatch.OPS["residual_layer_norm"], self.norm
+        info, norm = registry.OPS["residual_layer_norm"], self.norm
         key = self.dropout.input("key") if self.dropout else None
         p = self.dropout.attr("p") if self.dropout else 0.0
         y, mean, rstd = norm.outputs
@@ -165,7 +165,7 @@ class _Backward:
         for same in (self.dsum, self.cut.outputs[0] if self.cut is not None else None):
             if same is not None:
                 self.total.program.assume_equal_shapes(same, self.total)
-        info, grad = dispatch.OPS["residual_layer_norm_grad"], self.grad
+        info, grad = registry.OPS["residual_layer_norm_grad"], self.grad
         dy, total, mean, rstd = grad.inputs[:4]
         inputs = [dy, total, mean, rstd, self.dropout.input("key"), grad.input("scale"), self.dsum]
         inputs += [grad.input("dmean"), grad.input("drstd")]

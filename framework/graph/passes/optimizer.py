@@ -7,7 +7,7 @@ import math
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of
 from framework.graph.passes.rewriter import Readers, in_order
-from framework.ops import dispatch
+from framework.ops import registry
 
 # Steps by name: tensors of a parameter's own (the first inputs), then the names of the scalars all of a group share.
 STEPS: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -96,7 +96,7 @@ def _replace(program: Program, members: list[Operation]) -> None:
     inputs: list[Value | None] = [first.input(name) for name in scalars]
     for op in members:
         inputs += op.inputs[:tensors]
-    info = dispatch.OPS[first.name + "s"]
+    info = registry.OPS[first.name + "s"]
     group = Operation(info, inputs, [v for op in members for v in op.outputs], first.attrs, last.where)
     program.block.ops = in_order(
         program, [group if op is last else op for op in program.block if op is last or op not in members]

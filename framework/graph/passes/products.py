@@ -8,7 +8,7 @@ from typing import Any
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
 from framework.graph.passes.rewriter import DataReaders, Readers
-from framework.ops import dispatch
+from framework.ops import registry
 
 # Operators that matmul may end in; conv2d has the first three.
 ACTIVATIONS = ("relu", "relu6", "leaky_relu", "sigmoid", "tanh", "silu", "gelu")
@@ -113,7 +113,7 @@ def _why_not_ended(product: Operation, op: Operation, readers: Readers) -> str:
 
 
 def _with_gradient(product: Operation, op: Operation) -> Operation:
-    info = dispatch.OPS["matmul_activation_grad"]
+    info = registry.OPS["matmul_activation_grad"]
     how = {name: product.attr(name) for name in ("transpose_a", "transpose_b")}
     slope = {"slope": op.attr("slope")} if op.name == "leaky_relu_grad" else {}
     attrs = info.attr_values({**how, **slope, "activation": activation_name(op)})

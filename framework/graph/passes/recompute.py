@@ -8,7 +8,7 @@ from itertools import pairwise
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, graph_pass, name_of, place_of
 from framework.graph.passes.schedule import HEAVY_FAMILIES
-from framework.ops import dispatch
+from framework.ops import registry
 from framework.precision import HALF_TYPES
 
 # Cost about one pass over memory and give the same bits again. batch_norm is repeated from its own statistics, a layer
@@ -130,7 +130,7 @@ def _repeated(program: Program, op: Operation) -> Operation:
     again = [Value(program, "temporary", v.shape, v.dtype) for v in outputs]
     for new, old in zip(again, outputs, strict=True):
         new.static = old.static
-    return Operation(dispatch.OPS[_AGAIN.get(op.name, op.name)], _repeated_inputs(op), again, attrs, op.where)
+    return Operation(registry.OPS[_AGAIN.get(op.name, op.name)], _repeated_inputs(op), again, attrs, op.where)
 
 
 def _emit(program: Program, again: dict[int, list[Operation]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import name_of, place_of
-from framework.ops import dispatch
+from framework.ops import registry
 
 
 class Readers:
@@ -79,7 +79,7 @@ class Rewriter(Readers):
 
     def emit(self, name: str, inputs: list[Value | None], where: str, **attrs: object) -> Value:
         """Adds an operation with one output before the one at hand."""
-        info = dispatch.OPS[name]
+        info = registry.OPS[name]
         op = self.program.make_operation(info, inputs, info.attr_values(attrs), where)
         self.ops.append(op)
         return op.outputs[0]

@@ -8,7 +8,7 @@ from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.optimizer import ROW_STEPS, SMALL
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of
 from framework.graph.passes.rewriter import Readers
-from framework.ops import dispatch
+from framework.ops import registry
 
 _STEPS = {"adam_step": "adam_rows_step", "sgd_step": "sgd_rows_step"} | {name: name for name in ROW_STEPS}
 
@@ -90,7 +90,7 @@ def _rows_of(program: Program, lookups: list[Operation]) -> list[Operation]:
     """embedding_grad_rows of one lookup, or of several laid end to end, with what it needs before it."""
 
     def make(name: str, inputs: list[Value | None], **attrs: object) -> Operation:
-        info = dispatch.OPS[name]
+        info = registry.OPS[name]
         return program.make_operation(info, inputs, info.attr_values(attrs), lookups[0].where)
 
     first = lookups[0]
@@ -109,7 +109,7 @@ def _rows_of(program: Program, lookups: list[Operation]) -> list[Operation]:
 
 
 def _step_of_rows(step: Operation, rows: Operation) -> Operation:
-    info = dispatch.OPS[_STEPS[step.name]]
+    info = registry.OPS[_STEPS[step.name]]
     param, *others = step.inputs
     others = others[2:] if step.name in ROW_STEPS else others[1:]
     attrs = {a["name"]: v for a, v in zip(step.info.attrs, step.attrs, strict=True)}

@@ -24,7 +24,7 @@ from framework.errors import (
 )
 from framework.extend.note import check_note
 from framework.graph.files import save_program
-from framework.ops import dispatch
+from framework.ops import registry
 from framework.predictor import Predictor
 from tests.framework.extend.library import EXAMPLE, compile_library, text
 
@@ -59,10 +59,10 @@ PADDOCK_OPERATOR(odd_many, "xs... -> y") {
 @pytest.fixture(scope="module", autouse=True)
 def leaves_no_operator_behind():
     """What these tests load is unknown to all others."""
-    before = dict(dispatch.CUSTOM)
+    before = dict(registry.CUSTOM)
     yield
-    dispatch.CUSTOM.clear()
-    dispatch.CUSTOM.update(before)
+    registry.CUSTOM.clear()
+    registry.CUSTOM.update(before)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_it_computes_what_it_says_in_every_way_of_running(example):
 def test_gradients_come_from_the_block_and_from_python(example):
     """The second order needs the rule that the example gives in Python."""
     load_operators(example)
-    if dispatch.CUSTOM["soft_clip_grad"].own_rule is None:
+    if registry.CUSTOM["soft_clip_grad"].own_rule is None:
         runpy.run_path(str(EXAMPLE / "soft_clip.py"))["main"](str(example))
     check_gradients(lambda x: soft_clip(x, 1.5), [X], order=2)
     with pytest.raises(AttributeValueError, match="soft_clip has a gradient already"):
@@ -123,14 +123,14 @@ def test_a_saved_program_needs_the_library_and_says_so(example, tmp_path):
         compiled = program(lambda x: soft_clip(x * 2.0, 3.0)).program_for(X)
     save_program(compiled.program, tmp_path)
     np.testing.assert_allclose(Predictor(tmp_path).run([X])[0], 3.0 * np.tanh(X * 2 / 3), rtol=1e-15)
-    hidden = dispatch.CUSTOM.pop("soft_clip")
+    hidden = registry.CUSTOM.pop("soft_clip")
     try:
         with pytest.raises(
             CheckpointError, match=r"'soft_clip' is of the library 'libsoft_clip.so', which is not loaded"
         ):
             Predictor(tmp_path)
     finally:
-        dispatch.CUSTOM["soft_clip"] = hidden
+        registry.CUSTOM["soft_clip"] = hidden
 
 
 def test_a_profile_shows_it(example):
@@ -229,10 +229,10 @@ def test_an_incomplete_library_is_refused_and_leaves_nothing_behind(wrong, tmp_p
         data = data.replace(old.encode(), new.encode().ljust(len(old), b"\0"))
     library = tmp_path / "libwrong.so"
     library.write_bytes(data)
-    before = dict(dispatch.CUSTOM)
+    before = dict(registry.CUSTOM)
     with pytest.raises(LibraryError, match=message):
         load_operators(library)
-    assert before == dispatch.CUSTOM
+    assert before == registry.CUSTOM
 
 
 def test_a_library_built_against_other_headers_is_refused_before_its_code_runs(example, tmp_path):

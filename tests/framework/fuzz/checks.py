@@ -19,7 +19,7 @@ from framework.errors import PaddockError
 from framework.graph import passes
 from framework.graph.compiled import CompiledProgram, TracedFunction
 from framework.graph.files import from_json, tensors_of, to_json
-from framework.ops import dispatch
+from framework.ops import dispatch, registry
 from framework.tensor import Tensor
 from tests.framework.fuzz.plan_model import check_plan
 from tests.framework.fuzz.recipe import Instance, Recipe
@@ -129,7 +129,7 @@ def disturbed(seed: int) -> Iterator[None]:
 
     def call(native: Any, inputs: Any, attrs: Any) -> Any:
         out = before(native, inputs, attrs)
-        info = dispatch.OPS[native.name]
+        info = registry.OPS[native.name]
         given = [x.numpy() for x in inputs if x is not None]
         for array in out if isinstance(out, (list, tuple)) else (out,):
             x = array.numpy()
@@ -144,7 +144,7 @@ def disturbed(seed: int) -> Iterator[None]:
         dispatch._call = before
 
 
-def _noise(x: np.ndarray, given: Sequence[np.ndarray], info: dispatch.OpInfo, rng: np.random.Generator) -> Any:
+def _noise(x: np.ndarray, given: Sequence[np.ndarray], info: registry.OpInfo, rng: np.random.Generator) -> Any:
     if info.family in ("shape", "movement", "indexing") or info.name in ("relu", "where", "full_like", "cast", "clip"):
         return np.zeros(())  # they move numbers, they do not round
     eps = float(np.finfo(x.dtype).eps)
@@ -259,8 +259,8 @@ class Coverage:
 
     def text(self) -> str:
         """How often each pass matched, and with how many operators."""
-        lines = [f"{self.recipes} recipes, {len(self.operators)} of {len(dispatch.OPS)} operators drawn"]
-        missing = sorted(set(dispatch.OPS) - set(self.operators))
+        lines = [f"{self.recipes} recipes, {len(self.operators)} of {len(registry.OPS)} operators drawn"]
+        missing = sorted(set(registry.OPS) - set(self.operators))
         lines += [f"never drawn: {', '.join(missing)}"] if missing else []
         lines.append(f"{self.loose} recipes too ill-conditioned to compare passes that change the order of sums")
         for name in passes.PASSES:

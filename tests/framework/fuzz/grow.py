@@ -19,7 +19,7 @@ from framework import _core
 from framework.autograd.rule_table import RULES
 from framework.autograd.tape import no_grad
 from framework.errors import GradientError, PaddockError
-from framework.ops import dispatch
+from framework.ops import registry
 from framework.tensor import Tensor
 from tests.framework.fuzz.control_steps import CONTROL, call
 from tests.framework.fuzz.motifs import MOTIFS, Layers
@@ -231,7 +231,7 @@ class _Grower:
     @staticmethod
     def _output_size(name: str, inputs: Sequence[Tensor | None], attrs: dict[str, Any]) -> int:
         """Elements of the largest output, by the operator's shape rule."""
-        info = dispatch.OPS[name]
+        info = registry.OPS[name]
         types = [(None, None) if t is None else (t.shape, t.dtype) for t in inputs]
         shapes, dtypes = [s for s, _ in types], [d for _, d in types]
         return max(math.prod(s) for s, _ in _core.infer(info.native, shapes, dtypes, info.attr_values(attrs)))

@@ -8,7 +8,7 @@ import framework
 from framework import _core
 from framework.graph.compiled import CompiledProgram
 from framework.graph.ir import Program, Value
-from framework.ops import dispatch
+from framework.ops import registry
 from tests.framework.fuzz.plan_model import check_plan
 
 KEPT = 6  # values that the next operation may read: the rest is dead, unless it is handed out
@@ -35,7 +35,7 @@ class _Maker:
 
     def add(self, name: str, inputs: list[Value], **attrs: object) -> None:
         """Appends an operation and forgets a random value where too many are in reach."""
-        info = dispatch.OPS[name]
+        info = registry.OPS[name]
         op = self.program.add_operation(info, inputs, info.attr_values(attrs))
         self.pool += op.outputs
         while len(self.pool) > KEPT:

@@ -7,7 +7,7 @@ import pytest
 
 from framework.graph import passes
 from framework.graph.passes.report import Pass
-from framework.ops import dispatch
+from framework.ops import registry
 from tests.framework.fuzz import lifetimes, motifs, seams
 from tests.framework.fuzz.__main__ import failure_of, main
 from tests.framework.fuzz.checks import CHECKS, Coverage, Traced, check_recipe
@@ -70,7 +70,7 @@ def test_most_operators_are_reached():
     coverage = Coverage()
     for seed in range(150):
         coverage.note_recipe(grow(np.random.default_rng(seed)))
-    assert len(coverage.operators) > 0.8 * len(dispatch.OPS)
+    assert len(coverage.operators) > 0.8 * len(registry.OPS)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def _replace_first(name: str, other: str) -> Pass:
     def rewrite(program, report):
         for op in program.block:
             if op.name == name:
-                op.info = dispatch.OPS[other]
+                op.info = registry.OPS[other]
                 report.match("wrong on purpose")
                 break
 
@@ -139,7 +139,7 @@ def test_a_difference_within_the_rounding_of_the_recipe_is_allowed_and_a_larger_
                 if op.name == "exp":
                     report.match("changed")
                     factor = program.add_constant(plain_like(by))
-                    info = dispatch.OPS["mul"]
+                    info = registry.OPS["mul"]
                     scaled = program.make_operation(info, [op.outputs[0], factor], ())
                     program.replace(op.outputs[0], scaled.outputs[0])
                     scaled.inputs[0] = op.outputs[0]

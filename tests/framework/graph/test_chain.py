@@ -8,7 +8,7 @@ from framework import ops
 from framework.graph import passes
 from framework.graph.files import load_program, save_program
 from framework.ops.compositions import composition_of
-from framework.ops.dispatch import OPS
+from framework.ops.registry import OPS
 from framework.ops.tape import parse_tape, tape_text
 
 RNG = np.random.default_rng(0)

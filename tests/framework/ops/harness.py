@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import framework
-from framework.ops import dispatch
+from framework.ops import dispatch, registry
 from framework.ops.compositions import composition_of
 
 FLOATS = ("float32", "float64")
@@ -77,7 +77,7 @@ class Spec:
 
 def composed(name: str) -> Callable[..., Any]:
     """The composition that fused operator `name` stands for, as a reference in NumPy arrays."""
-    info = dispatch.OPS[name]
+    info = registry.OPS[name]
 
     def reference(*inputs: np.ndarray | None, **attrs: Any) -> Any:
         tensors = [None if x is None else framework.tensor(x) for x in inputs]

@@ -6,14 +6,14 @@ import pytest
 import framework
 from framework import ops, program
 from framework.errors import DTypeError
-from framework.ops import dispatch
+from framework.ops import dispatch, registry
 from framework.precision import FOLLOWING, FOLLOWING_FAMILIES, HALF_TYPES, NARROWED
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS, Sample, normal
 
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}  # largest relative error of one rounding
 LEAST = {"float16": 2.0**-25, "bfloat16": 2.0**-134}  # largest error of one rounding to a subnormal number
-TAKING = [name for name, info in dispatch.OPS.items() if info.takes_half]
+TAKING = [name for name, info in registry.OPS.items() if info.takes_half]
 ROUNDING_ONCE = [name for name in TAKING if name != "residual_layer_norm"]  # which rounds its sum first
 
 
@@ -99,7 +99,7 @@ def test_every_length_is_converted_whole(dtype, size):
 @pytest.mark.parametrize("dtype", HALF_TYPES)
 @pytest.mark.parametrize("name", ROUNDING_ONCE)
 def test_an_operator_computes_in_float32_and_rounds_once(name, dtype):
-    info = dispatch.OPS[name]
+    info = registry.OPS[name]
     for sample in SPECS[name].samples:
         inputs = [narrowed(x, dtype) for x in sample.inputs]
         if not any(t is not None and t.dtype == dtype for t in inputs):
@@ -162,7 +162,7 @@ def test_a_layer_norm_of_a_sum_is_that_of_the_rounded_sum(isa, dtype):
 @pytest.mark.parametrize("dtype", HALF_TYPES)
 def test_every_elementwise_operator_gives_the_same_bits_in_a_program(dtype):
     for name in TAKING:
-        if not dispatch.OPS[name].is_elementwise or dispatch.OPS[name].name == "where":
+        if not registry.OPS[name].is_elementwise or registry.OPS[name].name == "where":
             continue
         for sample in SPECS[name].samples[:2]:
             inputs = [narrowed(x, dtype) for x in sample.inputs]
@@ -216,10 +216,10 @@ def test_types_that_do_not_fit_are_one_error(call, message):
 
 
 def test_the_policy_names_operators_and_inputs_that_exist():
-    families = {info.family for info in dispatch.OPS.values()}
-    assert families >= FOLLOWING_FAMILIES and dispatch.OPS.keys() >= FOLLOWING
+    families = {info.family for info in registry.OPS.values()}
+    assert families >= FOLLOWING_FAMILIES and registry.OPS.keys() >= FOLLOWING
     for name, inputs in NARROWED.items():
-        info = dispatch.OPS[name]
+        info = registry.OPS[name]
         assert info.takes_half and {*inputs} <= {spec["name"] for spec in info.inputs}
     for name in FOLLOWING:
-        assert dispatch.OPS[name].takes_half or name in ("cast", "broadcast_to", "broadcast_like", "chain"), name
+        assert registry.OPS[name].takes_half or name in ("cast", "broadcast_to", "broadcast_like", "chain"), name

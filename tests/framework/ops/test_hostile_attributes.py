@@ -7,7 +7,7 @@ import pytest
 
 from framework import _core
 from framework.errors import PaddockError
-from framework.ops import dispatch
+from framework.ops import registry
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS
 
@@ -32,9 +32,9 @@ def values(kind, now):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", [n for n in SPECS if dispatch.OPS[n].attrs])
+@pytest.mark.parametrize("name", [n for n in SPECS if registry.OPS[n].attrs])
 def test_extreme_attributes_are_refused_or_work(name):
-    info = dispatch.OPS[name]
+    info = registry.OPS[name]
     samples = [s for s in SPECS[name].samples if sum(x.size for x in s.inputs if x is not None) <= SMALL][:3]
     for sample in samples:
         tensors = sample.tensors("float32")

@@ -10,14 +10,14 @@ from framework import _core
 from framework.autograd.check import check_gradients
 from framework.autograd.rule_table import RULES
 from framework.errors import AttributeValueError, GradientError
-from framework.ops import dispatch
+from framework.ops import dispatch, registry
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS, Sample, Spec, composed, normal, outputs_of
 from tests.framework.ops.tolerance import sensitivities
 
 CASES = [pytest.param(s, i, id=f"{s.name}-{i}") for s in SPECS.values() for i in range(len(s.samples))]
 ERRORS = [pytest.param(s, bad, id=f"{s.name}-{i}") for s in SPECS.values() for i, bad in enumerate(s.errors)]
-FUSED = [p for p in CASES if dispatch.OPS[p.values[0].name].composition]
+FUSED = [p for p in CASES if registry.OPS[p.values[0].name].composition]
 FORWARD = [
     pytest.param(*p.values, dtype, id=f"{p.id}-{dtype}")
     for p in CASES
@@ -181,7 +181,7 @@ def test_gradient_equals_central_differences(spec, i):
 
 @pytest.mark.parametrize("spec", [s for s in SPECS.values() if s.gradient], ids=lambda spec: spec.name)
 def test_every_float_input_has_a_gradient_or_a_reason_why_not(spec):
-    info, rule = dispatch.OPS[spec.name], RULES.rules[spec.name]
+    info, rule = registry.OPS[spec.name], RULES.rules[spec.name]
     with_formula = {name for names, _, _ in rule.formulas for name in names}
     for i, arg in enumerate(info.inputs):
         name = arg["name"]
@@ -267,7 +267,7 @@ def test_bad_input_is_refused_with_a_clear_message(spec, bad):
     assert str(caught.value).startswith(spec.name + ":")
 
 
-@pytest.mark.parametrize("info", [i for i in dispatch.OPS.values() if i.inputs], ids=lambda i: i.name)
+@pytest.mark.parametrize("info", [i for i in registry.OPS.values() if i.inputs], ids=lambda i: i.name)
 def test_a_required_input_that_is_missing_is_named(info):
     required = [a["name"] for a in info.inputs if not a["optional"]]
     attrs = tuple(SPECS[info.name].samples[0].attrs.get(a["name"], a["default"]) for a in info.attrs)
@@ -275,7 +275,7 @@ def test_a_required_input_that_is_missing_is_named(info):
         dispatch.apply(info, [None] * len(info.inputs), attrs)
 
 
-@pytest.mark.parametrize("info", dispatch.OPS.values(), ids=lambda i: i.name)
+@pytest.mark.parametrize("info", registry.OPS.values(), ids=lambda i: i.name)
 def test_every_operator_is_complete(info):
     assert info.doc, "no documentation"
     assert all(a["doc"] for a in info.attrs), "an attribute without documentation"
@@ -289,4 +289,4 @@ def test_every_operator_is_complete(info):
 
 
 def test_every_spec_names_an_operator():
-    assert set(SPECS) <= set(dispatch.OPS)
+    assert set(SPECS) <= set(registry.OPS)

@@ -8,7 +8,7 @@ import numpy as np
 
 from framework import _core
 from framework.errors import PaddockError
-from framework.ops import dispatch
+from framework.ops import registry
 from framework.tensor import DTYPES
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS, Sample
@@ -16,7 +16,7 @@ from tests.framework.ops.harness import SPECS, Sample
 
 def accepted_types(name: str) -> dict[str, list[str]]:
     """Input -> types in which the operator takes it in some sample, alone or with all inputs of its type alike."""
-    info = dispatch.OPS[name]
+    info = registry.OPS[name]
     found: dict[str, set[str]] = {arg["name"]: set() for arg in info.inputs}
     for _, i, dtypes in accepted_calls(name):
         found[info.inputs[min(i, len(info.inputs) - 1)]["name"]].add(dtypes[i] or "")
@@ -25,7 +25,7 @@ def accepted_types(name: str) -> dict[str, list[str]]:
 
 def accepted_calls(name: str) -> Iterator[tuple[Sample, int, list[str | None]]]:
     """Samples with types that the shape rule takes: the sample, which input was changed, and all inputs' types."""
-    info = dispatch.OPS[name]
+    info = registry.OPS[name]
     for sample in SPECS[name].samples:
         given = [None if x is None else np.asarray(x) for x in sample.inputs]
         shapes = [None if x is None else x.shape for x in given]

@@ -5,7 +5,7 @@ import pytest
 
 import framework
 from framework import ops
-from framework.ops.dispatch import OPS
+from framework.ops.registry import OPS
 from framework.profiler import Profile
 from framework.profiler.work import FLOPS
 

@@ -7,6 +7,7 @@ import framework
 from framework import nn, no_grad, ops, program
 from framework.errors import AttributeValueError, DTypeError, NumericsError, ShapeError
 from framework.graph.compiled import CompiledProgram
+from framework.graph.explanation import explain
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
 from framework.onnx import EXPORT_PASSES
@@ -51,7 +52,7 @@ def names(p):
 
 
 def report(p):
-    return p.explain()["quantize"]
+    return explain(p)["quantize"]
 
 
 X = normal(40, 64)

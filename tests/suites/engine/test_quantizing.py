@@ -7,6 +7,7 @@ import pytest
 
 from framework import from_numpy, nn, no_grad, program
 from framework.errors import AttributeValueError, ConfigError
+from framework.graph.explanation import explain
 from framework.graph.passes import INFERENCE_PASSES
 from suites.engine.quantizing import Quantization, quantize_for
 
@@ -24,7 +25,7 @@ def range_of(batches):
     with no_grad():
         whole = program(nn.Linear(64, 64), pass_names=INFERENCE_PASSES).program_for(from_numpy(np.ones((2, 64), "f")))
     made = quantize_for(Images(), whole.program, Quantization("static", batches=batches))
-    (line,) = made.explain()["quantize"].matched
+    (line,) = explain(made)["quantize"].matched
     return float(line.split("range ")[1])
 
 

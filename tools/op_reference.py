@@ -8,8 +8,8 @@ from typing import Any
 
 from framework.autograd.rule_table import RULES
 from framework.onnx.names import written_as
-from framework.ops import dispatch
-from framework.ops.dispatch import OpInfo
+from framework.ops import dispatch, registry
+from framework.ops.registry import OpInfo
 from framework.tensor import DTYPES
 
 _TYPES = {
@@ -28,7 +28,7 @@ Types = Callable[[str], Mapping[str, Sequence[str]]]  # operator -> input -> typ
 def generated_files(types: Types) -> dict[str, str]:
     """Path from the repository's root to content: the stub, an index, and a page for each family."""
     families: dict[str, list[OpInfo]] = {}
-    for info in dispatch.OPS.values():
+    for info in registry.OPS.values():
         families.setdefault(info.family, []).append(info)
     files = {f"docs/operators/{family}.md": _page(family, ops, types) for family, ops in sorted(families.items())}
     files["docs/operators/README.md"] = _index(families)
@@ -44,7 +44,7 @@ def _index(families: dict[str, list[OpInfo]]) -> str:
     head = [
         "# Operators",
         "",
-        f"{len(dispatch.OPS)} operators by family. Made from the registry by `make docs`; do not edit.",
+        f"{len(registry.OPS)} operators by family. Made from the registry by `make docs`; do not edit.",
         "",
         "An entry gives the signature, the formula with shapes, the attributes, and these facts: the types taken,",
         "whether there is a gradient (of every order where nothing else is said) or why not, the ONNX operators that",
@@ -144,7 +144,7 @@ def _stub() -> str:
         "from framework.tensor import Tensor, TensorLike",
         "",
     ]
-    return "\n".join(lines + [_stub_line(info) for info in dispatch.OPS.values()]) + "\n"
+    return "\n".join(lines + [_stub_line(info) for info in registry.OPS.values()]) + "\n"
 
 
 def _stub_line(info: OpInfo) -> str:

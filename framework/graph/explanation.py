@@ -1,13 +1,19 @@
-"""Which algorithm each convolution of a Program takes, by the shapes that it was traced with."""
+"""Why a Program is as it is: what its passes found, and which algorithm each convolution takes."""
 
 from __future__ import annotations
 
 from framework import _core
 from framework.graph.ir import Operation, Program
-from framework.graph.passes.report import PassReport, place_of
+from framework.graph.passes.report import Explanation, PassReport, place_of
 
 CONVOLUTIONS = ("conv2d", "conv2d_grad_input", "conv2d_grad_weight", "conv2d_transpose")
 NAME = "convolution algorithms"
+
+
+def explain(program: Program) -> Explanation:
+    """What each pass matched and nearly matched, and how convolutions are computed; print it."""
+    algorithms = convolution_report(program)
+    return Explanation([*program.reports, algorithms] if algorithms else program.reports)
 
 
 def convolution_report(program: Program) -> PassReport | None:
