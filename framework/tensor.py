@@ -7,6 +7,7 @@ this module and is called through `framework.context`.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from functools import lru_cache
@@ -136,6 +137,17 @@ class Tensor:
         """Its values in a type that is NumPy's own: bfloat16 as float32, which holds each of them."""
         return self.numpy().astype(np.float32) if self.dtype == "bfloat16" else self.numpy()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        """A copy of its data, with no history: a leaf where gradients are wanted."""
+        copied = Tensor(_core.call(_COPY, (self.array(),), ()), requires_grad=self.requires_grad)
+        copied.persistable, copied.name = self.persistable, self.name
+        copied._grad = copy.deepcopy(self._grad, memo) if isinstance(self._grad, Tensor) else self._grad
+        memo[id(self)] = copied
+        return copied
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Tensor cannot be pickled, as what is loaded must not run code; use framework.save and load")
+
     def __float__(self) -> float:
         return float(self.item())
 
@@ -182,9 +194,11 @@ class Tensor:
         else:
             self._grad = value
 
-    def backward(self, grad: Tensor | None = None, *, create_graph: bool = False) -> None:
+    def backward(
+        self, grad: Tensor | None = None, *, create_graph: bool = False, retain_graph: bool | None = None
+    ) -> None:
         """Adds d(self)/d(leaf) to `grad` of every leaf that requires it; see `framework.autograd.backward`."""
-        gradients.backward(self, grad, create_graph=create_graph)
+        gradients.backward(self, grad, create_graph=create_graph, retain_graph=retain_graph)
 
     def detach(self) -> Tensor:
         """The same data without its history."""
@@ -239,6 +253,18 @@ class Tensor:
     def __rtruediv__(self, other: Scalar) -> Tensor:
         return ops.div(other, self)
 
+    def __floordiv__(self, other: TensorLike) -> Tensor:
+        return ops.floor_div(self, other)
+
+    def __rfloordiv__(self, other: Scalar) -> Tensor:
+        return ops.floor_div(other, self)
+
+    def __mod__(self, other: TensorLike) -> Tensor:
+        return ops.mod(self, other)
+
+    def __rmod__(self, other: Scalar) -> Tensor:
+        return ops.mod(other, self)
+
     def __pow__(self, other: TensorLike) -> Tensor:
         return ops.pow(self, other)
 
@@ -274,8 +300,14 @@ class Tensor:
     def __or__(self, other: TensorLike) -> Tensor:
         return ops.logical_or(self, other)
 
+    def __xor__(self, other: TensorLike) -> Tensor:
+        return ops.logical_xor(self, other)
+
     def __invert__(self) -> Tensor:
         return ops.logical_not(self)
+
+    def __setitem__(self, index: Any, value: TensorLike) -> None:
+        ops.assign(self, index, value)
 
     def __getitem__(self, index: Any) -> Tensor:
         return ops.getitem(self, index)
@@ -288,17 +320,21 @@ class Tensor:
         """See `ops.transpose`."""
         return ops.transpose(self, perm=perm)
 
-    def sum(self, axes: Any = (), keepdims: bool = False) -> Tensor:
+    def sum(self, axes: Any = (), keepdims: bool = False, *, axis: Any = None) -> Tensor:
         """See `ops.sum`."""
-        return ops.sum(self, axes=axes, keepdims=keepdims)
+        return ops.sum(self, axes=axes, keepdims=keepdims, axis=axis)
 
-    def mean(self, axes: Any = (), keepdims: bool = False) -> Tensor:
+    def mean(self, axes: Any = (), keepdims: bool = False, *, axis: Any = None) -> Tensor:
         """See `ops.mean`."""
-        return ops.mean(self, axes=axes, keepdims=keepdims)
+        return ops.mean(self, axes=axes, keepdims=keepdims, axis=axis)
 
-    def max(self, axes: Any = (), keepdims: bool = False) -> Tensor:
+    def max(self, axes: Any = (), keepdims: bool = False, *, axis: Any = None) -> Tensor:
         """See `ops.max`."""
-        return ops.max(self, axes=axes, keepdims=keepdims)
+        return ops.max(self, axes=axes, keepdims=keepdims, axis=axis)
+
+    def min(self, axes: Any = (), keepdims: bool = False, *, axis: Any = None) -> Tensor:
+        """See `ops.min`."""
+        return ops.min(self, axes=axes, keepdims=keepdims, axis=axis)
 
     def astype(self, dtype: str) -> Tensor:
         """See `ops.cast`."""
@@ -321,6 +357,8 @@ def tensor(data: Any, dtype: str | None = None, *, requires_grad: bool = False) 
     if dtype == "bfloat16":
         array, dtype = array.astype(ml_dtypes.bfloat16), None
     array = np.require(array, dtype=dtype, requirements=("C", "W")).reshape(array.shape)
+    if requires_grad and array.dtype.kind in "iub":
+        raise DTypeError(f"tensor: a tensor of {array.dtype} has no gradient; requires_grad needs a float type")
     return Tensor(_core.copy_of(*_native(array)), requires_grad=requires_grad)
 
 
@@ -357,10 +395,11 @@ def from_dlpack(array: Any) -> Tensor:
 def scalar_like(value: Scalar, like: Tensor) -> Tensor:
     """A 0-d tensor of `like`'s type: how a Python number takes part in an operator without changing its type.
 
-    Beside a half type it is float32, as half types are computed: 0.1 is not rounded to half first.
+    Beside a half type it is float32, as half types are computed: 0.1 is not rounded to half first. A float beside
+    integers or bools is float32, an int beside bools int64: `framework.ops.promotion` says what they meet in.
 
     Raises:
-        DTypeError: a float beside integers, or an int that their type cannot hold.
+        DTypeError: an int that the integers' type cannot hold.
     """
     dtype = like.dtype
     if dtype in ("float16", "bfloat16"):
@@ -368,9 +407,9 @@ def scalar_like(value: Scalar, like: Tensor) -> Tensor:
     if dtype in ("float32", "float64"):
         return Tensor(_scalar(float(value), dtype, math.copysign(1.0, value) < 0))
     if isinstance(value, float):
-        raise DTypeError(f"a Python float ({value}) does not fit a tensor of {dtype}; cast the tensor, or pass an int")
+        return Tensor(_scalar(value, "float32", math.copysign(1.0, value) < 0))
     if dtype == "bool":
-        return Tensor(_scalar(bool(value), dtype, False))
+        return Tensor(_scalar(value, "bool" if isinstance(value, bool) else "int64", False))
     least, most = _INT_RANGES[dtype]
     if not least <= value <= most:
         raise DTypeError(f"the Python int {value} does not fit a tensor of {dtype}; cast the tensor to a wider type")

@@ -138,6 +138,7 @@ def _stub() -> str:
         "",
         "from collections.abc import Sequence",
         "",
+        "from framework.ops.assignment import assign as assign",
         "from framework.ops.compositions import stack as stack",
         "from framework.ops.compositions import unstack as unstack",
         "from framework.ops.indexing import getitem as getitem",
@@ -151,6 +152,8 @@ def _stub_line(info: OpInfo) -> str:
     """The typed signature of what `dispatch.make_function` makes."""
     arguments = {a["name"]: a for a in info.inputs}
     types = {a["name"]: _TYPES[a["type"]] for a in info.attrs}
+    if "axes" in types:
+        types.setdefault("axis", f"{types['axes']} | None")  # the other name of axes
     parameters = []
     for name, p in inspect.signature(dispatch.make_function(info)).parameters.items():
         if p.kind is p.KEYWORD_ONLY and "*" not in parameters:

@@ -158,18 +158,21 @@ def remember(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...], out: A
         node.types = [None if x is None else x.dtype for x in inputs]
 
 
-def backward(root: Tensor, grad: Tensor | None = None, *, create_graph: bool = False) -> None:
+def backward(
+    root: Tensor, grad: Tensor | None = None, *, create_graph: bool = False, retain_graph: bool | None = None
+) -> None:
     """Adds the gradient of `root` to `grad` of every leaf it depends on that requires one.
 
     Args:
         root: a scalar, unless `grad` is given.
         grad: d(objective)/d(root), of root's shape; 1 when absent.
         create_graph: remember the gradient's own operators too, so that it can be differentiated again.
+        retain_graph: keep the history for another call; by default as `create_graph`.
 
     Raises:
         GradientError: `root` has no history, is not a scalar, or its history was freed by an earlier call.
     """
-    leaves = _walk([root], [grad], create_graph, {})
+    leaves = _walk([root], [grad], create_graph, {}, create_graph if retain_graph is None else retain_graph)
     shared = _Shared([root, grad])
     for leaf, g in leaves.values():
         before = leaf.grad
@@ -198,13 +201,17 @@ def gradients(
     grads: Sequence[Tensor | None] | None = None,
     *,
     create_graph: bool = False,
+    retain_graph: bool | None = None,
 ) -> list[Tensor | None]:
     """d(sum of outputs . grads)/d(each input), without touching anybody's `grad`; None where there is no path.
 
-    `inputs` are leaves (tensors made with requires_grad, such as parameters) or results of operators.
+    `inputs` are leaves (tensors made with requires_grad, such as parameters) or results of operators. The rest is as
+    for `backward`.
     """
     keys = [_key(place_of(x)) for x in inputs]
-    found = _walk(outputs, grads or [None] * len(outputs), create_graph, dict(zip(keys, inputs, strict=True)))
+    stops = dict(zip(keys, inputs, strict=True))
+    retain = create_graph if retain_graph is None else retain_graph
+    found = _walk(outputs, grads or [None] * len(outputs), create_graph, stops, retain)
     return [found[key][1] if key in found else None for key in keys]
 
 
@@ -219,7 +226,11 @@ def _key(edge: Any) -> Any:
 
 
 def _walk(
-    roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph: bool, stops: dict[Any, Tensor]
+    roots: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+    create_graph: bool,
+    stops: dict[Any, Tensor],
+    retain_graph: bool,
 ) -> dict[Any, tuple[Tensor, Tensor]]:
     """Visits nodes from the latest to the earliest; returns the gradient of every leaf, by its key.
 
@@ -241,7 +252,7 @@ def _walk(
             if node.freed:
                 raise GradientError(
                     f"backward: the history of '{node.name}' was freed by an earlier backward(); "
-                    "run the forward pass again, or pass create_graph=True the first time"
+                    "run the forward pass again, or pass retain_graph=True the first time"
                 )
             heapq.heappush(heap, (-node.order, node))
         have_g = pending[node.order][i]
@@ -258,7 +269,7 @@ def _walk(
             for edge, g in zip(node.edges, node.gradients(pending.pop(node.order)), strict=True):
                 if edge is not None and g is not None:
                     send(edge, g)
-            if not create_graph:
+            if not retain_graph:
                 node.free()
     return leaves
 

@@ -12,11 +12,11 @@ from typing import Any
 from framework.autograd import saved, tape
 from framework.context import context
 from framework.errors import ShapeError, TraceError
-from framework.graph.compiled import flatten, unflatten
 from framework.graph.grads import Gradients
 from framework.graph.ir import Program, Value
 from framework.graph.native import control_info
 from framework.graph.trace import Trace, traced, user_line
+from framework.graph.trees import flatten, unflatten
 from framework.tensor import Tensor
 
 _Key = tuple[Value, Any]

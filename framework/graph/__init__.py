@@ -2,8 +2,8 @@
 
 from framework.graph.compiled import CompiledProgram as CompiledProgram
 from framework.graph.compiled import MemoryReport as MemoryReport
-from framework.graph.compiled import program as program
 from framework.graph.explanation import explain as explain
+from framework.graph.function import program as program
 from framework.graph.ir import Operation as Operation
 from framework.graph.ir import Program as Program
 from framework.graph.ir import Value as Value

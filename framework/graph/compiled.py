@@ -1,4 +1,4 @@
-"""From a Program to its native Executable, and the function that traces itself: `program`."""
+"""From a Program to its native Executable, which runs it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ import contextlib
 import logging
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from framework import _core
 from framework.context import context
-from framework.errors import AttributeValueError, PaddockError, ShapeError, TraceError
-from framework.graph import passes
+from framework.errors import AttributeValueError, PaddockError, TraceError
 from framework.graph.explanation import explain
-from framework.graph.grads import Border
 from framework.graph.ir import Program, Value
 from framework.graph.native import Native
 from framework.graph.passes.report import Explanation
-from framework.graph.trace import Trace, expect_no_trace
-from framework.tensor import Tensor, from_numpy
+from framework.tensor import Tensor
 
 _log = logging.getLogger("paddock")
 
@@ -189,244 +185,3 @@ class MemoryReport:
 _ITEM_SIZE = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2} | dict.fromkeys(
     ("int8", "uint8", "bool"), 1
 )
-
-
-class TracedFunction:
-    """A function that runs as a Program; see `program`."""
-
-    def __init__(self, function: Callable[..., Any], pass_names: Sequence[str], updates: bool) -> None:
-        self._function = function
-        self._pass_names = pass_names
-        self._updates = updates
-        self._kept = _Kept(getattr(function, "__name__", "program"))
-        self._lock = threading.RLock()  # one thread traces, others wait for what it makes
-        self.traces_made = 0
-        self.__doc__ = function.__doc__
-        self.__name__ = getattr(function, "__name__", "program")
-
-    def __call__(self, *args: Any) -> Any:
-        """Runs the Program that fits the arguments, tracing it first when there is none."""
-        entry, leaves = self._entry(args)
-        while True:
-            try:
-                return unflatten(entry.out_structure, iter(entry.run(leaves)))
-            except ShapeError:
-                if not entry.was_refuted(leaves):
-                    raise
-                entry, leaves = self._entry(args, entry)  # which assumes less: this ends
-
-    def program_for(self, *args: Any) -> CompiledProgram:
-        """The compiled Program for these arguments, for printing, reports and export; does not run it."""
-        return self._entry(args)[0].compiled
-
-    def explain(self, *args: Any) -> Explanation:
-        """What each pass matched and nearly matched in the Program for these arguments; does not run it."""
-        return self.program_for(*args).explain()
-
-    def _entry(self, args: Sequence[Any], refuted: _Entry | None = None) -> tuple[_Entry, list[Tensor]]:
-        """The entry that fits, traced when there is none; not `refuted`, whose place another one takes."""
-        leaves: list[Tensor] = []
-        structure = flatten(list(args), leaves)
-        key = (
-            structure,
-            tuple((t.dtype, t.ndim, t.requires_grad) for t in leaves),
-            context.grad_enabled,
-            context.conv_algorithm,
-            context.precision,
-        )
-        shapes = [t.shape for t in leaves]
-        entry = self._kept.find(key, shapes, leaves, refuted)
-        if entry is None:
-            expect_no_trace()
-            with self._lock:
-                entry = self._kept.find(key, shapes, leaves, refuted)
-                if entry is None:
-                    entry = self._trace(structure, leaves, refuted)
-                    self._kept.add(key, entry, refuted)
-        return entry, leaves
-
-    def _trace(self, structure: Any, leaves: list[Tensor], refuted: _Entry | None) -> _Entry:
-        self.traces_made += 1
-        trace = Trace()
-        out_leaves: list[Tensor] = []
-        out_structure: Any = None
-        border = Border()
-
-        def call(*stand_ins: Tensor) -> None:
-            nonlocal out_structure, border
-            out_structure = flatten(self._function(*unflatten(structure, iter(stand_ins))), out_leaves)
-            trace.expect_used_gradients()
-            border, gradients = trace.grads.border(trace.value_of)
-            trace.program.results = [trace.value_of(t) for t in out_leaves] + gradients
-
-        trace.run(call, leaves)
-        if not self._updates:
-            trace.program.updates.clear()
-            trace.program.block.ops = [op for op in trace.program.block if op.name != "table_update"]
-        if refuted is None:
-            trace.program.share_unequal(set())
-        else:
-            trace.program.learn_from(refuted.compiled.program)
-        passes.run(trace.program, self._pass_names)
-        return _Entry(CompiledProgram(trace.program), trace.modes, [t.shape for t in leaves], out_structure, border)
-
-
-class _Entry:
-    """One traced Program and when it may be used."""
-
-    def __init__(
-        self,
-        compiled: CompiledProgram,
-        modes: dict[Any, bool],
-        shapes: list[tuple[int, ...]],
-        out: Any,
-        border: Border,
-    ) -> None:
-        self.compiled = compiled
-        self.modes = list(modes.items())
-        self.shapes = shapes if compiled.program.shape_reads else None
-        self.out_structure = out
-        self._border = border
-
-    def was_refuted(self, leaves: list[Tensor]) -> bool:
-        """Whether these inputs were refused before anything ran, maybe since a pass took shapes for equal."""
-        if not self.compiled.program.all_assumptions():
-            return False
-        try:
-            self.compiled.plan(leaves + self._border.inputs(leaves))
-        except ShapeError:
-            return True
-        return False
-
-    def fits(self, shapes: list[tuple[int, ...]], leaves: Sequence[Tensor]) -> bool:
-        if self.shapes is not None and self.shapes != shapes:
-            return False
-        return all(layer.mode_now() == training for layer, training in self.modes) and self._border.fits(leaves)
-
-    def run(self, leaves: list[Tensor]) -> list[Tensor]:
-        """The function's results; gradients go to where `backward()` leaves them."""
-        border = self._border
-        results = self.compiled.run(leaves + border.inputs(leaves))
-        own = len(results) - len(border.results)
-        border.leave(leaves, results[own:])
-        return results[:own]
-
-
-class _Kept:
-    """The Programs of one function by what they were traced for; those that ran longest ago make room for new ones."""
-
-    MOST = 64
-    MANY = 8  # from here on the user is told
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._entries: OrderedDict[Any, list[_Entry]] = OrderedDict()
-        self._lock = threading.Lock()  # of the entries: held for a look, not while something is traced
-
-    def find(
-        self, key: Any, shapes: list[tuple[int, ...]], leaves: Sequence[Tensor], refuted: _Entry | None
-    ) -> _Entry | None:
-        with self._lock:
-            for entry in self._entries.get(key, ()):
-                if entry is not refuted and entry.fits(shapes, leaves):
-                    self._entries.move_to_end(key)
-                    return entry
-        return None
-
-    def add(self, key: Any, entry: _Entry, refuted: _Entry | None) -> None:
-        """Puts an entry there, in the place of one that other inputs have refuted."""
-        with self._lock:
-            self._entries[key] = [e for e in self._entries.get(key, ()) if e is not refuted] + [entry]
-            self._entries.move_to_end(key)
-            if len(self._entries) == self.MANY:
-                self._warn()
-            while sum(map(len, self._entries.values())) > self.MOST:
-                oldest = next(iter(self._entries.values()))
-                oldest.pop(0)
-                if not oldest:
-                    self._entries.popitem(last=False)
-
-    def _warn(self) -> None:
-        """Names the numbers that differ from call to call."""
-        values: dict[int, set[Any]] = {}
-        for structure, *_ in self._entries:
-            for place, value in enumerate(_static_values(structure)):
-                values.setdefault(place, set()).add(value)
-        differing = [", ".join(map(repr, sorted(v, key=repr)[:4])) + ", ..." for v in values.values() if len(v) > 2]
-        _log.warning(
-            "program: %s was traced for %d kinds of arguments, and each trace takes time and memory%s; pass what "
-            "changes from call to call as a tensor or an array. At most %d traces are kept.",
-            self._name,
-            len(self._entries),
-            f" (an argument was {'; another '.join(differing)})" if differing else "",
-            self.MOST,
-        )
-
-
-def _static_values(structure: Any) -> Iterator[Any]:
-    """The arguments in a structure that are no tensors."""
-    kind, content = structure
-    if kind == "static":
-        yield content[1]
-    elif kind == "dict":
-        for _, item in content:
-            yield from _static_values(item)
-    elif kind in ("list", "tuple"):
-        for item in content:
-            yield from _static_values(item)
-
-
-def program(
-    function: Callable[..., Any] | None = None,
-    *,
-    pass_names: Sequence[str] = passes.TRAINING_PASSES,
-    updates: bool = True,
-) -> Any:
-    """Makes a function run as a Program: traced at the first call, planned again when input shapes change.
-
-    Arguments and results may be Tensors or NumPy arrays in lists, tuples and dicts; other arguments are part of the
-    Program and a new value means a new trace. Use it as a decorator or as `program(f)`. Without `updates`, parameters
-    and buffers stay as they are, whatever the function sets, and what only a new value of them needs is not computed.
-
-    >>> step = program(lambda x: ops.relu(x) * 2.0)
-    """
-    if function is None:
-        return lambda f: TracedFunction(f, pass_names, updates)
-    return TracedFunction(function, pass_names, updates)
-
-
-def flatten(tree: Any, leaves: list[Tensor]) -> Any:
-    """Moves the tensors of a tree to `leaves`; returns a hashable structure with markers in their places."""
-    if isinstance(tree, np.ndarray):
-        tree = from_numpy(tree)
-    if isinstance(tree, Tensor):
-        leaves.append(tree)
-        return _LEAF
-    if isinstance(tree, dict):
-        return ("dict", tuple((k, flatten(v, leaves)) for k, v in tree.items()))
-    if isinstance(tree, (list, tuple)):
-        return ("list" if isinstance(tree, list) else "tuple", tuple(flatten(v, leaves) for v in tree))
-    try:
-        hash(tree)
-    except TypeError:
-        raise TraceError(
-            f"program: an argument of type {type(tree).__name__} cannot be passed; pass tensors, arrays, numbers, "
-            "strings, and lists, tuples or dicts of them"
-        ) from None
-    return ("static", (type(tree), tree))  # the type too: 1, 1.0 and True are equal
-
-
-def unflatten(structure: Any, leaves: Any) -> Any:
-    """The tree of that structure again, its tensors taken from the iterator `leaves`."""
-    if structure is _LEAF:
-        return next(leaves)
-    kind, content = structure
-    if kind == "dict":
-        return {k: unflatten(v, leaves) for k, v in content}
-    if kind in ("list", "tuple"):
-        items = [unflatten(v, leaves) for v in content]
-        return tuple(items) if kind == "tuple" else items
-    return content[1]
-
-
-_LEAF = ("leaf", None)

@@ -4,7 +4,7 @@ from framework.nn import init
 from framework.nn.activation import NAMES as ACTIVATIONS
 from framework.nn.activation import Activation, activation
 from framework.nn.attention import CrossAttention, MultiHeadAttention
-from framework.nn.container import LayerList, Sequential
+from framework.nn.container import LayerDict, LayerList, Sequential
 from framework.nn.conv import Conv2d, ConvBNAct
 from framework.nn.conv3d import AvgPool3d, Conv3d, Conv3dBNAct, MaxPool3d
 from framework.nn.crf import CRF
@@ -36,6 +36,7 @@ __all__ = [
     "GlobalAvgPool2d",
     "GroupNorm",
     "Layer",
+    "LayerDict",
     "LayerList",
     "LayerNorm",
     "Linear",

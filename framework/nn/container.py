@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from framework.errors import AttributeValueError
 from framework.nn.layer import Layer
 
 
@@ -28,6 +29,46 @@ class LayerList(Layer):
 
     def __getitem__(self, index: int) -> Layer:
         return self.children[index]
+
+
+class LayerDict(Layer):
+    """Layers by name; a name is an identifier, as it becomes a part of the paths of parameters.
+
+    Raises:
+        AttributeValueError: a name is none, or that of a method of layers.
+    """
+
+    def __init__(self, layers: Mapping[str, Layer] | None = None) -> None:
+        super().__init__()
+        for name, layer in (layers or {}).items():
+            self[name] = layer
+
+    def __setitem__(self, name: str, layer: Layer) -> None:
+        if not name.isidentifier() or (hasattr(type(self), name) or name.startswith("_")):
+            raise AttributeValueError(f"LayerDict: '{name}' cannot name a layer; take another identifier")
+        setattr(self, name, layer)
+
+    def __getitem__(self, name: str) -> Layer:
+        if name not in self._parts:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __delitem__(self, name: str) -> None:
+        self[name]
+        delattr(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._parts))
+
+    def items(self) -> list[tuple[str, Layer]]:
+        """(name, layer) in order."""
+        return list(self.named_children())
 
 
 class Sequential(LayerList):

@@ -6,7 +6,8 @@ Names are paths of attributes joined by dots: `backbone.stem.conv.weight`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from framework import mode, ops
@@ -35,6 +36,26 @@ def buffer(array: Any) -> Tensor:
     return t
 
 
+class Hook:
+    """A function that a layer calls; `remove()` ends that, as does the end of a `with` block."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, hooks: dict[int, tuple[str, Callable[..., Any]]], place: str, call: Callable[..., Any]) -> None:
+        self._hooks, self._number = hooks, next(Hook._numbers)
+        hooks[self._number] = (place, call)
+
+    def remove(self) -> None:
+        """Takes it away; a second time does nothing."""
+        self._hooks.pop(self._number, None)
+
+    def __enter__(self) -> Hook:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
 class Layer:
     """Base of all layers and models. Derive, assign parts in `__init__`, compute in `forward`.
 
@@ -52,14 +73,43 @@ class Layer:
         self._parts: dict[str, str] = {}  # attribute -> "parameter", "buffer" or "layer", in order of assignment
         self._initializers: dict[str, init.Initializer] = {}
         self._training = True
+        self._hooks: dict[int, tuple[str, Callable[..., Any]]] = {}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer computes; derived classes define it."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs `forward`."""
-        return self.forward(*args, **kwargs)
+        """Runs `forward`, between the hooks that were registered."""
+        if not self._hooks:
+            return self.forward(*args, **kwargs)
+        for hook in self._hooks_of("before"):
+            given = hook(self, args)
+            if given is not None:
+                args = given if isinstance(given, tuple) else (given,)
+        out = self.forward(*args, **kwargs)
+        for hook in self._hooks_of("after"):
+            changed = hook(self, args, out)
+            out = out if changed is None else changed
+        return out
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> Hook:
+        """Calls `hook(layer, args)` before each `forward`; what it returns, if anything, are the arguments instead.
+
+        A hook runs while a function is traced, and what it computes is a part of the Program; a Program that was
+        traced before does not know it. `remove()` of the result, or leaving it as a context, takes it away.
+        """
+        return Hook(self._hooks, "before", hook)
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> Hook:
+        """Calls `hook(layer, args, result)` after each `forward`; what it returns, if anything, is the result instead.
+
+        For the rest see `register_forward_pre_hook`.
+        """
+        return Hook(self._hooks, "after", hook)
+
+    def _hooks_of(self, place: str) -> list[Callable[..., Any]]:
+        return [call for where, call in list(self._hooks.values()) if where == place]
 
     # -- parts
     def __setattr__(self, name: str, value: Any) -> None:
@@ -85,6 +135,10 @@ class Layer:
         """Makes parameter `name` of float32 `shape`; `nn.init.initialize` draws it again by its full name."""
         self._initializers[name] = initializer
         setattr(self, name, _trainable(init.first_values(initializer, shape, name)))
+
+    def register_buffer(self, name: str, value: Any) -> None:
+        """Makes `self.name` a buffer with a copy of `value`, a tensor or an array: state that is saved, not trained."""
+        setattr(self, name, buffer(value))
 
     def _of_kind(self, kind: str) -> Iterator[tuple[str, Any]]:
         return ((name, self.__dict__[name]) for name, k in list(self._parts.items()) if k == kind)

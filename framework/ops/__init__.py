@@ -6,6 +6,7 @@ each function (`help(ops.conv2d)`) and, by family, in docs/operators/. The stati
 """
 
 from framework.context import operators as _operators
+from framework.ops.assignment import assign
 from framework.ops.compositions import stack, unstack
 from framework.ops.dispatch import make_function as _make_function
 from framework.ops.indexing import getitem
@@ -13,6 +14,6 @@ from framework.ops.registry import OPS as _OPS
 
 globals().update({name: _make_function(info) for name, info in _OPS.items()})
 
-__all__ = [*_OPS, "getitem", "stack", "unstack"]
+__all__ = [*_OPS, "assign", "getitem", "stack", "unstack"]
 
 vars(_operators).update({name: globals()[name] for name in __all__})

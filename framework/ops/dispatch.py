@@ -12,8 +12,8 @@ from typing import Any
 
 from framework import _core
 from framework.context import context, gradients
-from framework.errors import TraceError
-from framework.ops import algorithm
+from framework.errors import AttributeValueError, DTypeError, TraceError
+from framework.ops import algorithm, promotion
 from framework.ops.registry import CUSTOM, OPS, OpInfo
 from framework.tensor import Tensor, scalar_like, tensor
 
@@ -35,13 +35,16 @@ def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
         inputs = _lift(inputs)
     if context.cast is not None:
         inputs = context.cast(info, inputs)
-    if traced and context.trace is not None:
-        out = context.trace.record(info, inputs, attrs)
-    else:
-        if traced:
-            _refuse_leaked(info, inputs)
-        data = _call(info.native, tuple([None if x is None else x._data for x in inputs]), attrs)
-        out = tuple([Tensor(d) for d in data]) if info.many_outputs else Tensor(data)
+    try:
+        if traced and context.trace is not None:
+            out = context.trace.record(info, inputs, attrs)
+        else:
+            if traced:
+                _refuse_leaked(info, inputs)
+            data = _call(info.native, tuple([None if x is None else x._data for x in inputs]), attrs)
+            out = tuple([Tensor(d) for d in data]) if info.many_outputs else Tensor(data)
+    except DTypeError as refusal:
+        return promotion.retried(apply, info, inputs, attrs, refusal)
     if wants_grad and context.grad_enabled:
         gradients.remember(info, inputs, attrs, out)
     return out
@@ -93,15 +96,28 @@ def make_function(info: OpInfo, module: str = "framework.ops") -> Callable[..., 
     for attr in sorted(info.attrs, key=lambda a: not a["required"]):
         parameters.append(attr["name"] + ("" if attr["required"] else f"=_default_{attr['name']}"))
         values[f"_default_{attr['name']}"] = attr["default"]
+    names = [a["name"] for a in info.attrs]
+    if "axes" in names and "axis" not in names:
+        parameters += ["*", "axis=None"] if "*" not in parameters else ["axis=None"]
     inputs = "".join(a + ", " for a in arguments)
-    attrs = "".join(("_chosen(algorithm)" if a["name"] == "algorithm" else a["name"]) + ", " for a in info.attrs)
+    meaning = {"algorithm": "_chosen(algorithm)", "axes": f"_axes({info.name!r}, axes, axis)"}
+    attrs = "".join(meaning.get(name, name) + ", " for name in names)
     source = f"def {info.name}({', '.join(parameters)}):\n    return _apply(_info, ({inputs}), ({attrs}))\n"
-    scope: dict[str, Any] = {"_apply": apply, "_info": info, "_chosen": algorithm.chosen, **values}
+    scope: dict[str, Any] = {"_apply": apply, "_info": info, "_chosen": algorithm.chosen, "_axes": _axes, **values}
     exec(compile(source, f"<operator {info.name}>", "exec"), scope)
     function = scope[info.name]
     function.__doc__ = _documentation(info)
     function.__module__ = module
     return function
+
+
+def _axes(operator: str, axes: Any, axis: Any) -> Any:
+    """`axes`, which may be called `axis` as in NumPy."""
+    if axis is None:
+        return axes
+    if axes not in ((), [], None):
+        raise AttributeValueError(f"{operator}: axes={axes!r} and axis={axis!r} are both given; they mean the same")
+    return axis
 
 
 def _documentation(info: OpInfo) -> str:

@@ -41,17 +41,22 @@ class _Plan:
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """x[index] with integers, slices, None, Ellipsis, and at most one int32 or int64 Tensor.
+    """x[index] with integers, slices, None, Ellipsis, and at most one int32 or int64 Tensor; or x[mask].
 
     Args:
         x: any shape.
-        index: as in NumPy; an integer drops its axis, None adds one of extent 1, a Tensor's axes replace its axis.
+        index: as in NumPy; an integer drops its axis, None adds one of extent 1, a Tensor's axes replace its axis. A
+            bool Tensor or array of x's shape, or of its first axes, stands alone and gives [number of True, ...].
 
     Raises:
         AttributeValueError: an integer lies outside its axis.
         ShapeError: more indices than axes.
-        NotSupportedError: a mask or several Tensors; use `where`, `gather` or `take_along_axis`.
+        ShapeError: a mask of another shape.
+        NotSupportedError: several Tensors (use `gather` or `take_along_axis`), or a mask while a Program is traced.
     """
+    mask = as_mask(index)
+    if mask is not None:
+        return _masked(x, mask)
     plan = _plan(x, _completed(x, index if isinstance(index, tuple) else (index,)))
     y = x
     if plan.axes:
@@ -68,6 +73,38 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     for k, axis in enumerate(plan.new):
         y = call_by_name("expand_dims", [y], axis=place(axis) - sum(d < axis for d in plan.dropped) + k)
     return y
+
+
+def _masked(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements, or rows along the mask's axes, where it is true."""
+    if mask.is_traced or x.is_traced:
+        raise NotSupportedError(
+            "getitem: a mask gives a shape that depends on data, which a Program does not have; use where, or gather "
+            "with nonzero(mask, size=...)"
+        )
+    expect_fitting(x, mask)
+    rows = tensor(np.flatnonzero(mask.numpy()))
+    return call_by_name("gather", [rows_of(x, mask.ndim), rows], axis=0)
+
+
+def as_mask(index: Any) -> Tensor | None:
+    """The index as a bool tensor, where it is one."""
+    if isinstance(index, np.ndarray) and index.dtype == np.bool_:
+        return tensor(index)
+    if isinstance(index, list) and index and all(isinstance(i, (bool, np.bool_)) for i in index):
+        return tensor(index)
+    return index if isinstance(index, Tensor) and index.dtype == "bool" else None
+
+
+def expect_fitting(x: Tensor, mask: Tensor) -> None:
+    """Refuses a mask that is not of the shape of x's first axes."""
+    if mask.shape != x.shape[: mask.ndim]:
+        raise ShapeError(f"getitem: a mask of shape {list(mask.shape)} does not fit a tensor of shape {list(x.shape)}")
+
+
+def rows_of(x: Tensor, axes: int) -> Tensor:
+    """x with its first axes in one."""
+    return call_by_name("reshape", [x], shape=(-1, *x.shape[axes:]))
 
 
 def _completed(x: Tensor, index: Sequence[Any]) -> list[Any]:
@@ -123,8 +160,7 @@ def _add_gather(plan: _Plan, axis: int, indices: Any) -> None:
         indices = tensor(indices)
     if indices.dtype not in ("int32", "int64"):
         raise NotSupportedError(
-            f"getitem: an index of type {indices.dtype} would give a shape that depends on data; use where for a "
-            "mask, or integers"
+            f"getitem: an index of type {indices.dtype} beside others; a mask stands alone, other indices are integers"
         )
     if plan.gathers:
         raise NotSupportedError("getitem: one Tensor at most in an index; use gather on one axis after the other")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Required, TypedDict, cast
 
 import numpy as np
 
@@ -20,16 +20,54 @@ from framework.errors import AttributeValueError, CheckpointError
 from framework.tensor import Tensor, tensor
 
 
+def _groups(params: Params) -> list[ParamGroup]:
+    """The groups, or one of all pairs.
+
+    Raises:
+        AttributeValueError: a group takes something else, or lacks its parameters.
+    """
+    given: list[Any] = list(params)
+    groups = [g for g in given if isinstance(g, Mapping)]
+    if not groups:
+        return [ParamGroup(params=given)]
+    for group in given:
+        unknown = set(group) - ParamGroup.__annotations__.keys() if isinstance(group, Mapping) else {"a pair"}
+        if unknown or "params" not in group:
+            raise AttributeValueError(
+                "optimizer: a group of parameters takes params (pairs of name and parameter), lr and weight_decay"
+                + (f", not {', '.join(sorted(unknown))}" if unknown else "; params is missing")
+            )
+    return cast("list[ParamGroup]", groups)
+
+
 def _persistable(t: Tensor, name: str) -> Tensor:
     t.persistable, t.name = True, name
     return t
+
+
+class ParamGroup(TypedDict, total=False):
+    """Parameters with a learning rate or weight decay of their own; what is left out is the optimizer's.
+
+    Attributes:
+        params: (name, parameter) pairs.
+        lr: where a schedule gives the optimizer's, this group's keeps its proportion to it.
+        weight_decay: of all of these parameters, vectors too.
+    """
+
+    params: Required[Iterable[tuple[str, Tensor]]]
+    lr: float
+    weight_decay: float
+
+
+Params = Iterable[tuple[str, Tensor]] | Iterable[ParamGroup]
 
 
 class Optimizer(ABC):
     """Base of all optimizers.
 
     Args:
-        params: (name, parameter) pairs, as from `model.named_parameters()`; frozen ones are left out.
+        params: (name, parameter) pairs, as from `model.named_parameters()`, or groups of them; frozen ones are left
+            out.
         lr: learning rate where `step()` is called without one.
         weight_decay: L2 penalty (added to the gradient; decoupled in AdamW).
         decay_vectors: also decay parameters with fewer than two axes: biases and norms' scales. Off, as is usual.
@@ -49,7 +87,7 @@ class Optimizer(ABC):
 
     def __init__(
         self,
-        params: Iterable[tuple[str, Tensor]],
+        params: Params,
         lr: float = 0.01,
         weight_decay: float = 0.0,
         decay_vectors: bool = False,
@@ -58,11 +96,21 @@ class Optimizer(ABC):
     ) -> None:
         if weight_decay < 0:
             raise AttributeValueError(f"{type(self).__name__}: weight_decay is {weight_decay}; it must be 0 or more")
-        self._params = {name: p for name, p in params if p.requires_grad}
+        self._params: dict[str, Tensor] = {}
+        self._decay: dict[str, float] = {}
+        own_rates: dict[str, float] = {}
+        for group in _groups(params):
+            for name, p in group["params"]:
+                if name in self._params:
+                    raise AttributeValueError(f"{type(self).__name__}: parameter '{name}' is given twice")
+                if p.requires_grad:
+                    self._params[name] = p
+                    decayed = decay_vectors or p.ndim > 1
+                    self._decay[name] = group.get("weight_decay", weight_decay if decayed else 0.0)
+                    own_rates[name] = group.get("lr", lr) / lr if lr else 1.0
         if not self._params:
             raise AttributeValueError(f"{type(self).__name__}: there are no parameters to train")
-        self._decay = {n: weight_decay if decay_vectors or p.ndim > 1 else 0.0 for n, p in self._params.items()}
-        self._factor = self._factors(lr_multipliers or {})
+        self._factor = {n: f * own_rates[n] for n, f in self._factors(lr_multipliers or {}).items()}
         self._all_rows = self._lazy(lazy_rows)
         self.lr = _persistable(tensor(np.array(lr, np.float32)), "optimizer/lr")
         self.steps = _persistable(tensor(np.array(0, np.int64)), "optimizer/steps")
@@ -97,6 +145,18 @@ class Optimizer(ABC):
         self._expect_used("lr_multipliers", patterns)
         fitting = {n: [f for p, f in patterns.items() if fnmatch.fnmatchcase(n, p)] for n in self._params}
         return {n: factors[0] if factors else 1.0 for n, factors in fitting.items()}
+
+    def decay_summary(self) -> str:
+        """How many parameters weight decay reaches, and which it leaves out, in one line; "" where there is none."""
+        rates = sorted({d for d in self._decay.values() if d})
+        if not rates:
+            return ""
+        spared = [n for n, d in self._decay.items() if not d]
+        left = f"; {len(spared)} are left out: {', '.join(spared[:3])}{', ...' if len(spared) > 3 else ''}"
+        return (
+            f"weight decay {', '.join(f'{r:g}' for r in rates)} on {len(self._decay) - len(spared)} of "
+            f"{len(self._decay)} parameters{left if spared else ''}"
+        )
 
     @property
     def params(self) -> dict[str, Tensor]:

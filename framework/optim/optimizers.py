@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from framework import ops
 from framework.errors import AttributeValueError
-from framework.optim.optimizer import Optimizer
+from framework.optim.optimizer import Optimizer, Params
 from framework.tensor import Tensor
-
-Params = Iterable[tuple[str, Tensor]]
 
 
 class SGD(Optimizer):

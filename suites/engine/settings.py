@@ -155,6 +155,8 @@ class Runtime:
         workers: Processes that read data ahead; 0 reads in the training process.
         threads: Threads that compute; null for one a core. The result does not depend on it.
         eager: Run operator by operator instead of as one traced Program; slower, for debugging.
+        detect_anomaly: Look at the results of every operator of a training step, and end the run with an error that
+            names the first one with a NaN; slower, for finding out why a loss became one.
         conv_algorithm: How convolutions are computed, in training, evaluation and exported models: "auto" takes what
             should be fastest for each shape, such as Winograd's transforms (error up to 1e-5 of the largest value);
             "direct" computes every product.
@@ -180,6 +182,7 @@ class Runtime:
     workers: int = 2
     threads: int | None = None
     eager: bool = False
+    detect_anomaly: bool = False
     conv_algorithm: Literal["auto", "direct"] = "auto"
     log_every: int = 20
     weights: str | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from framework.errors import CheckpointError
+from framework.optim import Optimizer
 from framework.random import default_generator
 
 if TYPE_CHECKING:
@@ -88,6 +89,10 @@ class Step(ABC):
     @abstractmethod
     def update(self, batches: Sequence[Batch], lr: float) -> Update:
         """Change the weights; the model is in training mode."""
+
+    def optimizers(self) -> Sequence[Optimizer]:
+        """The optimizers, for the log; by default none is told of."""
+        return ()
 
     def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
         """Inside, the model has the weights that are evaluated and exported; by default those that are trained."""

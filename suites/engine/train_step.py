@@ -146,6 +146,10 @@ class TrainStep(Step):
         """Inside, the model has its averaged weights, if an average is kept."""
         return self._average.in_place() if self._average else contextlib.nullcontext()
 
+    def optimizers(self) -> Sequence[Optimizer]:
+        """Its optimizer."""
+        return (self._optimizer,)
+
     def state_dict(self) -> dict[str, Any]:
         """Return model, optimizer and average as they are after the last update."""
         state = {**super().state_dict(), "optimizer": self._optimizer.state_dict()}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import framework
 from framework.data import DataLoader, StreamLoader
 from framework.data.world import ALONE, World
 from framework.errors import NotSupportedError
@@ -134,7 +135,8 @@ class Trainer:
                 loop = self._loop(run, log, [*profiling, *self.hooks], resume=resume)
                 if resume:
                     _continue(loop, run)
-                loop.train()
+                with framework.detect_anomaly() if self.runtime.detect_anomaly else contextlib.nullcontext():
+                    loop.train()
                 _conclude(loop, run, self.config)
             except Exception as error:
                 log.keep(f"failed: {type(error).__name__}: {error}")
@@ -241,6 +243,11 @@ def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, 
     if runtime.precision != "float32":
         scale = f"loss scale {step.scaler.scale.item():g}" if step.scaler else "no loss scale"
         log.say(f"precision: {runtime.precision} between layers, weights and losses float32; {scale}")
+    for optimizer in step.optimizers():
+        if summary := optimizer.decay_summary():
+            log.say(summary)
+    if runtime.detect_anomaly:
+        log.say("runtime.detect_anomaly is on: results are searched for NaN, which is slower")
     if runtime.eager:
         log.say("runtime.eager is on: operators run one by one, which is slower; turn it off for real training")
 

@@ -8,7 +8,7 @@
 
 namespace paddock {
 
-enum class ErrorKind { kShape, kDType, kAttribute, kNotSupported, kState, kInternal };
+enum class ErrorKind { kShape, kDType, kAttribute, kNotSupported, kState, kNumerics, kInternal };
 
 class PADDOCK_API Error : public std::exception {
  public:

@@ -22,6 +22,11 @@ void fill(const Tensor& y, double value) {
 PADDOCK_CPU_KERNEL(full) { fill(c.out(0), c.attr<double>("value")); }
 PADDOCK_CPU_KERNEL(full_like) { fill(c.out(0), c.attr<double>("value")); }
 
+PADDOCK_CPU_KERNEL(extent) {
+  const Shape& x = c.in(0).shape();
+  *c.out(0).data<int64_t>() = x[c.axis("axis", x.rank())];
+}
+
 PADDOCK_CPU_KERNEL(copy) {
   auto* from = c.in(0).data<char>();
   auto* to = c.out(0).data<char>();

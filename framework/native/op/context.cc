@@ -2,6 +2,7 @@
 #include "op/context.h"
 
 #include "op/half.h"
+#include "op/numbers.h"
 #include "op/record.h"
 
 namespace paddock {
@@ -107,8 +108,12 @@ void run_kernel(const KernelContext& context, Device device) {
   KernelFn kernel = kernel_for(context, device);
   if (!kernel) fail(ErrorKind::kNotSupported, op.name, ": no kernel for this device");
   Recorder* recorder = op.runs_blocks ? nullptr : Recorder::active();
-  if (recorder) return recorder->run(context, kernel);
-  kernel(context);
+  if (recorder)
+    recorder->run(context, kernel);
+  else
+    kernel(context);
+  const NumberCheck check = number_check();
+  if (check != NumberCheck::kOff && !op.runs_blocks) check_numbers(context, check);
 }
 
 }  // namespace paddock

@@ -139,6 +139,15 @@ PADDOCK_OP(full_like, "like -> y")
     .shape_only("like")
     .infer([](InferContext& c) { c.out(0, c.shape(0), c.in(0).dtype); });
 
+PADDOCK_OP(extent, "x -> y")
+    .doc("The extent of an axis as a value, so that a Program stays right when it varies.  x: any shape; y: int64 [].")
+    .attr("axis", AttrType::kInt, "Which axis; negative counts from the end.")
+    .shape_only("x")
+    .infer([](InferContext& c) {
+      c.axis("axis", c.shape(0).rank());
+      c.out(0, Shape{}, DType::kI64);
+    });
+
 PADDOCK_OP(copy, "x -> y").doc("A copy of `x` in memory of its own.").infer([](InferContext& c) {
   c.out(0, c.shape(0), c.in(0).dtype);
 });

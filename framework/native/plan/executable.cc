@@ -150,8 +150,13 @@ void Executable::execute(const Plan& plan) {
     for (int v : ins.outputs) out.push_back(values_[v]);
     running_ = static_cast<int>(k);
     if (recorder) recorder->at(id_, static_cast<int64_t>(k));
-    run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()), ins.attrs,
-                &prepared_[k]});
+    try {
+      run_kernel({*ins.op, in.data(), static_cast<int>(in.size()), out.data(), static_cast<int>(out.size()), ins.attrs,
+                  &prepared_[k]});
+    } catch (const Error& e) {
+      if (e.kind() != ErrorKind::kNumerics) throw;
+      fail(e.kind(), e.what(), " [operation ", k, "]");  // so that Python can add the user's line
+    }
   }
 }
 

@@ -297,6 +297,13 @@ def full_like(w: Writer, op: Operation) -> None:
     w.set(op.outputs[0], _filled(w, w.shape(_x(op)), op))
 
 
+@exports("extent")
+def extent(w: Writer, op: Operation) -> None:
+    """One entry of Shape."""
+    axis = int(op.attr("axis")) % len(_x(op).shape)
+    w.set(op.outputs[0], w.node("Squeeze", [w.node("Gather", [w.shape(_x(op)), w.ints(axis)]), w.ints(0)]))
+
+
 @exports("arange")
 def arange(w: Writer, op: Operation) -> None:
     """A constant."""

@@ -83,5 +83,6 @@ def _error(seen: _Seen, more: str = "") -> NumericsError:
         f"train: loss {terms or 'is finite but its gradients are not'}{more} at step {seen.step} "
         f"(epoch {seen.epoch}, learning rate {seen.lr:.3g}); "
         f"batch: {', '.join(names[:_SHOWN]) or 'unnamed samples'}{rest}; checkpoints before it are intact; "
-        "look at these samples, lower schedule.base_lr, lengthen the warm-up or set runtime.clip_norm"
+        "look at these samples, lower schedule.base_lr, lengthen the warm-up or set runtime.clip_norm; "
+        "-o runtime.detect_anomaly=true names the operator"
     )

@@ -54,7 +54,7 @@ def test_an_integer_tensor_gathers_on_its_axis(before, indices):
         (1.5, AttributeValueError, "1.5 is no index"),
         (True, AttributeValueError, "True is no index"),
         (slice(None, None, 0), AttributeValueError, "step 0 on axis 0"),
-        ([True, False], NotSupportedError, "bool would give a shape that depends on data; use where"),
+        ((0, [True, False]), NotSupportedError, "bool beside others; a mask stands alone"),
         (([0], [1]), NotSupportedError, "one Tensor at most"),
     ],
 )

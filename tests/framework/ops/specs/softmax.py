@@ -26,7 +26,6 @@ spec(
     ],
     errors=[
         Bad([normal(3), normal(4)], ShapeError, r"targets has shape \[4\] but must have \[3\]"),
-        Bad([normal(3), normal(3).astype("int32")], DTypeError, "targets is int32 but logits is float32"),
     ],
 )
 
