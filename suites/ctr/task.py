@@ -18,6 +18,7 @@ from framework.table import Table
 from framework.tensor import Tensor, tensor
 from suites.ctr.datasets import ClickSource
 from suites.ctr.encoding import raw_bytes
+from suites.ctr.hogwild import HogwildSettings, HogwildStep
 from suites.ctr.items import ItemIndex
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.metrics import ClickScores
@@ -61,6 +62,7 @@ class CtrTask(DataTask[TrainData, EvalData]):
         loss: what is minimised.
         progressive: figures of predictions that are made before training on their rows.
         publish: what the run publishes for a server while it trains; null for none.
+        hogwild: threads that train without waiting for each other; null for one batch after the other.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/auc`.
     """
 
@@ -79,10 +81,11 @@ class CtrTask(DataTask[TrainData, EvalData]):
         loss: ClickLoss | None = None,
         progressive: ProgressiveSettings | None = None,
         publish: PublishSettings | None = None,
+        hogwild: HogwildSettings | None = None,
         more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
         super().__init__(train, eval, more_eval)
-        self._publish = publish
+        self._publish, self.hogwild = publish, hogwild
         self._schema = read_schema(schema) if isinstance(schema, str) else schema
         self._adopted: Schema | None = None
         self._adopted_items: list[str] = []
@@ -156,6 +159,8 @@ class CtrTask(DataTask[TrainData, EvalData]):
 
     def step(self, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> Step:
         """One batch: dense weights by the optimizer, rows by the table's rule."""
+        if self.hogwild is not None:
+            return HogwildStep.of(self, make_optimizer, runtime)
         return CtrStep.of(self, make_optimizer, runtime)
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -279,7 +284,8 @@ class PassEnd(Hook):
     def after_step(self, loop: Any) -> None:
         """See the class."""
         if loop.epoch_ended and loop.task.table_settings.eviction is not None:
-            gone = loop.task.model.table.shrink()
+            with loop.evaluation_weights():  # no update is on its way
+                gone = loop.task.model.table.shrink()
             loop.log.say(f"end of pass {loop.epoch}: {gone} rows left the table, {len(loop.task.model.table)} stay")
 
 

@@ -75,6 +75,10 @@ class Publish(Hook):
         if not loop.world.first:
             return
         own, task = self._settings, _of(loop)
+        with loop.evaluation_weights():  # no update is on its way
+            self._publish_now(loop, own, task)
+
+    def _publish_now(self, loop: TrainingLoop, own: PublishSettings, task: Any) -> None:
         try:
             dense: Program | Literal["kept"] = task.served_program() if own.dense else "kept"
             items = task.item_index()

@@ -33,13 +33,15 @@ def test_every_type_is_in_its_table():
 
 
 def test_the_blocks_of_yaml_are_a_schema_and_settings():
-    schema, table, publish = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.S))
+    schema, table, hogwild, publish = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.S))
     assert set(schema_of(schema).features) >= {"user_x_item", "clicked_before"}
+    from suites.ctr.hogwild import HogwildSettings
     from suites.ctr.serving import PublishSettings
     from suites.ctr.tables import TableSettings
 
     assert set(table["table"]) <= set(signature_of(TableSettings).parameters)
     assert PublishSettings(**publish["publish"]).every == 5
+    assert HogwildSettings(**hogwild["hogwild"]).ahead == 8
 
 
 def test_the_python_of_the_tutorial_trains(tmp_path, monkeypatch):
