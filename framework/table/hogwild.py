@@ -6,18 +6,17 @@ What it does not: the order of steps, and so the bits, which differ from run to 
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from framework.errors import AttributeValueError
 from framework.graph import program
 from framework.optim import Optimizer
+from framework.table.crew import Crew
 from framework.table.optimizer import RowOptimizer
 from framework.tensor import Tensor
-
-_END = object()
 
 
 class Hogwild:
@@ -35,8 +34,8 @@ class Hogwild:
         dense: of the dense weights.
         rows: of the tables.
         threads: how many batches are worked on at the same time.
-        ahead: while a batch is at work, so many of those behind it may begin; 4 a thread by default. So the weights
-            that a gradient comes from lack at most the updates of `ahead` later batches and of the other threads.
+        ahead: while a batch is not done, so many of those behind it may begin; 4 a thread by default. So the weights
+            that a gradient comes from lack at most the updates of the `ahead` batches before its own.
     """
 
     def __init__(
@@ -50,15 +49,10 @@ class Hogwild:
     ) -> None:
         if threads < 1:
             raise AttributeValueError(f"Hogwild: threads is {threads}; it must be 1 or more")
-        if ahead is not None and ahead < 0:
-            raise AttributeValueError(f"Hogwild: ahead is {ahead}; it must be 0 or more")
-        self._ahead = 4 * threads if ahead is None else ahead
         self._params = list(dense.params.values())
-        self._workers = [program(self._worker(loss, rows)) for _ in range(threads)]
         self._dense, self._apply = dense, program(self._update)
         self._turn = threading.Lock()
-        self._changed = threading.Condition()  # of the batches at work
-        self._at_work: set[int] = set()
+        self._crew = Crew([self._work(program(self._worker(loss, rows))) for _ in range(threads)], ahead)
 
     def _worker(self, loss: Callable[..., Tensor], rows: RowOptimizer) -> Callable[..., Any]:
         def step(*batch: Tensor) -> tuple[Tensor, list[Tensor | None]]:
@@ -87,51 +81,19 @@ class Hogwild:
 
         An error in a step, or in the source of batches, ends all threads after the steps they are at and is raised.
         """
-        work: queue.Queue[Any] = queue.Queue(2 * len(self._workers))
-        losses: dict[int, float] = {}
-        errors: list[BaseException] = []
-        threads = [threading.Thread(target=self._loop, args=(w, work, losses, errors)) for w in self._workers]
-        for t in threads:
-            t.start()
+        futures: list[Future[float]] = []
         try:
-            for item in _until(errors, enumerate(batches)):
-                work.put(item)
+            for batch in batches:
+                futures.append(self._crew.submit(*batch))
         finally:
-            for _ in threads:
-                work.put(_END)
-            for t in threads:
-                t.join()
-        if errors:
-            raise errors[0]
-        return [losses[i] for i in sorted(losses)]
+            self._crew.wait()
+        return [future.result() for future in futures]
 
-    def _loop(self, worker: Any, work: queue.Queue[Any], losses: dict[int, float], errors: list[BaseException]) -> None:
-        while (item := work.get()) is not _END:
-            if errors:  # what waits is taken out, so that nobody waits for room
-                continue
-            number, batch = item
-            self._begin(number)
-            try:
-                value, grads = worker(*batch)
-                with self._turn:
-                    self._apply(*grads)
-                losses[number] = float(value)
-            except BaseException as e:
-                errors.append(e)
-            finally:
-                with self._changed:
-                    self._at_work.discard(number)
-                    self._changed.notify_all()
+    def _work(self, step: Callable[..., Any]) -> Callable[..., float]:
+        def work(*batch: Any) -> float:
+            value, grads = step(*batch)
+            with self._turn:
+                self._apply(*grads)
+            return float(value)
 
-    def _begin(self, number: int) -> None:
-        """Waits until the oldest batch at work is near enough."""
-        with self._changed:
-            self._at_work.add(number)
-            self._changed.wait_for(lambda: number - min(self._at_work) <= self._ahead)
-
-
-def _until(errors: Sequence[BaseException], items: Iterable[Any]) -> Iterator[Any]:
-    for item in items:
-        if errors:
-            return
-        yield item
+        return work

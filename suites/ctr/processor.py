@@ -14,11 +14,22 @@ from framework.errors import CheckpointError, DataError
 from suites.ctr.datasets.delimited import read_delimited
 from suites.ctr.datasets.memory import as_text
 from suites.ctr.encoding import Cell, Encoder, Numbered, RawRows, transformed
+from suites.ctr.features import Sequence as Seen
+from suites.ctr.items import ItemIndex
 from suites.ctr.schema import Schema, schema_of
 from suites.ctr.serving import ServedRows
+from suites.ctr.wishes import KEY, Wish
 from suites.engine.task import Batch, Processor
 
 Item = Mapping[str, Cell]  # a row: texts by column; lists of texts for multi-valued features
+
+
+class Query(dict[str, Cell]):
+    """A row of a user whose best items are asked for."""
+
+    def __init__(self, row: Item, wish: Wish) -> None:
+        super().__init__(row)
+        self.wish = wish
 
 
 class ClickProcessor(Processor):
@@ -71,11 +82,19 @@ class ClickProcessor(Processor):
         return item
 
     def from_json(self, value: Any) -> Item:
-        """The row of a request: an object of values by column, or a text of one; one that is left out is missing."""
+        """The row of a request: an object of values by column, or a text of one; one that is left out is missing.
+
+        With an object under `find` the row is a user's, whose best items are wanted (see `suites.ctr.wishes`).
+        """
         if isinstance(value, str):
             value = _parsed(value)
         if not isinstance(value, dict):
             raise DataError(f"a row is an object of values by column, not {type(value).__name__}")
+        if isinstance(value.get(KEY), dict):  # no column's value is an object
+            if not self.catalogue:
+                raise DataError(f"{KEY}: this model scores rows and retrieves no items; leave it out")
+            row = self.from_json({name: each for name, each in value.items() if name != KEY})
+            return Query(row, Wish.from_json(value[KEY]))
         unknown = [name for name in value if name not in self._columns]
         if unknown:
             raise DataError(f"there is no column '{unknown[0]}'; the model reads {', '.join(self._columns)}")
@@ -95,9 +114,36 @@ class ClickProcessor(Processor):
         """Rows in place of a batch's signs, from beside an export."""
         return ServedRows(export, self.schema)
 
-    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, float]]:
-        """The probability of each label, of each row."""
-        return [dict(zip(self.schema.labels, map(float, row), strict=True)) for row in outputs["scores"]]
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[dict[str, Any]]:
+        """The probability of each label, of each row; of a `Query` the best items with their scores."""
+        found: list[dict[str, Any]] = [
+            dict(zip(self.schema.labels, map(float, row), strict=True)) for row in outputs["scores"]
+        ]
+        asked = {i: item for i, item in enumerate(batch["item"]) if isinstance(item, Query)}
+        if asked:
+            index = getattr(outputs, "beside", None)
+            if index is None:
+                raise DataError(f"{KEY}: no items lie beside this model; export it anew with `paddock export`")
+            for i, answer in zip(asked, self._items(index, outputs["users"][list(asked)], asked.values()), strict=True):
+                found[i] = answer
+        return found
+
+    def _items(self, index: ItemIndex, users: np.ndarray, asked: Iterable[Query]) -> list[dict[str, Any]]:
+        wishes = [query.wish for query in asked]
+        found = index.find(users, wishes, [self._history(query) for query in asked])
+        answers = []
+        for wish, best in zip(wishes, found, strict=True):
+            unknown = index.unknown(wish)
+            items = [{"item": name, "score": score} for name, score in best]
+            answers.append({"items": items} | ({"unknown": unknown} if unknown else {}))
+        return answers
+
+    def _history(self, row: Item) -> list[str]:
+        """The items that a user saw."""
+        name = self.schema.fields().sequences[0][0]
+        feature, cell = self.schema.features[name], row.get(self.schema.column_of(name), "")
+        assert isinstance(feature, Seen)
+        return cell.split(feature.separator) if isinstance(cell, str) else list(cell)
 
     def draw(self, item: Item, result: Any) -> str:
         """The row and its probabilities, as a line."""

@@ -6,6 +6,7 @@ from the forward pass of the training step.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from suites.engine.reporting.lines import append, read_lines, withdraw
 
 if TYPE_CHECKING:
     from suites.engine.loop import TrainingLoop
+    from suites.engine.step import Update
+    from suites.engine.task import Batch
 
 FILE = "progressive.jsonl"
 
@@ -81,6 +84,7 @@ class Progressive(Hook):
         self._settings = settings
         self._window, self._pass = Gathered(), Gathered()
         self.lines: list[dict[str, Any]] = []
+        self._waiting: deque[tuple[int, Update, Batch]] = deque()  # whose predictions were not looked at
 
     def before_train(self, loop: TrainingLoop) -> None:
         """Withdraw lines that a killed run wrote beyond its checkpoint."""
@@ -90,10 +94,26 @@ class Progressive(Hook):
 
     def after_step(self, loop: TrainingLoop) -> None:
         """Take in what the step predicted before its update."""
-        scores = loop.update.arrays.get("scores") if loop.update is not None else None
-        if scores is None:
-            return
-        (batch,) = loop.batches
+        if loop.update is not None:
+            (batch,) = loop.batches
+            self._waiting.append((loop.step, loop.update, batch))
+        self._take_in(loop, wait=loop.epoch_ended)
+        if loop.epoch_ended and self._pass.rows:
+            self._write(loop, loop.step, "pass", self._pass)
+
+    def before_keeping(self, loop: TrainingLoop) -> None:
+        """Wait for the updates that are on their way: a checkpoint holds their predictions."""
+        self._take_in(loop, wait=True)
+
+    def _take_in(self, loop: TrainingLoop, *, wait: bool) -> None:
+        """Predictions in the order of the batches, as far as they are known."""
+        while self._waiting and (wait or self._waiting[0][1].done):
+            step, update, batch = self._waiting.popleft()
+            scores = update.arrays.get("scores")
+            if scores is not None:
+                self._add(loop, step, scores, batch)
+
+    def _add(self, loop: TrainingLoop, step: int, scores: np.ndarray, batch: Batch) -> None:
         weights = batch["weight"] if "weight" in batch else np.ones(len(scores), np.float32)
         part = np.stack([scores[:, 0], batch["labels"][:, 0], weights]).astype(np.float32)
         if loop.counted:  # a stream has no passes, and its rows would be gathered for ever
@@ -101,14 +121,12 @@ class Progressive(Hook):
         if self._settings.window:
             self._window.add(part)
             if self._window.rows >= self._settings.window:
-                self._write(loop, "window", self._window)
-        if loop.epoch_ended and self._pass.rows:
-            self._write(loop, "pass", self._pass)
+                self._write(loop, step, "window", self._window)
 
-    def _write(self, loop: TrainingLoop, kind: str, gathered: Gathered) -> None:
+    def _write(self, loop: TrainingLoop, step: int, kind: str, gathered: Gathered) -> None:
         rows = gathered.rows
         figures = gathered.take()
-        line = {"kind": kind, "step": loop.step, "pass": loop.epoch, "rows": rows, **figures}
+        line = {"kind": kind, "step": step, "pass": loop.epoch, "rows": rows, **figures}
         self.lines.append(line)
         loop.log.say(
             f"{kind} of {rows} rows before training on them: AUC {figures['auc']:.4f}, "

@@ -1,36 +1,18 @@
-"""Which items of a catalogue fit a user: exact figures for evaluation, and an index of nearest neighbours for serving.
+"""How well a model finds the items that users chose, over its whole catalogue.
 
 Letters: N users, I items, H numbers of a vector. A score is the product of a user's vector and an item's.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
-from framework.atomic import atomic_folder
-from framework.errors import AttributeValueError, CheckpointError, NotSupportedError
-from framework.extras import install_command
 from suites.engine.gathering import ArrayMetric
 from suites.engine.task import Batch
 
 _ROWS = 1024  # users that are ranked together
-
-_INDEX, _ITEMS = "items.faiss", "items.json"
-
-
-def _faiss() -> Any:
-    try:
-        import faiss
-    except ImportError:
-        raise NotSupportedError(
-            f"ItemIndex: it needs the package faiss, which is not installed: {install_command('retrieval')}"
-        ) from None
-    return faiss
 
 
 class RetrievalScores(ArrayMetric):
@@ -79,77 +61,3 @@ class RetrievalScores(ArrayMetric):
         own = scores[np.arange(len(users)), at]
         places = (scores >= own[:, None]).sum(1).astype(np.float64)
         return np.where(self._signs[at] == items, places, np.inf)
-
-
-class ItemIndex:
-    """Finds the items with the largest scores without looking at all of them: an HNSW graph of faiss.
-
-    >>> index = ItemIndex.build(names, vectors)  # doctest: +SKIP
-    >>> index.find(users, 20)  # doctest: +SKIP
-
-    The graph is Malkov and Yashunin's (2018), over inner products. Needs the extra `retrieval`.
-
-    Args:
-        index: of faiss.
-        names: of the items, in its order.
-    """
-
-    def __init__(self, index: Any, names: Sequence[str]) -> None:
-        self._index, self.names = index, list(names)
-
-    @classmethod
-    def build(cls, names: Sequence[str], vectors: np.ndarray, *, links: int = 32, effort: int = 200) -> ItemIndex:
-        """The index of a catalogue.
-
-        Args:
-            names: of the I items.
-            vectors: float32 [I, H].
-            links: of each item in the graph.
-            effort: candidates looked at while the graph is built; more is better and slower.
-        """
-        if len(names) != len(vectors) or not len(names):
-            raise AttributeValueError(f"ItemIndex: {len(names)} names for {len(vectors)} vectors; needed is one each")
-        faiss = _faiss()
-        index = faiss.IndexHNSWFlat(vectors.shape[1], links, faiss.METRIC_INNER_PRODUCT)
-        index.hnsw.efConstruction = effort
-        index.add(np.ascontiguousarray(vectors, np.float32))
-        return cls(index, names)
-
-    def find(self, users: np.ndarray, k: int, *, effort: int = 128) -> list[list[tuple[str, float]]]:
-        """(name, score) of the best k items of each user, the best first.
-
-        Args:
-            users: float32 [N, H].
-            k: how many; fewer where the catalogue is smaller.
-            effort: candidates looked at; at least k. More finds more of the true best and takes longer.
-        """
-        if k < 1:
-            raise AttributeValueError(f"ItemIndex: k is {k}; it must be 1 or more")
-        self._index.hnsw.efSearch = max(effort, k)
-        scores, places = self._index.search(np.ascontiguousarray(users, np.float32), min(k, len(self.names)))
-        return [
-            [(self.names[at], float(score)) for at, score in zip(row, own, strict=True) if at >= 0]
-            for row, own in zip(places.tolist(), scores, strict=True)
-        ]
-
-    def save(self, folder: Path) -> None:
-        """Write the index as a folder, whole or not at all."""
-        faiss = _faiss()
-        with atomic_folder(folder) as part:
-            faiss.write_index(self._index, str(part / _INDEX))
-            (part / _ITEMS).write_text(json.dumps(self.names), encoding="utf-8")
-
-    @classmethod
-    def open(cls, folder: Path) -> ItemIndex:
-        """The index that `save` wrote; CheckpointError where it is damaged or missing."""
-        faiss = _faiss()
-        try:
-            names = json.loads((folder / _ITEMS).read_text(encoding="utf-8"))
-            index = faiss.read_index(str(folder / _INDEX))
-        except (OSError, ValueError, RuntimeError) as error:
-            raise CheckpointError(f"{folder}: the index of items cannot be read ({error}); build it again") from None
-        if index.ntotal != len(names):
-            raise CheckpointError(
-                f"{folder}: the index has {index.ntotal} items but {len(names)} names; build it again"
-            )
-        return cls(index, names)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from suites.ctr.cluster.settings import ClusterSettings
+from suites.ctr.hogwild import HogwildSettings
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.models.base import CtrModel
 from suites.ctr.progressive import ProgressiveSettings
@@ -77,6 +78,7 @@ class CtrConfig(RunConfig):
         loss: what is minimised.
         progressive: figures of predictions that are made before training on their rows.
         publish: rows that the run publishes for a server while it trains; null for none.
+        hogwild: threads that train without waiting for each other; null for one batch after the other.
         cluster: how the run is spread over processes with --cluster.
     """
 
@@ -86,6 +88,7 @@ class CtrConfig(RunConfig):
     loss: ClickLoss = field(default_factory=LogLoss)
     progressive: ProgressiveSettings = field(default_factory=ProgressiveSettings)
     publish: PublishSettings | None = None
+    hogwild: HogwildSettings | None = None
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
 

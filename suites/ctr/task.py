@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,11 @@ from framework.errors import ConfigError
 from framework.graph.ir import Program
 from framework.optim import Optimizer
 from framework.table import Table
-from framework.tensor import Tensor
+from framework.tensor import Tensor, tensor
 from suites.ctr.datasets import ClickSource
 from suites.ctr.encoding import raw_bytes
+from suites.ctr.hogwild import HogwildSettings, HogwildStep
+from suites.ctr.items import ItemIndex
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.metrics import ClickScores
 from suites.ctr.models.base import CtrModel, Embedded
@@ -43,6 +46,8 @@ from suites.engine.settings import Runtime
 from suites.engine.step import Step
 from suites.engine.task import Metric, Processor
 
+_log = logging.getLogger(__name__)
+
 
 @register("task", "ctr")
 class CtrTask(DataTask[TrainData, EvalData]):
@@ -57,6 +62,7 @@ class CtrTask(DataTask[TrainData, EvalData]):
         loss: what is minimised.
         progressive: figures of predictions that are made before training on their rows.
         publish: what the run publishes for a server while it trains; null for none.
+        hogwild: threads that train without waiting for each other; null for one batch after the other.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/auc`.
     """
 
@@ -75,10 +81,11 @@ class CtrTask(DataTask[TrainData, EvalData]):
         loss: ClickLoss | None = None,
         progressive: ProgressiveSettings | None = None,
         publish: PublishSettings | None = None,
+        hogwild: HogwildSettings | None = None,
         more_eval: Mapping[str, EvalData] | None = None,
     ) -> None:
         super().__init__(train, eval, more_eval)
-        self._publish = publish
+        self._publish, self.hogwild = publish, hogwild
         self._schema = read_schema(schema) if isinstance(schema, str) else schema
         self._adopted: Schema | None = None
         self._adopted_items: list[str] = []
@@ -88,6 +95,8 @@ class CtrTask(DataTask[TrainData, EvalData]):
         body = model(fields=fields)
         if isinstance(body, RetrievalModel):
             self.main_metric = "recall@20"
+            if publish is not None and not publish.dense:
+                raise ConfigError("publish.dense: is false; items and users of one version need its network: leave it")
         self.model = TableNetwork(body, self.table_settings.table(body))
         self.eval_inputs = self.model.inputs
         weight = ("weight",) if self._schema.weight else ()
@@ -150,6 +159,8 @@ class CtrTask(DataTask[TrainData, EvalData]):
 
     def step(self, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> Step:
         """One batch: dense weights by the optimizer, rows by the table's rule."""
+        if self.hogwild is not None:
+            return HogwildStep.of(self, make_optimizer, runtime)
         return CtrStep.of(self, make_optimizer, runtime)
 
     def eval_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -162,7 +173,7 @@ class CtrTask(DataTask[TrainData, EvalData]):
 
     def publish(self, export: Path) -> None:
         """Write the rows beside an export."""
-        publish(self.model.table, self._schema, export, dense="export")
+        publish(self.model.table, self._schema, export, dense="export", items=self.item_index())
 
     def served_program(self) -> Program:
         """The network with the weights of now as what an export runs, from rows in place of signs to scores."""
@@ -207,6 +218,30 @@ class CtrTask(DataTask[TrainData, EvalData]):
         with no_grad():
             return signs, body.items(self.model.table.lookup(signs)).numpy().copy()
 
+    def item_index(self) -> ItemIndex | None:
+        """The items of the catalogue by the weights as they are now, of models that retrieve some.
+
+        The recall of a graph is that for 200 users with drawn histories.
+        """
+        if not isinstance(self.model.body, RetrievalModel):
+            return None
+        found = ItemIndex.build(self.catalogue, self.item_vectors()[1], self._drawn_users(200))
+        if found.has_graph:
+            _log.info("items: the graph finds %.4f of the best 20 of %d", found.recall, len(found.names))
+        return found
+
+    def _drawn_users(self, count: int) -> np.ndarray:
+        """Vectors of users who saw up to 16 items of the catalogue, drawn alike in each run, float32 [count, H]."""
+        body, processor, rng = self.model.body, self.processor(), np.random.default_rng(0)
+        assert isinstance(body, RetrievalModel)
+        names, column = self.catalogue, self._schema.column_of(body.history)
+        seen = [[names[i] for i in rng.integers(0, len(names), rng.integers(1, 17))] for _ in range(count)]
+        batch = processor.prepare([{column: own} for own in seen])
+        self.model.eval()
+        with no_grad():
+            x = self.model.embed({name: tensor(batch[name]) for name in self.eval_inputs})
+            return body.users(x).numpy().copy()
+
     def resources(self) -> dict[str, Table]:
         """The table, which is saved beside the weights."""
         return {self.model.table.name: self.model.table}
@@ -249,7 +284,8 @@ class PassEnd(Hook):
     def after_step(self, loop: Any) -> None:
         """See the class."""
         if loop.epoch_ended and loop.task.table_settings.eviction is not None:
-            gone = loop.task.model.table.shrink()
+            with loop.evaluation_weights():  # no update is on its way
+                gone = loop.task.model.table.shrink()
             loop.log.say(f"end of pass {loop.epoch}: {gone} rows left the table, {len(loop.task.model.table)} stay")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,11 +20,13 @@ class Fed:
         arrays: the Program's inputs by name.
         version: of what made them, and of the network.
         network: that goes with them; None for that of the export.
+        beside: what the processor makes results with, such as the items of this version.
     """
 
     arrays: Mapping[str, np.ndarray]
     version: str
     network: Predictor | None = None
+    beside: Any = None
 
 
 class Counter(NamedTuple):
@@ -53,6 +55,8 @@ class Outputs(dict[str, np.ndarray]):
 
     Attributes:
         version: of what gave them; None for a model that has one only.
+        beside: see `Fed`.
     """
 
     version: str | None = None
+    beside: Any = None

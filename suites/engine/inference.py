@@ -414,7 +414,7 @@ class _Following:
             self._newer = fed.network
             self._own = self._exported if fed.network is None else fed.network.replica()
         outputs = Outputs(zip(self._names, self._own.run(fed.arrays), strict=True))
-        outputs.version = fed.version
+        outputs.version, outputs.beside = fed.version, fed.beside
         return outputs
 
 

@@ -39,6 +39,11 @@ class Update:
     ):
         self._losses, self._scalars, self._arrays = losses, scalars or {}, arrays or {}
 
+    @property
+    def done(self) -> bool:
+        """Whether looking at the numbers costs no waiting for the update itself."""
+        return True
+
     @cached_property
     def losses(self) -> dict[str, float]:
         """The loss terms by name; read now, and once."""

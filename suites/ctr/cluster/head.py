@@ -313,11 +313,13 @@ def refuse(config: Config, runtime: Runtime) -> None:
     """Raise ConfigError for what a cluster does not do."""
     refuse_what_rows_lack(runtime)
     publishes = config.has("publish") and config["publish"] is not None
+    threads = config.has("hogwild") and config["hogwild"] is not None
     for path, wrong, why in (
         ("runtime.weights", runtime.weights is not None, "shards begin empty; train on in one process"),
         ("runtime.minutes", runtime.minutes is not None, "a cluster trains to the end of its passes or steps"),
         ("runtime.early_stop", runtime.early_stop is not None, "a cluster evaluates at the end"),
         ("publish", publishes, "export the run when it is done"),
+        ("hogwild", threads, "its trainers are the parallelism"),
     ):
         if wrong:
             raise ConfigError(f"{path}: is not for --cluster: {why}; set it to null")

@@ -1,7 +1,8 @@
 """What lies in the folder `rows` of an export, and how a publication is added to it.
 
 `rows.json` names the model and the files that are valid together: a whole snapshot of the table, the deltas that follow
-it and, where they are newer than the export's, the weights of the dense part. It is replaced when all of them are
+it, where they are newer than the export's the weights of the dense part, and the items of a model that retrieves some.
+It is replaced when all of them are
 there. So a training run publishes into the folder of a model that is being served, or files are copied there,
 `rows.json` last.
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from framework.atomic import make_folder, write_text
 from framework.errors import CheckpointError
 from framework.graph.files import save_program
+from suites.ctr.items import ItemIndex
 from suites.ctr.schema import Schema
 
 if TYPE_CHECKING:
@@ -37,11 +39,13 @@ class Publication:
         model: see `model_key`.
         files: of rows, the whole snapshot first.
         dense: folder of the dense part; None for the export's own.
+        items: folder of the items, of models that retrieve some; else None.
     """
 
     model: str
     files: tuple[str, ...]
     dense: str | None = None
+    items: str | None = None
 
     @property
     def version(self) -> str:
@@ -57,8 +61,8 @@ class Publication:
         path = export / FOLDER / LIST
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
-            found = cls(told["model"], tuple(told["files"]), told.get("dense"))
-            good = len(found.files) > 0 and all(map(_is_name, (*found.files, found.dense or "none")))
+            found = cls(told["model"], tuple(told["files"]), told.get("dense"), told.get("items"))
+            good = len(found.files) > 0 and all(map(_is_name, found.names()))
         except OSError as error:
             raise CheckpointError(f"{path}: cannot be read ({error.strerror}); export the model again") from None
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -74,11 +78,12 @@ class Publication:
     def write(self, export: Path) -> None:
         """Make this what is valid."""
         told: dict[str, Any] = {"model": self.model, "files": list(self.files), "dense": self.dense}
+        told |= {"items": self.items} if self.items else {}
         write_text(export / FOLDER / LIST, json.dumps(told) + "\n")
 
     def names(self) -> set[str]:
         """Of all files and folders."""
-        return {*self.files, *([self.dense] if self.dense else [])}
+        return {*self.files, *(name for name in (self.dense, self.items) if name)}
 
 
 def _is_name(text: Any) -> bool:
@@ -98,6 +103,7 @@ def publish(
     dtype: RowType = "float32",
     *,
     dense: Program | Literal["export", "kept"] = "kept",
+    items: ItemIndex | None = None,
 ) -> str:
     """Write what changed of a table beside an export, or all of it where nothing can be built on; return the file.
 
@@ -108,6 +114,7 @@ def publish(
         dtype: of the rows, see `framework.table.snapshot`.
         dense: the network that goes with these rows; or "export" for the export's own, "kept" for that of the last
             publication.
+        items: of these rows and this network, of models that retrieve some; one without never follows one with.
 
     Raises CheckpointError where the files cannot be written, or those there are another model's; what is served stays.
     """
@@ -124,7 +131,10 @@ def publish(
     network = {"export": None, "kept": before.dense}[dense] if isinstance(dense, str) else f"{version}.dense"
     if not isinstance(dense, str):
         _write_dense(dense, folder / f"{version}.dense")
-    now = Publication(key, (*before.files, name) if follows else (name,), network)
+    if items is not None:
+        items.save(folder / f"{version}.items")
+    files = (*before.files, name) if follows else (name,)
+    now = Publication(key, files, network, None if items is None else f"{version}.items")
     now.write(export)
     _remove_others(folder, now.names() | before.names())
     return name
@@ -144,5 +154,5 @@ def _remove_others(folder: Path, names: set[str]) -> None:
             continue
         if old.suffix in (".base", ".delta"):
             old.unlink()
-        elif old.suffix == ".dense":
+        elif old.suffix in (".dense", ".items"):
             shutil.rmtree(old, ignore_errors=True)

@@ -27,7 +27,8 @@ class PublishSettings:
         to: folder of an export of this model.
         every: seconds between two publications.
         dtype: of the rows.
-        dense: publish the network's weights with the rows; without, those of the export stay.
+        dense: publish the network's weights with the rows; without, those of the export stay. Models that retrieve
+            items need them.
     """
 
     to: str
@@ -74,9 +75,14 @@ class Publish(Hook):
         if not loop.world.first:
             return
         own, task = self._settings, _of(loop)
+        with loop.evaluation_weights():  # no update is on its way
+            self._publish_now(loop, own, task)
+
+    def _publish_now(self, loop: TrainingLoop, own: PublishSettings, task: Any) -> None:
         try:
             dense: Program | Literal["kept"] = task.served_program() if own.dense else "kept"
-            name = publish(task.model.table, task.schema, Path(own.to), own.dtype, dense=dense)
+            items = task.item_index()
+            name = publish(task.model.table, task.schema, Path(own.to), own.dtype, dense=dense, items=items)
         except CheckpointError as error:
             _log.warning("publish: %s", error)
         else:

@@ -15,6 +15,7 @@ from framework.errors import PaddockError
 from framework.predictor import Predictor
 from framework.table import TableSnapshot
 from framework.table.snapshot import SnapshotVersion
+from suites.ctr.items import ItemIndex
 from suites.ctr.schema import Schema
 from suites.ctr.serving.published import FOLDER, Publication, model_key
 from suites.engine.feeding import Counter, Fed
@@ -29,6 +30,7 @@ class _Served:
     publication: Publication
     rows: SnapshotVersion
     network: Predictor | None
+    items: ItemIndex | None
 
 
 class ServedRows:
@@ -52,8 +54,8 @@ class ServedRows:
         found = Publication.read(export, self._key)
         paths = [export / FOLDER / name for name in found.files]
         self.rows = TableSnapshot.open(paths[0], paths[1:])
-        self._now = _Served(found, self.rows.current, self._network(found, None))
-        self._taken_up = 0
+        self._now = _Served(found, self.rows.current, self._network(found, None), self._items(found))
+        self._taken_up = self._searched = self._exactly = 0  # searches are of the versions before
         self._looking, self._next = threading.Lock(), time.monotonic() + every
 
     @property
@@ -70,11 +72,21 @@ class ServedRows:
         ends = np.cumsum([keys.size for keys in signs.values()])[:-1]
         parts = zip(signs.items(), np.split(rows, ends), strict=True)
         found = {name: part.reshape(*keys.shape, self.rows.dim) for (name, keys), part in parts}
-        return Fed({**arrays, **found}, now.publication.version, now.network)
+        return Fed({**arrays, **found}, now.publication.version, now.network, now.items)
 
     def counters(self) -> Mapping[str, Counter]:
-        """Look-ups, those without a row, and versions taken up, since the start."""
+        """Look-ups, those without a row, versions taken up and searches for items, since the start."""
+        now = self._now.items
+        searches = (
+            {
+                "item_searches": Counter("Users whose best items were asked for", self._searched + now.searched),
+                "item_searches_exact": Counter("Those answered by all scores", self._exactly + now.exactly),
+            }
+            if now is not None
+            else {}
+        )
         return {
+            **searches,
             "row_lookups": Counter("Signs looked up", self.rows.looked_up),
             "row_misses": Counter("Signs looked up that had no row", self.rows.missed),
             "versions": Counter("Newer versions taken up", self._taken_up),
@@ -89,9 +101,12 @@ class ServedRows:
             found, before = Publication.read(self._export, self._key), self._now
             if found == before.publication:
                 return
-            network = self._network(found, before)
+            network, items = self._network(found, before), self._items(found)
             self._take_rows(found)
-            self._now = _Served(found, self.rows.current, network)
+            self._now = _Served(found, self.rows.current, network, items)
+            if before.items is not None:
+                self._searched += before.items.searched
+                self._exactly += before.items.exactly
             self._taken_up += 1
             _log.info("rows: version %s is served", found.version)
         except PaddockError as error:
@@ -104,6 +119,9 @@ class ServedRows:
         if before is not None and before.publication.dense == found.dense:
             return before.network
         return None if found.dense is None else Predictor(self._export / FOLDER / found.dense)
+
+    def _items(self, found: Publication) -> ItemIndex | None:
+        return None if found.items is None else ItemIndex.open(self._export / FOLDER / found.items)
 
     def _take_rows(self, found: Publication) -> None:
         """Bring the snapshot to the newest file, from where it is: a delta may have failed behind others."""

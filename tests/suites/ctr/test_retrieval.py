@@ -1,17 +1,18 @@
-"""Retrieval: figures against plain loops, the index against the exact answer, a run that finds the next item."""
+"""Retrieval: figures against plain loops, a run that finds the next item, a server that is asked for it."""
 
 import json
 
 import numpy as np
 import pytest
 
-from framework.errors import AttributeValueError, CheckpointError, ConfigError
+from framework.errors import CheckpointError, ConfigError, DataError
 from suites import ctr, engine
-from suites.ctr.retrieval import ItemIndex, RetrievalScores
+from suites.ctr.retrieval import RetrievalScores
 from suites.ctr.schema import schema_of
-from suites.engine.inference import open_run
+from suites.engine.evaluation import predict_items, predict_of
+from suites.engine.inference import export_run, open_model, open_run
 from suites.engine.training import train
-from tests.suites.ctr.helpers import write_csv
+from tests.suites.ctr.helpers import schema, write_csv
 
 RNG = np.random.default_rng(0)
 
@@ -40,27 +41,6 @@ def test_a_score_that_many_items_share_finds_none_of_them():
     assert metric.result()["recall@20"] == 0.0
 
 
-def test_the_index_finds_nearly_what_the_exact_search_finds_and_can_be_kept(tmp_path):
-    pytest.importorskip("faiss", reason="the extra retrieval is not installed")
-    names, vectors = [f"i{i}" for i in range(3000)], RNG.normal(size=(3000, 16)).astype(np.float32)
-    users = RNG.normal(size=(50, 16)).astype(np.float32)
-    built = ItemIndex.build(names, vectors)
-    built.save(tmp_path / "index")
-    index = ItemIndex.open(tmp_path / "index")
-    hits = 0
-    for user, found in zip(users, index.find(users, 10), strict=True):
-        exact = [names[i] for i in np.argsort(-(vectors @ user))[:10]]
-        hits += len({name for name, _ in found} & set(exact))
-        assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
-        assert found[0][1] == pytest.approx(float(vectors[names.index(found[0][0])] @ user), rel=1e-5)
-    assert hits / 500 > 0.95
-    (tmp_path / "index" / "items.json").write_text("[]")
-    with pytest.raises(CheckpointError, match="the index has 3000 items but 0 names; build it again"):
-        ItemIndex.open(tmp_path / "index")
-    with pytest.raises(AttributeValueError, match="k is 0; it must be 1 or more"):
-        built.find(users, 0)
-
-
 def sessions(rows=1500):
     """The next item is the one after the last: i3 after i2."""
     lengths, last = RNG.integers(1, 5, rows), RNG.integers(0, 12, rows)
@@ -68,11 +48,14 @@ def sessions(rows=1500):
     return {"item": [f"i{(end + 1) % 12}" for end in last], "liked": liked, "click": ["1"] * rows}
 
 
-@pytest.mark.parametrize("model", [{"type": "GRU4Rec", "dim": 16}, {"type": "SSR", "dim": 16, "hidden": 16}])
-def test_a_run_learns_which_item_comes_next_and_keeps_its_catalogue(tmp_path, model):
-    write_csv(tmp_path / "log.csv", sessions())
+MODELS = [{"type": "GRU4Rec", "dim": 16}, {"type": "SSR", "dim": 16, "hidden": 16}]
+
+
+def run(folder, model, name="run", **more):
+    """A run on sessions."""
+    write_csv(folder / "log.csv", sessions())
     features = {"item": {"type": "Sparse"}, "liked": {"type": "Sequence", "vocabulary": "item", "max_length": 4}}
-    log = {"type": "ClickLog", "root": str(tmp_path / "log.csv"), "files": []}
+    log = {"type": "ClickLog", "root": str(folder / "log.csv"), "files": []}
     config = {
         "suite": "ctr",
         "model": model,
@@ -85,17 +68,21 @@ def test_a_run_learns_which_item_comes_next_and_keeps_its_catalogue(tmp_path, mo
         "optimizer": {"type": "Adam"},
         "schedule": {"type": "Constant", "base_lr": 0.02},
         "runtime": {"epochs": 6, "workers": 0},
+        **more,
     }
-    (tmp_path / "config.yml").write_text(json.dumps(config))
-    train(tmp_path / "config.yml", runs=tmp_path, name="run")
+    (folder / "config.yml").write_text(json.dumps(config))
+    train(folder / "config.yml", runs=folder, name=name)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_learns_which_item_comes_next_and_keeps_its_catalogue(tmp_path, model):
+    run(tmp_path, model)
     figures = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert figures["mrr@20"] > 0.9 and figures["known"] == 1.0
     (tmp_path / "log.csv").unlink()
     task = open_run(tmp_path / "run")  # the catalogue is the run's, not the log's
     assert task.catalogue == sorted(f"i{i}" for i in range(12))
     batch = task.processor().prepare([{"liked": "i3|i4"}])
-    from suites.engine.evaluation import predict_of
-
     (user,) = predict_of(task)({name: batch[name] for name in task.eval_inputs})["users"]
     _, vectors = task.item_vectors()
     assert task.catalogue[int(np.argmax(vectors @ user))] == "i5"
@@ -112,3 +99,104 @@ def test_models_of_retrieval_say_what_they_need(features):
     schema = schema_of({"features": features, "labels": {"click": {}}})
     with pytest.raises(ConfigError, match="GRU4Rec: the first sequence of the schema must have the vocabulary of a"):
         ctr.CtrTask(model=engine.Factory.of(ctr.GRU4Rec), schema=schema)
+
+
+def answers(model, *values):
+    processor = model.processor
+    return predict_items(processor, model.inputs, model.predict, [processor.from_json(value) for value in values])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_export_answers_with_the_best_items_as_exact_scores_rank_them(tmp_path, model):
+    run(tmp_path, model)
+    export_run(tmp_path / "run", tmp_path / "exported")
+    task = open_run(tmp_path / "run")
+    _, vectors = task.item_vectors()
+    served = open_model(tmp_path / "exported")
+    row = {"liked": ["i3", "i4"]}
+    batch = task.processor().prepare([row])
+    (user,) = predict_of(task)({name: batch[name] for name in task.eval_inputs})["users"]
+    best = [task.catalogue[i] for i in np.argsort(-(vectors @ user), kind="stable")]
+    all_, unseen, allowed, plain = answers(
+        served,
+        {**row, "find": {"k": 12}},
+        {**row, "find": {"k": 3, "exclude_seen": True, "exclude": [best[0]]}},
+        {"liked": "i3|i4", "find": {"allow": ["i9", "i2", "i99"]}},
+        {**row, "item": best[0]},
+    )
+    assert [each["item"] for each in all_["items"]] == best and best[0] == "i5"
+    np.testing.assert_allclose([each["score"] for each in all_["items"]], np.sort(vectors @ user)[::-1], atol=1e-5)
+    assert [each["item"] for each in unseen["items"]] == [b for b in best[1:] if b not in row["liked"]][:3]
+    assert [each["item"] for each in allowed["items"]] == [b for b in best if b in ("i9", "i2")]
+    assert allowed["unknown"] == ["i99"]
+    assert plain["click"] == pytest.approx(1 / (1 + np.exp(-all_["items"][0]["score"])), abs=1e-5)
+    assert served.feed.counters()["item_searches"].value == 3
+
+
+def test_published_items_are_those_of_the_rows_and_the_network_published_with_them(tmp_path):
+    run(tmp_path, MODELS[1])
+    exported = tmp_path / "exported"
+    export_run(tmp_path / "run", exported)
+    served = open_model(exported)
+    value = {"liked": "i3|i4", "find": {"k": 12}}
+    before = answers(served, value)
+    run(
+        tmp_path, MODELS[1], "second", publish={"to": str(exported), "every": 0.05}, runtime={"epochs": 1, "workers": 0}
+    )
+    served.feed._next = 0.0  # a second later
+    (found,), (fresh,) = answers(served, value), answers(open_model(exported), value)
+    assert found == fresh and [found] != before
+    task = open_run(tmp_path / "second", tmp_path / "second" / "weights" / "last.safetensors")
+    _, vectors = task.item_vectors()
+    batch = task.processor().prepare([{"liked": "i3|i4"}])
+    (user,) = predict_of(task)({name: batch[name] for name in task.eval_inputs})["users"]
+    np.testing.assert_allclose([each["score"] for each in found["items"]], np.sort(vectors @ user)[::-1], atol=1e-5)
+    assert len(list((exported / "rows").glob("*.items"))) <= 2
+    (newest,) = (
+        p for p in (exported / "rows").glob("*.items") if p.name in (exported / "rows" / "rows.json").read_text()
+    )
+    (newest / "items.json").write_text("{}")
+    with pytest.raises(CheckpointError, match="the items cannot be read"):
+        open_model(exported)
+
+
+def test_a_run_that_would_publish_rows_without_the_network_of_its_items_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"publish\.dense: is false; items and users of one version need its network"):
+        run(tmp_path, MODELS[0], publish={"to": "nowhere", "dense": False})
+
+
+def test_a_server_is_asked_for_items_over_both_routes(tmp_path):
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from suites.engine.serving.service import Settings
+    from tests.suites.engine.serving import toy
+    from tests.suites.engine.serving.test_server import ask
+
+    run(tmp_path, MODELS[0], runtime={"epochs": 1, "workers": 0})
+    export_run(tmp_path / "run", tmp_path / "exported")
+    values = [{"liked": [f"i{i}"], "find": {"k": 2 + i % 3, "exclude_seen": True}} for i in range(8)]
+    with toy.running(open_model(tmp_path / "exported"), Settings(name="next")) as server:
+        rows = json.loads(ask(server, "/v1/scores", {"input": values})[2])["data"]
+        assert [len(row["result"]["items"]) for row in rows] == [2 + i % 3 for i in range(8)]
+        assert all(f"i{i}" not in [e["item"] for e in row["result"]["items"]] for i, row in enumerate(rows))
+        assert len({row["version"] for row in rows}) == 1
+        texts = [json.dumps(value) for value in values]
+        infer = {"inputs": [{"name": "items", "shape": [8], "datatype": "BYTES", "data": texts}]}
+        answer = json.loads(ask(server, "/v2/models/next/infer", infer)[2])
+        found = [json.loads(text) for text in answer["outputs"][0]["data"]]
+        assert [[e["item"] for e in own["items"]] for own in found] == [
+            [e["item"] for e in row["result"]["items"]] for row in rows
+        ]
+        assert answer["parameters"]["version"] == rows[0]["version"]
+        values[3]["find"]["k"] = -1
+        status, _, problem = ask(server, "/v1/scores", {"input": values})
+        assert status == 400 and b"item 3: find.k: is -1; it is a whole number from 1 to 1000" in problem
+        assert b"paddock_item_searches_total 16.0" in ask(server, "/metrics")[2]
+
+
+def test_who_asks_a_run_or_a_model_of_rows_for_items_is_told_what_to_do(tmp_path):
+    run(tmp_path, MODELS[0], runtime={"epochs": 1, "workers": 0})
+    with pytest.raises(DataError, match="no items lie beside this model; export it anew with `paddock export`"):
+        answers(open_model(tmp_path / "run"), {"liked": "i3", "find": {}})
+    plain = ctr.CtrTask(model=engine.Factory.of(ctr.LR), schema=schema()).processor()
+    with pytest.raises(DataError, match="find: this model scores rows and retrieves no items; leave it out"):
+        plain.from_json({"item": "i3", "find": {"k": 3}})
