@@ -53,7 +53,7 @@ def draw_instances(
 
 
 def draw_finding(image: np.ndarray, finding: Finding, class_names: Sequence[str]) -> np.ndarray:
-    """Draws what was missed or invented in red with its class, what else is there in green, and cuts out where it is.
+    """Draws what was missed or invented in red, the worst thick, what else is there in green, and cuts out where it is.
 
     Args:
         image: uint8 RGB [H, W, 3].
@@ -64,8 +64,8 @@ def draw_finding(image: np.ndarray, finding: Finding, class_names: Sequence[str]
         uint8 RGB; of a large image only the surroundings of the worst object.
     """
     boxes, scores = finding.wrong.boxes.array, finding.wrong.scores
-    worst = boxes[int(np.argmax(finding.wrong.boxes.areas if finding.missed else scores))]
-    top, left, bottom, right = _around(worst, image.shape[:2])
+    worst = int(np.argmax(finding.wrong.boxes.areas if finding.missed else scores))
+    top, left, bottom, right = _around(boxes[worst], image.shape[:2])
     canvas, factor = enlarged(np.ascontiguousarray(image[top:bottom, left:right]))
     corner = np.array([left, top] * 2)
     for objects, colour, named in ((finding.others, _THERE, False), (finding.wrong, _WRONG, True)):
@@ -79,6 +79,8 @@ def draw_finding(image: np.ndarray, finding: Finding, class_names: Sequence[str]
             text = (class_names[kind] + ("" if finding.missed else f" {score:.2f}")) if named else ""
             if (shifted[2:] > 0).all() and (shifted[:2] < np.array(canvas.shape[1::-1])).all():
                 _draw_one(canvas, shifted, text, colour)
+    inside = np.clip((boxes[worst] - corner) * factor, 0, [*canvas.shape[1::-1]] * 2).astype(int).tolist()
+    cv2.rectangle(canvas, (inside[0], inside[1]), (inside[2], inside[3]), _WRONG, 3 * stroke(canvas)[1])
     return canvas
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from framework.errors import CheckpointError
 _MOST_POINTS = 500  # of a curve: more are not seen
 _MOST_NAMED = 40  # rows of a matrix whose numbers can be read
 _MOST_CURVES = 20  # in one plot
+_TITLE = 46  # characters in a line of a title
 _MOST_TICKS = 12  # names below bars
 
 
@@ -120,7 +122,7 @@ def svg(plot: Plot) -> str:
         figure = Figure(figsize=_matrix_size(plot) if isinstance(plot, Matrix) else (5.2, 3.4), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
-        axes.set_title(plot.title)
+        axes.set_title(textwrap.fill(plot.title, _TITLE))
         if isinstance(plot, Curves):
             _draw_curves(axes, plot)
         elif isinstance(plot, Bars):
