@@ -1,12 +1,12 @@
 """A run keeps every figure and shows itself: one page, no network, every word escaped, other runs beside it."""
 
+import html
 import json
 import os
 import re
 import shutil
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -21,7 +21,7 @@ from suites.engine.reporting.page import write_page
 from suites.engine.reporting.plots import from_plain, svg, to_plain
 from suites.engine.reporting.tally import size_of_bin, write_tally
 from suites.engine.training import evaluate_weights, train
-from suites.vision.images import encode_image
+from suites.vision.images import encode_image, read_image
 from tests.suites.segmentation.test_task import CONFIG, config_file, root  # noqa: F401  (fixtures)
 
 
@@ -258,27 +258,67 @@ def test_plots_are_the_same_bytes_and_come_back_from_plain_data():
     assert len(svg(large)) < 400_000
 
 
+_MEASURE = """<iframe id="f" src="page.html" style="border:0" width="WIDTH" height="3000"></iframe><p id="out"></p>
+<script>addEventListener("load", () => { const d = f.contentDocument, w = f.contentWindow;
+  const images = [...d.images];
+  out.textContent = JSON.stringify({
+    wide: d.documentElement.scrollWidth, width: w.innerWidth, images: images.length,
+    broken: images.filter(i => !i.complete || !i.naturalWidth).length,
+    narrow: [...d.querySelectorAll("figure")].filter(e => e.getBoundingClientRect().width < 100).length,
+    outside: w.performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith("data:")),
+    titles: [...d.querySelectorAll("h2")].map(e => e.textContent), tables: d.querySelectorAll("table").length,
+    marks: [...d.querySelectorAll("mark")].map(e => w.getComputedStyle(e).backgroundColor),
+    scripts: d.scripts.length }); });</script>"""
+
+
+def _with_every_part(run):
+    """A run whose page has all parts: pictures, a strip, marked texts, plots, counts, what was left out, a note."""
+    strip = np.random.default_rng(0).integers(0, 256, (160, 1600, 3), np.uint8)
+    cv2.imwrite(str(run / "pictures/worst/strip.jpg"), strip)
+    long = "a" * 400 + " <script>document.title = 'x'</script> " + "word " * 100
+    cases = [
+        {"name": "n" * 200, "why": "w", "picture": "strip.jpg"},
+        {"name": "t:1", "why": "y" * 300, "text": [[long, ""], ["bad", "wrong"], ["good", "right"]]},
+    ]
+    kept = json.loads((run / "pictures/worst/cases.json").read_text())
+    kept["parts"].append({"title": "Most confident mistakes", "cases": cases})
+    (run / "pictures/worst/cases.json").write_text(json.dumps(kept))
+    tally = Tally()
+    tally.add("objects", {f"class {'x' * 40} {i}": 10**9 + i for i in range(100)}, 5, whole=True)
+    tally.measure("side", np.arange(1, 500), 5, whole=True)
+    tally.skip("/a" * 120, "damaged " * 20, 3)
+    write_tally(run, "eval more", tally)
+    (run / "environment.json").write_text("{}" * (9 << 20))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [400, 1600])
 def test_the_page_in_a_real_browser(run, tmp_path, width):
     browser = shutil.which(os.environ.get("CHROMIUM", "chromium"))
     if browser is None:
         pytest.skip("the package chromium is not installed")
-    picture = tmp_path / "shot.png"
-    words = [
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-background-networking",
-        "--enable-logging=stderr",
-    ]
-    done = subprocess.run(
-        [browser, *words, f"--window-size={width},2400", f"--screenshot={picture}", f"--user-data-dir={tmp_path / 'b'}",
-         Path(run / "report.html").resolve().as_uri()],
-        capture_output=True, text=True, timeout=90,
-    )  # fmt: skip
-    assert "CONSOLE" not in done.stderr, done.stderr
-    from suites.vision.images import read_image
+    _with_every_part(run)
+    other = shutil.copytree(run, tmp_path / "other")
+    write_page([run, other], tmp_path / "page.html")
+    (tmp_path / "measure.html").write_text(_MEASURE.replace("WIDTH", str(width)))
+    words = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+             "--enable-logging=stderr", f"--user-data-dir={tmp_path / 'b'}"]  # fmt: skip
 
+    def look(*more, page):
+        address = (tmp_path / page).resolve().as_uri()
+        done = subprocess.run([*words, *more, address], capture_output=True, text=True, timeout=90)
+        assert "CONSOLE" not in done.stderr, done.stderr
+        return done.stdout
+
+    found = look("--dump-dom", "--allow-file-access-from-files", "--window-size=1800,3200", page="measure.html")
+    seen = json.loads(html.unescape(re.search(r'<p id="out">([^<]*)', found)[1]))
+    assert seen["images"] >= 6 and not seen["broken"] and not seen["outside"] and not seen["scripts"]
+    assert seen["wide"] <= seen["width"] == width  # nothing sticks out: wide tables scroll by themselves
+    assert not seen["narrow"] and seen["tables"] >= 6 and len(set(seen["marks"])) == 2
+    assert {"Beside each other", "Worst images of first", "Most confident mistakes of other", "Data of other"} <= set(
+        seen["titles"]
+    )
+    picture = tmp_path / "shot.png"
+    look(f"--window-size={width},2400", f"--screenshot={picture}", page="page.html")
     shot = read_image(picture)
     assert shot.shape[1] >= width and shot.std() > 5
