@@ -16,7 +16,7 @@ _MOST_POINTS = 500  # of a curve: more are not seen
 _MOST_NAMED = 40  # rows of a matrix whose numbers can be read
 _MOST_CURVES = 20  # in one plot
 _TITLE = 46  # characters in a line of a title
-_MOST_TICKS = 12  # names below bars
+_MOST_TICKS, _LEAST_BARS = 9, 6  # names below bars; bars that a plot has room for at least
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,8 @@ def _draw_bars(axes: Any, plot: Bars) -> None:
         shares = 100 * np.asarray(counts, np.float64) / max(float(np.sum(counts)), 1.0)
         at = np.arange(len(shares)) + width * (place - (len(plot.counts) - 1) / 2)
         axes.bar(at, shares, width, label=name)
-    step = max(1, len(plot.names) // _MOST_TICKS)
+    step = max(1, -(-len(plot.names) // _MOST_TICKS))
+    axes.set_xlim(-0.6, max(len(plot.names), _LEAST_BARS) - 0.4)
     axes.set_xticks(range(0, len(plot.names), step), plot.names[::step])
     axes.set_xlabel(plot.x)
     axes.set_ylabel("% of each set" if len(plot.counts) > 1 else "%")
