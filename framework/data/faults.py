@@ -81,6 +81,10 @@ class Skipped:
         """Start anew, for another pass; samples that made a worker hang stay."""
         self._reasons = {index: reason for index, reason in self._reasons.items() if index in self._hung}
 
+    def reasons(self) -> dict[int, str]:
+        """Why each of them could not be used, in one line, by index."""
+        return {index: _one_line(self._reasons[index]) for index in self.indices}
+
     def report(self) -> str:
         """One line: how many, and the first with their reasons; empty where there are none."""
         if not self._reasons:

@@ -16,6 +16,7 @@ from suites.ctr.features import Crossed, Dense, Label, MultiValued, Sequence
 from suites.ctr.schema import Schema
 from suites.ctr.signs import crossed, hash52, missing_sign, signs_of
 from suites.engine.names import did_you_mean, listing
+from suites.engine.reporting import Tally
 
 _log = logging.getLogger(__name__)
 MAX_SKIPPED = 0.01  # share of the rows that may be wrong
@@ -48,6 +49,7 @@ class RawRows:
         name: of the file or table, for messages.
         columns: texts by column, all of one length; a multi-valued column may hold lists of texts.
         where: what names row i in a message, such as "log.csv:17".
+        left_out: rows that were left out when arrays were made.
         wrong: why rows that are in no column cannot be used, such as "log.csv:4: has 3 columns ...".
     """
 
@@ -55,6 +57,7 @@ class RawRows:
     columns: Mapping[str, Listed[Cell]]
     where: Callable[[int], str]
     wrong: list[str] = field(default_factory=list)
+    left_out: Tally = field(default_factory=Tally)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()))) if self.columns else 0
@@ -234,6 +237,9 @@ def report(raw: RawRows, wrong: Mapping[int, str], max_skipped: float) -> None:
     if len(reasons) > max_skipped * total:
         more = f"; so are {len(reasons) - 1} others of {total} rows, max_skipped allows {max_skipped:.3g} of them"
         raise DataError(f"{reasons[0]}{more if len(reasons) > 1 else ''}")
+    for reason in reasons:
+        where, _, why = reason.partition(": ")
+        raw.left_out.skip(where, why)
     if reasons:
         named = "; ".join(reasons[:_NAMED]) + (" ..." if len(reasons) > _NAMED else "")
         _log.warning("%s: %d of %d rows are wrong and were left out: %s", raw.name, len(reasons), total, named)

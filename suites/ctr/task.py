@@ -16,7 +16,7 @@ from framework.graph.ir import Program
 from framework.optim import Optimizer
 from framework.table import Table
 from framework.tensor import Tensor, tensor
-from suites.ctr.datasets import ClickSource
+from suites.ctr.datasets import ClickDataset, ClickSource
 from suites.ctr.encoding import raw_bytes
 from suites.ctr.hogwild import HogwildSettings, HogwildStep
 from suites.ctr.items import ItemIndex
@@ -40,11 +40,11 @@ from suites.engine.deploying import deployed_program
 from suites.engine.hooks import Hook
 from suites.engine.losses import Kept, Loss
 from suites.engine.registry import register
-from suites.engine.reporting import Plot
+from suites.engine.reporting import Plot, Tally
 from suites.engine.resources import load_deployed
 from suites.engine.settings import Runtime
 from suites.engine.step import Step
-from suites.engine.task import Metric, Processor
+from suites.engine.task import Batch, Metric, Processor
 
 _log = logging.getLogger(__name__)
 
@@ -270,6 +270,24 @@ class CtrTask(DataTask[TrainData, EvalData]):
     def processor(self) -> ClickProcessor:
         """The schema, with what was learned from the training set."""
         return ClickProcessor(self.schema, self.catalogue)
+
+    def count(self, tally: Tally, dataset: Any, *, training: bool) -> None:
+        """Rows and positive labels of a log in memory, and the rows that are wrong."""
+        source = self._train_set if training else self._eval_set
+        if isinstance(source, ClickDataset):
+            self._count_labels(tally, source.clicks.labels, whole=True)
+            tally.merge(source.left_out.state())
+
+    def count_batch(self, tally: Tally, batch: Batch, *, training: bool) -> None:
+        """Rows and positive labels of a log that is streamed."""
+        if not isinstance(self._train_set if training else self._eval_set, ClickDataset):
+            self._count_labels(tally, batch["labels"], whole=False)
+
+    def _count_labels(self, tally: Tally, labels: np.ndarray | None, *, whole: bool) -> None:
+        assert labels is not None  # rows to train or evaluate on have some
+        positive = (labels > 0.5).sum(axis=0).tolist()
+        counts = {f"{name} 1": count for name, count in zip(self._schema.labels, positive, strict=True)}
+        tally.add("rows", {"rows": len(labels), **counts}, len(labels), whole=whole)
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """The first rows of the evaluation set, as texts by column."""

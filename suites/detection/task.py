@@ -13,16 +13,18 @@ from framework.data import DataLoader
 from framework.errors import ConfigError
 from framework.tensor import Tensor
 from suites.detection.datasets import DetectionDataset
+from suites.detection.holdings import tally_objects
 from suites.detection.metrics import CocoEvaluator, Evaluator
 from suites.detection.models.base import Detector, MaskTargets, Targets
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
 from suites.detection.views import Viewed, Views
+from suites.detection.visualize import draw_finding
 from suites.engine.config import Factory
 from suites.engine.losses import Loss, count_of
 from suites.engine.registry import register
-from suites.engine.reporting import Plot
+from suites.engine.reporting import Case, Plot, Tally
 from suites.engine.task import Batch, Metric, readable
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.structures import Instances
@@ -32,8 +34,11 @@ from suites.vision.task import VisionTask
 class BoxMetric(Metric):
     """Feeds detections, mapped back to the original images, to an evaluator."""
 
-    def __init__(self, evaluator: Evaluator, image_ids: np.ndarray, views: Views | None = None) -> None:
+    def __init__(
+        self, evaluator: Evaluator, image_ids: np.ndarray, views: Views | None = None, min_score: float = 0.3
+    ) -> None:
         self._evaluator = evaluator
+        self._min_score = min_score  # from which on a detection is a mistake, in plots and pictures
         self._image_ids = image_ids  # [N] of the data set's images
         self._views = views
 
@@ -63,8 +68,13 @@ class BoxMetric(Metric):
         return self._evaluator.compute()
 
     def plots(self) -> Sequence[Plot]:
-        """The evaluator's plots."""
-        return self._evaluator.plots()
+        """The evaluator's plots, and what was taken for what."""
+        return [*self._evaluator.plots(), self._evaluator.mistakes(self._min_score).matrix()]
+
+    def worst(self, count: int) -> dict[str, list[Case]]:
+        """The largest objects that were missed, and the most confident detections of what is not there."""
+        mistakes = self._evaluator.mistakes(self._min_score)
+        return {"Worst misses": mistakes.misses(count), "Worst inventions": mistakes.inventions(count)}
 
 
 @register("task", "detection")
@@ -159,7 +169,7 @@ class DetectionTask(VisionTask):
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""
         truth = self._eval_set.ground_truth()
-        return BoxMetric(self._metric(truth=truth), truth.image_ids, self._views)
+        return BoxMetric(self._metric(truth=truth), truth.image_ids, self._views, self._min_score)
 
     def processor(self) -> DetectionProcessor:
         """Preprocessing of evaluation, class names of the evaluation set."""
@@ -170,6 +180,20 @@ class DetectionTask(VisionTask):
         """The first images of the evaluation set that can be read."""
         dataset = self._eval_set
         return readable(range(len(dataset)), lambda i: (_short_name(dataset, i), dataset[i].image), count)
+
+    def show_case(self, case: Case, predict: Callable[[Any], Any]) -> tuple[str, np.ndarray]:
+        """The part of an image where something was missed or invented."""
+        dataset = self._eval_set
+        image = dataset[case.index].image
+        return _short_name(dataset, case.index), draw_finding(image, case.detail, dataset.class_names)
+
+    def count(self, tally: Tally, dataset: Any, *, training: bool) -> None:
+        """Objects by class and size, and what was left out when the annotations were read."""
+        opened = dataset.dataset
+        truth = opened.ground_truth()
+        tally_objects(tally, truth)
+        for why, count in opened.left_out().items():
+            tally.skip("annotations", f"{count} {why}", count)
 
     def names(self, batch: Batch) -> list[str]:
         """What messages call the images of a batch."""

@@ -9,8 +9,12 @@ import cv2
 import numpy as np
 from pycocotools import mask as coco
 
+from suites.detection.metrics.mistakes import Finding
 from suites.vision.drawing import class_colour, enlarged, put_plate, stroke
 from suites.vision.structures import Instances
+
+_WRONG, _THERE = (230, 50, 50), (60, 200, 80)  # RGB
+_SURROUNDINGS, _LEAST_PART = 5.0, 320.0  # side of the part that is shown, in sides of the object, and in pixels
 
 
 def draw_instances(
@@ -48,12 +52,59 @@ def draw_instances(
     return canvas
 
 
+def draw_finding(image: np.ndarray, finding: Finding, class_names: Sequence[str]) -> np.ndarray:
+    """Draws what was missed or invented in red, the worst thick, what else is there in green, and cuts out where it is.
+
+    Args:
+        image: uint8 RGB [H, W, 3].
+        finding: in its pixels.
+        class_names: K names.
+
+    Returns:
+        uint8 RGB; of a large image only the surroundings of the worst object.
+    """
+    boxes, scores = finding.wrong.boxes.array, finding.wrong.scores
+    worst = int(np.argmax(finding.wrong.boxes.areas if finding.missed else scores))
+    top, left, bottom, right = _around(boxes[worst], image.shape[:2])
+    canvas, factor = enlarged(np.ascontiguousarray(image[top:bottom, left:right]))
+    corner = np.array([left, top] * 2)
+    for objects, colour, named in ((finding.others, _THERE, False), (finding.wrong, _WRONG, True)):
+        codes = objects.masks.codes() if objects.masks is not None else [None] * len(objects)
+        rows = zip(objects.boxes.array, objects.classes.tolist(), objects.scores.tolist(), codes, strict=True)
+        for box, kind, score, code in rows:
+            if code is not None:
+                bitmap = coco.decode(code)[top:bottom, left:right]
+                _outline(canvas, np.repeat(np.repeat(bitmap, factor, 0), factor, 1), colour)
+            shifted = np.rint((box - corner) * factor)
+            text = (class_names[kind] + ("" if finding.missed else f" {score:.2f}")) if named else ""
+            if (shifted[2:] > 0).all() and (shifted[:2] < np.array(canvas.shape[1::-1])).all():
+                _draw_one(canvas, shifted, text, colour)
+    inside = np.clip((boxes[worst] - corner) * factor, 0, [*canvas.shape[1::-1]] * 2).astype(int).tolist()
+    cv2.rectangle(canvas, (inside[0], inside[1]), (inside[2], inside[3]), _WRONG, 3 * stroke(canvas)[1])
+    return canvas
+
+
+def _around(box: np.ndarray, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """top, left, bottom, right of the part of an image (H, W) that shows a box with its surroundings."""
+    centre, side = (box[:2] + box[2:]) / 2, max(_LEAST_PART, _SURROUNDINGS * float((box[2:] - box[:2]).max()))
+    starts, ends = [], []
+    for middle, whole in zip(centre[::-1], size, strict=True):
+        start = int(np.clip(middle - side / 2, 0, max(whole - side, 0)))
+        starts.append(start)
+        ends.append(min(whole, start + round(side)))
+    return starts[0], starts[1], ends[0], ends[1]
+
+
 def _tint(canvas: np.ndarray, code: dict[str, Any], factor: int, colour: tuple[int, int, int]) -> None:
     """Colours the pixels of a shape, half through, and draws its outline."""
     bitmap = np.repeat(np.repeat(coco.decode(code), factor, 0), factor, 1)
     inside = bitmap.astype(bool)
     canvas[inside] = (canvas[inside].astype(np.uint16) + np.array(colour, np.uint16)) // 2
-    outline, _ = cv2.findContours(bitmap, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
+    _outline(canvas, bitmap, colour)
+
+
+def _outline(canvas: np.ndarray, bitmap: np.ndarray, colour: tuple[int, int, int]) -> None:
+    outline, _ = cv2.findContours(np.ascontiguousarray(bitmap), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_SIMPLE)
     cv2.drawContours(canvas, outline, -1, colour, stroke(canvas)[1])
 
 
@@ -61,4 +112,5 @@ def _draw_one(canvas: np.ndarray, box: np.ndarray, text: str, colour: tuple[int,
     height, width = canvas.shape[:2]
     x1, y1, x2, y2 = (int(v) for v in np.clip(box, 0, [width - 1, height - 1] * 2))
     cv2.rectangle(canvas, (x1, y1), (x2, y2), colour, stroke(canvas)[1])
-    put_plate(canvas, text, (x1, y1), colour)
+    if text:
+        put_plate(canvas, text, (x1, y1), colour)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +14,9 @@ import framework
 from framework import from_numpy, no_grad, program
 from framework.atomic import write_text
 from framework.data import DataLoader
-from framework.errors import ConfigError, DataError
+from framework.errors import ConfigError
 from suites.engine.losses import Loss
+from suites.engine.reporting.tally import Tally, add_skipped
 
 if TYPE_CHECKING:
     from suites.engine.task import Batch, Metric, Processor, Task
@@ -92,6 +91,7 @@ def evaluate(
     after_batch: Callable[[int], None] = lambda done: None,
     losses: LossesOf | None = None,
     look: Callable[[Metric], object] = lambda metric: None,
+    tally: Tally | None = None,
 ) -> dict[str, float]:
     """Return the metric's figures over one pass of `loader`, and `skipped` where samples could not be used.
 
@@ -102,17 +102,24 @@ def evaluate(
         after_batch: called with the number of batches done; may raise `Interrupted`.
         losses: see `losses_of`; None for no figure `loss`.
         look: takes the metric at the end, to ask it for its report, its plots and its worst samples.
+        tally: counts what the set holds.
     """
     metric, parts = task.metric(), []
     loader.skipped.forget()
+    if tally is not None:
+        task.count(tally, getattr(loader, "dataset", None), training=False)
     for done, batch in enumerate(loader, start=1):
         metric.update(predict({name: batch[name] for name in task.eval_inputs}), batch)
+        if tally is not None:
+            task.count_batch(tally, batch, training=False)
         if losses is not None:
             parts.append(losses(batch))
         after_batch(done)
     if loader.skipped:
         _log.warning("evaluation: %s", loader.skipped.report())
         metric.leave_out(loader.skipped.indices)
+        if tally is not None:
+            add_skipped(tally, loader)
     figures = {name: float(value) for name, value in metric.result().items()} | _means(parts)
     look(metric)
     return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
@@ -129,16 +136,21 @@ def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predic
     return processor.joined((predict({name: batch[name] for name in inputs}), batch) for batch in batches)
 
 
+def item_predictor(task: Task, predict: Predict) -> Callable[[Any], Any]:
+    """Return a function from an item to its result."""
+    processor = task.processor()
+    return lambda item: predict_items(processor, task.eval_inputs, predict, [item])[0]
+
+
 def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> list[Path]:
     """Draw predictions on `count` samples of the evaluation set, one at a time; return the files' paths.
 
     Predictions that are told in text stand in one file, `examples.txt`.
     """
-    processor = task.processor()
+    processor, result_of = task.processor(), item_predictor(task, predict)
     paths, lines = [], []
     for name, item in task.examples(count) if count else []:
-        (result,) = predict_items(processor, task.eval_inputs, predict, [item])
-        drawing = processor.draw(item, result)
+        drawing = processor.draw(item, result_of(item))
         if isinstance(drawing, str):
             lines.append(drawing)
         else:
@@ -147,25 +159,6 @@ def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> lis
         write_text(folder / "examples.txt", "\n".join(lines) + "\n")
         paths.append(folder / "examples.txt")
     return paths
-
-
-def draw_worst(task: Task, predict: Predict, folder: Path, metric: Metric, count: int) -> None:
-    """Draw predictions on the samples that a metric calls the worst into `folder`, with `worst.json`: why they are.
-
-    What was there goes.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    processor, words = task.processor(), {}
-    for place, (index, why) in enumerate(metric.worst(count)):
-        with contextlib.suppress(DataError, OSError):
-            name, item = task.example(index)
-            (result,) = predict_items(processor, task.eval_inputs, predict, [item])
-            drawing = processor.draw(item, result)
-            if not isinstance(drawing, str):
-                path = processor.write_picture(folder / f"{place:02d}_{Path(name).stem}.jpg", drawing)
-                words[path.name] = why
-    if words:
-        write_text(folder / "worst.json", json.dumps(words, indent=1) + "\n")
 
 
 def write_results(path: Path, results: dict[str, Any]) -> None:

@@ -7,8 +7,9 @@ runs/<name>/config.yml        the resolved config; environment.json has its dige
             .lock             who writes into the folder
             log.txt, events/  what was said, and TensorBoard's event files
             weights/          checkpoints, last.safetensors, best.safetensors
-            pictures/         drawn predictions
-            metrics.jsonl     every figure of the run; plots.json: of the last evaluation; report.html shows all of it
+            pictures/         drawn predictions; worst/: the worst of the last evaluation, and cases.json, why they are
+            metrics.jsonl     every figure of the run; report.html shows all of it
+            plots.json        plots of the last evaluation; data.json: what the data held
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ from framework.data.world import ALONE, World
 from framework.errors import CheckpointError, ConfigError
 from suites.engine import environment
 from suites.engine.config import Config, load_config
+from suites.engine.evaluation import Predict, item_predictor
 from suites.engine.ownership import LOCK, Ownership
+from suites.engine.reporting.cases import draw_cases
 from suites.engine.reporting.plots import Plot, to_plain
+from suites.engine.reporting.tally import Tally, set_name, write_tally
 
 if TYPE_CHECKING:
-    from suites.engine.task import Metric, Processor
+    from suites.engine.task import Metric, Processor, Task
 
 
 class RunFolder:
@@ -159,11 +163,16 @@ class RunFolder:
         """Replace the report of the last evaluation, on the evaluation set of that name."""
         write_text(self.path / (f"report-{name}.md" if name else "report.md"), text)
 
-    def write_told(self, metric: Metric, name: str = "") -> None:
-        """Replace report and plots by what a metric tells of its evaluation set."""
+    def write_told(self, metric: Metric, tally: Tally, name: str = "") -> None:
+        """Replace report, plots and counts by what a metric tells of its evaluation set and a tally counted in it."""
         if text := metric.report():
             self.write_report(text, name)
         self.write_plots(metric.plots(), name)
+        write_tally(self.path, set_name(name), tally)
+
+    def write_worst(self, task: Task, predict: Predict, metric: Metric, count: int) -> None:
+        """Replace the cases by the worst ones of the main evaluation set, `count` of each part."""
+        draw_cases(task, item_predictor(task, predict), self.pictures / "worst", metric, count)
 
     def write_plots(self, plots: Sequence[Plot], name: str = "") -> None:
         """Replace the plots of the last evaluation, on the evaluation set of that name."""

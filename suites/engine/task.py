@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from suites.engine.feeding import Feed
     from suites.engine.hooks import Hook
     from suites.engine.losses import Kept, Loss, Scalar
-    from suites.engine.reporting import Plot
+    from suites.engine.reporting import Case, Marked, Plot, Tally
     from suites.engine.resources import Resource
     from suites.engine.settings import Runtime
     from suites.engine.step import Step
@@ -58,12 +58,12 @@ class Metric(ABC):
         """Return plots of what was gathered, for a report; by default none."""
         return ()
 
-    def worst(self, count: int) -> Sequence[tuple[int, str]]:
-        """Return the samples that were predicted worst, the worst first: index and why, in a few words.
+    def worst(self, count: int) -> Mapping[str, Sequence[Case]]:
+        """Return up to `count` samples that were predicted worst, the worst first, by what is the matter with them.
 
-        By default none. `Task.example` has to give such a sample.
+        By default none. `Task.show_case` has to show such a sample.
         """
-        return ()
+        return {}
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -418,6 +418,28 @@ class Task(ABC):
         By default NotSupportedError, where no metric has a `worst`.
         """
         raise NotSupportedError(f"{type(self).__name__}: gives no single samples")
+
+    def show_case(self, case: Case, predict: Callable[[Any], Any]) -> tuple[str, np.ndarray | Marked]:
+        """Return the source of a case of the metric's `worst` and how it looks: a picture, or a marked text.
+
+        By default the prediction for `example`, drawn. `predict` takes an item and returns its result.
+        """
+        name, item = self.example(case.index)
+        drawing = self.processor().draw(item, predict(item))
+        return name, [(drawing, "")] if isinstance(drawing, str) else drawing
+
+    def count(self, tally: Tally, dataset: Any, *, training: bool) -> None:  # noqa: B027  (an offer, not a duty)
+        """Note what a set says of itself without reading a sample; by default nothing.
+
+        Such as its classes with their numbers, and what was left out when it was opened. `dataset` is that of the
+        loader; `training` says whether of training or of this task's evaluation set.
+        """
+
+    def count_batch(self, tally: Tally, batch: Batch, *, training: bool) -> None:  # noqa: B027  (an offer, not a duty)
+        """Count what only a batch shows, such as the classes of pixels; by default nothing.
+
+        Called for every batch of an evaluation and for some of training, so it has to be quick.
+        """
 
     def names(self, batch: Batch) -> list[str]:
         """Return what messages call the samples of a batch; by default its list `name`."""

@@ -37,6 +37,7 @@ from suites.engine.loop import TrainingLoop
 from suites.engine.plugins import covered, modules_of
 from suites.engine.profiling import StepProfile
 from suites.engine.registry import REGISTRY
+from suites.engine.reporting.counting import Counting
 from suites.engine.reporting.hook import Report
 from suites.engine.reporting.journal import Journal
 from suites.engine.run import RunFolder, resume_command
@@ -173,6 +174,7 @@ class Trainer:
             f"{sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
         )
         _say_how(runtime, schedule, step, batch_size, log)
+        counting = Counting(loader, every=runtime.log_every)
         return TrainingLoop(
             task,
             step,
@@ -180,7 +182,7 @@ class Trainer:
             total_steps=total_steps,
             learning_rate=schedule,
             log=log,
-            hooks=[*_usual_hooks(task, run, runtime), SkippedSamples(loader), *task.hooks(), *hooks],
+            hooks=[*_usual_hooks(task, run, runtime), SkippedSamples(loader), counting, *task.hooks(), *hooks],
             accumulate=runtime.accumulate,
             folder=run.path,
             world=self.world,

@@ -20,6 +20,7 @@ from suites.engine.hooks import Hook
 from suites.engine.loop import TrainingLoop
 from suites.engine.ownership import is_owned
 from suites.engine.profiling import StepProfile
+from suites.engine.reporting.tally import Tally
 from suites.engine.resources import load_deployed
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.trainer import Trainer
@@ -128,14 +129,17 @@ def evaluate_weights(
     metrics: dict[str, float] = {}
     own = run is not None and not overrides and weights is None and not is_owned(run.path)
     for name, view in task.evaluations().items():
+        tally = Tally()
 
-        def look(metric: Metric, name: str = name) -> None:
+        def look(metric: Metric, name: str = name, view: Task = view, tally: Tally = tally) -> None:
             if text := metric.report():
                 _log.info("%s\n%s", name or "evaluation:", text)
             if own and run is not None:
-                run.write_told(metric, name)
+                run.write_told(metric, tally, name)
+                if not name:
+                    run.write_worst(view, predict, metric, runtime.evaluation.pictures)
 
-        metrics |= named_figures(name, _shown_evaluation(view, predict, runtime, look))
+        metrics |= named_figures(name, _shown_evaluation(view, predict, runtime, look, tally))
     if profile is not None:
         profile.report()
     if run is not None:
@@ -144,7 +148,7 @@ def evaluate_weights(
 
 
 def _shown_evaluation(
-    task: Task, predict: Predict, runtime: Runtime, look: Callable[[Metric], object]
+    task: Task, predict: Predict, runtime: Runtime, look: Callable[[Metric], object], tally: Tally
 ) -> dict[str, float]:
     console = Console(stderr=True)
     with (
@@ -158,6 +162,7 @@ def _shown_evaluation(
             loader,
             after_batch=lambda done: bar.update(shown, completed=done),
             look=look,
+            tally=tally,
         )
 
 

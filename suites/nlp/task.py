@@ -21,6 +21,7 @@ from suites.engine.hooks import Hook
 from suites.engine.losses import Loss, count_of
 from suites.engine.names import listing
 from suites.engine.registry import register
+from suites.engine.reporting import Case, Marked, Tally
 from suites.engine.task import Batch, Metric, Processor, opened
 from suites.nlp.datasets import TextDataset
 from suites.nlp.losses import two_way_divergence
@@ -209,6 +210,20 @@ class NlpTask(DataTask[TrainData, EvalData]):
         dataset = self._eval_set
         picked = np.unique(np.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().astype(int)).tolist()
         return [(dataset.name_of(i), dataset[i]) for i in picked]
+
+    def show_case(self, case: Case, predict: Callable[[Any], Any]) -> tuple[str, Marked]:
+        """The text of an example."""
+        dataset = self._eval_set
+        return dataset.name_of(case.index), self._problem.show_mistake(dataset[case.index], case.detail)
+
+    def count(self, tally: Tally, dataset: Any, *, training: bool) -> None:
+        """What the problem counts of the examples, tokens of a sequence, and the rows that are wrong."""
+        source = self._train_set if training else self._eval_set
+        self._problem.count(tally, source.examples)
+        if (lengths := getattr(dataset, "lengths", None)) is not None:
+            tally.measure("tokens of a sequence", lengths, len(source), whole=True)
+        if (left_out := getattr(source, "left_out", None)) is not None:
+            tally.merge(left_out.state())
 
     def start_from(self, path: Path) -> list[str]:
         """Weights of a run of ours, or a published checkpoint: a folder, or a file under another framework's names."""

@@ -16,7 +16,7 @@ from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
 from suites.engine.losses import Loss
 from suites.engine.registry import register
-from suites.engine.reporting import Matrix, Plot
+from suites.engine.reporting import Case, Matrix, Plot, Tally
 from suites.engine.task import Batch, Metric, readable
 from suites.segmentation.datasets import SegmentationDataset
 from suites.segmentation.labelling import Labelling
@@ -24,7 +24,7 @@ from suites.segmentation.losses import ClassCounts, SegmentationLoss
 from suites.segmentation.metrics import BoundaryF1, ConfusionMatrix
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.processor import SegmentationProcessor, label_maps
-from suites.segmentation.sample import Sample
+from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.transforms import collate
 from suites.segmentation.windows import Windowed, window_batch
 from suites.vision.settings import EvalData, TrainData
@@ -88,10 +88,10 @@ class SegmentationMetric(Metric):
         if self._boundary:
             self._boundary.merge(state["boundary"])
 
-    def worst(self, count: int) -> list[tuple[int, str]]:
+    def worst(self, count: int) -> dict[str, list[Case]]:
         """The images of the least mIoU, over the classes that are seen or predicted in them."""
         ranked = sorted((iou, image_id) for image_id, iou in self._images if image_id >= 0)
-        return [(image_id, f"mIoU {iou:.3f}") for iou, image_id in ranked[:count]]
+        return {"Worst images": [Case(image_id, f"mIoU {iou:.3f}") for iou, image_id in ranked[:count]]}
 
     def plots(self) -> Sequence[Plot]:
         """The confusions of pixels."""
@@ -198,6 +198,14 @@ class SegmentationTask(VisionTask):
     def example(self, index: int) -> tuple[str, Any]:
         """An image of the evaluation set."""
         return Path(self._eval_set.name_of(index)).name, self._eval_set.image(index)
+
+    def count_batch(self, tally: Tally, batch: Batch, *, training: bool) -> None:
+        """The classes of the pixels of the files, and their sizes."""
+        names, maps = self._eval_set.class_names, batch["truth"]
+        counts = np.sum([np.bincount(labels.reshape(-1), minlength=256) for labels in maps], axis=0)
+        named = dict(zip(names, counts[: len(names)].tolist(), strict=True))
+        tally.add("pixels by class", named | {"(ignored)": int(counts[IGNORE])}, len(maps))
+        tally.measure("image, pixels a side", np.array([np.sqrt(labels.size) for labels in maps]), len(maps))
 
     def names(self, batch: Batch) -> list[str]:
         """What messages call the images of a batch."""

@@ -26,12 +26,14 @@ class FeatureSequence:
         labels: int64 [L], from 0 to K - 1.
         weights: float32 [L], their shares.
         name: the clip, for messages.
+        number: see `Labelled`.
     """
 
     features: Mapping[str, np.ndarray]
     labels: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
     weights: np.ndarray = field(default_factory=lambda: np.ones(1, np.float32))
     name: str = ""
+    number: int = -1
 
     @property
     def rows(self) -> int:
@@ -44,7 +46,7 @@ def collate_sequences(samples: Sequence[FeatureSequence], num_classes: int) -> d
 
     Returns:
         Arrays by name: each modality, float32 [T, C]; "offsets" int64 [N + 1]; "targets" float32 [N, K]; "labels" int64
-        [N], the first of each, -1 where it has none; and the list "name".
+        [N], the first of each, -1 where it has none; "numbers" int64 [N]; and the list "name".
 
     Raises:
         DataError: the samples differ in what their rows hold.

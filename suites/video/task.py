@@ -12,6 +12,7 @@ import numpy as np
 from framework import ops
 from framework.tensor import Tensor
 from suites.engine.registry import register
+from suites.engine.reporting import Case, Marked, Tally
 from suites.engine.task import Batch, Metric, Processor, readable
 from suites.video.metrics import TaggedVideos
 from suites.video.models.sequences import SequenceClassifier
@@ -87,6 +88,20 @@ class VideoTask(RecognitionTask):
             return SequenceProcessor(transforms, names, self._modalities)
         chosen = self._eval_set.segments
         return VideoProcessor(transforms, names, astuple(chosen))
+
+    def show_case(self, case: Case, predict: Callable[[Any], Any]) -> tuple[str, np.ndarray | Marked]:
+        """A strip of a clip with what was predicted and what it is; of features, which cannot be seen, the words."""
+        if self._modalities is None:
+            return super().show_case(case, predict)
+        true, said = case.detail.true, case.detail.said
+        words = [(f"{name} {score:.3f}  ", "right" if name in true else "wrong") for name, score in said]
+        return self._eval_set.name_of(case.index), [("said: ", ""), *words, (f"true: {', '.join(true)}", "")]
+
+    def count_batch(self, tally: Tally, batch: Batch, *, training: bool) -> None:
+        """The lengths of sequences of features."""
+        if self._modalities is not None:
+            lengths = np.diff(np.asarray(batch["offsets"]))
+            tally.measure("rows of a sequence", lengths, len(lengths))
 
     def examples(self, count: int) -> list[tuple[str, Any]]:
         """Samples of the evaluation set, evenly spread over it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+from collections.abc import Sequence
 
 import cv2
 import numpy as np
@@ -29,6 +30,20 @@ def stroke(canvas: np.ndarray) -> tuple[float, int]:
     """Scale of the text and thickness of the lines that suit a canvas [H, W, 3]."""
     scale = max(0.45, max(canvas.shape[:2]) / 1400)
     return scale, max(1, round(scale * 2))
+
+
+def put_below(canvas: np.ndarray, lines: Sequence[tuple[str, tuple[int, int, int]]]) -> np.ndarray:
+    """A picture uint8 [H, W, 3] with lines of text below it, each of an RGB colour; long ones are set smaller."""
+    scale, thick = stroke(canvas)
+    height = round(42 * scale)
+    band = np.full((height * len(lines) + height // 3, canvas.shape[1], 3), 255, np.uint8)
+    for place, (text, colour) in enumerate(lines):
+        width = cv2.getTextSize(text, _FONT, scale, max(1, thick // 2))[0][0]
+        own = scale * min(1.0, (canvas.shape[1] - 8) / max(width, 1))
+        cv2.putText(
+            band, text, (4, height * (place + 1) - height // 8), _FONT, own, colour, max(1, thick // 2), cv2.LINE_AA
+        )
+    return np.concatenate([canvas, band])
 
 
 def put_plate(canvas: np.ndarray, text: str, corner: tuple[int, int], colour: tuple[int, int, int]) -> None:

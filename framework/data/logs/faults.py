@@ -84,6 +84,11 @@ class LogFaults:
         if len(self.files) > self.bad_files:
             raise DataError(f"log reader: {reason}" if not self.bad_files else f"log reader: {self.report()}")
 
+    def reasons(self) -> dict[str, str]:
+        """Why files, and the first bad rows, could not be used, by file, or file and line."""
+        rows = (message.partition(": ") for message in self.messages)
+        return self.files | {where: why for where, _, why in rows}
+
     def forget(self) -> None:
         """Start anew, for another pass."""
         self.__init__(self.shown, self.bad_files)  # type: ignore[misc]

@@ -17,6 +17,7 @@ from suites.ctr.encoding import MAX_SKIPPED, Cell, Encoder, RawRows, scales_of, 
 from suites.ctr.features import Sparse
 from suites.ctr.schema import Schema
 from suites.engine.registry import register, register_role
+from suites.engine.reporting import Tally
 
 _log = logging.getLogger(__name__)
 _EXAMPLES = 32  # rows that are kept as they stood, to show predictions on
@@ -147,7 +148,10 @@ class ClickDataset(ClickSource):
         schema: with what was learned from a training set, after `learn` or `follow`.
         clicks: the arrays; dense features as they stand in the log until then.
         examples: the first rows as texts by column.
+        left_out: rows that are wrong and were skipped.
     """
+
+    left_out: Tally
 
     @abstractmethod
     def __init__(self) -> None: ...
@@ -172,7 +176,7 @@ class ClickDataset(ClickSource):
             raise DataError(f"{raw.name}: no row is left; look at `rows`")
         self.schema, self.clicks, self.name = schema, clicks, raw.name
         self._raw_dense: np.ndarray | None = clicks.dense
-        self._places, self._where = places, raw.where
+        self._places, self._where, self.left_out = places, raw.where, raw.left_out
         self.examples = [
             {name: column[int(place)] for name, column in raw.columns.items()} for place in places[:_EXAMPLES]
         ]

@@ -21,7 +21,11 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument("--voc", type=Path, help="in place of a config: a Pascal VOC folder or zip")
     parser.add_argument("--split", help="with --voc: a list in ImageSets/Main; by default every annotation")
     parser.add_argument("--coco", type=Path, help="in place of a config: a COCO JSON file")
-    parser.add_argument("--size", type=int, help="side in pixels that images are resized to; by default their own")
+    parser.add_argument(
+        "--size",
+        type=int,
+        help="side in pixels that images are resized to; by default what data.eval.transforms say, else their own",
+    )
     parser.add_argument("--keep-ratio", action="store_true", help="images are fitted into the side, not stretched")
     parser.add_argument("-k", type=int, default=9, help="how many anchors (9)")
     parser.add_argument("--seed", type=int, default=0)
@@ -34,7 +38,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     def start() -> int:
         from suites.detection.anchors import box_sizes, fit, kmeans_anchors
 
-        sides = box_sizes(read_truth(a), a.size, a.keep_ratio)
+        size, keep_ratio = (a.size, a.keep_ratio) if a.size or a.config is None else size_in(a)
+        how = "fitted into" if keep_ratio else "resized to"
+        print("images keep their size" if size is None else f"images are {how} {size} pixels")
+        sides = box_sizes(read_truth(a), size, keep_ratio)
         anchors = kmeans_anchors(sides, a.k, a.seed)
         quality = fit(sides, anchors)
         print(f"anchors: {[[round(float(side), 1) for side in anchor] for anchor in anchors]}")
@@ -42,6 +49,27 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         return 0
 
     return run(start, a.imports)
+
+
+def size_in(a: Any) -> tuple[int | tuple[int, int] | None, bool]:
+    """The size that the evaluation's transforms of a config bring images to, and whether they keep the ratio.
+
+    Raises:
+        ConfigError: Images are scaled by their short side, so that there is no one size.
+    """
+    from framework.errors import ConfigError
+    from suites.engine.building import read_config
+
+    for number, transform in reversed(list(enumerate(read_config(a.config, a.overrides)["data.eval.transforms"]))):
+        if transform["type"] == "ResizeKeepRatio":
+            raise ConfigError(
+                f"data.eval.transforms[{number}]: images are scaled by their short side; give --size, and perhaps "
+                "--keep-ratio"
+            )
+        if transform["type"] in ("Resize", "Letterbox"):
+            size = transform["size"]
+            return size if isinstance(size, int) else (size[0], size[1]), transform["type"] == "Letterbox"
+    return None, a.keep_ratio
 
 
 def read_truth(a: Any) -> GroundTruth:

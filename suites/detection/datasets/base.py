@@ -57,6 +57,10 @@ class DetectionDataset(ABC):
     def ground_truth(self) -> GroundTruth:
         """Every box of the set, for evaluators and for statistics such as anchors; no image is decoded."""
 
+    def left_out(self) -> dict[str, int]:
+        """What was changed or left out when the annotations were read, in words, and how often; by default nothing."""
+        return {}
+
     def classes_of_samples(self) -> list[np.ndarray]:
         """For each image the different classes of its objects, int64; for orders such as `RepeatFactor`."""
         truth = self.ground_truth()
@@ -168,7 +172,8 @@ class FileDataset(DetectionDataset):
         text = f"{self._what}: {len(self)} images, {len(truth.boxes)} boxes ({names})"
         return "; ".join(filter(None, [text, self._problems()]))
 
-    def _problems(self) -> str:
+    def left_out(self) -> dict[str, int]:
+        """What was clipped, dropped or left out."""
         words = {
             "clipped": "boxes cut at the image border",
             "dropped": "boxes without area dropped",
@@ -176,7 +181,10 @@ class FileDataset(DetectionDataset):
             "bad_images": "unreadable images skipped",
             "empty_images": "images without boxes skipped",
         }
-        return ", ".join(f"{self.counts[key]} {text}" for key, text in words.items() if self.counts[key])
+        return {text: self.counts[key] for key, text in words.items() if self.counts[key]}
+
+    def _problems(self) -> str:
+        return ", ".join(f"{count} {text}" for text, count in self.left_out().items())
 
     def _count_problems(self) -> None:
         self.counts["clipped"] = int(self._table.clipped[self._chosen].sum())

@@ -5,6 +5,7 @@ Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/devkit_doc.html, 
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -38,7 +39,8 @@ class VocDetection(FileDataset):
         keep_difficult: Whether boxes marked difficult are samples' boxes; they stay in the ground truth,
             which VOC mAP ignores.
         one_based: Whether pixels count from 1 and x2, y2 are inclusive, as in the original Pascal VOC; most
-            other tools that write this format count from 0.
+            other tools that write this format count from 0. None: those do whose annotation says that its
+            database is "The VOC<year> Database", as the original ones do.
         bad_images: "error", or "skip" to decode all images at the start and leave out, with a count, those
             that are missing, damaged, or not of the size their annotation says.
         skip_empty: Leaves out images without boxes.
@@ -57,7 +59,7 @@ class VocDetection(FileDataset):
         holdout: int | None = None,
         unknown_class: OnProblem = "error",
         keep_difficult: bool = True,
-        one_based: bool = False,
+        one_based: bool | None = None,
         bad_images: OnProblem = "error",
         skip_empty: bool = False,
     ) -> None:
@@ -165,29 +167,31 @@ class _Layout:
 class _Reader:
     """Turns annotation elements into rows of `RawAnnotations`."""
 
-    def __init__(self, source: Source, names: Sequence[str], on_unknown: OnProblem, one_based: bool) -> None:
+    def __init__(self, source: Source, names: Sequence[str], on_unknown: OnProblem, one_based: bool | None) -> None:
         self.raw = RawAnnotations()
         self.classes = ClassTable(names, on_unknown == "skip")
         self._source = source
-        self._first = 1.0 if one_based else 0.0
+        self._one_based = one_based
 
     def add(self, image: str, xml_name: str, root: ET.Element) -> None:
         size = root.find("size")
         height, width = (0, 0) if size is None else (self._int(size, k, xml_name) for k in ("height", "width"))
         at = self.raw.add_image(image, (height, width))
+        original = re.match(r"The VOC\d{4} Database", (root.findtext("source/database") or "").strip())
+        one_based = original is not None if self._one_based is None else self._one_based
         for element in root.iter("object"):
             name = (element.findtext("name") or "").strip()
             label = self.classes.label(name, f"{self._source.root}/{xml_name}")
             if label is not None:
                 difficult = (element.findtext("difficult") or "0").strip() == "1"
-                self.raw.add_box(at, self._box(element, xml_name), label, difficult=difficult)
+                self.raw.add_box(at, self._box(element, xml_name, float(one_based)), label, difficult=difficult)
 
-    def _box(self, element: ET.Element, xml_name: str) -> tuple[float, float, float, float]:
+    def _box(self, element: ET.Element, xml_name: str, first: float) -> tuple[float, float, float, float]:
         box = element.find("bndbox")
         if box is None:
             raise DataError(f"{self._source.root}/{xml_name}: an object has no <bndbox>")
         x1, y1, x2, y2 = (self._float(box, key, xml_name) for key in ("xmin", "ymin", "xmax", "ymax"))
-        return x1 - self._first, y1 - self._first, x2, y2
+        return x1 - first, y1 - first, x2, y2
 
     def _float(self, parent: ET.Element, key: str, xml_name: str) -> float:
         text = parent.findtext(key)

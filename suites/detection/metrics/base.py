@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import DataError
+from suites.detection.metrics.mistakes import Mistakes
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register_role
 from suites.engine.reporting import Plot
@@ -40,6 +41,7 @@ class Evaluator(ABC):
         self._index = {int(image_id): at for at, image_id in enumerate(truth.image_ids)}
         self._seen: set[int] = set()
         self._rows: list[np.ndarray] = []
+        self._compared: tuple[object, Mistakes] | None = None  # for which score and predictions, and what came of it
         self._codes: list[list[bytes]] = []  # of each of `_rows`, the run-length codes of its masks, if it has any
 
     def add(self, image_id: int, found: Instances) -> None:
@@ -109,6 +111,13 @@ class Evaluator(ABC):
     def plots(self) -> Sequence[Plot]:
         """Plots of what `compute` found last; by default none."""
         return ()
+
+    def mistakes(self, min_score: float) -> Mistakes:
+        """What the predictions of a score or more took for what."""
+        key = min_score, len(self._rows), len(self._seen)
+        if self._compared is None or self._compared[0] != key:
+            self._compared = key, Mistakes(self._truth, self._all_rows(), self._all_codes(), min_score)
+        return self._compared[1]
 
     def _predictions(self) -> np.ndarray:
         """All rows [P, 7]: index of the image, x1, y1, x2, y2, score, class."""

@@ -13,6 +13,7 @@ from framework.errors import AttributeValueError
 from suites.detection.metrics.base import Evaluator
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register
+from suites.engine.reporting import Curves, Plot
 
 
 @register("metric")
@@ -39,12 +40,14 @@ class VocEvaluator(Evaluator):
                 f"VocEvaluator: iou is {iou} and method {method!r}; iou must be in (0, 1), method integral or 11point"
             )
         self._iou = iou
+        self._curves: dict[str, tuple[list[float], list[float]]] = {}  # by class
         self._area = area_under if method == "integral" else _area_11point
 
     def compute(self) -> dict[str, float]:
         """`mAP` over the classes with objects, and each class's AP, 0 to 1."""
         rows = self._predictions()
         figures = {}
+        self._curves = {}
         for label, name in enumerate(self._truth.class_names):
             average = self._average_precision(rows[rows[:, 6] == label], label)
             if average is not None:
@@ -63,7 +66,13 @@ class VocEvaluator(Evaluator):
         hits = match_greedily(rows, boxes, owners, ignored, self._iou)
         true = np.cumsum(hits == 1)
         false = np.cumsum(hits == 0)
-        return self._area(true / objects, true / np.maximum(true + false, 1))
+        recall, precision = true / objects, true / np.maximum(true + false, 1)
+        self._curves[truth.class_names[label]] = thinned(recall, precision)
+        return self._area(recall, precision)
+
+    def plots(self) -> list[Plot]:
+        """Precision over recall of each class."""
+        return [Curves(f"Precision of boxes by class, IoU {self._iou:g}", "recall", "precision", self._curves)]
 
 
 def match_greedily(
@@ -99,6 +108,12 @@ def _overlaps(box: np.ndarray, boxes: np.ndarray) -> np.ndarray:
     inner = sides.clip(0).prod(axis=1)
     areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
     return inner / np.maximum((box[2:] - box[:2]).prod() + areas - inner, 1e-12)
+
+
+def thinned(recall: np.ndarray, precision: np.ndarray) -> tuple[list[float], list[float]]:
+    """A curve [P] at 201 of its points at most, for a plot."""
+    kept = np.unique(np.linspace(0, max(len(recall) - 1, 0), min(len(recall), 201)).round().astype(int))
+    return recall[kept].tolist(), precision[kept].tolist()
 
 
 def area_under(recall: np.ndarray, precision: np.ndarray) -> float:

@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from suites.detection.metrics.base import Evaluator
-from suites.detection.metrics.voc import area_under, match_greedily
+from suites.detection.metrics.voc import area_under, match_greedily, thinned
 from suites.detection.sample import GroundTruth
 from suites.engine.registry import register
+from suites.engine.reporting import Curves, Plot
 
 _PIXEL = np.array([0.0, 0.0, 1.0, 1.0])  # their boxes end on a pixel and hold it
 
@@ -32,6 +33,7 @@ class WiderEvaluator(Evaluator):
     def __init__(self, truth: GroundTruth, iou: float = 0.5) -> None:
         super().__init__(truth)
         self._iou = iou
+        self._curves: dict[str, tuple[list[float], list[float]]] = {}
 
     def compute(self) -> dict[str, float]:
         """The figures by name, 0 to 1; a level without faces is left out."""
@@ -40,10 +42,17 @@ class WiderEvaluator(Evaluator):
         rows[:, 1:5] += _PIXEL
         truth = self._truth
         sets = {"AP": ~truth.crowd} | {f"AP/{level}": mark for level, mark in truth.subsets.items()}
-        return {name: self._average_precision(rows, mark) for name, mark in sets.items() if mark.any()}
+        self._curves = {}
+        return {name: self._average_precision(rows, mark, name) for name, mark in sets.items() if mark.any()}
 
-    def _average_precision(self, rows: np.ndarray, counted: np.ndarray) -> float:
+    def plots(self) -> list[Plot]:
+        """Precision over recall, of all faces and of each level."""
+        return [Curves(f"Precision, IoU {self._iou:g}", "recall", "precision", self._curves)]
+
+    def _average_precision(self, rows: np.ndarray, counted: np.ndarray, name: str) -> float:
         truth = self._truth
         hits = match_greedily(rows, truth.boxes + _PIXEL, truth.owners(), ~counted, self._iou)
         true, false = np.cumsum(hits == 1), np.cumsum(hits == 0)
-        return area_under(true / counted.sum(), true / np.maximum(true + false, 1))
+        recall, precision = true / counted.sum(), true / np.maximum(true + false, 1)
+        self._curves[name] = thinned(recall, precision)
+        return area_under(recall, precision)

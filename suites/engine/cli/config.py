@@ -9,7 +9,7 @@ import argparse
 
 from suites.engine.command_line import add_import_option, add_override_option, run
 from suites.engine.config import load_config
-from suites.engine.config.report import diff_lines, explain_text, help_text, list_text
+from suites.engine.config.report import diff_lines, explain_text, help_text, list_text, origins_text
 from suites.engine.config.shipped import shipped_configs
 from suites.engine.config.yaml_text import dump_text
 from suites.engine.registry import REGISTRY, load_suites, suite_names
@@ -35,6 +35,9 @@ def help_command(arguments: argparse.Namespace) -> int:
 def show_command(arguments: argparse.Namespace) -> int:
     """Print the resolved config."""
     config = load_config(arguments.config, arguments.overrides, check=arguments.defaults)
+    if arguments.origins:
+        print(origins_text(config))
+        return 0
     print(dump_text(config.with_defaults().plain()) if arguments.defaults else config.dump(), end="")
     print(f"# digest {config.digest()}")
     return 0
@@ -82,7 +85,9 @@ def parse(words: list[str] | None, prog: str | None = None) -> argparse.Namespac
     listing.add_argument("role", nargs="?", metavar="ROLE", help="only this role, or `configs` alone")
     add("help", help_command, "what a component takes", "type")
     show = add("show", show_command, "what a config comes to, with bases and references resolved", "config")
-    show.add_argument("--defaults", action="store_true", help="with the defaults of all arguments left out")
+    how = show.add_mutually_exclusive_group()
+    how.add_argument("--defaults", action="store_true", help="with the defaults of all arguments left out")
+    how.add_argument("--origins", action="store_true", help="a line for each value, with the file and line that set it")
     explain = add("explain", explain_command, "which file and line set a value", "config", "path")
     check = add("check", check_command, "will it run: all values, then model and one batch", "config")
     for command in (show, explain, check):

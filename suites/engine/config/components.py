@@ -175,12 +175,13 @@ class Component(Slot):
         """The unbuilt component; each call of it builds the file's arguments afresh."""
         where = f"{node.origin}: {format_path(path)}"
         arguments, given = self.arguments(node), self._given(node, path)
-        return Factory(self.target(node), lambda: arguments.build(given, path), self.offered, where)
+        return Factory(self.target(node), lambda: arguments.build(given, path), self.offered, where, node.note)
 
     def construct(self, node: Node, path: Path, **supplied: Any) -> Any:
         """The built component."""
         where = f"{node.origin}: {format_path(path)}"
-        return construct(self.target(node), self.arguments(node).build(self._given(node, path), path), supplied, where)
+        arguments = self.arguments(node).build(self._given(node, path), path)
+        return construct(self.target(node), arguments, supplied, where, node.note)
 
     def child(self, node: Node, step: Step) -> Slot:
         return Anything() if step == self.key else _child_slot(self.arguments(node), step)

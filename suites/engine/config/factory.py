@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from framework.errors import AttributeValueError, ConfigError
+from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.engine.config.signatures import signature_of
 from suites.engine.names import listing
 
@@ -44,12 +44,13 @@ class Factory(Generic[T]):
         arguments: Callable[[], dict[str, Any]],
         offered: Iterable[str] | None = None,
         where: str = "",
+        note: str = "",
     ) -> None:
-        """Args: the component, the file's arguments, names code may supply (None: any), place for errors."""
+        """Args: the component, the file's arguments, names code may supply (None: any), place and hint for errors."""
         self.target = target
         self._arguments = arguments
         self._offered = None if offered is None else tuple(offered)
-        self._where = where
+        self._where, self._note = where, note
 
     @classmethod
     def of(cls, target: Callable[..., T], **arguments: Any) -> Factory[T]:
@@ -78,14 +79,18 @@ class Factory(Generic[T]):
                 f"{listing(self._offered or ())}); add it to register_role(supplied=...) or to Supplied(...)"
             )
         accepted = {name: value for name, value in supplied.items() if self.takes(name)}
-        return construct(self.target, self._arguments(), accepted, self._where)
+        return construct(self.target, self._arguments(), accepted, self._where, self._note)
 
     def __repr__(self) -> str:
         return f"Factory({self.target.__name__})"
 
 
-def construct(target: Callable[..., T], arguments: dict[str, Any], supplied: dict[str, Any], where: str) -> T:
+def construct(
+    target: Callable[..., T], arguments: dict[str, Any], supplied: dict[str, Any], where: str, note: str = ""
+) -> T:
     """Call `target` with the file's and the code's arguments; a value it refuses is reported with its place.
+
+    `note` is what a reader of such an error should know.
 
     Raises:
         ConfigError: An argument comes from both sides or from neither, or `target` refuses a value.
@@ -103,4 +108,9 @@ def construct(target: Callable[..., T], arguments: dict[str, Any], supplied: dic
     try:
         return target(**given)
     except AttributeValueError as error:
-        raise ConfigError(f"{where}: {str(error).removeprefix(where.rpartition(' ')[2] + ': ')}") from error
+        hint = f" ({note})" if note else ""
+        raise ConfigError(f"{where}: {str(error).removeprefix(where.rpartition(' ')[2] + ': ')}{hint}") from error
+    except (ConfigError, DataError) as error:
+        if note and note not in str(error):
+            raise type(error)(f"{error} ({where}: {note})") from error
+        raise

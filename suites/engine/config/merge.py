@@ -1,4 +1,4 @@
-"""Lay one config over another: mappings by key, lists replaced or patched by id, `$delete`, new `type`."""
+"""Lay one config over another: mappings by key, lists replaced or patched by id, `$delete`, `$replace`, new `type`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from framework.errors import ConfigError
 from suites.engine.config.nodes import Node, Origin, Problem
 from suites.engine.config.paths import Item, Path
-from suites.engine.config.yaml_text import EDITS
+from suites.engine.config.yaml_text import EDITS, REPLACE
 from suites.engine.names import did_you_mean, listing
 
 DELETE = "$delete"
@@ -19,13 +19,16 @@ def merge(base: Node | None, over: Node, path: Path = ()) -> Node:
 
     Two mappings merge key by key, unless `over` names another `type` than `base`: then the inherited keys
     belong to another component and all of them are dropped (a list item keeps its `id`). Anything else is
-    replaced. A mapping of `$patch`, `$append`, `$before`, `$after` edits the inherited list.
+    replaced. A mapping of `$patch`, `$append`, `$before`, `$after` edits the inherited list; `{$replace: value}` is
+    the value, with nothing inherited.
 
     Raises:
         ConfigError: An edit or `$delete` names something that was not inherited; an id is used twice in one
         list.
     """
     if isinstance(over.value, dict):
+        if REPLACE in over.value:
+            return _replaced(base, over, path)
         if any(key in EDITS for key in over.value):
             return _edit_list(base, over, path)
         return _merge_mapping(base, over, path)
@@ -36,6 +39,21 @@ def merge(base: Node | None, over: Node, path: Path = ()) -> Node:
     return replace(over, overrode=base)
 
 
+def _replaced(base: Node | None, over: Node, path: Path) -> Node:
+    assert isinstance(over.value, dict)
+    others = [key for key in over.value if key != REPLACE]
+    if others:
+        raise _error(over.origin, path, f"mixes {REPLACE} with the key '{others[0]}'; {REPLACE} stands alone")
+    new = over.value[REPLACE]
+    if new.value == DELETE:
+        raise _error(new.origin, path, f"{REPLACE} takes the new value; `$delete` drops a key by itself")
+    made = merge(None, new, path)
+    inherited = base.value if base is not None and isinstance(base.value, dict) else {}
+    if path and isinstance(path[-1], Item) and "id" in inherited and isinstance(made.value, dict):
+        made = replace(made, value={"id": inherited["id"], **made.value})  # so that the item is found again
+    return replace(made, overrode=base)
+
+
 def _merge_mapping(base: Node | None, over: Node, path: Path) -> Node:
     assert isinstance(over.value, dict)
     inherited = base.value if base is not None and isinstance(base.value, dict) else {}
@@ -44,6 +62,8 @@ def _merge_mapping(base: Node | None, over: Node, path: Path) -> Node:
     if _type_of(inherited) and _type_of(over.value) and _type_of(inherited) != _type_of(over.value):
         kept = {"id": inherited["id"]} if path and isinstance(path[-1], Item) and "id" in inherited else {}
         note = _type_note(inherited, over.value)
+    elif _type_of(over.value):  # a whole component was written over one of its type
+        note = _kept_note(inherited, over.value)
     merged = dict(kept)
     for key, child in over.value.items():
         child_path = (*path, key)
@@ -164,6 +184,13 @@ def _type_note(inherited: dict[str, Node], over: dict[str, Node]) -> str:
         f"changing type from {_type_of(inherited)} to {_type_of(over)} ({over['type'].origin}) "
         f"dropped the inherited {listing(dropped)}"
     )
+
+
+def _kept_note(inherited: dict[str, Node], over: dict[str, Node]) -> str:
+    kept = [f"{key} ({inherited[key].origin})" for key in inherited if key not in ("type", "id") and key not in over]
+    if not kept:
+        return ""
+    return f"{listing(kept)} was inherited, as both have the type {_type_of(over)}; {{{REPLACE}: ...}} inherits nothing"
 
 
 def _nothing_to_delete(key: str, inherited: list[str]) -> str:

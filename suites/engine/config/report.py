@@ -82,6 +82,14 @@ def explain_text(config: Config, path: str) -> str:
     return "\n".join([f"{format_path(exact)} = {_value(node)}", *_history(node)])
 
 
+def origins_text(config: Config) -> str:
+    """All values of a config, a line each, with the file and line that set them, and what a reference was."""
+    return "\n".join(
+        f"{format_path(path)} = {_value(leaf)}  # {leaf.reference + ' ' if leaf.reference else ''}{leaf.origin}"
+        for path, leaf in config.root.leaves(())
+    )
+
+
 def diff_lines(first: Config, second: Config) -> list[str]:
     """Where two resolved configs differ: ``- path: value``, ``+ path: value``, ``~ path: old -> new``."""
     old, new = dict(_flat(first.root)), dict(_flat(second.root))

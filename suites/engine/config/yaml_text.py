@@ -27,6 +27,7 @@ _SCALARS = {
     ),
 }
 EDITS = ("$patch", "$append", "$before", "$after")
+REPLACE = "$replace"
 
 
 class _Refused(Exception):
@@ -156,8 +157,8 @@ def _convert_mapping(node: yaml.MappingNode, place: Callable[[int], Origin]) -> 
             raise _Refused(line, f"key '{key}' is written twice, first in line {first}; keep one")
         if key == "<<":
             raise _Refused(line, "'<<' merge keys are not used here; use 'extends:' or ${path}")
-        if key.startswith("$") and key not in EDITS:
-            raise _Refused(line, f"'{key}' is not an edit; there are: {', '.join(EDITS)}")
+        if key.startswith("$") and key not in (*EDITS, REPLACE):
+            raise _Refused(line, f"'{key}' is not an edit; there are: {', '.join((*EDITS, REPLACE))}")
         children[key] = _convert(value_node, place, line)
     return children
 

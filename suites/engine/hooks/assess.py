@@ -14,12 +14,12 @@ from suites.engine.evaluation import (
     LossesOf,
     Predict,
     draw_examples,
-    draw_worst,
     evaluate,
     named_figures,
 )
 from suites.engine.hooks.base import Hook
 from suites.engine.hooks.interval import Interval
+from suites.engine.reporting.tally import Tally
 from suites.engine.resources import save_deployed
 from suites.engine.run import RunFolder
 from suites.engine.settings import EarlyStopSettings, EvaluationSettings
@@ -114,23 +114,25 @@ class Assess(Hook):
         """Those of all evaluation sets; those of a set with a name have it before them."""
         figures: dict[str, float] = {}
         for name, (task, loader) in self._sets.items():
+            tally = Tally()
             own = evaluate(
                 task,
                 self._predict,
                 loader,
                 after_batch=partial(_told, after_batch, loader.length or 0),
                 losses=self._losses,
-                look=partial(self._keep, name),
+                look=partial(self._keep, name, tally),
+                tally=tally,
             )
             figures |= named_figures(name, own)
         return figures
 
-    def _keep(self, name: str, metric: Metric) -> None:
+    def _keep(self, name: str, tally: Tally, metric: Metric) -> None:
         """Write what a metric tells of the evaluation set of that name, and draw the worst samples of the main one."""
-        self._run.write_told(metric, name)
+        self._run.write_told(metric, tally, name)
         if not name:
             task, _ = self._sets[name]
-            draw_worst(task, self._predict, self._run.pictures / "worst", metric, self._settings.pictures)
+            self._run.write_worst(task, self._predict, metric, self._settings.pictures)
 
     def _compare(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         name, lower = main_figure(loop.task, self._settings)

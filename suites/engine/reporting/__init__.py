@@ -1,5 +1,7 @@
-"""What a run shows of itself: figures kept line by line, plots of a suite, and a page of both."""
+"""What a run shows of itself: figures, plots, single cases, what its data held, and a page of all of it."""
 
-from suites.engine.reporting.plots import Curves, Matrix, Plot
+from suites.engine.reporting.cases import Case, Marked
+from suites.engine.reporting.plots import Bars, Curves, Matrix, Plot
+from suites.engine.reporting.tally import Tally
 
-__all__ = ["Curves", "Matrix", "Plot"]
+__all__ = ["Bars", "Case", "Curves", "Marked", "Matrix", "Plot", "Tally"]

@@ -1,85 +1,46 @@
 """The page of a run, or of several beside each other: one HTML file that asks nothing of the network.
 
-It is made from what is in the run folders: `metrics.jsonl`, `metrics.json`, `plots.json`, `pictures`, `config.yml`,
-`environment.json`, `log.txt`. Every word of theirs is escaped, and the page may run no script.
+It is made from what is in the run folders: `metrics.jsonl`, `metrics.json`, `plots.json`, `data.json`, `pictures`,
+`config.yml`, `environment.json`, `log.txt`. Every word of theirs is escaped, and the page may run no script. A damaged
+file costs its part of the page, with a note; pictures and plots have 3 MiB in all.
 """
 
 from __future__ import annotations
 
-import base64
-import html
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import cv2
-
 from framework.atomic import write_text
-from framework.errors import CheckpointError, DataError
-from suites.engine.reporting.journal import FILE
-from suites.engine.reporting.lines import read_lines
-from suites.engine.reporting.plots import Curves, Plot, from_plain, svg
+from suites.engine.reporting.gallery import gallery, left_out
+from suites.engine.reporting.holdings import holdings, size_plots
+from suites.engine.reporting.html import Room, folded, grid, note, say, table
+from suites.engine.reporting.plots import Curves, Plot, svg
+from suites.engine.reporting.reading import Run
+from suites.engine.reporting.tally import TRAIN, Tally
 
 PAGE = "report.html"
-_PICTURES, _WIDTH, _QUALITY = 12, 480, 80  # how many, pixels of each, JPEG's quality
-_LOG_LINES = 400
-_MOST_BYTES = 64 << 20  # of a file that is read whole
+_CASES = 12  # pictures and cases of a part; of several runs they share them
+_LEAST_CASES = 4
+_MOST_FIGURES = 24  # curves of evaluations
+_CONFIG = 100_000  # characters
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 0 auto; max-width: 1500px; padding: 0 16px 48px; color: #222; }
-h1 { font-size: 1.5em; } h2 { font-size: 1.15em; margin-top: 2em; border-bottom: 1px solid #ddd; }
+h1 { font-size: 1.5em; overflow-wrap: anywhere; } h3 { font-size: 1em; }
+h2 { font-size: 1.15em; margin-top: 2em; border-bottom: 1px solid #ddd; }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 420px), 1fr)); gap: 16px; }
-.grid svg, .grid img { width: 100%; height: auto; } figure { margin: 0; } figcaption { color: #666; font-size: .85em; }
+.grid svg, .grid img { width: 100%; height: auto; } figure { margin: 0; min-width: 0; } .wide { grid-column: 1 / -1; }
+.grid .wide img { max-width: 960px; } figcaption { color: #666; font-size: .85em; overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; } td, th { padding: 2px 10px; text-align: left; }
 tr:nth-child(even) { background: #f5f5f5; } td.number { text-align: right; font-variant-numeric: tabular-nums; }
 pre { overflow-x: auto; background: #f5f5f5; padding: 8px; font-size: .85em; } summary { cursor: pointer; }
+.text { background: #f5f5f5; padding: 8px; margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+mark { border-radius: 3px; padding: 0 2px; } .wrong { background: #ffc9c9; } .right { background: #c3f0ca; }
+.note { background: #fff6d6; padding: 6px 10px; overflow-wrap: anywhere; }
 """
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What a run folder holds, as far as a page shows it."""
-
-    path: Path
-    config: str
-    environment: dict[str, Any]
-    figures: dict[str, Any]
-    lines: list[dict[str, Any]]
-    plots: list[tuple[str, Plot]]  # with the name of the evaluation set, "" for the main one
-    log: list[str]
-
-    @classmethod
-    def read(cls, path: Path) -> _Run:
-        """A run folder; CheckpointError where it is none."""
-        if not (path / "config.yml").is_file():
-            raise CheckpointError(f"{path}: is no run (config.yml); name folders that `paddock train` made")
-        sets = _json(path / "plots.json")
-        return cls(
-            path,
-            _text(path / "config.yml"),
-            _json(path / "environment.json"),
-            _json(path / "metrics.json"),
-            read_lines(path / FILE),
-            [(name, from_plain(plot)) for name, plots in sets.items() for plot in plots],
-            _text(path / "log.txt").splitlines()[-_LOG_LINES:],
-        )
-
-    @property
-    def name(self) -> str:
-        """Of the folder."""
-        return self.path.resolve().name
-
-    @property
-    def steps(self) -> list[dict[str, Any]]:
-        """Lines of training steps."""
-        return [line for line in self.lines if "loss" in line]
-
-    @property
-    def evaluations(self) -> list[dict[str, Any]]:
-        """Lines of evaluations."""
-        return [line for line in self.lines if isinstance(line.get("figures"), dict)]
 
 
 def write_page(runs: Sequence[Path], output: Path, further: Sequence[Plot] = ()) -> Path:
@@ -92,159 +53,107 @@ def write_page(runs: Sequence[Path], output: Path, further: Sequence[Plot] = ())
 
     Raises CheckpointError for a folder that is no run, ImportError where matplotlib is missing.
     """
-    found = [_Run.read(path) for path in runs]
-    first = found[0]
+    found = [Run.read(path) for path in runs]
+    first, room = found[0], Room()
     title = first.name if len(found) == 1 else f"{first.name} and {len(found) - 1} more"
-    parts = [f"<h1>{_say(title)}</h1>", _about(first)]
+    parts = [_about(first)]
     if len(found) > 1:
         parts += ["<h2>Beside each other</h2>", _comparison(found)]
-    parts += ["<h2>Figures</h2>", _figures(first.figures), "<h2>Curves</h2>", _grid(_curves(found))]
-    own = [*further, *(_of_set(name, plot) for name, plot in first.plots)]
-    if own:
-        parts += ["<h2>Evaluation</h2>", _grid(own)]
-    parts += _pictures(first.path / "pictures")
-    parts += [
-        "<h2>Run</h2>",
-        _folded("Config", first.config),
-        _folded("Environment", json.dumps(first.environment, indent=2)),
-        _folded(f"Log, the last {len(first.log)} lines", "\n".join(first.log)),
-    ]
-    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+    parts += ["<h2>Figures</h2>", _figures(first.figures), "<h2>Curves</h2>"]
+    parts.append(_plots(_curves(found), room) or "<p>Nothing has been logged yet.</p>")
+    most = max(_LEAST_CASES, _CASES // len(found))
+    names = {id(run): f" of {run.name}" if len(found) > 1 else "" for run in found}
+    for run in found:
+        parts += _evaluation(run, names[id(run)], room, most, further if run is first else ())
+    for run in found:
+        parts += _data(run.tallies, names[id(run)], room)
+    for run in found:
+        parts += [
+            f"<h2>Run{say(names[id(run)])}</h2>",
+            folded("Config", run.config[:_CONFIG]),
+            folded("Environment", run.environment[:_CONFIG]),
+            folded(f"Log, the last {len(run.log)} lines", "\n".join(run.log)),
+        ]
+    notes = [note(f"{run.name}: {text}" if len(found) > 1 else text) for run in found for text in run.notes]
     head = (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{_say(title)}</title>'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{say(title)}</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head><body>'
     )
-    write_text(output, head + "\n".join(parts) + "</body></html>\n")
+    body = [f"<h1>{say(title)}</h1>", *notes, left_out(room), *parts]
+    write_text(output, head + "\n".join(body) + "</body></html>\n")
     return output
 
 
-def _about(run: _Run) -> str:
-    last = run.steps[-1] if run.steps else None
-    words = [] if last is None else [f"{last['step']} steps"]
-    seconds = [line["seconds"] for line in run.steps if line.get("seconds")]
-    if seconds:
-        middle = sorted(seconds)[len(seconds) // 2]
-        waits = [line["wait"] / line["seconds"] for line in run.steps if line.get("seconds")]
-        words.append(f"{middle:.3g} s a step (median), {sum(waits) / len(waits):.0%} of it waiting for data")
-    return f"<p>{_say(', '.join(words))}</p>" if words else "<p>No step has been logged yet.</p>"
+def _about(run: Run) -> str:
+    words = [f"{run.steps[-1]['step']} steps"] if run.steps else []
+    timed = [line for line in run.steps if line["seconds"] and line["wait"] is not None]
+    if timed:
+        middle = sorted(line["seconds"] for line in timed)[len(timed) // 2]
+        waits = sum(line["wait"] / line["seconds"] for line in timed) / len(timed)
+        words.append(f"{middle:.3g} s a step (median), {waits:.0%} of it waiting for data")
+    return f"<p>{say(', '.join(words))}</p>" if words else "<p>No step has been logged yet.</p>"
 
 
-def _figures(figures: dict[str, Any]) -> str:
+def _figures(figures: Mapping[str, Any]) -> str:
     """Those of the whole set, and those of classes folded away."""
     if not figures:
         return "<p>Nothing has been evaluated yet.</p>"
-    whole = {name: value for name, value in figures.items() if "/" not in name}
-    classes = {name: value for name, value in figures.items() if "/" in name}
-    more = f"<details><summary>{len(classes)} of classes and sets</summary>{_table(classes)}</details>"
-    return _table(whole) + (more if classes else "")
+    whole = [(name, value) for name, value in figures.items() if "/" not in name]
+    classes = [(name, value) for name, value in figures.items() if "/" in name]
+    more = f"<details><summary>{len(classes)} of classes and sets</summary>{table([], classes)}</details>"
+    return table([], whole) + (more if classes else "")
 
 
-def _table(figures: dict[str, Any]) -> str:
-    rows = (f'<tr><td>{_say(k)}</td><td class="number">{_number(v)}</td></tr>' for k, v in figures.items())
-    return f'<div class="scroll"><table>{"".join(rows)}</table></div>'
-
-
-def _comparison(runs: Sequence[_Run]) -> str:
+def _comparison(runs: Sequence[Run]) -> str:
+    """A row a run, its figures as columns."""
     names = list(dict.fromkeys(name for run in runs for name in run.figures if "/" not in name))
-    head = "".join(f"<th>{_say(name)}</th>" for name in ["run", *names])
-    rows = []
-    for run in runs:
-        cells = "".join(f'<td class="number">{_number(run.figures.get(name))}</td>' for name in names)
-        rows.append(f"<tr><td>{_say(run.name)}</td>{cells}</tr>")
-    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
+    return table(["run", *names], [[run.name, *(run.figures.get(name) for name in names)] for run in runs])
 
 
-def _curves(runs: Sequence[_Run]) -> list[Curves]:
+def _evaluation(run: Run, of: str, room: Room, most: int, further: Sequence[Plot]) -> list[str]:
+    """Plots, pictures and cases of a run's last evaluation."""
+    own = [*further, *(replace(plot, title=f"{name}: {plot.title}") if name else plot for name, plot in run.plots)]
+    drawn = _plots(own, room)
+    return [*([f"<h2>Evaluation{say(of)}</h2>", drawn] if drawn else []), *gallery(run, of, room, most)]
+
+
+def _data(tallies: Mapping[str, Tally], of: str, room: Room) -> list[str]:
+    """What the sets of a run held."""
+    tallies = dict(sorted(tallies.items(), key=lambda item: (item[0] != TRAIN, item[0])))
+    parts = [_plots(size_plots(tallies), room), *holdings(tallies)]
+    return [f"<h2>Data{say(of)}</h2>", *parts] if any(parts) else []
+
+
+def _plots(plots: Sequence[Plot], room: Room) -> str:
+    figures = (room.take(f"<figure>{svg(plot)}</figure>") for plot in plots)
+    drawn = [figure for figure in figures if figure]
+    return grid(drawn) if drawn else ""
+
+
+def _curves(runs: Sequence[Run]) -> list[Curves]:
     """Loss, learning rate and speed, and each figure of the evaluations; of several runs in the same plots."""
     plots = [_of_steps(runs, "loss", "Loss", "loss")]
-    terms = list(dict.fromkeys(name for line in runs[0].steps for name in line.get("losses", ())))
+    terms = list(dict.fromkeys(name for line in runs[0].steps for name in line["losses"]))
     if len(terms) > 1:
-        of_term = {name: _points(runs[0].steps, lambda line, name=name: line["losses"].get(name)) for name in terms}
+        of_term = {name: _points(runs[0].steps, "losses", name) for name in terms}
         plots.append(Curves("Loss by term", "step", "loss", of_term))
     plots.append(_of_steps(runs, "lr", "Learning rate", "rate"))
     plots.append(_of_steps(runs, "seconds", "Seconds a step", "seconds"))
     names = dict.fromkeys(n for run in runs for line in run.evaluations for n in line["figures"] if "/" not in n)
-    for name in [n for n in names if n not in ("step", "epoch", "skipped")]:
-        series = {run.name: _points(run.evaluations, lambda line, n=name: line["figures"].get(n)) for run in runs}
+    for name in [n for n in names if n not in ("step", "epoch", "skipped")][:_MOST_FIGURES]:
+        series = {run.name: _points(run.evaluations, "figures", name) for run in runs}
         plots.append(Curves(name, "step", name, series, marks=True))
     return [plot for plot in plots if any(len(xs) for xs, _ in plot.series.values())]
 
 
-def _of_steps(runs: Sequence[_Run], key: str, title: str, y: str) -> Curves:
-    return Curves(title, "step", y, {run.name: _points(run.steps, lambda line: line.get(key)) for run in runs})
+def _of_steps(runs: Sequence[Run], key: str, title: str, y: str) -> Curves:
+    return Curves(title, "step", y, {run.name: _points(run.steps, key) for run in runs})
 
 
-def _points(lines: Sequence[dict[str, Any]], value: Any) -> tuple[list[float], list[float | None]]:
-    return [line["step"] for line in lines], [value(line) for line in lines]
-
-
-def _of_set(name: str, plot: Plot) -> Plot:
-    return replace(plot, title=f"{name}: {plot.title}") if name else plot
-
-
-def _grid(plots: Sequence[Plot]) -> str:
-    if not plots:
-        return "<p>Nothing has been logged yet.</p>"
-    return '<div class="grid">' + "".join(f"<figure>{svg(plot)}</figure>" for plot in plots) + "</div>"
-
-
-def _pictures(folder: Path) -> list[str]:
-    """The pictures of a folder, small, or what was told in text; those of `worst` come with their captions."""
-    parts = []
-    for title, place in (("Pictures", folder), ("Worst", folder / "worst")):
-        words = _json(place / "worst.json")
-        shown = [_figure(path, str(words.get(path.name, ""))) for path in sorted(place.glob("*.jpg"))[:_PICTURES]]
-        if shown := [figure for figure in shown if figure]:
-            parts += [f"<h2>{title}</h2>", f'<div class="grid">{"".join(shown)}</div>']
-    text = _text(folder / "examples.txt")
-    return parts + ([f"<h2>Examples</h2><pre>{_say(text[:100_000])}</pre>"] if text else [])
-
-
-def _figure(path: Path, caption: str) -> str:
-    image = cv2.imread(str(path))
-    if image is None:
-        return ""
-    factor = _WIDTH / image.shape[1]
-    if factor < 1:
-        image = cv2.resize(image, (_WIDTH, max(1, round(image.shape[0] * factor))), interpolation=cv2.INTER_AREA)
-    done, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
-    if not done:
-        raise DataError(f"{path}: cannot be written as a JPEG")
-    source = f"data:image/jpeg;base64,{base64.b64encode(data.tobytes()).decode()}"
-    words = f"{path.name}{': ' if caption else ''}{caption}"
-    return f'<figure><img alt="{_say(path.name)}" src="{source}"><figcaption>{_say(words)}</figcaption></figure>'
-
-
-def _folded(title: str, text: str) -> str:
-    return f"<details><summary>{_say(title)}</summary><pre>{_say(text)}</pre></details>"
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, (int, float)) else "" if value is None else _say(str(value))
-
-
-def _say(text: str) -> str:
-    return html.escape(text)
-
-
-def _text(path: Path) -> str:
-    """A text file; nothing where there is none."""
-    if not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES).decode("utf-8", "replace")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where there is no file. CheckpointError for a damaged one."""
-    text = _text(path)
-    if not text:
-        return {}
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise CheckpointError(f"{path}: is damaged ({error}); evaluate the run again") from None
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{path}: holds no JSON object; evaluate the run again")
-    return found
+def _points(
+    lines: Sequence[dict[str, Any]], key: str, name: str | None = None
+) -> tuple[list[float], list[float | None]]:
+    """Steps, and the value of a key of each line; with `name`, that of the values below the key."""
+    values = (line.get(key) for line in lines) if name is None else (line[key].get(name) for line in lines)
+    return [line["step"] for line in lines], list(values)

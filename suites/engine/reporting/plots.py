@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from framework.errors import CheckpointError
 _MOST_POINTS = 500  # of a curve: more are not seen
 _MOST_NAMED = 40  # rows of a matrix whose numbers can be read
 _MOST_CURVES = 20  # in one plot
+_TITLE = 46  # characters in a line of a title
+_MOST_TICKS, _LEAST_BARS = 9, 6  # names below bars; bars that a plot has room for at least
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,24 @@ class Matrix:
     counts: Sequence[Sequence[int]]
 
 
-Plot = Curves | Matrix
-_KINDS: dict[str, type[Plot]] = {"curves": Curves, "matrix": Matrix}
+@dataclass(frozen=True)
+class Bars:
+    """Shares of some ranges or names, a bar each; several series stand side by side.
+
+    Attributes:
+        title, x: of the plot and its axis.
+        names: B of the bars, in order.
+        counts: [B] by series; each series is drawn as shares of its sum.
+    """
+
+    title: str
+    x: str
+    names: Sequence[str]
+    counts: Mapping[str, Sequence[float]]
+
+
+Plot = Curves | Matrix | Bars
+_KINDS: dict[str, type[Plot]] = {"curves": Curves, "matrix": Matrix, "bars": Bars}
 
 
 def to_plain(plot: Plot) -> dict[str, Any]:
@@ -65,9 +84,28 @@ def from_plain(value: Any) -> Plot:
     """The plot of `to_plain`; CheckpointError for anything else."""
     try:
         given = dict(value)
-        return _KINDS[given.pop("kind")](**given)
-    except (KeyError, TypeError, ValueError) as error:
+        plot = _KINDS[given.pop("kind")](**given)
+        _check(plot)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"plots.json: holds no plot ({type(error).__name__}: {error})") from None
+    return plot
+
+
+def _check(plot: Plot) -> None:
+    """ValueError or TypeError for what cannot be drawn."""
+    if not isinstance(plot.title, str):
+        raise TypeError("the title is no text")
+    if isinstance(plot, Matrix):
+        if np.asarray(plot.counts, np.float64).shape != (len(plot.names), len(plot.names)):
+            raise ValueError(f"counts are not {len(plot.names)} x {len(plot.names)}")
+    elif isinstance(plot, Bars):
+        for counts in plot.counts.values():
+            if np.asarray(counts, np.float64).shape != (len(plot.names),):
+                raise ValueError(f"counts are not {len(plot.names)}")
+    else:
+        for xs, ys in plot.series.values():
+            if np.asarray(xs, np.float64).shape != np.asarray(ys, np.float64).shape:
+                raise ValueError("a curve has other x than y")
 
 
 def svg(plot: Plot) -> str:
@@ -81,12 +119,14 @@ def svg(plot: Plot) -> str:
 
     style: Any = {"svg.hashsalt": "paddock", "svg.fonttype": "none", "font.size": 9.0, "axes.spines.top": False}
     with matplotlib.rc_context({**style, "axes.spines.right": False, "text.parse_math": False}):
-        figure = Figure(figsize=(5.2, 3.4) if isinstance(plot, Curves) else _matrix_size(plot), layout="constrained")
+        figure = Figure(figsize=_matrix_size(plot) if isinstance(plot, Matrix) else (5.2, 3.4), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
-        axes.set_title(plot.title)
+        axes.set_title(textwrap.fill(plot.title, _TITLE))
         if isinstance(plot, Curves):
             _draw_curves(axes, plot)
+        elif isinstance(plot, Bars):
+            _draw_bars(axes, plot)
         else:
             _draw_matrix(axes, plot)
         file = io.StringIO()
@@ -111,6 +151,22 @@ def _draw_curves(axes: Any, plot: Curves) -> None:
     axes.grid(alpha=0.3)
     if len(shown) > 1:
         axes.legend(fontsize=7, ncols=1 + len(shown) // 8)
+
+
+def _draw_bars(axes: Any, plot: Bars) -> None:
+    width = 0.8 / max(len(plot.counts), 1)
+    for place, (name, counts) in enumerate(plot.counts.items()):
+        shares = 100 * np.asarray(counts, np.float64) / max(float(np.sum(counts)), 1.0)
+        at = np.arange(len(shares)) + width * (place - (len(plot.counts) - 1) / 2)
+        axes.bar(at, shares, width, label=name)
+    step = max(1, -(-len(plot.names) // _MOST_TICKS))
+    axes.set_xlim(-0.6, max(len(plot.names), _LEAST_BARS) - 0.4)
+    axes.set_xticks(range(0, len(plot.names), step), plot.names[::step])
+    axes.set_xlabel(plot.x)
+    axes.set_ylabel("% of each set" if len(plot.counts) > 1 else "%")
+    axes.grid(alpha=0.3, axis="y")
+    if len(plot.counts) > 1:
+        axes.legend(fontsize=7)
 
 
 def _draw_matrix(axes: Any, plot: Matrix) -> None:

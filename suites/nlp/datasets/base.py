@@ -14,6 +14,7 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register_role
+from suites.engine.reporting import Tally
 from suites.engine.sources import read_file
 
 _log = logging.getLogger(__name__)
@@ -103,12 +104,14 @@ class TextDataset(Generic[Example]):
         path: the file.
         examples: all of them.
         places: what names each in a message: a line, or a question's number.
+        left_out: rows that are wrong and were skipped.
     """
 
     example_type: ClassVar[type]
     path: str
     examples: Sequence[Example]
     places: Sequence[str]
+    left_out: Tally
 
     def _hold(self, path: str, examples: Sequence[Example], places: Sequence[str], labels: Sequence[str]) -> None:
         """Take in what was read; `labels` are all labels in it, for the log. Raises DataError if there is nothing."""
@@ -137,10 +140,13 @@ class TextDataset(Generic[Example]):
 register_role("dataset", TextDataset, doc="Labelled texts, tagged sentences, questions or documents.")
 
 
-def usable(what: str, rows: Sequence[Row], make: Callable[[Row], Made], share: float) -> list[tuple[Row, Made]]:
+def usable(
+    what: str, rows: Sequence[Row], make: Callable[[Row], Made], share: float, left_out: Tally | None = None
+) -> list[tuple[Row, Made]]:
     """The rows that `make` takes, each with what it makes of it; it raises DataError for a row that is wrong.
 
-    Wrong rows are logged; where there are more than this share of them, the first one's error is raised.
+    Wrong rows are logged, and noted in `left_out`; where there are more than this share of them, the first one's error
+    is raised.
     """
     found: list[tuple[Row, Made]] = []
     wrong: list[DataError] = []
@@ -152,6 +158,9 @@ def usable(what: str, rows: Sequence[Row], make: Callable[[Row], Made], share: f
     if len(wrong) > share * len(rows):
         more = f"; so are {len(wrong) - 1} others of {len(rows)}, max_skipped allows {share:.3g} of them"
         raise DataError(f"{wrong[0]}{more if len(wrong) > 1 else ''}")
+    if left_out is not None:
+        for each in wrong:
+            left_out.skip(what, str(each))
     if wrong:
         named = "; ".join(map(str, wrong[:_NAMED])) + (" ..." if len(wrong) > _NAMED else "")
         _log.warning("%s: %d of %d rows are wrong and were skipped: %s", what, len(wrong), len(rows), named)
@@ -168,16 +177,16 @@ def read_text(path: str) -> str:
         raise DataError(f"{path}:{line}: is no UTF-8 text (byte {data[error.start]:#04x}); convert the file") from None
 
 
-def read_lines(path: str, share: float = 0.0) -> list[tuple[int, str]]:
+def read_lines(path: str, share: float = 0.0, left_out: Tally | None = None) -> list[tuple[int, str]]:
     """(number from 1, line without its end) of a text file; only "\\n" and "\\r\\n" end a line.
 
-    Up to `share` of the lines may be no UTF-8; they are left out and logged.
+    Up to `share` of the lines may be no UTF-8; they are left out, logged and noted in `left_out`.
     """
     lines = read_file(path).removeprefix(codecs.BOM_UTF8).split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
     numbered = list(enumerate(lines, start=1))
-    return [(number, text) for (number, _), text in usable(path, numbered, partial(_decoded, path), share)]
+    return [(number, text) for (number, _), text in usable(path, numbered, partial(_decoded, path), share, left_out)]
 
 
 def _decoded(path: str, line: tuple[int, bytes]) -> str:

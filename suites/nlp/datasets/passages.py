@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
 from suites.nlp.datasets.base import MAX_SKIPPED, Question, TextDataset, parse_json, read_text, usable
 
 _log = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class SquadJson(TextDataset[Question]):
         missing: Literal["error", "skip"] = "error",
         max_skipped: float = MAX_SKIPPED,
     ) -> None:
+        self.left_out = Tally()
         if holdout is not None and holdout < 2:
             raise AttributeValueError(f"SquadJson: holdout is {holdout}; it must be 2 or more, or null")
         file = parse_json(path, read_text(path))
@@ -46,9 +48,11 @@ class SquadJson(TextDataset[Question]):
         if holdout is not None:
             paragraphs = [p for i, p in enumerate(paragraphs) if (i % holdout == holdout - 1) == (split == "val")]
         self._moved = self._skipped = 0
-        passages = usable(f"SquadJson {path}", paragraphs, lambda p: _passage(path, p), max_skipped)
+        passages = usable(f"SquadJson {path}", paragraphs, lambda p: _passage(path, p), max_skipped, self.left_out)
         entries = [(passage, entry) for _, (passage, qas) in passages for entry in qas]
-        made = usable(f"SquadJson {path}", entries, lambda e: self._question(path, *e, missing), max_skipped)
+        made = usable(
+            f"SquadJson {path}", entries, lambda e: self._question(path, *e, missing), max_skipped, self.left_out
+        )
         questions = [question for _, question in made if question is not None]
         if self._moved or self._skipped:
             _log.warning(

@@ -8,6 +8,7 @@ from typing import ClassVar
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
 from suites.nlp.datasets.base import MAX_SKIPPED, Labelled, TextDataset, parse_json, read_lines, usable
 
 
@@ -50,9 +51,10 @@ class Tsv(RowDataset):
         separator: str = "\t",
         max_skipped: float = MAX_SKIPPED,
     ) -> None:
+        self.left_out = Tally()
         if not separator:
             raise AttributeValueError("Tsv: separator is empty; it must be a character or more")
-        lines = [(number, line) for number, line in read_lines(path, max_skipped) if line]
+        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out) if line]
         if columns is None:
             if not lines:
                 raise DataError(f"Tsv {path}: the file is empty; expected a line with the names of the columns")
@@ -68,7 +70,7 @@ class Tsv(RowDataset):
             row = _cells(path, line[0], line[1].split(separator), columns)
             return Labelled(**{role: row[place] for role, place in places.items()})
 
-        found = usable(f"Tsv {path}", lines, example, max_skipped)
+        found = usable(f"Tsv {path}", lines, example, max_skipped, self.left_out)
         examples, numbers = [made for _, made in found], [str(number) for (number, _), _ in found]
         self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
 
@@ -97,10 +99,17 @@ class JsonLines(RowDataset):
         drop: list[str] | None = None,
         max_skipped: float = MAX_SKIPPED,
     ) -> None:
+        self.left_out = Tally()
         keys = {"text": text, "pair": pair, "label": label, "group": group}
         named = {role: key for role, key in keys.items() if key is not None}
-        lines = [(number, line) for number, line in read_lines(path, max_skipped) if line.strip()]
-        made = usable(f"JsonLines {path}", lines, lambda row: _labelled(f"{path}:{row[0]}", row[1], named), max_skipped)
+        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out) if line.strip()]
+        made = usable(
+            f"JsonLines {path}",
+            lines,
+            lambda row: _labelled(f"{path}:{row[0]}", row[1], named),
+            max_skipped,
+            self.left_out,
+        )
         kept = [(str(number), example) for (number, _), example in made if example.label not in (drop or ())]
         examples, numbers = [example for _, example in kept], [number for number, _ in kept]
         self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
@@ -117,14 +126,16 @@ class TextLines(RowDataset):
     """
 
     def __init__(self, path: str, pair: bool = False, max_skipped: float = MAX_SKIPPED) -> None:
+        self.left_out = Tally()
+
         def example(row: tuple[int, str]) -> Labelled:
             texts = row[1].split("\t") if pair else [row[1]]
             if len(texts) != 1 + pair:
                 raise DataError(f"{path}:{row[0]}: has {len(texts)} texts; expects two with a tab between them")
             return Labelled(*texts)
 
-        lines = [(number, line) for number, line in read_lines(path, max_skipped) if line.strip()]
-        found = usable(f"TextLines {path}", lines, example, max_skipped)
+        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out) if line.strip()]
+        found = usable(f"TextLines {path}", lines, example, max_skipped, self.left_out)
         self._hold(path, [made for _, made in found], [str(number) for (number, _), _ in found], [])
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
 from suites.nlp.datasets.base import MAX_SKIPPED, Tagged, TextDataset, read_lines, usable
 
 _INNER = "\x02"  # between the words of a cell in ERNIE's format
@@ -40,6 +41,8 @@ class CharTags(TagDataset):
     """
 
     def __init__(self, path: str, separator: str | None = None, max_skipped: float = MAX_SKIPPED) -> None:
+        self.left_out = Tally()
+
         def word(number: int, line: str) -> tuple[str, str]:
             cells = line.rsplit(separator, 1) if separator else line.rsplit(maxsplit=1)
             if len(cells) != 2 or not cells[0] or not cells[1]:
@@ -52,7 +55,7 @@ class CharTags(TagDataset):
 
         groups = groupby(read_lines(path), lambda line: bool(line[1].strip(" \t")))
         sentences = [list(lines) for filled, lines in groups if filled]
-        found = usable(f"CharTags {path}", sentences, sentence, max_skipped)
+        found = usable(f"CharTags {path}", sentences, sentence, max_skipped, self.left_out)
         self._hold_sentences(path, [(lines[0][0], made) for lines, made in found])
 
 
@@ -76,7 +79,8 @@ class TaggedTsv(TagDataset):
         columns: list[str] | None = None,
         max_skipped: float = MAX_SKIPPED,
     ) -> None:
-        lines = [(number, line) for number, line in read_lines(path, max_skipped) if line]
+        self.left_out = Tally()
+        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out) if line]
         if columns is None:
             columns = lines.pop(0)[1].split("\t") if lines else []
         if text not in columns or label not in columns:
@@ -85,7 +89,7 @@ class TaggedTsv(TagDataset):
                 "in the first line or by the argument columns"
             )
         places = columns.index(text), columns.index(label), len(columns)
-        found = usable(f"TaggedTsv {path}", lines, partial(_tagged, path, places), max_skipped)
+        found = usable(f"TaggedTsv {path}", lines, partial(_tagged, path, places), max_skipped, self.left_out)
         self._hold_sentences(path, [(number, made) for (number, _), made in found])
 
 

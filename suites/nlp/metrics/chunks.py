@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from suites.engine.reporting import Case
 from suites.engine.task import Batch, Metric
 
 Chunk = tuple[str, int, int]  # type, first word, last word
@@ -105,6 +106,13 @@ class ChunkScores(Metric):
         """Take in the tags of other sentences, or of other words of the same ones."""
         for example, tags in state["found"]:
             self._found.setdefault(example, {}).update(tags)
+
+    def worst(self, count: int) -> dict[str, list[Case]]:
+        """The sentences with the most wrong tags; the detail of each is the tag found of each word."""
+        wrong = {i: sum(self._truth[i][word] != tag for word, tag in tags.items()) for i, tags in self._found.items()}
+        order = sorted((i for i in wrong if wrong[i]), key=lambda i: (-wrong[i], i))[:count]
+        why = "{} of {} tags are wrong".format
+        return {"Most wrong tags": [Case(i, why(wrong[i], len(self._truth[i])), dict(self._found[i])) for i in order]}
 
     def result(self) -> dict[str, float]:
         """The figures over the sentences seen."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from suites.engine.gathering import ArrayMetric
-from suites.engine.reporting import Matrix, Plot
+from suites.engine.reporting import Case, Curves, Matrix, Plot
 from suites.engine.task import Batch
 
 
@@ -28,8 +28,9 @@ class ClassScores(ArrayMetric):
         self._groups = groups
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        """Takes in `scores` [B, K] with the batch's `targets` [B]."""
-        self.gather(truth=batch["targets"], scores=outputs["scores"])
+        """Takes in `scores` [B, K] with the batch's `targets` [B], and `example` [B] if it tells."""
+        examples = examples_of(batch, len(batch["targets"]))
+        self.gather(truth=batch["targets"], scores=outputs["scores"], examples=examples)
 
     def plots(self) -> Sequence[Plot]:
         """The confusions; samples whose scores are no numbers are left out."""
@@ -37,6 +38,16 @@ class ClassScores(ArrayMetric):
         known, count = np.isfinite(scores).all(axis=1), len(self._names)
         counts = np.bincount(truth[known] * count + scores[known].argmax(axis=1), minlength=count * count)
         return [Matrix("Confusions, % of each true class", self._names, counts.reshape(count, count).tolist())]
+
+    def worst(self, count: int) -> dict[str, list[Case]]:
+        """The examples whose wrong class has the highest scores."""
+        truth, scores, examples = self.gathered("truth"), self.gathered("scores"), self.gathered("examples")
+        found, sure = scores.argmax(axis=1), scores.max(axis=1)
+        wrong = np.flatnonzero((found != truth) & np.isfinite(sure) & (examples >= 0))
+        best = wrong[np.argsort(-sure[wrong], kind="stable")[:count]]
+        why = "{} {:.2f}, but it is {}".format
+        cases = [Case(int(examples[at]), why(self._names[found[at]], sure[at], self._names[truth[at]])) for at in best]
+        return {"Most confident mistakes": cases}
 
     def result(self) -> dict[str, float]:
         """The figures, as shares of 1."""
@@ -66,8 +77,30 @@ class NumberScores(ArrayMetric):
     """
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        """Takes in `scores` [B] with the batch's `targets` [B]."""
-        self.gather(truth=np.asarray(batch["targets"], np.float64), found=np.asarray(outputs["scores"], np.float64))
+        """Takes in `scores` [B] with the batch's `targets` [B], and `example` [B] if it tells."""
+        truth, found = np.asarray(batch["targets"], np.float64), np.asarray(outputs["scores"], np.float64)
+        self.gather(truth=truth, found=found, examples=examples_of(batch, len(truth)))
+
+    def worst(self, count: int) -> dict[str, list[Case]]:
+        """The examples whose numbers are farthest off."""
+        truth, found, examples = self.gathered("truth"), self.gathered("found"), self.gathered("examples")
+        off = np.where(np.isfinite(found) & (examples >= 0), np.abs(found - truth), -1.0)
+        best = [at for at in np.argsort(-off, kind="stable")[:count] if off[at] > 0]
+        return {
+            "Largest errors": [Case(int(examples[i]), f"said {found[i]:.3g}, but it is {truth[i]:.3g}") for i in best]
+        }
+
+    def plots(self) -> Sequence[Plot]:
+        """What was predicted, over what is true, as means of 20 groups of equally many examples."""
+        truth, found = self.gathered("truth"), self.gathered("found")
+        groups = np.array_split(np.argsort(truth, kind="stable"), 20)
+        true = [float(truth[rows].mean()) for rows in groups if len(rows)]
+        means = [float(found[rows].mean()) for rows in groups if len(rows)]
+        series: dict[str, tuple[list[float], list[float | None]]] = {
+            "measured": (true, [y if np.isfinite(y) else None for y in means]),
+            "right": (true, [*true]),
+        }
+        return [Curves("Predicted numbers", "true", "predicted, mean", series, marks=True)]
 
     def result(self) -> dict[str, float]:
         """The figures."""
@@ -83,6 +116,11 @@ class NumberScores(ArrayMetric):
             "correlation": (pearson + spearman) / 2,
             "mean_squared_error": float(np.mean((truth - found) ** 2)),
         }
+
+
+def examples_of(batch: Batch, count: int) -> np.ndarray:
+    """int64 [B]: the numbers of a batch's examples, -1 where it does not tell."""
+    return np.asarray(batch.get("example", np.full(count, -1)), np.int64)
 
 
 def mean_reciprocal_rank(scores: np.ndarray, right: np.ndarray, groups: np.ndarray) -> float:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from suites.engine.reporting import Case
 from suites.engine.task import Batch, Metric
 
 Language = Literal["english", "chinese"]
@@ -135,6 +136,21 @@ class ReadingScores(Metric):
     def merge(self, state: Mapping[str, Any]) -> None:
         """Take in answers to other questions, or of other windows of the same ones."""
         self._take(Found(*found) for found in state["best"])
+
+    def worst(self, count: int) -> dict[str, list[Case]]:
+        """The questions with the surest answers that share nothing with the right ones."""
+        given = {f.example: "" if self._none_given(f) else f.text for f in self._best.values()}
+        wrong = [f for f in self._best.values() if self._figures(given[f.example], f.example)[1] == 0]
+        wrong.sort(key=lambda f: (-f.score if np.isfinite(f.score) else np.inf, f.example))
+        why = "said '{}', but it is '{}'".format
+        cases = []
+        for found in wrong[:count]:
+            right = " / ".join(dict.fromkeys(self._truth[found.example])) or "(no answer)"
+            cases.append(Case(found.example, why(given[found.example] or "(no answer)", right), given[found.example]))
+        return {"Most confident mistakes": cases}
+
+    def _none_given(self, found: Found) -> bool:
+        return self._threshold is not None and null_odds(found) > self._threshold
 
     def result(self) -> dict[str, float]:
         """The figures over the questions seen, as shares of 1."""

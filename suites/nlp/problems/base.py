@@ -19,6 +19,7 @@ from framework.errors import ConfigError, NotSupportedError
 from framework.tensor import Tensor
 from suites.engine.losses import Loss
 from suites.engine.registry import register_role
+from suites.engine.reporting import Marked, Tally
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import TextDataset
 from suites.nlp.datasets.base import read_lines
@@ -125,6 +126,16 @@ class Problem(ABC):
         self, outputs: Mapping[str, np.ndarray], batch: Batch, examples: Sequence[Any], classes: Sequence[str]
     ) -> list[Any]:
         """What is predicted for each example, fit for JSON."""
+
+    def show_mistake(self, example: Any, detail: Any) -> Marked:
+        """An example as a text with marks, and the `detail` of its case in the metric's `worst`; see `Task.show_case`.
+
+        By default nothing, where no metric has a `worst`.
+        """
+        return []
+
+    def count(self, tally: Tally, examples: Sequence[Any]) -> None:  # noqa: B027  (an offer, not a duty)
+        """Count what the examples say of themselves, such as their labels; by default nothing."""
 
     @abstractmethod
     def describe(self, example: Any, result: Any) -> str:

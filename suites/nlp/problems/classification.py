@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +14,7 @@ from framework.tensor import Tensor
 from suites.engine.losses import Loss
 from suites.engine.names import listing
 from suites.engine.registry import register
+from suites.engine.reporting import Marked, Tally
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Labelled, TextDataset
 from suites.nlp.losses import CrossEntropy, SquaredError
@@ -60,10 +62,10 @@ class RowProblem(Problem):
         samples = []
         for i, (a, b) in enumerate(zip(first, second, strict=True)):
             sequence = sequencer.join(*sequencer.cut(a.ids, b.ids if b is not None else None))
-            sample = {"ids": sequence.ids, "segment_ids": sequence.segment_ids}
-            samples.append(
-                sample | ({"targets": self.target_of(examples[i].label, classes, name_of(i))} if truth else {})
-            )
+            sample: dict[str, Any] = {"ids": sequence.ids, "segment_ids": sequence.segment_ids}
+            if truth:
+                sample |= {"targets": self.target_of(examples[i].label, classes, name_of(i)), "example": np.int64(i)}
+            samples.append(sample)
         return Encoded(samples, self.token_keys, name_of)
 
     def parse(self, line: str) -> Labelled:
@@ -86,6 +88,10 @@ class RowProblem(Problem):
     def sample(self) -> Any:
         """A text; or two."""
         return ["a", "b"] if self._pair else "a"
+
+    def show_mistake(self, example: Labelled, detail: Any) -> Marked:
+        """The text, or both."""
+        return [(example.text, "")] if example.pair is None else [(f"{example.text}\n\n", ""), (example.pair, "")]
 
     def is_cut(self, example: Labelled, sequencer: Sequencer) -> bool:
         """Whether its texts have more tokens than fit."""
@@ -132,6 +138,10 @@ class Classification(RowProblem):
     def classes(self, dataset: TextDataset[Labelled]) -> list[str]:
         """The labels of the set, sorted."""
         return sorted({example.label for example in dataset.examples})
+
+    def count(self, tally: Tally, examples: Sequence[Labelled]) -> None:
+        """Examples by class."""
+        tally.add("examples", Counter(example.label for example in examples), len(examples), whole=True)
 
     def target(self, label: str, classes: Sequence[str]) -> Any:
         """The class's number."""

@@ -17,6 +17,7 @@ from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
 from suites.engine.losses import Loss
 from suites.engine.registry import register
+from suites.engine.reporting import Marked, Tally
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Question, SquadJson, TextDataset
 from suites.nlp.losses import SpanCrossEntropy
@@ -24,6 +25,8 @@ from suites.nlp.metrics.reading import Found, Language, ReadingScores, null_odds
 from suites.nlp.problems.base import Problem
 from suites.nlp.sequences import Encoded, Sequencer
 from suites.nlp.tokenizers import Tokens
+
+_AROUND = 200  # characters of the passage that are shown before and after what is marked
 
 
 class Answer(NamedTuple):
@@ -180,6 +183,21 @@ class Reading(Problem):
         each = zip(examples, answers, nulls.tolist(), strict=True)
         return [self._chosen(example.passage, found, null) for example, found, null in each]
 
+    def show_mistake(self, example: Question, detail: str) -> Marked:
+        """The question, and the part of the passage with what was answered, wrong, and what is right."""
+        right = [
+            (start, start + len(answer), "right") for start, answer in zip(example.starts, example.answers, strict=True)
+        ]
+        at = example.passage.find(detail) if detail else -1
+        spans = right[:1] + ([(at, at + len(detail), "wrong")] if at >= 0 else [])
+        return [(f"{example.question}\n\n", ""), *_marked(example.passage, sorted(spans))]
+
+    def count(self, tally: Tally, examples: Sequence[Question]) -> None:
+        """Questions with and without answers."""
+        answered = sum(bool(example.answers) for example in examples)
+        counts = {"with an answer": answered, "without": len(examples) - answered}
+        tally.add("questions", counts, len(examples), whole=True)
+
     def describe(self, example: Question, result: dict[str, Any]) -> str:
         """The question and its answer."""
         answer = result["answer"] or ("(no answer)" if self._unanswerable else "")
@@ -258,6 +276,21 @@ class Reading(Problem):
             raise DataError(
                 "Reading: needs a tokenizer with [CLS] and [SEP], whose place stands for 'not in this window'"
             )
+
+
+def _marked(passage: str, spans: Sequence[tuple[int, int, str]]) -> Iterator[tuple[str, str]]:
+    """The passage around some spans, which are marked; where they overlap the first one is."""
+    place = max(0, spans[0][0] - _AROUND) if spans else 0
+    if place:
+        yield "... ", ""
+    for start, end, mark in spans:
+        if start >= place:
+            yield passage[place:start], ""
+            yield passage[start:end], mark
+            place = end
+    yield passage[place : place + _AROUND], ""
+    if place + _AROUND < len(passage):
+        yield " ...", ""
 
 
 def best_answers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +14,7 @@ from framework.tensor import Tensor
 from suites.engine.losses import Loss
 from suites.engine.names import listing
 from suites.engine.registry import register
+from suites.engine.reporting import Marked, Tally
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Tagged, TextDataset
 from suites.nlp.losses import IGNORED, CrossEntropy
@@ -120,6 +122,24 @@ class Tagging(Problem):
             }
             for example, own in zip(examples, tags, strict=True)
         ]
+
+    def show_mistake(self, example: Tagged, detail: Mapping[int, str]) -> Marked:
+        """The sentence; a word with a wrong tag is marked and says what was found, and what is right."""
+        between = "" if self._words == "characters" else " "
+        runs: list[tuple[str, str]] = []
+        for place, word in enumerate(example.words):
+            found, true = detail.get(place, example.tags[place]), example.tags[place]
+            if found == true:
+                runs.append((word + between, "" if true == "O" else "right"))
+            else:
+                runs += [(word, "wrong"), (f" ({found}, not {true}) ", "")]
+        return runs
+
+    def count(self, tally: Tally, examples: Sequence[Tagged]) -> None:
+        """Chunks by type, and words a sentence."""
+        kinds = Counter(kind for example in examples for kind, _, _ in chunks_of(example.tags))
+        tally.add("chunks", kinds, len(examples), whole=True)
+        tally.measure("words of a sentence", np.array([len(e.words) for e in examples]), len(examples), whole=True)
 
     def describe(self, example: Tagged, result: dict[str, Any]) -> str:
         """The sentence and its chunks."""

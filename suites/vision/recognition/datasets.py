@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -78,6 +80,13 @@ class Drawn(Augmented):
 
     def _load(self, index: int, rng: np.random.Generator) -> Labelled:
         return self.dataset.load(index, rng)
+
+
+class Numbered(Augmented):
+    """A dataset with its transforms, whose samples tell their numbers; for evaluation."""
+
+    def _load(self, index: int, rng: np.random.Generator) -> Any:
+        return replace(self.dataset[index], number=index)
 
 
 def read_rows(source: Source, name: str, columns: int) -> list[list[str]]:

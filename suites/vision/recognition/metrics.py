@@ -6,15 +6,30 @@ Both tell of each class in a report, as a table in Markdown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from suites.engine.gathering import ArrayMetric
-from suites.engine.reporting import Matrix, Plot
+from suites.engine.reporting import Case, Matrix, Plot
 from suites.engine.task import Batch
 
 _WHOLE = 20  # classes up to which a report has the whole table of confusions
 _WORST = 20  # confusions that it has of more classes
+MISTAKES = "Most confident mistakes"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A sample that was taken for something else.
+
+    Attributes:
+        true: names of its classes.
+        said: (name, score) of those that were predicted, best first.
+    """
+
+    true: tuple[str, ...]
+    said: tuple[tuple[str, float], ...]
 
 
 class Accuracy(ArrayMetric):
@@ -39,7 +54,9 @@ class Accuracy(ArrayMetric):
         others = np.array(scores, np.float64)
         np.put_along_axis(others, labels[:, None], -np.inf, axis=1)
         found = np.where(places < 1, labels, np.nan_to_num(others, nan=-np.inf).argmax(axis=1))
-        self.gather(labels=labels, ranks=places, found=found)
+        sure = np.take_along_axis(np.asarray(scores, np.float64), found[:, None], axis=1)[:, 0]
+        sure[~np.isfinite(scores).all(axis=1)] = np.nan  # nothing was predicted
+        self.gather(labels=labels, ranks=places, found=found, sure=sure, numbers=numbers_of(batch, len(labels)))
 
     def result(self) -> dict[str, float]:
         """The figures, as shares of 1."""
@@ -62,6 +79,18 @@ class Accuracy(ArrayMetric):
     def plots(self) -> Sequence[Plot]:
         """The confusions."""
         return [Matrix("Confusions, % of each true class", self._names, self.confusions().tolist())]
+
+    def worst(self, count: int) -> dict[str, list[Case]]:
+        """The wrong samples whose wrong class has the highest scores."""
+        places, sure, numbers = self.gathered("ranks"), self.gathered("sure"), self.gathered("numbers")
+        wrong = np.flatnonzero((places >= 1) & np.isfinite(sure) & (numbers >= 0))
+        best = wrong[np.argsort(-sure[wrong], kind="stable")[:count]]
+        labels, found = self.gathered("labels"), self.gathered("found")
+        return {MISTAKES: [self._case(numbers[at], labels[at], found[at], sure[at]) for at in best]}
+
+    def _case(self, number: int, label: int, found: int, score: float) -> Case:
+        true, said = self._names[label], self._names[found]
+        return Case(int(number), f"{said} {score:.2f}, but it is {true}", Mistake((true,), ((said, float(score)),)))
 
     def report(self) -> str:
         """Precision, recall and F1 of each class, and which classes were taken for which."""
@@ -88,7 +117,9 @@ class MultiLabel(ArrayMetric):
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in `scores` [N, K] with the batch's `targets` [N, K]."""
-        self.gather(truth=np.asarray(batch["targets"]) > 0.5, scores=np.nan_to_num(outputs["scores"], nan=0.0))
+        truth = np.asarray(batch["targets"]) > 0.5
+        numbers = numbers_of(batch, len(truth))
+        self.gather(truth=truth, scores=np.nan_to_num(outputs["scores"], nan=0.0), numbers=numbers)
 
     def result(self) -> dict[str, float]:
         """The figures, as shares of 1."""
@@ -109,9 +140,30 @@ class MultiLabel(ArrayMetric):
         truth, found = self.gathered("truth"), self.gathered("scores") >= self._threshold
         return _f1_of((truth & found).sum(axis=0), found.sum(axis=0), truth.sum(axis=0))
 
+    def worst(self, count: int) -> dict[str, list[Case]]:
+        """The samples with the surest wrong answer: a class with a high score that they do not have, or the reverse."""
+        truth, scores, numbers = self.gathered("truth"), self.gathered("scores"), self.gathered("numbers")
+        wrong = np.where(truth != (scores >= self._threshold), np.abs(scores - self._threshold), -1.0)
+        surest = wrong.max(axis=1)
+        rows = [at for at in np.argsort(-surest, kind="stable") if surest[at] >= 0 and numbers[at] >= 0][:count]
+        return {MISTAKES: [self._case(numbers[at], truth[at], scores[at], int(wrong[at].argmax())) for at in rows]}
+
+    def _case(self, number: int, truth: np.ndarray, scores: np.ndarray, worst: int) -> Case:
+        true = tuple(self._names[k] for k in np.flatnonzero(truth))
+        order = [k for k in np.argsort(-scores, kind="stable").tolist() if scores[k] >= self._threshold]
+        said = tuple((self._names[k], float(scores[k])) for k in order)
+        what = "which it has" if truth[worst] else "which it has not"
+        why = f"{self._names[worst]} {scores[worst]:.2f}, {what}; it is {', '.join(true) or 'of no class'}"
+        return Case(int(number), why, Mistake(true, said))
+
     def report(self) -> str:
         """Precision, recall and F1 of each class at the threshold."""
         return _class_table(self._names, self.gathered("truth").sum(axis=0), *self._by_class()) + "\n"
+
+
+def numbers_of(batch: Batch, count: int) -> np.ndarray:
+    """int64 [N]: the numbers of a batch's samples in their set, -1 where it does not tell."""
+    return np.asarray(batch.get("numbers", np.full(count, -1)), np.int64)
 
 
 def ranks(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from suites.engine.task import Batch
-from suites.vision.drawing import class_colour, enlarged, put_plate, stroke
+from suites.vision.drawing import class_colour, enlarged, put_below, put_plate, stroke
 from suites.vision.processor import VisualProcessor
+from suites.vision.recognition.metrics import Mistake
 from suites.vision.recognition.sample import Labelled, collate
 
 _SHOWN = 5  # classes of a prediction, best first
 _DRAWN = 3  # of them on a picture
+_WRONG, _RIGHT = (200, 30, 30), (20, 130, 50)  # RGB of words
 
 
 class RecognitionProcessor(VisualProcessor):
@@ -47,6 +49,15 @@ class RecognitionProcessor(VisualProcessor):
         canvas, _ = enlarged(self.shown(item))
         put_classes(canvas, result[:_DRAWN], self._class_names)
         return canvas
+
+    def draw_mistake(self, item: Any, mistake: Mistake) -> np.ndarray:
+        """The item's picture above what was predicted, in red where it is wrong, and what it is, in green."""
+        canvas, _ = enlarged(self.shown(item))
+        said = [
+            (f"said: {name} {score:.2f}", _RIGHT if name in mistake.true else _WRONG) for name, score in mistake.said
+        ]
+        true = [(f"true: {', '.join(mistake.true) or 'no class'}", _RIGHT)]
+        return put_below(canvas, [*(said[:_DRAWN] or [("said: no class", _WRONG)]), *true])
 
 
 def put_classes(canvas: np.ndarray, found: Sequence[Mapping[str, Any]], class_names: Sequence[str]) -> None:

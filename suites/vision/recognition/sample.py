@@ -26,11 +26,13 @@ class Labelled(VisualSample):
         labels: int64 [L], from 0 to K - 1: one, or two after `Mixup`; any number where samples have several classes.
         weights: float32 [L], their shares; they sum to 1, or are 1 each where samples have several classes.
         name: the file, for messages.
+        number: of the sample in its data set, where somebody will ask; -1 where nobody does.
     """
 
     labels: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
     weights: np.ndarray = field(default_factory=lambda: np.ones(1, np.float32))
     name: str = ""
+    number: int = -1
     key: ClassVar[str]  # of the batch's array
 
     def reclassed(self: Self, classes: Mapping[int, int]) -> Self:
@@ -92,7 +94,7 @@ def collate(samples: Sequence[Labelled], num_classes: int) -> dict[str, Any]:
     Returns:
         Arrays by name: "clips" [N, T, H, W, 3], of several views [N, V, T, H, W, 3], or "images" [N, H, W, 3];
         "targets" float32 [N, K], each row the shares of the classes, or which it has; "labels" int64 [N], the first
-        label of each, -1 where it has none; and the list "name".
+        label of each, -1 where it has none; "numbers" int64 [N] of the samples in their set; and the list "name".
 
     Raises:
         DataError: The pixels differ in size or type.
@@ -123,9 +125,13 @@ class Classed(Protocol):
     def name(self) -> str:
         """For messages."""
 
+    @property
+    def number(self) -> int:
+        """In the data set."""
+
 
 def targets_of(samples: Sequence[Classed], num_classes: int) -> dict[str, Any]:
-    """What a batch says of its samples' classes: "targets", "labels" and "name", see `collate`."""
+    """What a batch says of its samples' classes: "targets", "labels", "numbers" and "name", see `collate`."""
     targets = np.zeros((len(samples), num_classes), np.float32)
     for row, sample in zip(targets, samples, strict=True):
         np.add.at(row, sample.labels, sample.weights)
@@ -133,5 +139,6 @@ def targets_of(samples: Sequence[Classed], num_classes: int) -> dict[str, Any]:
     return {
         "targets": targets,
         "labels": np.array([sample.labels[0] if len(sample.labels) else -1 for sample in samples], np.int64),
+        "numbers": np.array([sample.number for sample in samples], np.int64),
         "name": [sample.name for sample in samples],
     }

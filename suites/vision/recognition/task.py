@@ -14,9 +14,10 @@ from framework.errors import ConfigError
 from framework.nn import Layer
 from framework.tensor import Tensor
 from suites.engine.losses import Loss
+from suites.engine.reporting import Case, Marked, Tally
 from suites.engine.task import Batch, Metric, readable
 from suites.vision.pipeline import Augmented, Transform
-from suites.vision.recognition.datasets import Drawn, RecognitionDataset
+from suites.vision.recognition.datasets import Drawn, Numbered, RecognitionDataset
 from suites.vision.recognition.losses import CrossEntropy, balanced_weights
 from suites.vision.recognition.metrics import Accuracy, MultiLabel
 from suites.vision.recognition.processor import RecognitionProcessor
@@ -84,7 +85,7 @@ class RecognitionTask(VisionTask):
 
     def augmented(self, dataset: RecognitionDataset, transforms: Sequence[Transform], *, training: bool) -> Augmented:
         """Returns the data set with its transforms; in training it chooses frames at random."""
-        return (Drawn if training else Augmented)(dataset, transforms)
+        return (Drawn if training else Numbered)(dataset, transforms)
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name."""
@@ -108,6 +109,22 @@ class RecognitionTask(VisionTask):
         dataset = self._eval_set
         picked = np.unique(np.linspace(0, len(dataset) - 1, min(count, len(dataset))).round().astype(int)).tolist()
         return readable(picked, lambda i: (_file_name(dataset, i), dataset.load(i).pixels))
+
+    def show_case(self, case: Case, predict: Callable[[Any], Any]) -> tuple[str, np.ndarray | Marked]:
+        """The picture of a sample, a strip of a clip, with what was predicted and what it is."""
+        dataset = self._eval_set
+        processor = self.processor()
+        assert isinstance(processor, RecognitionProcessor)
+        return dataset.name_of(case.index), processor.draw_mistake(dataset.load(case.index).pixels, case.detail)
+
+    def count(self, tally: Tally, dataset: Any, *, training: bool) -> None:
+        """Samples by class, as the lists or folders have them."""
+        opened = dataset.dataset
+        tally.add("samples", _names(opened.class_names, opened.class_counts().tolist()), len(opened), whole=True)
+
+
+def _names(names: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
+    return dict(zip(names, counts, strict=True))
 
 
 def _file_name(dataset: RecognitionDataset, index: int) -> str:

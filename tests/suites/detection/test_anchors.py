@@ -5,6 +5,7 @@ import pytest
 
 from framework.errors import AttributeValueError
 from suites.detection.anchors import box_sizes, fit, kmeans_anchors, shape_iou
+from suites.detection.cli import anchors
 from suites.detection.datasets import VocDetection
 from tests.suites.detection.datasets.helpers import write_voc
 
@@ -43,6 +44,50 @@ def test_sizes_follow_the_resize(tmp_path):
     assert box_sizes(data.ground_truth()).tolist() == [[30, 20]]
     assert box_sizes(data.ground_truth(), 120).tolist() == [[60, 60]]
     assert box_sizes(data.ground_truth(), 120, keep_ratio=True).tolist() == [[60, 40]]
+
+
+DATA = """
+suite: detection
+model:
+  type: YOLOv3
+  backbone: {type: MobileNetV1, scale: 0.25, out_strides: [16, 32]}
+  neck: {type: YOLOv3Neck, width: 16}
+  head: {type: YOLOv3Head, num_classes: 1, anchors: [[24, 40], [40, 62]]}
+data:
+  num_classes: 1
+  train: {dataset: {type: VocDetection, root: ROOT}, transforms: [{type: Normalize}], batch_size: 1}
+  eval:
+    dataset: {type: VocDetection, root: ROOT}
+    transforms: [{id: resize, RESIZE}, {id: normalize, type: Normalize}]
+    batch_size: 1
+optimizer: {type: Momentum}
+schedule: {type: Constant, base_lr: 1e-4}
+runtime: {steps: 2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("resize", "words", "found"),
+    [
+        ("type: Resize, size: 96", [], [48.0, 48.0]),  # of a box of 30 x 20 in 60 x 40
+        ("type: Letterbox, size: 96", [], [48.0, 32.0]),
+        ("type: Resize, size: 96", ["--size", "192"], [96.0, 96.0]),
+        ("type: Resize, size: 96", ["-o", "data.eval.transforms[resize].size=[64, 32]"], [16.0, 32.0]),
+    ],
+)
+def test_the_command_takes_the_size_of_the_config(tmp_path, capsys, resize, words, found):
+    root = write_voc(tmp_path / "v", {"a": [("cat", (0, 0, 30, 20), False)]})
+    (tmp_path / "c.yml").write_text(DATA.replace("ROOT", str(root)).replace("RESIZE", resize))
+    assert anchors.main([str(tmp_path / "c.yml"), "-k", "1", *words]) == 0
+    assert f"anchors: {[found]}" in capsys.readouterr().out
+
+
+def test_the_command_asks_for_a_size_where_there_is_no_one(tmp_path, capsys):
+    root = write_voc(tmp_path / "v", {"a": [("cat", (0, 0, 30, 20), False)]})
+    text = DATA.replace("ROOT", str(root)).replace("RESIZE", "type: ResizeKeepRatio, short: 96, max_long: 200")
+    (tmp_path / "c.yml").write_text(text)
+    assert anchors.main([str(tmp_path / "c.yml"), "-k", "1"]) == 2
+    assert "scaled by their short side; give --size" in capsys.readouterr().err
 
 
 def test_too_many_anchors_are_an_error():

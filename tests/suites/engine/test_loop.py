@@ -110,7 +110,13 @@ class Scores:
         return ()
 
     def worst(self, count):
-        return ()
+        return {}
+
+    def count(self, tally, dataset, training):
+        pass
+
+    def count_batch(self, tally, batch, training):
+        pass
 
     def resources(self):
         return {}

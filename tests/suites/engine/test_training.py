@@ -122,6 +122,7 @@ def test_training_learns_and_leaves_all_its_files(reference):
         "metrics.json",
         "metrics.jsonl",
         "plots.json",
+        "data.json",
         "report.html",
         "processor.json",
         "log.txt",

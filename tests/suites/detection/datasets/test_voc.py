@@ -80,6 +80,20 @@ def test_difficult_boxes_can_be_left_out_of_samples_but_stay_in_the_ground_truth
 
 def test_original_voc_counts_pixels_from_one(root):
     assert VocDetection(root, "train", one_based=True)[0].instances.boxes.array[0].tolist() == [0, 1, 21, 30]
+    assert VocDetection(root, "train")[0].instances.boxes.array[0].tolist() == [1, 2, 21, 30]
+
+
+@pytest.mark.parametrize(
+    ("database", "first"), [("The VOC2007 Database", 0), ("The VOC2012 Database", 0), ("Unknown", 1)]
+)
+def test_original_annotations_are_known_by_their_database(root, database, first):
+    for path in (root / "Annotations").glob("*.xml"):
+        text = path.read_text()
+        at = text.index(">") + 1
+        path.write_text(f"{text[:at]}<source><database>{database}</database></source>{text[at:]}")
+    box = VocDetection(root, "train")[0].instances.boxes.array[0].tolist()
+    assert box == [first, first + 1, 21, 30]
+    assert VocDetection(root, "train", one_based=False)[0].instances.boxes.array[0].tolist() == [1, 2, 21, 30]
 
 
 def test_boxes_outside_are_cut_and_boxes_without_area_dropped_and_both_counted(tmp_path, caplog):

@@ -4,7 +4,9 @@
 
 import pytest
 
-from framework.errors import ConfigError
+from framework.errors import AttributeValueError, ConfigError, DataError
+from suites.engine.config.factory import construct
+from suites.engine.config.paths import lookup
 
 LIST = """\
 t:
@@ -56,6 +58,31 @@ def test_the_same_type_or_none_keeps_inherited_keys(merged):
     assert merged("o: {decay: 1}", base)["o"] == {"decay": 1, "type": "Momentum", "momentum": 0.9}
 
 
+def test_replace_inherits_nothing_also_of_the_same_type(merged):
+    base = "o: {type: Momentum, momentum: 0.9, sub: {type: A, x: 1}}\nl: [1, 2]"
+    assert merged(base, "o: {$replace: {type: Momentum, decay: 1}}")["o"] == {"type": "Momentum", "decay": 1}
+    assert merged(base, "o: {sub: {$replace: {type: A}}}\nl: {$replace: [3]}") == {
+        "o": {"type": "Momentum", "momentum": 0.9, "sub": {"type": "A"}},
+        "l": [3],
+    }
+    assert merged("a: 1", "n: {$replace: {b: 2}}")["n"] == {"b": 2}
+    flip = {"id": "flip", "type": "Flip", "axis": 1}
+    assert merged(LIST, "t: {$patch: {flip: {$replace: {type: Flip, axis: 1}}}}")["t"][1] == flip
+
+
+def test_an_error_says_what_a_component_inherited_and_from_where(load):
+    config = load(check=False, base="o: {type: A, x: 1, y: 2}", x="extends: base.yml\no: {type: A, y: 3}")
+    _, node = lookup(config.root, "o")
+    assert node.note == "x (base.yml:1) was inherited, as both have the type A; {$replace: ...} inherits nothing"
+    for error, kind in ((AttributeValueError("bad y"), ConfigError), (DataError("no rows"), DataError)):
+
+        def refuse(error=error):
+            raise error
+
+        with pytest.raises(kind, match=r"(bad y|no rows) \(.*x \(base\.yml:1\) was inherited, .*\$replace"):
+            construct(refuse, {}, {}, "x.yml:2: o", node.note)
+
+
 def test_deleting_what_the_change_of_type_drops_anyway_is_no_error(merged):
     assert merged("o: {type: A, x: 1}", "o: {type: B, x: $delete}") == {"o": {"type": "B"}}
 
@@ -102,6 +129,8 @@ def test_edits_act_on_the_same_list_again_in_a_grandchild(load):
         ("n: {$append: []}", r"n: \$append changes an inherited list, but what was inherited here is not a list"),
         ("v: [{id: a}, {id: a}]", r"x\.yml:2: v\[1\]: id 'a' is used twice in this list, first at x\.yml:2"),
         ("v: [1, $delete]", r"x\.yml:2: v\[1\]: \$delete drops a key or, in \$patch, an item"),
+        ("u: {$replace: {a: 1}, b: 2}", r"x\.yml:2: u: mixes \$replace with the key 'b'; \$replace stands alone"),
+        ("t: {$replace: $delete}", r"x\.yml:2: t: \$replace takes the new value"),
         ("v: [{w: $delete}]", r"v\[0\]\.w: \$delete: no 'w' was inherited"),
     ],
 )  # fmt: skip

@@ -3,9 +3,18 @@
 import pytest
 
 from framework.errors import ConfigError
-from suites.engine.config.report import diff_lines, explain_text, help_text, list_text
+from suites.engine.config.report import diff_lines, explain_text, help_text, list_text, origins_text
 from suites.engine.config.signatures import parse_arguments
 from tests.suites.engine.config.world import GOOD, PlainNeck
+
+
+def test_origins_name_the_file_and_line_of_every_value(load):
+    config = load(check=False, base="a: {b: 1, c: [2]}", x="extends: base.yml\nd: ${a.b}\na: {b: 5}")
+    assert origins_text(config).splitlines() == [
+        "a.b = 5  # x.yml:3",
+        "a.c[0] = 2  # base.yml:1",
+        "d = 5  # ${a.b} x.yml:2",
+    ]
 
 
 def test_list_shows_roles_components_and_their_first_line(registry):

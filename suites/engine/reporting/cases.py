@@ -1,0 +1,99 @@
+"""Cases: single samples that a report shows, such as the worst mistakes, as pictures or marked texts.
+
+They lie in a folder of the run: `cases.json`, which names the pictures beside it. The file is replaced last and in one
+piece, and pictures are named for their content, so that whoever interrupts the writing leaves the cases of before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from framework.atomic import write_text
+from framework.errors import DataError
+
+if TYPE_CHECKING:
+    from suites.engine.task import Metric, Task
+
+FILE = "cases.json"
+MARKS = ("", "right", "wrong")  # how a run of a text is shown
+Marked = Sequence[tuple[str, str]]  # runs of a text, each with one of `MARKS`
+_MOST_CHARACTERS = 4000  # of a case told in text
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sample of the evaluation set that is worth a look.
+
+    Attributes:
+        index: of the sample.
+        why: what is the matter with it, in a few words.
+        detail: what `Task.show_case` needs beside the sample.
+    """
+
+    index: int
+    why: str
+    detail: Any = None
+
+
+def draw_cases(task: Task, predict: Callable[[Any], Any], folder: Path, metric: Metric, count: int) -> None:
+    """Show the worst cases of a metric, `count` of each part at most, in `folder`; what it held before goes.
+
+    Args:
+        task: draws the cases.
+        predict: an item to its result.
+        folder: for the pictures and `cases.json`.
+        metric: of an evaluation that is done.
+        count: cases of a part.
+
+    A sample that cannot be read any more is left out.
+    """
+    parts: list[dict[str, Any]] = []
+    for title, cases in metric.worst(count).items() if count else ():
+        shown = []
+        for case in cases[:count]:
+            with contextlib.suppress(DataError, OSError):
+                shown.append(_shown(task, predict, folder, case))
+        if shown:
+            parts.append({"title": title, "cases": shown})
+    if parts or folder.is_dir():
+        write_text(folder / FILE, json.dumps({"parts": parts}, indent=1) + "\n")
+    _sweep(folder, {case["picture"] for part in parts for case in part["cases"] if "picture" in case})
+
+
+def _shown(task: Task, predict: Callable[[Any], Any], folder: Path, case: Case) -> dict[str, Any]:
+    name, drawing = task.show_case(case, predict)
+    words = {"name": name, "why": case.why}
+    if isinstance(drawing, Sequence):
+        return words | {"text": _bounded(drawing)}
+    content = task.processor().picture(drawing, ".jpg")
+    picture = f"{Path(name).stem[:80]}-{hashlib.sha256(content).hexdigest()[:8]}.jpg"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / picture).write_bytes(content)
+    return words | {"picture": picture}
+
+
+def _bounded(runs: Marked) -> list[list[str]]:
+    """The runs up to a number of characters; DataError for a mark that is none."""
+    kept, left = [], _MOST_CHARACTERS
+    for text, mark in runs:
+        if mark not in MARKS:
+            raise DataError(f"case: '{mark}' is no mark; there are {', '.join(map(repr, MARKS))}")
+        if left <= 0:
+            kept.append(["...", ""])
+            break
+        kept.append([text[:left], mark])
+        left -= len(text)
+    return kept
+
+
+def _sweep(folder: Path, kept: set[str]) -> None:
+    """Remove pictures, and the list of older versions, that no case names."""
+    for path in [*folder.glob("*.jpg"), folder / "worst.json"]:
+        if path.name not in kept:
+            path.unlink(missing_ok=True)
