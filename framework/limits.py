@@ -89,15 +89,25 @@ def allow(**changes: int) -> Iterator[Limits]:
 
     Raises AttributeValueError for a name that there is not, or a value that is no whole number above 0.
     """
-    known = [field.name for field in fields(Limits)]
-    for name in changes:
-        if name not in known:
-            raise AttributeValueError(f"limits: there is no {name!r}; there are {', '.join(known)}")
-    token = _current.set(replace(current(), **changes))
+    token = _current.set(changed(**changes))
     try:
         yield current()
     finally:
         _current.reset(token)
+
+
+def changed(**changes: int) -> Limits:
+    """The current limits with some others in their place; raises as `allow` does."""
+    known = [field.name for field in fields(Limits)]
+    for name in changes:
+        if name not in known:
+            raise AttributeValueError(f"limits: there is no {name!r}; there are {', '.join(known)}")
+    return replace(current(), **changes)
+
+
+def settle(**changes: int) -> None:
+    """Change limits of this thread for good, as a run's settings do; raises as `allow` does."""
+    _current.set(changed(**changes))
 
 
 def check(name: str, amount: int, what: str, error: type[PaddockError] = CheckpointError) -> None:
@@ -109,7 +119,10 @@ def check(name: str, amount: int, what: str, error: type[PaddockError] = Checkpo
 
 def how_to_raise(name: str) -> str:
     """The sentence that ends a message about a limit."""
-    return f"If you trust it, raise the limit: framework.limits.allow({name}=...)"
+    return (
+        f"If you trust it, raise the limit: paddock ... --limit {name}=N, runtime.limits.{name} in a config, "
+        f"framework.limits.allow({name}=N) in Python"
+    )
 
 
 class Meter:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from framework import random, set_num_threads
+from framework import limits, random, set_num_threads
 from framework.data import DataLoader, FaultPolicy, StreamLoader
 from framework.nn import init
 from suites.engine.config import Config, load_config
@@ -56,7 +56,11 @@ def build_runtime(config: Config) -> Runtime:
 
 
 def begin(runtime: Runtime) -> None:
-    """Set the number of threads and restart the default random stream, from which layers such as dropout draw."""
+    """Set the number of threads and what files may cost, and restart the default random stream.
+
+    Layers such as dropout draw from that.
+    """
+    limits.settle(**runtime.limits)
     if runtime.threads is not None:
         set_num_threads(runtime.threads)
     random.seed(runtime.seed)

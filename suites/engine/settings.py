@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from framework import limits
 from framework.errors import AttributeValueError, ConfigError
 from framework.optim import LossScaler, Optimizer, Schedule
 from suites.engine.config import Factory, OfRole
@@ -173,6 +174,7 @@ class Runtime:
             the memory. Weights, losses, optimizer, evaluation and exported models stay float32.
         loss_scale: The factor on the loss, for float16.
         data: What is put up with in the data.
+        limits: What files of the data may cost, by the names of `framework.limits.Limits`, in place of the defaults.
     """
 
     epochs: int | None = None
@@ -195,9 +197,11 @@ class Runtime:
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     loss_scale: LossScaleSettings = field(default_factory=LossScaleSettings)
     data: DataSettings = field(default_factory=DataSettings)
+    limits: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check_precision()
+        limits.changed(**self.limits)
         if (self.epochs is None) == (self.steps is None):
             raise AttributeValueError("runtime: it needs either epochs or steps, which say how long to train")
         length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}

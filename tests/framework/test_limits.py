@@ -35,7 +35,8 @@ def test_a_wrong_limit_is_refused():
 
 
 def test_an_error_names_the_limit_and_how_to_raise_it():
-    with limits.allow(pixels=10), pytest.raises(DataError, match=r"x: many, 11; 10 are .*limits\.allow\(pixels="):
+    message = r"x: many, 11; 10 are .*--limit pixels=N, runtime\.limits\.pixels .*limits\.allow\(pixels=N"
+    with limits.allow(pixels=10), pytest.raises(DataError, match=message):
         limits.check("pixels", 11, "x: many", DataError)
     with limits.allow(free_bytes=100, growth=2):
         meter = limits.Meter(60, "f")

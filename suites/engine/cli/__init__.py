@@ -13,6 +13,7 @@ import importlib
 import sys
 from pathlib import Path
 
+_LIMIT = "--limit"
 _ORDER = ("train", "eval", "infer", "export", "serve", "config", "zoo")  # of the help; others follow by name
 
 
@@ -30,7 +31,37 @@ def main(words: list[str] | None = None) -> int:
         print(f"error: paddock has no command '{name}'{hint} Commands: {', '.join(found)}", file=sys.stderr)
         return 2
     module = importlib.import_module(".".join(found[name].relative_to(_suites().parent).with_suffix("").parts))
-    return int(module.main(rest, f"paddock {name}"))
+    if _LIMIT not in " ".join(rest):
+        return int(module.main(rest, f"paddock {name}"))
+    from framework import limits
+    from framework.errors import PaddockError
+
+    try:
+        rest, changes = _limits_of(rest)
+        with limits.allow(**changes):
+            return int(module.main(rest, f"paddock {name}"))
+    except PaddockError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _limits_of(words: list[str]) -> tuple[list[str], dict[str, int]]:
+    """The command line without its `--limit NAME=N`, and those."""
+    from framework.errors import AttributeValueError
+
+    left, changes, rest = [], {}, iter(words)
+    for word in rest:
+        option, equals, text = word.partition("=")
+        if option != _LIMIT:
+            left.append(word)
+            continue
+        name, _, number = (text if equals else next(rest, "")).partition("=")
+        if not number.isascii() or not number.isdigit():
+            raise AttributeValueError(
+                f"{_LIMIT}: takes NAME=N with a whole number N, such as {_LIMIT} pixels=200000000"
+            )
+        changes[name] = int(number)
+    return left, changes
 
 
 def commands() -> dict[str, Path]:
@@ -45,7 +76,14 @@ def help_text(found: dict[str, Path]) -> str:
     width = max(map(len, found))
     lines = [f"  {name:<{width}}  {_summary(path)}" for name, path in found.items()]
     return "\n".join(
-        ["usage: paddock COMMAND ...", "", *lines, "", "`paddock COMMAND --help` says what each of them takes."]
+        [
+            "usage: paddock COMMAND ...",
+            "",
+            *lines,
+            "",
+            "`paddock COMMAND --help` says what each of them takes. All take `--limit NAME=N`: what a file from outside",
+            "may cost, such as `--limit pixels=200000000`; an error that meets a limit names it.",
+        ]
     )
 
 

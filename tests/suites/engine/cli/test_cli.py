@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from framework import limits
 from suites.engine import cli
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -50,6 +51,28 @@ def test_each_command_says_what_it_takes_under_its_own_name(name, capsys):
     with pytest.raises(SystemExit) as end:
         cli.main([name, "--help"])
     assert end.value.code == 0 and capsys.readouterr().out.startswith(f"usage: paddock {name} ")
+
+
+def test_every_command_takes_limits_of_files(monkeypatch):
+    from suites.engine.cli import config
+
+    seen = []
+    monkeypatch.setattr(config, "main", lambda words, prog: seen.append((words, limits.current().pixels)) or 0)
+    for words in (["--limit", "pixels=7", "list"], ["list", "--limit=pixels=7", "--limit", "nodes=9"]):
+        assert cli.main(["config", *words]) == 0
+    assert seen == [(["list"], 7)] * 2 and limits.current().pixels > 7
+
+
+@pytest.mark.parametrize(
+    "words", [["--limit"], ["--limit", "pixels"], ["--limit", "pixels=-1"], ["--limit", "pixel=5"]]
+)
+def test_a_wrong_limit_is_one_error(words, capsys):
+    assert cli.main(["config", "list", *words]) == 2
+    said = capsys.readouterr().err
+    assert (
+        said.startswith(("error: --limit: takes NAME=N", "error: limits: there is no 'pixel'"))
+        and said.count("\n") == 1
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
