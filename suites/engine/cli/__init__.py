@@ -81,8 +81,8 @@ def help_text(found: dict[str, Path]) -> str:
             "",
             *lines,
             "",
-            "`paddock COMMAND --help` says what each of them takes. All take `--limit NAME=N`: what a file from outside",
-            "may cost, such as `--limit pixels=200000000`; an error that meets a limit names it.",
+            "`paddock COMMAND --help` says what each of them takes. All take `--limit NAME=N`: what a file from",
+            "outside may cost, such as `--limit pixels=200000000`; an error that meets a limit names it.",
         ]
     )
 

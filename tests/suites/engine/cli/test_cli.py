@@ -66,8 +66,8 @@ def test_every_command_takes_limits_of_files(monkeypatch):
 @pytest.mark.parametrize(
     "words", [["--limit"], ["--limit", "pixels"], ["--limit", "pixels=-1"], ["--limit", "pixel=5"]]
 )
-def test_a_wrong_limit_is_one_error(words, capsys):
-    assert cli.main(["config", "list", *words]) == 2
+def test_a_wrong_limit_is_one_error(given, capsys):
+    assert cli.main(["config", "list", "--limit", *given]) == 2
     said = capsys.readouterr().err
     assert (
         said.startswith(("error: --limit: takes NAME=N", "error: limits: there is no 'pixel'"))
