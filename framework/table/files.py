@@ -21,6 +21,7 @@ from framework.atomic import atomic_file, atomic_folder, write_text
 from framework.errors import AttributeValueError, CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
 from framework.limits import check
+from framework.table.chained import folders_of, up_to
 from framework.table.policies import ADMISSIONS, INITS, Eviction
 from framework.table.rules import RULES
 from framework.tensor import Tensor
@@ -159,19 +160,23 @@ def _contents(native: Any, parts: int, since: int, around: Around) -> Iterator[t
 
 
 def load(table: Table, path: Path | str, deltas: Sequence[Path | str] = ()) -> None:
-    """Replaces what a table holds by a base and the deltas that follow it, in order.
+    """Replaces what a table holds by a base (or what `Chained` saved) and the deltas that follow it, in order.
 
     All files are checked before the first row is replaced.
 
     Raises:
         CheckpointError: a file is missing, damaged or of another table, or a delta does not follow.
     """
-    folders = [Path(path), *map(Path, deltas)]
-    manifests = [read_manifest(folder) for folder in folders]
-    _expect_chain(folders, manifests)
-    for folder, manifest in zip(folders, manifests, strict=True):
-        _expect_same_table(folder, manifest["table"], table.config())
-        _verify(folder, manifest, table)
+    folders = [*folders_of(Path(path)), *map(Path, deltas)]
+    manifests: list[dict[str, Any]] = []
+    for k, folder in enumerate(folders):
+        try:
+            manifests.append(read_manifest(folder))
+            _expect_chain(folders[: k + 1], manifests)
+            _expect_same_table(folder, manifests[-1]["table"], table.config())
+            _verify(folder, manifests[-1], table)
+        except CheckpointError as error:
+            raise error if k == 0 else CheckpointError(f"{error}{up_to(folders[:k])}") from None
     table._native.clear()
     for folder, manifest in zip(folders, manifests, strict=True):
         _take_up(table, folder, manifest)
@@ -211,7 +216,8 @@ def arguments_of(path: Path | str) -> dict[str, Any]:
     Raises:
         CheckpointError: it has no manifest, or one that describes no table.
     """
-    return arguments_from(read_manifest(Path(path))["table"], f"{Path(path) / MANIFEST}")
+    base = folders_of(Path(path))[0]
+    return arguments_from(read_manifest(base)["table"], f"{base / MANIFEST}")
 
 
 def arguments_from(config: dict[str, Any], who: str) -> dict[str, Any]:

@@ -52,6 +52,8 @@ class TableSettings:
         admission: when a sign gets a row; null for at once.
         eviction: what leaves at the end of each pass; null for nothing.
         limit: the most that the table holds; null for no limit.
+        most_deltas: saves that hold only what changed since the one before, and links to it; after so many, or as large
+            as the whole, everything is written again. 0 writes everything each time.
     """
 
     rule: Annotated[Rule, OfRole("row_rule")] | None = None
@@ -60,10 +62,13 @@ class TableSettings:
     admission: Annotated[Admission, OfRole("admission")] | None = None
     eviction: Eviction | None = None
     limit: Limit | None = None
+    most_deltas: int = 16
 
     def __post_init__(self) -> None:
         if not self.lr_factor > 0:
             raise AttributeValueError(f"TableSettings: lr_factor is {self.lr_factor}; it must be above 0")
+        if self.most_deltas < 0:
+            raise AttributeValueError(f"TableSettings: most_deltas is {self.most_deltas}; it must be 0 or more")
 
     def table(self, model: CtrModel, seed: int = 0) -> Table:
         """The empty table of a model."""

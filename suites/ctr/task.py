@@ -14,7 +14,7 @@ from framework import no_grad, ops
 from framework.errors import ConfigError
 from framework.graph.ir import Program
 from framework.optim import Optimizer
-from framework.table import Table
+from framework.table.chained import Chained
 from framework.tensor import Tensor, tensor
 from suites.ctr.datasets import ClickDataset, ClickSource
 from suites.ctr.encoding import raw_bytes
@@ -98,6 +98,7 @@ class CtrTask(DataTask[TrainData, EvalData]):
             if publish is not None and not publish.dense:
                 raise ConfigError("publish.dense: is false; items and users of one version need its network: leave it")
         self.model = TableNetwork(body, self.table_settings.table(body))
+        self._chained: Chained | None = None
         self.eval_inputs = self.model.inputs
         weight = ("weight",) if self._schema.weight else ()
         self.train_inputs = (*self.eval_inputs, "labels", *weight)
@@ -242,9 +243,11 @@ class CtrTask(DataTask[TrainData, EvalData]):
             x = self.model.embed({name: tensor(batch[name]) for name in self.eval_inputs})
             return body.users(x).numpy().copy()
 
-    def resources(self) -> dict[str, Table]:
+    def resources(self) -> dict[str, Chained]:
         """The table, which is saved beside the weights."""
-        return {self.model.table.name: self.model.table}
+        if self._chained is None:
+            self._chained = Chained(self.model.table, self.table_settings.most_deltas)
+        return {self.model.table.name: self._chained}
 
     def start_from(self, path: Path) -> list[str]:
         """Take weights and rows of another run of this model; CheckpointError where one of them does not fit."""

@@ -26,7 +26,7 @@ from framework import Tensor, from_numpy
 from framework.atomic import atomic_folder, remove_folder, remove_leftovers
 from framework.errors import CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
-from suites.engine.resources import FOLDER, Resource, save_resources
+from suites.engine.resources import FOLDER, Resource, place_resources, save_resources
 
 _STATE = "state.json"
 _SUMS = "SHA256SUMS"
@@ -36,8 +36,22 @@ _DAMAGED = ".damaged"  # put to the name of a checkpoint that was passed over
 _log = logging.getLogger(__name__)
 
 
-def save(folder: Path, checkpoint: Mapping[str, Any], resources: Mapping[str, Resource] | None = None) -> None:
+Digests = dict[tuple[int, int, int, int], str]  # of files by device, number, size and time of change
+
+
+def save(
+    folder: Path,
+    checkpoint: Mapping[str, Any],
+    resources: Mapping[str, Resource] | None = None,
+    known: Digests | None = None,
+) -> None:
     """Write `checkpoint`, and the model's resources, as `folder`, whole or not at all.
+
+    Args:
+        folder: to write.
+        checkpoint: nested parts.
+        resources: of the model.
+        known: of files that an earlier checkpoint has too; gets those of this one.
 
     Raises CheckpointError where the disk is full or the folder cannot be written.
     """
@@ -52,7 +66,8 @@ def save(folder: Path, checkpoint: Mapping[str, Any], resources: Mapping[str, Re
             (part / _STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
             if resources:
                 save_resources(part / FOLDER, resources)
-            sums = "".join(f"{sha256(part / name)}  {name}\n" for name in _files(part))
+            known = {} if known is None else known
+            sums = "".join(f"{_digest(part / name, known)}  {name}\n" for name in _files(part))
             (part / _SUMS).write_text(sums, encoding="utf-8")
     except (OSError, CheckpointError) as error:
         reason = error.__cause__ or error
@@ -86,6 +101,15 @@ def _files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
+def _digest(path: Path, known: Digests) -> str:
+    """SHA-256 of a file, which is not read again where an earlier checkpoint shares it."""
+    told = path.stat()
+    key = (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
+    if key not in known:
+        known[key] = sha256(path)
+    return known[key]
+
+
 def _verify(folder: Path) -> None:
     """Raise CheckpointError for a file that is not as it was written."""
     try:
@@ -110,12 +134,14 @@ class Checkpoints:
     def __init__(self, folder: Path, *, keep: int = 2) -> None:
         self._folder = folder
         self._keep = max(keep, 1)
+        self._digests: Digests = {}
 
     def save(self, step: int, checkpoint: Mapping[str, Any], resources: Mapping[str, Resource] | None = None) -> Path:
         """Write the checkpoint of `step`, then remove those older than the newest `keep`; return its folder."""
         before = self._folders()
         path = self._folder / _name(step, max((copy for at, copy in before if at == step), default=0) + 1)
-        save(path, checkpoint, resources)
+        save(path, checkpoint, resources, self._digests)
+        place_resources(path / FOLDER, resources or {})
         kept = sorted({step, *(at for at, _ in before)})[-self._keep :]
         for (at, _), old in before.items():
             if at == step or at not in kept:

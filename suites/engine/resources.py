@@ -30,6 +30,9 @@ class Resource(Protocol):
     def save(self, path: Path, /) -> object:
         """Write everything into a folder that does not exist yet."""
 
+    def placed(self, path: Path, /) -> None:
+        """Take note that what was saved last lies at `path` now; the next save may share files with it."""
+
     def load(self, path: Path, /) -> None:
         """Replace everything by what a folder holds; raise CheckpointError where it is damaged or of another kind."""
 
@@ -39,6 +42,12 @@ def save_resources(folder: Path, resources: Mapping[str, Resource]) -> None:
     make_folder(folder)
     for name, resource in resources.items():
         resource.save(folder / name)
+
+
+def place_resources(folder: Path, resources: Mapping[str, Resource]) -> None:
+    """Tell the resources where they lie, after the folder that they were saved into was renamed."""
+    for name, resource in resources.items():
+        resource.placed(folder / name)
 
 
 def load_resources(folder: Path | None, resources: Mapping[str, Resource], of: str) -> None:

@@ -304,6 +304,9 @@ class _SavedRows:
         remove_folder(self._folder)
         return saved
 
+    def placed(self, path: Path, /) -> None:
+        """Each save stands alone."""
+
     def load(self, path: Path, /) -> None:
         """Shards are filled by themselves."""
         raise NotImplementedError

@@ -107,6 +107,9 @@ def test_a_run_that_was_stopped_continues_to_the_same_bits(folder):
         np.testing.assert_array_equal(t.numpy(), again.model.state_dict()[name].numpy())
     lines = [(folder / name / "progressive.jsonl").read_text() for name in ("whole", "cut")]
     assert lines[0] == lines[1]
+    assert all(
+        (folder / name / "weights/step_00000030/resources/signs/chain.json").is_file() for name in ("whole", "cut")
+    )
 
 
 def test_best_weights_come_with_the_rows_of_their_step(folder):

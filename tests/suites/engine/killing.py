@@ -22,8 +22,11 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 from framework import from_numpy, program
 from framework.graph import Program
 from framework.graph.files import load_program, save_program, tensors_of
-from framework.io import load_tensors, save_tensors
+from framework.io import load_metadata, load_tensors, save_tensors
+from framework.table import SGD, Table, Zeros
+from framework.table.chained import Chained
 from suites.engine.checkpoint import Checkpoints
+from suites.engine.resources import _KEY, load_resources, save_deployed
 
 SIZE = 3000
 
@@ -72,11 +75,46 @@ def _check_weights(folder: Path) -> None:
     assert (values == values[0]).all() and values[0] in (1, 2)
 
 
+def _save_rows(folder: Path, number: int) -> None:
+    """A checkpoint whose table follows the one before, as a resumed run saves it."""
+    rows = Chained(Table(2, rule=SGD(), init=Zeros(), name="signs"))
+    before = Checkpoints(folder).latest() if number > 1 else None
+    if before is not None:
+        load_resources(before["resources"], {"signs": rows}, "checkpoint")
+    keys = np.arange(number * 10)
+    rows._table.update(keys, np.full((len(keys), 2), -1, np.float32), lr=1.0)
+    save_deployed(folder / "last.safetensors", _state(number)["model"], {"signs": rows})
+    Checkpoints(folder, keep=1).save(number, _state(number), {"signs": rows})
+
+
+def _save_rows_twice(folder: Path) -> None:
+    _save_rows(folder, 1)
+    _save_rows(folder, 2)
+
+
+def _check_rows(folder: Path) -> None:
+    found = Checkpoints(folder).latest()
+    assert found is not None, "both copies are lost"
+    number = found["trainer"]["number"]
+    assert number in (2, 3), number
+    for k, place in ((number, found["resources"]), (None, folder / load_metadata(folder / "last.safetensors")[_KEY])):
+        table = Table.open(place / "signs")
+        values = table.lookup(np.arange(40)).numpy()[:, 0]
+        expected = [[sum(10 * made > key for made in range(1, n + 1)) for key in range(40)] for n in (2, 3)]
+        assert values.tolist() in expected, "a mixture"
+        assert k is None or values.tolist() == expected[k - 2], "rows of another step"
+
+
 Action = tuple[Callable[[Path], None], Callable[[Path], None], Callable[[Path], None]]
 ACTIONS: dict[str, Action] = {  # what stands before, what is killed, what must hold after
     "next": (lambda f: _save(f, 1, 1), lambda f: _save(f, 2, 2), lambda f: _check_latest(f, {1, 2})),
     "again": (lambda f: _save(f, 1, 1), lambda f: _save(f, 1, 2), lambda f: _check_latest(f, {1, 2})),
     "program": (lambda f: _save_program(f, 1), lambda f: _save_program(f, 2), _check_program),
+    "rows": (
+        lambda f: _save_rows_twice(f),
+        lambda f: _save_rows(f, 3),
+        _check_rows,
+    ),
     "weights": (lambda f: _save_weights(f, 1), lambda f: _save_weights(f, 2), _check_weights),
 }
 

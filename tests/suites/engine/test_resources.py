@@ -20,6 +20,9 @@ class Words:
         path.mkdir()
         (path / "words.txt").write_text("\n".join(self.words))
 
+    def placed(self, path):
+        pass
+
     def load(self, path):
         self.words = (path / "words.txt").read_text().split("\n")
 
