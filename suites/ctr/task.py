@@ -17,6 +17,7 @@ from framework.optim import Optimizer
 from framework.table.chained import Chained
 from framework.tensor import Tensor, tensor
 from suites.ctr.datasets import ClickDataset, ClickSource
+from suites.ctr.datasets.base import SHARES
 from suites.ctr.encoding import raw_bytes
 from suites.ctr.hogwild import HogwildSettings, HogwildStep
 from suites.ctr.items import ItemIndex
@@ -100,7 +101,8 @@ class CtrTask(DataTask[TrainData, EvalData]):
         self.model = TableNetwork(body, self.table_settings.table(body))
         self._chained: Chained | None = None
         self.eval_inputs = self.model.inputs
-        weight = ("weight",) if self._schema.weight else ()
+        self._corrects = isinstance(body, RetrievalModel) and body.logq
+        weight = (*(("weight",) if self._schema.weight else ()), *((SHARES,) if self._corrects else ()))
         self.train_inputs = (*self.eval_inputs, "labels", *weight)
 
     @property
@@ -126,6 +128,12 @@ class CtrTask(DataTask[TrainData, EvalData]):
             found.learn()
         else:
             found.follow(self._adopted)
+        if self._corrects:
+            if not isinstance(found, ClickDataset):
+                raise ConfigError("model.logq: the shares of items are those of a log in memory; set it to false")
+            body = self.model.body
+            assert isinstance(body, RetrievalModel)
+            found.count_shares(body.item)
         return found
 
     @cached_property
@@ -149,7 +157,9 @@ class CtrTask(DataTask[TrainData, EvalData]):
         x = self.model.embed(inputs, clicks=labels[:, 0])
         body = self.model.body
         if isinstance(body, RetrievalModel):
-            return {name: Loss(mean, weight) for name, (mean, weight) in body.losses(x, labels).items()}
+            return {
+                name: Loss(mean, weight) for name, (mean, weight) in body.losses(x, labels, inputs.get(SHARES)).items()
+            }
         logits = body(x)
         terms: dict[str, Loss | Kept] = dict(
             self._loss(self.model.body.fields.labels, logits, labels, inputs.get("weight"))

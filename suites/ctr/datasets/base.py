@@ -98,6 +98,9 @@ class TimeSpan(Rows):
         return np.sort(order[inside])
 
 
+SHARES = "log_share"  # array of a batch, see `ClickDataset.count_shares`
+
+
 class ClickSource(ABC):
     """A click log, in memory or not.
 
@@ -152,6 +155,7 @@ class ClickDataset(ClickSource):
     """
 
     left_out: Tally
+    _log_shares: np.ndarray | None = None
 
     @abstractmethod
     def __init__(self) -> None: ...
@@ -214,7 +218,13 @@ class ClickDataset(ClickSource):
 
     def batch(self, indices: np.ndarray) -> dict[str, np.ndarray]:
         """The batch of the rows at these places, int64 [N]."""
-        return self.clicks.take(indices).batch()
+        found = self.clicks.take(indices).batch()
+        return found if self._log_shares is None else {**found, SHARES: self._log_shares[indices]}
+
+    def count_shares(self, column: int) -> None:
+        """Let batches have `log_share` float32 [N], ln of the share of all rows with the row's value of a field."""
+        _, places, counts = np.unique(self.clicks.sparse[:, column], return_inverse=True, return_counts=True)
+        self._log_shares = np.log(counts / len(self))[places.ravel()].astype(np.float32)
 
     def name_of(self, index: int) -> str:
         """File and line of a row, for messages."""

@@ -26,15 +26,23 @@ class RetrievalModel(CtrModel):
 
     Rows whose label is 1 are learned from; the items of all rows of a batch stand in for those that were not chosen.
 
+    Args:
+        fields: what the batches hold.
+        width: of a row of the table.
+        logq: correct for how often an item is among those of a batch (Bengio and Senécal 2008; Yi et al. 2019);
+            without, popular items are pushed down.
+
     Attributes:
         item: the place of the item among the fields.
         history: the name of the sequence.
+        logq: see above.
     """
 
     uses_sequences = True
 
-    def __init__(self, fields: Fields, width: int) -> None:
+    def __init__(self, fields: Fields, width: int, logq: bool = False) -> None:
         super().__init__(fields, width)
+        self.logq = logq
         require_one_label(self)
         single = len(fields.fields) - len(fields.bags)  # multi-valued fields stand last
         if not fields.sequences or not 0 <= fields.sequences[0][1] < single:
@@ -53,8 +61,14 @@ class RetrievalModel(CtrModel):
         """Vectors of items, [M, H] of their rows of the table [M, R]; the product with a user's is the score."""
 
     @abstractmethod
-    def losses(self, x: Embedded, labels: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
-        """What is minimised: (mean, what it is a mean over) by name. labels: [N, 1]."""
+    def losses(self, x: Embedded, labels: Tensor, log_shares: Tensor | None = None) -> dict[str, tuple[Tensor, Tensor]]:
+        """What is minimised: (mean, what it is a mean over) by name.
+
+        Args:
+            x: the batch.
+            labels: [N, 1].
+            log_shares: [N], ln of the share of training rows that have the row's item; None without `logq`.
+        """
 
     def chosen(self, x: Embedded) -> Tensor:
         """The rows of the batch's items, [N, R]."""
@@ -80,26 +94,46 @@ def _others(scores: Tensor) -> Tensor:
         return ops.not_equal(ops.expand_dims(number, axis=1), ops.expand_dims(number, axis=0))
 
 
-def cross_entropy(scores: Tensor, own: Tensor) -> Tensor:
-    """-ln of the share of a row's own item among all items of the batch, [N] of [N, N] and [N]."""
+def cross_entropy(scores: Tensor, own: Tensor, log_shares: Tensor | None = None) -> Tensor:
+    """-ln of the share of a row's own item among all items of the batch, [N] of [N, N] and [N].
+
+    With `log_shares` [N] each score is less the logarithm of its item's share (Yi et al. 2019, section 3).
+    """
+    if log_shares is not None:
+        scores, own = _corrected(scores, log_shares), own - log_shares
     return ops.logsumexp(scores, axes=(1,)) - own
 
 
-def bpr(scores: Tensor, own: Tensor) -> Tensor:
-    """Mean over the other items of -ln sigmoid(own - other), [N] (Rendle et al. 2009)."""
+def bpr(scores: Tensor, own: Tensor, log_shares: Tensor | None = None) -> Tensor:
+    """Mean over the other items of -ln sigmoid(own - other), [N] (Rendle et al. 2009).
+
+    With `log_shares` [N] others weigh 1 / their share, so that it is the mean over a catalogue drawn from evenly.
+    """
     others = ops.cast(_others(scores), "float32")
     each = ops.softplus(scores - ops.expand_dims(own, axis=1)) * others
+    if log_shares is not None:
+        even = _corrected(ops.full_like(scores, value=0.0), log_shares)
+        return ops.sum(ops.softmax(ops.where(_others(scores), even, _SELF), axis=1) * each, axes=(1,))
     return ops.sum(each, axes=(1,)) / ops.maximum(ops.sum(others, axes=(1,)), 1.0)
 
 
-def top1_max(scores: Tensor, own: Tensor) -> Tensor:
-    """Sum of softmax(others) (sigmoid(other - own) + sigmoid(other^2)), [N] (Hidasi and Karatzoglou 2018, eq. 9)."""
-    weights = ops.softmax(ops.where(_others(scores), scores, _SELF), axis=1)
+def _corrected(scores: Tensor, log_shares: Tensor) -> Tensor:
+    """Scores [N, N] less the logarithms of the items' shares [N]."""
+    return scores - ops.expand_dims(log_shares, axis=0)
+
+
+def top1_max(scores: Tensor, own: Tensor, log_shares: Tensor | None = None) -> Tensor:
+    """Sum of softmax(others) (sigmoid(other - own) + sigmoid(other^2)), [N] (Hidasi and Karatzoglou 2018, eq. 9).
+
+    With `log_shares` [N] the softmax is of scores less the logarithms of the items' shares.
+    """
+    weighed = scores if log_shares is None else _corrected(scores, log_shares)
+    weights = ops.softmax(ops.where(_others(scores), weighed, _SELF), axis=1)
     each = ops.sigmoid(scores - ops.expand_dims(own, axis=1)) + ops.sigmoid(ops.square(scores))
     return ops.sum(weights * each * ops.cast(_others(scores), "float32"), axes=(1,))
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor | None], Tensor]] = {
     "cross_entropy": cross_entropy,
     "bpr": bpr,
     "top1_max": top1_max,
@@ -117,6 +151,7 @@ class GRU4Rec(RetrievalModel):
         dim: K, numbers of a vector and of the GRU's state.
         loss: over the items of the batch: "cross_entropy", "bpr" or "top1_max".
         dropout: share of the values' numbers set to 0 in training.
+        logq: see `RetrievalModel`.
     """
 
     linear_column = True
@@ -127,8 +162,9 @@ class GRU4Rec(RetrievalModel):
         dim: int = 100,
         loss: Literal["cross_entropy", "bpr", "top1_max"] = "cross_entropy",
         dropout: float = 0.0,
+        logq: bool = False,
     ) -> None:
-        super().__init__(fields, width=1 + dim)
+        super().__init__(fields, width=1 + dim, logq=logq)
         self.gru = nn.GRU(dim, dim)
         self.drop = nn.Dropout(dropout)
         self._loss = LOSSES[loss]
@@ -143,12 +179,12 @@ class GRU4Rec(RetrievalModel):
         """Vector and number of each item, [M, K + 1]."""
         return ops.concat([rows[:, 1:], rows[:, :1]], axis=1)
 
-    def losses(self, x: Embedded, labels: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    def losses(self, x: Embedded, labels: Tensor, log_shares: Tensor | None = None) -> dict[str, tuple[Tensor, Tensor]]:
         """See the class."""
         users, items = self.users(x), self.items(self.chosen(x))
         scores = ops.matmul(users, items, transpose_b=True)
         own = ops.sum(users * items, axes=(1,))
-        return {"ranking": mean_of_clicked(self._loss(scores, own), labels)}
+        return {"ranking": mean_of_clicked(self._loss(scores, own, log_shares), labels)}
 
 
 @register("ctr_model")
@@ -164,10 +200,13 @@ class SSR(RetrievalModel):
         dim: K, numbers of a vector.
         hidden: H, of the GRU and of what is compared.
         margin: of the hinge.
+        logq: see `RetrievalModel`; here the other items weigh 1 / their share.
     """
 
-    def __init__(self, fields: Fields, dim: int = 64, hidden: int = 64, margin: float = 0.8) -> None:
-        super().__init__(fields, width=dim)
+    def __init__(
+        self, fields: Fields, dim: int = 64, hidden: int = 64, margin: float = 0.8, logq: bool = False
+    ) -> None:
+        super().__init__(fields, width=dim, logq=logq)
         if not margin > 0:
             raise AttributeValueError(f"SSR: margin is {margin}; it must be above 0")
         self.gru = nn.GRU(dim, hidden)
@@ -187,12 +226,16 @@ class SSR(RetrievalModel):
         """Vectors of length 1, [M, H]."""
         return _unit(self.own(rows))
 
-    def losses(self, x: Embedded, labels: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    def losses(self, x: Embedded, labels: Tensor, log_shares: Tensor | None = None) -> dict[str, tuple[Tensor, Tensor]]:
         """See the class."""
         users, items = self.users(x), self.items(self.chosen(x))
         good = ops.sum(users * items, axes=(1,))
         bad = ops.sum(users * ops.flip(items, axes=[0]), axes=(1,))
-        return {"hinge": mean_of_clicked(ops.relu(self._margin - good + bad), labels)}
+        each = ops.relu(self._margin - good + bad)
+        if log_shares is not None:
+            weights = ops.softmax(-ops.flip(log_shares, axes=[0]), axis=0)
+            each = each * weights * ops.sum(ops.full_like(log_shares, value=1.0))  # weights of mean 1
+        return {"hinge": mean_of_clicked(each, labels)}
 
 
 def _unit(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from suites.ctr.schema import schema_of
 from suites.engine.evaluation import predict_items, predict_of
 from suites.engine.inference import export_run, open_model, open_run
 from suites.engine.training import train
-from tests.suites.ctr.helpers import schema, write_csv
+from tests.suites.ctr.helpers import columns, schema, write_csv
 
 RNG = np.random.default_rng(0)
 
@@ -200,3 +200,21 @@ def test_who_asks_a_run_or_a_model_of_rows_for_items_is_told_what_to_do(tmp_path
     plain = ctr.CtrTask(model=engine.Factory.of(ctr.LR), schema=schema()).processor()
     with pytest.raises(DataError, match="find: this model scores rows and retrieves no items; leave it out"):
         plain.from_json({"item": "i3", "find": {"k": 3}})
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_run_that_corrects_for_shares_learns_and_is_exported(tmp_path, model):
+    run(tmp_path, {**model, "logq": True})
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["mrr@20"] > 0.9
+    export_run(tmp_path / "run", tmp_path / "exported")
+    (found,) = answers(open_model(tmp_path / "exported"), {"liked": "i3|i4", "find": {"k": 1}})
+    assert found["items"][0]["item"] == "i5"
+
+
+def test_the_shares_of_a_batch_are_those_of_the_training_log():
+    data = ctr.Columns(schema(), {**columns(100)})
+    data.count_shares(1)
+    batch = data.batch(np.arange(10, 30))
+    items = columns(100)["item"]
+    expected = [np.log(items.count(items[i]) / 100) for i in range(10, 30)]
+    np.testing.assert_allclose(batch["log_share"], expected, rtol=1e-6)

@@ -215,9 +215,14 @@ def gru4rec(w, e, d, h, target):
     return (gru4rec_users(w, h) * gru4rec_items(e, target)).sum(1, keepdims=True)
 
 
-def gru4rec_loss(w, e, h, target, labels, kind):
-    """Each row's own item against the items of all rows, by loops; mean over the rows that were clicked."""
+def gru4rec_loss(w, e, h, target, labels, kind, shares=None):
+    """Each row's own item against the items of all rows, by loops; mean over the rows that were clicked.
+
+    shares: p of each row's item, by which s(x, y) becomes s(x, y) - ln p(y) (Yi et al. 2019, equation 3).
+    """
     scores = gru4rec_users(w, h) @ gru4rec_items(e, target).T
+    if shares is not None:
+        return _corrected_loss(scores, labels, kind, shares)
     each = []
     for i in np.flatnonzero(labels):
         others = [j for j in range(len(e)) if j != i]
@@ -229,6 +234,23 @@ def gru4rec_loss(w, e, h, target, labels, kind):
         else:
             share = np.exp(rest) / np.exp(rest).sum()
             each.append(sum(p * (sigmoid(s - own) + sigmoid(s**2)) for p, s in zip(share, rest, strict=True)))
+    return np.mean(each)
+
+
+def _corrected_loss(scores, labels, kind, shares):
+    each = []
+    for i in np.flatnonzero(labels):
+        others = [j for j in range(len(scores)) if j != i]
+        own, rest = scores[i, i], scores[i, others]
+        if kind == "cross_entropy":
+            corrected = [scores[i, j] - np.log(shares[j]) for j in range(len(scores))]
+            each.append(-np.log(np.exp(corrected[i]) / sum(np.exp(corrected))))
+        elif kind == "bpr":
+            weights = [1 / shares[j] for j in others]
+            each.append(np.average([-np.log(sigmoid(own - s)) for s in rest], weights=weights))
+        else:
+            weights = [np.exp(scores[i, j]) / shares[j] for j in others]
+            each.append(np.average([sigmoid(s - own) + sigmoid(s**2) for s in rest], weights=weights))
     return np.mean(each)
 
 

@@ -150,6 +150,38 @@ def test_the_losses_of_gru4rec_are_those_of_its_papers(kind):
     assert mean.item() == pytest.approx(expected, rel=1e-5) and count.item() == 3
 
 
+SHARES = np.array([0.5, 0.01, 0.2, 0.09, 0.2])
+
+
+@pytest.mark.parametrize("kind", ["cross_entropy", "bpr", "top1_max"])
+def test_losses_that_are_corrected_take_items_by_one_over_their_share(kind):
+    _, weights = built("GRU4Rec")
+    model = ctr.GRU4Rec(FIELDS, dim=4, loss=kind, logq=True).eval()
+    model.load_state_dict({name: value.astype(np.float32) for name, value in weights.items()})
+    e, d, h = batch_of(model)
+    labels = np.array([1, 0, 1, 1, 0], np.float32)[:, None]
+    shares = from_numpy(np.log(SHARES).astype(np.float32))
+    with no_grad():
+        ((mean, _),) = model.losses(embedded(*inputs_of(e, d, h)), from_numpy(labels), shares).values()
+    wide = [a.astype(np.float64) for a in h]
+    expected = reference.gru4rec_loss(weights, e.astype(np.float64), wide, 1, labels[:, 0], kind, SHARES)
+    assert mean.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_hinge_of_ssr_that_is_corrected_weighs_the_others_by_one_over_their_share():
+    model, weights = built("SSR")
+    e, d, h = batch_of(model)
+    labels = np.array([1, 0, 1, 1, 0], np.float32)[:, None]
+    shares = from_numpy(np.log(SHARES).astype(np.float32))
+    with no_grad():
+        ((mean, _),) = model.losses(embedded(*inputs_of(e, d, h)), from_numpy(labels), shares).values()
+    users, items = reference.ssr_vectors(weights, e.astype(np.float64), [a.astype(np.float64) for a in h], 1)
+    other = list(reversed(range(5)))
+    even = np.mean([1 / SHARES[j] for j in other])
+    hinges = [max(0.8 - users[i] @ items[i] + users[i] @ items[j], 0) / SHARES[j] / even for i, j in enumerate(other)]
+    assert mean.item() == pytest.approx(np.mean([hinges[i] for i in np.flatnonzero(labels[:, 0])]), rel=1e-5)
+
+
 def test_the_loss_of_ssr_is_its_hinge():
     model, weights = built("SSR")
     e, d, h = batch_of(model)
