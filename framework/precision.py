@@ -31,11 +31,13 @@ NARROWED: dict[str, tuple[str, ...]] = {
     "conv2d_transpose": ("x",),
     "ragged_attention": ("q", "k", "v"),
     "ragged_self_attention": ("qkv",),
+    "scaled_dot_product_attention": ("q", "k", "v"),
     "batch_norm": ("x", "residual"),
     "batch_norm_inference": ("x", "residual"),
     "layer_norm": ("x",),
     "residual_layer_norm": ("x", "residual"),
     "group_norm": ("x",),
+    "rms_norm": ("x",),
 }
 
 # Operators that follow their inputs: half where all are half, float32 where they differ. They move values, or give
@@ -44,11 +46,11 @@ FOLLOWING_FAMILIES = frozenset(("movement", "indexing", "shape", "pool", "resize
 FOLLOWING: frozenset[str] = frozenset().union(
     ("add", "sub", "mul", "div", "neg", "abs", "sign", "floor", "ceil", "round", "trunc"),
     ("maximum", "minimum", "clip", "where", "lerp", "dropout", "sigmoid", "tanh", "softsign"),
-    ("relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "hardsigmoid", "hardswish"),
+    ("relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "hardsigmoid", "hardswish", "prelu"),
     ("relu_grad", "relu6_grad", "leaky_relu_grad", "gelu_grad", "silu_grad", "sigmoid_grad", "tanh_grad"),
     ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite"),
     ("max", "min", "argmax", "argmin", "segment_max", "segment_spread", "ragged_window"),
-    ("cast", "broadcast_to", "broadcast_like", "chain", "roi_align", "roi_align_grad"),
+    ("cast", "broadcast_to", "broadcast_like", "chain", "roi_align", "roi_align_grad", "rotary_embedding"),
 )
 _MOVING = ("cast", "broadcast_to", "broadcast_like")  # outside of these families, and of any type
 # Everything else computes in float32 and gives float32: softmax and losses, sums and means, exponentials, logarithms

@@ -141,7 +141,12 @@ def _stub() -> str:
         "from framework.ops.assignment import assign as assign",
         "from framework.ops.compositions import stack as stack",
         "from framework.ops.compositions import unstack as unstack",
+        "from framework.ops.contraction import einsum as einsum",
         "from framework.ops.indexing import getitem as getitem",
+        "from framework.ops.pixels import pixel_shuffle as pixel_shuffle",
+        "from framework.ops.pixels import pixel_unshuffle as pixel_unshuffle",
+        "from framework.ops.selection import nonzero as nonzero",
+        "from framework.ops.selection import unique as unique",
         "from framework.tensor import Tensor, TensorLike",
         "",
     ]

@@ -2,7 +2,7 @@
 
 from framework.nn import init
 from framework.nn.activation import NAMES as ACTIVATIONS
-from framework.nn.activation import Activation, activation
+from framework.nn.activation import Activation, PReLU, activation
 from framework.nn.attention import CrossAttention, MultiHeadAttention
 from framework.nn.container import LayerDict, LayerList, Sequential
 from framework.nn.conv import Conv2d, ConvBNAct
@@ -11,8 +11,18 @@ from framework.nn.crf import CRF
 from framework.nn.decoder import DecoderCache, TransformerDecoderLayer
 from framework.nn.layer import Layer, buffer, parameter
 from framework.nn.linear import Embedding, Linear
-from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm
-from framework.nn.pool import AvgPool2d, Dropout, GlobalAvgPool2d, MaxPool2d, Upsample
+from framework.nn.norm import BatchNorm, GroupNorm, LayerNorm, RMSNorm
+from framework.nn.pool import (
+    AdaptiveAvgPool2d,
+    AdaptiveMaxPool2d,
+    AvgPool2d,
+    Dropout,
+    GlobalAvgPool2d,
+    MaxPool2d,
+    PixelShuffle,
+    PixelUnshuffle,
+    Upsample,
+)
 from framework.nn.recurrent import GRU, LSTM
 from framework.nn.transformer import TransformerEncoderLayer
 
@@ -22,6 +32,8 @@ __all__ = [
     "GRU",
     "LSTM",
     "Activation",
+    "AdaptiveAvgPool2d",
+    "AdaptiveMaxPool2d",
     "AvgPool2d",
     "AvgPool3d",
     "BatchNorm",
@@ -43,6 +55,10 @@ __all__ = [
     "MaxPool2d",
     "MaxPool3d",
     "MultiHeadAttention",
+    "PReLU",
+    "PixelShuffle",
+    "PixelUnshuffle",
+    "RMSNorm",
     "Sequential",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",

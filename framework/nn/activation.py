@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from framework import ops
 from framework.errors import AttributeValueError
+from framework.nn import init
 from framework.nn.layer import Layer
 from framework.tensor import Tensor
 
@@ -33,6 +34,29 @@ def activation(name: str, slope: float = 0.01) -> Callable[[Tensor], Tensor]:
     if name == "leaky_relu":
         return lambda x: ops.leaky_relu(x, slope=slope)
     return getattr(ops, name)
+
+
+class PReLU(Layer):
+    """x where it is above 0, a learned slope times x elsewhere (He et al. 2015).  x, y: [..., C].
+
+    Args:
+        channels: C for a slope of each channel; 1 for one slope of all.
+        slope: what the slopes start from.
+    """
+
+    slope: Tensor
+
+    def __init__(self, channels: int = 1, slope: float = 0.25) -> None:
+        super().__init__()
+        self.channels = channels
+        self.add_parameter("slope", (channels,), init.Constant(slope))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, y: [..., C]."""
+        return ops.prelu(x, self.slope)
+
+    def _describe(self) -> str:
+        return str(self.channels)
 
 
 class Activation(Layer):

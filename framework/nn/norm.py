@@ -83,6 +83,29 @@ class LayerNorm(Layer):
         return str(self.channels)
 
 
+class RMSNorm(Layer):
+    """Divides each row by the root of its mean square over its last axis (Zhang and Sennrich 2019).  x, y: [..., C].
+
+    Args:
+        channels: C.
+        eps: added to the mean square.
+    """
+
+    scale: Tensor
+
+    def __init__(self, channels: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.channels, self.eps = channels, eps
+        self.add_parameter("scale", (channels,), init.Constant(1.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, y: [..., C]."""
+        return ops.rms_norm(x, self.scale, eps=self.eps)[0]
+
+    def _describe(self) -> str:
+        return str(self.channels)
+
+
 class GroupNorm(Layer):
     """Normalizes groups of channels of each sample over space (Wu and He 2018).  x, y: [N, ..., C].
 

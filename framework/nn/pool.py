@@ -68,6 +68,44 @@ class AvgPool2d(Layer):
         )
 
 
+class AdaptiveMaxPool2d(Layer):
+    """Largest values of windows that give an output of one size for any input.  x: [N, H, W, C], y: [N, P, Q, C].
+
+    Args:
+        size: [P, Q], or one number for both; they need not divide H and W.
+    """
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C]; y: [N, P, Q, C]."""
+        return ops.adaptive_max_pool2d(x, size=self.size)
+
+    def _describe(self) -> str:
+        return str(self.size)
+
+
+class AdaptiveAvgPool2d(Layer):
+    """Means of windows that give an output of one size for any input.  x: [N, H, W, C], y: [N, P, Q, C].
+
+    Args:
+        size: [P, Q], or one number for both; they need not divide H and W.
+    """
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C]; y: [N, P, Q, C]."""
+        return ops.adaptive_avg_pool2d(x, size=self.size)
+
+    def _describe(self) -> str:
+        return str(self.size)
+
+
 class GlobalAvgPool2d(Layer):
     """Mean over height and width.  x: [N, H, W, C], y: [N, C]."""
 
@@ -76,21 +114,64 @@ class GlobalAvgPool2d(Layer):
         return ops.mean(x, axes=(1, 2))
 
 
+class PixelShuffle(Layer):
+    """Channels as pixels (Shi et al. 2016).  x: [N, H, W, C r^2], y: [N, H r, W r, C].
+
+    Args:
+        factor: r.
+    """
+
+    def __init__(self, factor: int) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C r^2]; y: [N, H r, W r, C]."""
+        return ops.pixel_shuffle(x, self.factor)
+
+    def _describe(self) -> str:
+        return str(self.factor)
+
+
+class PixelUnshuffle(Layer):
+    """Pixels as channels: what undoes PixelShuffle.  x: [N, H r, W r, C], y: [N, H, W, C r^2].
+
+    Args:
+        factor: r.
+    """
+
+    def __init__(self, factor: int) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H r, W r, C]; y: [N, H, W, C r^2]."""
+        return ops.pixel_unshuffle(x, self.factor)
+
+    def _describe(self) -> str:
+        return str(self.factor)
+
+
 class Upsample(Layer):
     """Enlarges height and width.  x: [N, H, W, C], y: [N, H * factor, W * factor, C].
 
     Args:
         factor: whole number of times.
-        method: "nearest" or "bilinear".
-        align_corners: bilinear only: corner pixels' centres stay in place.
+        method: "nearest", "bilinear" or "bicubic".
+        align_corners: not for nearest: corner pixels' centres stay in place.
     """
 
     def __init__(
-        self, factor: int = 2, method: Literal["nearest", "bilinear"] = "nearest", align_corners: bool = False
+        self,
+        factor: int = 2,
+        method: Literal["nearest", "bilinear", "bicubic"] = "nearest",
+        align_corners: bool = False,
     ) -> None:
         super().__init__()
-        if method not in ("nearest", "bilinear"):
-            raise AttributeValueError(f"Upsample: method '{method}' is not known; it is 'nearest' or 'bilinear'")
+        if method not in ("nearest", "bilinear", "bicubic"):
+            raise AttributeValueError(
+                f"Upsample: method '{method}' is not known; it is 'nearest', 'bilinear' or 'bicubic'"
+            )
         self.factor, self.method, self.align_corners = factor, method, align_corners
 
     def forward(self, x: Tensor) -> Tensor:
@@ -98,7 +179,8 @@ class Upsample(Layer):
         scale = (float(self.factor), float(self.factor))
         if self.method == "nearest":
             return ops.resize_nearest(x, scale=scale)
-        return ops.resize_bilinear(x, scale=scale, align_corners=self.align_corners)
+        resize = ops.resize_bilinear if self.method == "bilinear" else ops.resize_bicubic
+        return resize(x, scale=scale, align_corners=self.align_corners)
 
     def _describe(self) -> str:
         return f"{self.factor}, {self.method}"

@@ -8,12 +8,26 @@ each function (`help(ops.conv2d)`) and, by family, in docs/operators/. The stati
 from framework.context import operators as _operators
 from framework.ops.assignment import assign
 from framework.ops.compositions import stack, unstack
+from framework.ops.contraction import einsum
 from framework.ops.dispatch import make_function as _make_function
 from framework.ops.indexing import getitem
+from framework.ops.pixels import pixel_shuffle, pixel_unshuffle
 from framework.ops.registry import OPS as _OPS
+from framework.ops.selection import nonzero, unique
 
 globals().update({name: _make_function(info) for name, info in _OPS.items()})
 
-__all__ = [*_OPS, "assign", "getitem", "stack", "unstack"]
+__all__ = [
+    *_OPS,
+    "assign",
+    "einsum",
+    "getitem",
+    "nonzero",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "stack",
+    "unique",
+    "unstack",
+]
 
 vars(_operators).update({name: globals()[name] for name in __all__})

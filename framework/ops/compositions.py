@@ -16,6 +16,10 @@ from framework.ops.attention import (  # noqa: F401  (found by name, see composi
     ragged_self_attention,
     ragged_self_attention_grad,
 )
+from framework.ops.dense_attention import (  # noqa: F401
+    scaled_dot_product_attention,
+    scaled_dot_product_attention_grad,
+)
 from framework.ops.dispatch import call_by_name
 from framework.ops.tape import parse_tape
 from framework.tensor import Tensor
@@ -208,6 +212,60 @@ def residual_layer_norm_grad(
     dresidual, dscale, dbias = call_by_name("layer_norm_grad", [dy, sum, mean, rstd, scale, dmean, drstd])
     dresidual = dresidual if dsum is None else dresidual + dsum
     return call_by_name("dropout", [dresidual, key], p=p), dresidual, dscale, dbias
+
+
+def rms_norm(x: Tensor, scale: Tensor | None = None, *, eps: float) -> tuple[Tensor, Tensor]:
+    """x over the root of its mean square, times scale.  x, y: [..., D]; scale: [D]; rstd: [...]."""
+    rstd = call_by_name("rsqrt", [call_by_name("mean", [call_by_name("square", [x])], axes=(-1,)) + eps])
+    y = x * call_by_name("expand_dims", [rstd], axis=-1)
+    return y if scale is None else y * scale, rstd
+
+
+def rms_norm_grad(
+    dy: Tensor, x: Tensor, rstd: Tensor, scale: Tensor | None = None, drstd: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Gradients of rms_norm.  dy, x, dx: [..., D]; rstd, drstd: [...]; scale, dscale: [D]."""
+
+    def column(t: Tensor) -> Tensor:
+        return call_by_name("expand_dims", [t], axis=-1)
+
+    rate = column(rstd)
+    g = dy if scale is None else dy * scale
+    products = call_by_name("mean", [g * x], axes=(-1,), keepdims=True)
+    if drstd is not None:  # drstd / D, in every column
+        products = products + call_by_name("unreduce", [column(drstd), x], axes=(-1,), keepdims=True, average=True)
+    dx = g * rate - x * rate * rate * rate * products
+    dscale = call_by_name("sum", [dy * x * rate], axes=tuple(range(x.ndim - 1))) if x.ndim > 1 else dy * x * rate
+    return dx, dscale
+
+
+def pairs_of(x: Tensor, cos: Tensor, heads: int, interleaved: bool) -> tuple[Tensor, Tensor]:
+    """The two columns of each pair that rotary_embedding turns.  x: [..., T, D]; both: [..., T, heads, R / 2]."""
+    turned, _ = _turned_and_rest(x, cos, heads)
+    lead = (0,) * x.ndim
+    parts = call_by_name("reshape", [turned], shape=(*lead, -1, 2) if interleaved else (*lead, 2, -1))
+    axis = -1 if interleaved else -2
+    a, b = call_by_name("split", [parts], axis=axis, sizes=(1, 1))
+    return call_by_name("squeeze", [a], axis=axis), call_by_name("squeeze", [b], axis=axis)
+
+
+def _turned_and_rest(x: Tensor, cos: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+    """The columns of each head that are turned and those that stay.  x: [..., T, D]; both: [..., T, heads, _]."""
+    by_head = call_by_name("reshape", [x], shape=(*(0,) * (x.ndim - 1), heads, -1))
+    columns = 2 * cos.shape[-1]
+    turned = call_by_name("slice", [by_head], starts=(0,), ends=(columns,), axes=(-1,))
+    return turned, call_by_name("slice", [by_head], starts=(columns,), ends=(2**62,), axes=(-1,))
+
+
+def rotary_embedding(x: Tensor, cos: Tensor, sin: Tensor, *, heads: int, interleaved: bool) -> Tensor:
+    """Every pair (a, b) of a head's columns as (a cos - b sin, a sin + b cos).  x, y: [..., T, D]; cos: [T, R / 2]."""
+    a, b = pairs_of(x, cos, heads, interleaved)
+    _, rest = _turned_and_rest(x, cos, heads)
+    u, v = (call_by_name("expand_dims", [t], axis=-2) for t in (cos, sin))
+    axis = -1 if interleaved else -2
+    halves = [call_by_name("expand_dims", [t], axis=axis) for t in (a * u - b * v, a * v + b * u)]
+    turned = call_by_name("flatten", [call_by_name("concat", halves, axis=axis)], start=-2, end=-1)
+    return call_by_name("flatten", [call_by_name("concat", [turned, rest], axis=-1)], start=-2, end=-1)
 
 
 def chain(like: Tensor | None, *xs: Tensor, tape: str) -> Tensor:

@@ -1,5 +1,6 @@
 """Optimizers, gradient clipping and learning-rate schedules."""
 
+from framework.optim.adaptive import LAMB, Adagrad, RMSProp
 from framework.optim.clip import clip_by_global_norm, clip_by_norm, clip_by_value
 from framework.optim.optimizer import Optimizer
 from framework.optim.optimizers import SGD, Adam, AdamW, Momentum
@@ -7,7 +8,9 @@ from framework.optim.scaler import LossScaler
 from framework.optim.schedules import Constant, Cosine, MultiStep, Piecewise, Polynomial, Schedule
 
 __all__ = [
+    "LAMB",
     "SGD",
+    "Adagrad",
     "Adam",
     "AdamW",
     "Constant",
@@ -18,6 +21,7 @@ __all__ = [
     "Optimizer",
     "Piecewise",
     "Polynomial",
+    "RMSProp",
     "Schedule",
     "clip_by_global_norm",
     "clip_by_norm",

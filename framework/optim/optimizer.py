@@ -238,3 +238,10 @@ class Optimizer(ABC):
             )
         for name, t in own.items():
             t.set(ops.copy(values[name]))
+
+
+def expect_shares(who: str, **values: float) -> None:
+    """Refuses shares of a running mean, by name, that do not lie in [0, 1)."""
+    for name, value in values.items():
+        if not 0 <= value < 1:
+            raise AttributeValueError(f"{who}: {name} is {value}; it must lie in [0, 1)")

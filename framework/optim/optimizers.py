@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from framework import ops
-from framework.errors import AttributeValueError
-from framework.optim.optimizer import Optimizer, Params
+from framework.optim.optimizer import Optimizer, Params, expect_shares
 from framework.tensor import Tensor
 
 
@@ -59,7 +58,7 @@ class Momentum(Optimizer):
         lazy_rows: Sequence[str] = (),
     ) -> None:
         super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers, lazy_rows)
-        _share("Momentum", momentum=momentum)
+        expect_shares("Momentum", momentum=momentum)
         self.momentum, self.nesterov = momentum, nesterov
 
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
@@ -109,7 +108,7 @@ class Adam(Optimizer):
         lazy_rows: Sequence[str] = (),
     ) -> None:
         super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers, lazy_rows)
-        _share(type(self).__name__, beta1=beta1, beta2=beta2)
+        expect_shares(type(self).__name__, beta1=beta1, beta2=beta2)
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
 
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
@@ -160,9 +159,3 @@ class AdamW(Adam):
         lazy_rows: Sequence[str] = (),
     ) -> None:
         super().__init__(params, lr, beta1, beta2, eps, weight_decay, decay_vectors, lr_multipliers, lazy_rows)
-
-
-def _share(who: str, **values: float) -> None:
-    for name, value in values.items():
-        if not 0 <= value < 1:
-            raise AttributeValueError(f"{who}: {name} is {value}; it must lie in [0, 1)")

@@ -12,7 +12,15 @@ register_role(
 register_role("hook", Hook, doc="Called at points of the training loop.")
 register_role("declaration", doc="Guesses for `paddock data schema` which columns of a file are what.")
 
-for _optimizer in (optim.SGD, optim.Momentum, optim.Adam, optim.AdamW):
+for _optimizer in (
+    optim.SGD,
+    optim.Momentum,
+    optim.Adam,
+    optim.AdamW,
+    optim.RMSProp,
+    optim.Adagrad,
+    optim.LAMB,
+):
     register("optimizer")(_optimizer)
 for _schedule in (optim.Constant, optim.Cosine, optim.MultiStep, optim.Piecewise, optim.Polynomial):
     register("schedule")(_schedule)

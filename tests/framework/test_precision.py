@@ -42,6 +42,9 @@ CALLS = {
     "ragged_self_attention": lambda x: ops.ragged_self_attention(
         ops.matmul(x, parameter(8, 12)), framework.tensor(OFFSETS), heads=2
     )[0],
+    "scaled_dot_product_attention": lambda x: ops.scaled_dot_product_attention(
+        *[ops.reshape(ops.matmul(x, parameter(8, 8, seed=i)), shape=(1, 7, 8)) for i in range(3)], heads=2
+    )[0],
     "batch_norm": lambda x: ops.batch_norm(x, parameter(8), parameter(8))[0],
     "batch_norm_inference": lambda x: ops.batch_norm_inference(
         x, parameter(8), parameter(8), draw(8), ops.square(draw(8)) + 0.5
@@ -49,6 +52,7 @@ CALLS = {
     "layer_norm": lambda x: ops.layer_norm(x, parameter(8), parameter(8))[0],
     "residual_layer_norm": lambda x: ops.residual_layer_norm(x, x, parameter(8), parameter(8))[0],
     "group_norm": lambda x: ops.group_norm(ops.reshape(x, shape=(1, 7, 8)), parameter(8), parameter(8), groups=2)[0],
+    "rms_norm": lambda x: ops.rms_norm(x, parameter(8))[0],
 }
 
 

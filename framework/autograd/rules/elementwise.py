@@ -35,6 +35,11 @@ rule("softsign", x=lambda dy, x: dy / square(ops.abs(x) + 1.0))
 rule("relu", x=lambda dy, y: ops.relu_grad(dy, y))
 rule("relu6", x=lambda dy, y: ops.relu6_grad(dy, y))
 rule("leaky_relu", x=lambda dy, x, slope: ops.leaky_relu_grad(dy, x, slope=slope))
+rule(
+    "prelu",
+    x=lambda dy, x, slope: sum_to(where(x > 0.0, dy, dy * slope), x),
+    slope=lambda dy, x, slope: sum_to(where(x > 0.0, 0.0, dy * x), slope),
+)
 rule("elu", x=lambda dy, x, y, alpha: dy * where(x > 0.0, 1.0, y + alpha))
 rule("selu", x=lambda dy, x, y: dy * where(x > 0.0, _SELU_SCALE, y + _SELU_SCALE * _SELU_ALPHA))
 rule("gelu", x=lambda dy, x, approximate: ops.gelu_grad(dy, x, approximate=approximate))

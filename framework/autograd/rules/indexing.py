@@ -6,8 +6,12 @@ from framework.ops import (
     embedding_grad,
     full_like,
     gather,
+    gather_nd,
     put_along_axis_add,
+    scatter,
     scatter_add,
+    scatter_nd_add,
+    scatter_pick,
     take_along_axis,
 )
 from framework.tensor import Tensor
@@ -19,6 +23,14 @@ def _put_back(dvalues: Tensor, x: Tensor, indices: Tensor, axis: int) -> Tensor:
 
 rule("gather", x=lambda dy, x, indices, axis: scatter_add(full_like(x, value=0.0), indices, dy, axis=axis))
 rule("scatter_add", x=lambda dy: dy, updates=lambda dy, indices, axis: gather(dy, indices, axis=axis))
+rule(
+    "scatter",
+    x=lambda dy, updates, indices, axis: scatter(dy, indices, full_like(updates, value=0.0), axis=axis),
+    updates=lambda dy, indices, axis: scatter_pick(dy, indices, axis=axis),
+)
+rule("scatter_pick", x=lambda dy, x, indices, axis: scatter(full_like(x, value=0.0), indices, dy, axis=axis))
+rule("gather_nd", x=lambda dy, x, indices: scatter_nd_add(full_like(x, value=0.0), indices, dy))
+rule("scatter_nd_add", x=lambda dy: dy, updates=lambda dy, indices: gather_nd(dy, indices))
 rule("take_along_axis", x=lambda dy, x, indices, axis: _put_back(dy, x, indices, axis))
 rule(
     "put_along_axis_add",

@@ -196,3 +196,9 @@ def _group_norm_grad(
 
 
 joint_rule("group_norm_grad", "dy x scale mean rstd dmean drstd", _group_norm_grad)
+joint_rule(
+    "rms_norm",
+    "x scale",
+    lambda dy, x, scale, rstd, drstd=None: ops.rms_norm_grad(dy, x, rstd, scale, drstd),
+)
+through_composition("rms_norm_grad")

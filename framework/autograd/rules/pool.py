@@ -32,3 +32,10 @@ rule(
         ddx, kernel, stride, padding, ceil_mode, count_include_pad
     ),
 )
+rule("adaptive_max_pool2d", x=lambda dy, x, size: ops.adaptive_max_pool2d_grad(dy, x, size))
+rule("adaptive_max_pool2d_grad", dy=lambda ddx, x, size: ops.adaptive_max_pool2d_pick(ddx, x, size))
+rule("adaptive_max_pool2d_pick", v=lambda dy, x, size: ops.adaptive_max_pool2d_grad(dy, x, size))
+flat("adaptive_max_pool2d_grad", x=_PLACES)
+flat("adaptive_max_pool2d_pick", x=_PLACES)
+rule("adaptive_avg_pool2d", x=lambda dy, x, size: ops.adaptive_avg_pool2d_grad(dy, x, size))
+rule("adaptive_avg_pool2d_grad", dy=lambda ddx, size: ops.adaptive_avg_pool2d(ddx, size))

@@ -5,6 +5,8 @@ from framework.autograd.rule_table import rule
 
 rule("resize_nearest", x=lambda dy, x: ops.resize_nearest_grad(dy, x))
 rule("resize_nearest_grad", dy=lambda ddx, dy: ops.resize_nearest(ddx, dy))
+rule("resize_bicubic", x=lambda dy, x, align_corners: ops.resize_bicubic_grad(dy, x, align_corners))
+rule("resize_bicubic_grad", dy=lambda ddx, dy, align_corners: ops.resize_bicubic(ddx, dy, align_corners=align_corners))
 rule("resize_bilinear", x=lambda dy, x, align_corners: ops.resize_bilinear_grad(dy, x, align_corners))
 rule(
     "resize_bilinear_grad", dy=lambda ddx, dy, align_corners: ops.resize_bilinear(ddx, dy, align_corners=align_corners)

@@ -9,15 +9,23 @@ from framework.graph.passes.report import PassReport, chain_of, graph_pass, name
 from framework.graph.passes.rewriter import Readers, in_order
 from framework.ops import registry
 
-# Steps by name: tensors of a parameter's own (the first inputs), then the names of the scalars all of a group share.
-STEPS: dict[str, tuple[int, tuple[str, ...]]] = {
-    "sgd_step": (2, ("lr", "grad_scale")),
-    "momentum_step": (3, ("lr", "grad_scale")),
-    "adam_step": (4, ("lr", "step", "grad_scale")),
-    "ema_step": (2, ("decay",)),
-}
+
+def _steps() -> dict[str, tuple[int, tuple[str, ...]]]:
+    """Steps of one parameter that have a form for a group, as their blocks say: `x_step` and `x_steps`.
+
+    By name: how many tensors are a parameter's own (the first inputs), and the scalars that all of a group share.
+    """
+    found = {}
+    for name, info in registry.OPS.items():
+        if name.endswith("_step") and f"{name}s" in registry.OPS:
+            shared = tuple(a["name"] for a in registry.OPS[f"{name}s"].inputs if not a["variadic"])
+            found[name] = (len(info.inputs) - len(shared), shared)
+    return found
+
+
+STEPS = _steps()
 # Steps of some rows of a table: their gradient is the input `values`.
-ROW_STEPS = frozenset(("sgd_rows_step", "momentum_rows_step", "adam_rows_step"))
+ROW_STEPS = frozenset(name for name in registry.OPS if name.endswith("_rows_step"))
 SMALL = 16384  # elements: a parameter that keeps one thread busy for a few microseconds
 MOST = 128  # parameters in a group that are updated in their own memory
 

@@ -10,7 +10,9 @@ from framework.graph.passes.report import PassReport, chain_of, graph_pass, name
 from framework.graph.passes.rewriter import Readers
 from framework.ops import registry
 
-_STEPS = {"adam_step": "adam_rows_step", "sgd_step": "sgd_rows_step"} | {name: name for name in ROW_STEPS}
+# Steps that have the numbers of a step of rows; those in _STILL only where no weight decay moves the other rows.
+_STILL = {"sgd_step": "sgd_rows_step", "adagrad_step": "adagrad_rows_step"}
+_STEPS = {"adam_step": "adam_rows_step"} | _STILL | {name: name for name in ROW_STEPS}
 
 
 @graph_pass(after=("fold_gradient_scale",), before=("update_early", "group_optimizer_steps", "fuse_chains"))
@@ -70,7 +72,7 @@ def _why_dense(
     table = step.inputs[0]
     if table is None or not table.static or math.prod(table.shape) <= SMALL:
         return "the table is small, or its size may vary"
-    if step.name == "sgd_step" and step.attr("weight_decay") != 0:
+    if step.name in _STILL and step.attr("weight_decay") != 0:
         return "weight decay moves every row"
     if len({op.attrs for op in lookups}) > 1 or len({v.dtype for op in lookups for v in (op.inputs[1],) if v}) > 1:
         return "its lookups differ in padding_idx or in the type of their ids"

@@ -190,13 +190,41 @@ struct Running {
   T largest[kQueries], sum[kQueries];
 };
 
+// Scores of keys that the mask hides become -infinity; a NaN stays.
+template <class T>
+void apply_mask(const AttentionHead<T>& h, const Block& b, T* s, int64_t stride) {
+  constexpr T hidden = -std::numeric_limits<T>::infinity();
+  for (int64_t r = 0; r < b.rows && h.masked(); ++r) {
+    const int64_t at = (b.query + r) * h.mask_stride + b.key;
+    T* row = s + r * stride;
+    if (const uint8_t* shown = h.shown ? h.shown + at : nullptr) {
+#pragma GCC ivdep
+      for (int64_t j = 0; j < b.keys; ++j) row[j] = shown[j] ? row[j] : hidden;
+    } else {
+      const T* added = h.added + at;
+#pragma GCC ivdep
+      for (int64_t j = 0; j < b.keys; ++j) {
+        const T sum = row[j] + added[j];
+        row[j] = sum <= T(-1e30) ? hidden : sum;
+      }
+    }
+  }
+}
+
+// Whether a query sees nothing of what there is: its largest score, or the logarithm of its sum, is -infinity.
+template <class T>
+bool is_blind(const AttentionHead<T>& h, T at) {
+  return h.masked() && at == -std::numeric_limits<T>::infinity();
+}
+
 // Scores to weights, still to be divided by their sum; what y holds of earlier keys is brought to the new maximum.
 template <class T>
 void weigh(const AttentionHead<T>& h, const Block& b, T* s, int64_t stride, Running<T>& known, T* y, int64_t y_stride) {
   for (int64_t r = 0; r < b.rows; ++r) {
     T* row = s + r * stride;
-    const int64_t n = visible(h, b, r);
+    int64_t n = visible(h, b, r);
     const T before = known.largest[r], largest = std::max(before, row_max(row, n));
+    if (is_blind(h, largest)) n = 0;
     if (n > 0) {
       row_exp(row, n, largest, row);
       const T kept = b.key > 0 ? math::exp(before - largest) : T{0};
@@ -233,8 +261,9 @@ template <class T>
 void weights_again(const AttentionHead<T>& h, const Block& b, T* s, int64_t stride, const T* lse, int64_t lse_stride) {
   for (int64_t r = 0; r < b.rows; ++r) {
     T* row = s + r * stride;
-    const int64_t n = visible(h, b, r);
-    if (n > 0) row_exp(row, n, lse[(b.query + r) * lse_stride], row);
+    const T shift = lse[(b.query + r) * lse_stride];
+    const int64_t n = is_blind(h, shift) ? 0 : visible(h, b, r);
+    if (n > 0) row_exp(row, n, shift, row);
     std::fill(row + n, row + b.keys, T{0});
   }
 }
@@ -298,6 +327,7 @@ void attend(const AttentionHead<T>& h, T* y, int64_t y_stride, T* lse, int64_t l
       const Block b{query, rows, key, std::min(kKeys, h.keys - key)};
       multiply<false>(h.q + query * h.q_stride, h.q_stride, rows, keys.block(key), h.width, b.keys, h.scale, T{0},
                       weights, stride);
+      apply_mask(h, b, weights, stride);
       weigh(h, b, weights, stride, known, to, y_stride);
       if (factor) {
         draw(h, b, factor, stride);
@@ -333,6 +363,7 @@ void attend_backward(const AttentionHead<T>& h, const AttentionGradient<T>& g, T
     for (int64_t key = 0; key < end; key += kKeys) {
       const Block b{query, rows, key, std::min(kKeys, h.keys - key)};
       multiply<false>(q, h.q_stride, rows, key_columns.block(key), h.width, b.keys, h.scale, T{0}, w, stride);
+      apply_mask(h, b, w, stride);
       weights_again(h, b, w, stride, g.lse, g.lse_stride);
       multiply<false>(dy, g.y_stride, rows, value_columns.block(key), h.width, b.keys, T{1}, T{0}, dw, stride);
       if (factor) draw(h, b, factor, stride);

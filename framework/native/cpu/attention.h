@@ -17,6 +17,13 @@ struct AttentionHead {
   double p;
   const int64_t* key;
   uint64_t first_word, word_stride;
+  // A mask, at most one of the two: which keys each query sees, or what is added to its scores, where -1e30 and less
+  // hides a key. Row i starts at i * mask_stride.
+  const uint8_t* shown = nullptr;
+  const T* added = nullptr;
+  int64_t mask_stride = 0;
+
+  bool masked() const { return shown || added; }
 };
 
 // Elements of memory that a head of at most so many queries and keys needs while it is computed.

@@ -29,8 +29,36 @@ Operands<T> packed(const KernelContext& c) {
   return {q, q + width, q + 2 * width, 3 * width, 3 * width, width, rows, rows};
 }
 
+// The offsets of sequences of one length.
+class EqualLengths {
+ public:
+  EqualLengths(int64_t sequences, int64_t length) : sequences_(sequences), length_(length) {}
+  int64_t sequences() const { return sequences_; }
+  int64_t begin(int64_t b) const { return b * length_; }
+  int64_t length(int64_t) const { return length_; }
+  int64_t longest() const { return length_; }
+
+ private:
+  int64_t sequences_, length_;
+};
+
+// The mask [B or 1, heads or 1, T or 1, S] of a dense call, for sequence b and head h.
+template <class T>
+void set_mask(const KernelContext& c, int64_t b, int64_t h, AttentionHead<T>& head) {
+  if (!c.has("mask")) return;
+  const Tensor& mask = c.in("mask");
+  const Shape& m = mask.shape();
+  const int64_t at = ((m[0] > 1 ? b : 0) * m[1] + (m[1] > 1 ? h : 0)) * m[2] * m[3];
+  head.mask_stride = m[2] > 1 ? m[3] : 0;
+  if (mask.dtype() == DType::kBool)
+    head.shown = mask.data<uint8_t>() + at;
+  else
+    head.added = mask.data<T>() + at;
+}
+
 // Heads that a thread takes at a time: enough products to be worth a claim.
-int64_t heads_grain(const CheckedOffsets& queries, const CheckedOffsets& keys, int64_t width) {
+template <class Offsets>
+int64_t heads_grain(const Offsets& queries, const Offsets& keys, int64_t width) {
   int64_t work = 0;
   for (int64_t b = 0; b < queries.sequences(); ++b) work += queries.length(b) * keys.length(b) * width;
   return std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(1, work / std::max<int64_t>(1, queries.sequences())));
@@ -38,9 +66,10 @@ int64_t heads_grain(const CheckedOffsets& queries, const CheckedOffsets& keys, i
 
 // body(head, first row of q, first row of k, first column, number of the head, workspace) for each sequence and head,
 // in parallel.
-template <class T, class Body>
-void for_heads(const KernelContext& c, const Operands<T>& o, const CheckedOffsets& queries, const CheckedOffsets& keys,
-               bool backward, Body body) {
+template <class T, class Offsets, class Body>
+void for_heads(const KernelContext& c, const Operands<T>& o, const Offsets& queries, const Offsets& keys, bool backward,
+               Body body) {
+  constexpr bool kDense = std::is_same_v<Offsets, EqualLengths>;
   const auto heads = c.attr<int64_t>("heads");
   const int64_t width = o.width / heads;
   const auto scale = c.attr<double>("scale");
@@ -52,8 +81,8 @@ void for_heads(const KernelContext& c, const Operands<T>& o, const CheckedOffset
   common.causal = c.attr<bool>("causal");
   common.p = c.attr<double>("p");
   common.key = c.maybe<int64_t>("key");
-  // Dropout's words are numbered as in a tensor [heads, queries, keys] of all sequences.
-  common.word_stride = static_cast<uint64_t>(o.keys);
+  // Dropout's words are numbered as in a tensor [heads, queries, keys] of all sequences, or [B, heads, T, S].
+  common.word_stride = static_cast<uint64_t>(kDense ? keys.longest() : o.keys);
   const int64_t room = attention_workspace<T>(queries.longest(), keys.longest(), width, common.p > 0, backward);
   parallel_for(queries.sequences() * heads, heads_grain(queries, keys, width), [&](int64_t begin, int64_t end) {
     const Scratch workspace(sizeof(T) * static_cast<size_t>(room));
@@ -65,15 +94,20 @@ void for_heads(const KernelContext& c, const Operands<T>& o, const CheckedOffset
       head.v = o.v + key * o.k_stride + column;
       head.queries = queries.length(b);
       head.keys = keys.length(b);
-      head.first_word = static_cast<uint64_t>(h * o.queries + query) * common.word_stride + static_cast<uint64_t>(key);
+      if constexpr (kDense) {
+        head.first_word = static_cast<uint64_t>(i * queries.length(b)) * common.word_stride;
+        set_mask(c, b, h, head);
+      } else {
+        head.first_word =
+            static_cast<uint64_t>(h * o.queries + query) * common.word_stride + static_cast<uint64_t>(key);
+      }
       body(head, query, key, column, h, workspace.as<T>());
     }
   });
 }
 
-template <class T>
-void forward(const KernelContext& c, const Operands<T>& o, const char* k_offsets) {
-  const CheckedOffsets queries(c, "offsets", o.queries), keys(c, k_offsets, o.keys);
+template <class T, class Offsets>
+void forward(const KernelContext& c, const Operands<T>& o, const Offsets& queries, const Offsets& keys) {
   T *y = c.out("y").data<T>(), *lse = c.out("lse").data<T>();
   const auto heads = c.attr<int64_t>("heads");
   for_heads(c, o, queries, keys, /*backward=*/false,
@@ -83,9 +117,9 @@ void forward(const KernelContext& c, const Operands<T>& o, const char* k_offsets
 }
 
 // dq, dk, dv: of the first sequence and head.
-template <class T>
-void backward(const KernelContext& c, const Operands<T>& o, const char* k_offsets, T* dq, T* dk, T* dv) {
-  const CheckedOffsets queries(c, "offsets", o.queries), keys(c, k_offsets, o.keys);
+template <class T, class Offsets>
+void backward(const KernelContext& c, const Operands<T>& o, const Offsets& queries, const Offsets& keys, T* dq, T* dk,
+              T* dv) {
   const T *dy = c.in("dy").data<T>(), *y = c.in("y").data<T>(), *lse = c.in("lse").data<T>(),
           *dlse = c.maybe<T>("dlse");
   const auto heads = c.attr<int64_t>("heads");
@@ -106,27 +140,37 @@ void backward(const KernelContext& c, const Operands<T>& o, const char* k_offset
             });
 }
 
+template <class T>
+void ragged_forward(const KernelContext& c, const Operands<T>& o, const char* k_offsets) {
+  forward(c, o, CheckedOffsets(c, "offsets", o.queries), CheckedOffsets(c, k_offsets, o.keys));
+}
+
+template <class T>
+void ragged_backward(const KernelContext& c, const Operands<T>& o, const char* k_offsets, T* dq, T* dk, T* dv) {
+  backward(c, o, CheckedOffsets(c, "offsets", o.queries), CheckedOffsets(c, k_offsets, o.keys), dq, dk, dv);
+}
+
 const char* name_of_k_offsets(const KernelContext& c) { return c.has("k_offsets") ? "k_offsets" : "offsets"; }
 
 PADDOCK_CPU_KERNEL(ragged_attention) {
   dispatch_float(c.out(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    forward<T>(c, separate<T>(c), name_of_k_offsets(c));
+    ragged_forward<T>(c, separate<T>(c), name_of_k_offsets(c));
   });
 }
 
 PADDOCK_CPU_KERNEL(ragged_attention_grad) {
   dispatch_float(c.out(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    backward<T>(c, separate<T>(c), name_of_k_offsets(c), c.out("dq").data<T>(), c.out("dk").data<T>(),
-                c.out("dv").data<T>());
+    ragged_backward<T>(c, separate<T>(c), name_of_k_offsets(c), c.out("dq").data<T>(), c.out("dk").data<T>(),
+                       c.out("dv").data<T>());
   });
 }
 
 PADDOCK_CPU_KERNEL(ragged_self_attention) {
   dispatch_float(c.out(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    forward<T>(c, packed<T>(c), "offsets");
+    ragged_forward<T>(c, packed<T>(c), "offsets");
   });
 }
 
@@ -135,7 +179,31 @@ PADDOCK_CPU_KERNEL(ragged_self_attention_grad) {
     using T = typename decltype(tag)::type;
     const Operands<T> o = packed<T>(c);
     T* dqkv = c.out("dqkv").data<T>();
-    backward<T>(c, o, "offsets", dqkv, dqkv + o.width, dqkv + 2 * o.width);
+    ragged_backward<T>(c, o, "offsets", dqkv, dqkv + o.width, dqkv + 2 * o.width);
+  });
+}
+
+// q [B, T, D], k and v [B, S, D] as rows of sequences that follow one another.
+template <class T>
+Operands<T> dense(const KernelContext& c) {
+  const Shape &q = c.in("q").shape(), &k = c.in("k").shape();
+  return {c.in("q").data<T>(), c.in("k").data<T>(), c.in("v").data<T>(), q[2], k[2], q[2], q[0] * q[1], k[0] * k[1]};
+}
+
+EqualLengths lengths_of(const Tensor& x) { return {x.shape()[0], x.shape()[1]}; }
+
+PADDOCK_CPU_KERNEL(scaled_dot_product_attention) {
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    forward(c, dense<T>(c), lengths_of(c.in("q")), lengths_of(c.in("k")));
+  });
+}
+
+PADDOCK_CPU_KERNEL(scaled_dot_product_attention_grad) {
+  dispatch_float(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    backward(c, dense<T>(c), lengths_of(c.in("q")), lengths_of(c.in("k")), c.out("dq").data<T>(), c.out("dk").data<T>(),
+             c.out("dv").data<T>());
   });
 }
 

@@ -69,6 +69,8 @@ void grad_run(const void* const* in, void* dx, int64_t n, const double* attrs) {
 
 #include "ops/elementwise_table.inc"
 
+BINARY_KERNEL(prelu, kFloats, false, T, a > T(0) ? a : a * b)
+
 GRAD_KERNEL(leaky_relu_grad, true, c.attr<double>("slope"), v > T(0) ? d : p * d)
 
 struct gelu_approximate_slope {

@@ -7,7 +7,8 @@ namespace {
 
 struct Around {
   int64_t outer, n, inner;
-  Around(const Shape& x, int axis) : outer(x.count(0, axis)), n(x[axis]), inner(x.count(axis + 1, x.rank())) {}
+  Around(int64_t outer, int64_t n, int64_t inner) : outer(outer), n(n), inner(inner) {}
+  Around(const Shape& x, int axis) : Around(x.count(0, axis), x[axis], x.count(axis + 1, x.rank())) {}
 };
 
 // to[r] = from[source(r)] for rows of `bytes`; source -1 gives zeros.
@@ -76,6 +77,70 @@ PADDOCK_CPU_KERNEL(scatter_add) {
   dispatch_number(x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     add_rows(y.data<T>(), c.in("updates").data<T>(), indices.data(), c.in("indices").numel(), d);
+  });
+}
+
+// For each of n places the last index that names it, or -1.
+std::vector<int64_t> last_at(const int64_t* index, int64_t count, int64_t n) {
+  std::vector<int64_t> last(static_cast<size_t>(n), -1);
+  for (int64_t i = 0; i < count; ++i) last[static_cast<size_t>(index[i])] = i;
+  return last;
+}
+
+PADDOCK_CPU_KERNEL(scatter) {
+  const Tensor &x = c.in("x"), &y = c.out(0);
+  const Around d(x.shape(), c.axis("axis", x.shape().rank()));
+  const int64_t count = c.in("indices").numel(), bytes = d.inner * dtype_size(x.dtype());
+  const CheckedIndices indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  copy_unless_same(x, y);
+  const auto last = last_at(indices.data(), count, d.n);
+  const char* from = c.in("updates").data<char>();
+  char* to = y.data<char>();
+  const int64_t* index = indices.data();
+  parallel_for(d.outer * count, copy_grain(bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const int64_t p = index[r % count];
+      if (last[static_cast<size_t>(p)] == r % count)
+        copy_block(to + (r / count * d.n + p) * bytes, from + r * bytes, bytes);
+    }
+  });
+}
+
+PADDOCK_CPU_KERNEL(scatter_pick) {
+  const Tensor& x = c.in("x");
+  const Around d(x.shape(), c.axis("axis", x.shape().rank()));
+  const int64_t count = c.in("indices").numel();
+  const CheckedIndices indices(c, "indices", d.n, /*wrap=*/true, "the axis");
+  const auto last = last_at(indices.data(), count, d.n);
+  const int64_t* index = indices.data();
+  gather_rows(c.out(0).data<char>(), x.data<char>(), d.outer * count, d.inner * dtype_size(x.dtype()), [&](int64_t r) {
+    const int64_t i = r % count, p = index[i];
+    return last[static_cast<size_t>(p)] == i ? r / count * d.n + p : -1;
+  });
+}
+
+// x as [1, slices, rest] for tuples of indices along its first axes.
+Around slices_of(const Shape& x, int64_t tuple) {
+  const int axes = static_cast<int>(tuple);
+  return {1, x.count(0, axes), x.count(axes, x.rank())};
+}
+
+PADDOCK_CPU_KERNEL(gather_nd) {
+  const Tensor& x = c.in("x");
+  const CheckedTuples tuples(c, x.shape());
+  const Around d = slices_of(x.shape(), c.in("indices").shape().back());
+  gather_rows(c.out(0).data<char>(), x.data<char>(), tuples.count(), d.inner * dtype_size(x.dtype()),
+              [index = tuples.data()](int64_t r) { return index[r]; });
+}
+
+PADDOCK_CPU_KERNEL(scatter_nd_add) {
+  const Tensor &x = c.in("x"), &y = c.out(0);
+  const CheckedTuples tuples(c, x.shape());
+  const Around d = slices_of(x.shape(), c.in("indices").shape().back());
+  copy_unless_same(x, y);
+  dispatch_number(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    add_rows(y.data<T>(), c.in("updates").data<T>(), tuples.data(), tuples.count(), d);
   });
 }
 

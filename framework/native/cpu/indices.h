@@ -15,6 +15,20 @@ class CheckedIndices {
   Scratch memory_;
 };
 
+// Tuples of indices as numbers of slices: x is seen as [slices, rest].
+class CheckedTuples {
+ public:
+  // Those of input "indices" [..., K] along the first K axes of x, negative ones counted from the end; the error names
+  // the first bad number.
+  CheckedTuples(const KernelContext& c, const Shape& x);
+  const int64_t* data() const { return memory_.as<int64_t>(); }
+  int64_t count() const { return count_; }
+
+ private:
+  int64_t count_;
+  Scratch memory_;
+};
+
 // Types that can be summed: float32, float64, int32, int64; the shape rule has refused the rest.
 template <class F>
 decltype(auto) dispatch_number(DType t, F&& f) {

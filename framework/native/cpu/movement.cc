@@ -117,6 +117,62 @@ PADDOCK_CPU_KERNEL(flip) {
   copy_by_tables(c.in(0), c.out(0), tables, &kZero);
 }
 
+PADDOCK_CPU_KERNEL(roll) {
+  const Ints shifts = c.attr<Ints>("shifts"), axes = c.attr<Ints>("axes");
+  Tensor x = c.in(0), y = c.out(0);
+  if (y.numel() == 0) return;
+  Ints by(std::max(1, x.shape().rank()), 0);
+  if (axes.empty()) {
+    const TensorType flat{{x.numel()}, x.dtype()};
+    x = x.reshaped(flat);
+    y = y.reshaped(flat);
+    by = shifts;
+  }
+  for (size_t i = 0; i < axes.size(); ++i) by[axes[i] < 0 ? axes[i] + x.shape().rank() : axes[i]] = shifts[i];
+  std::vector<AxisTable> tables;
+  for (int a = 0; a < x.shape().rank(); ++a) {
+    const int64_t n = x.shape()[a], shift = (by[a] % n + n) % n;
+    AxisTable t(n);
+    for (int64_t i = 0; i < n; ++i) t[i] = i < shift ? i - shift + n : i - shift;
+    tables.push_back(std::move(t));
+  }
+  copy_by_tables(x, y, tables, &kZero);
+}
+
+// y = x in the columns [low, high) of each row of [M, N] matrices, 0 in the others; bounds(row) gives the two.
+template <class Bounds>
+void keep_columns(const KernelContext& c, Bounds bounds) {
+  const Shape& x = c.in(0).shape();
+  const int64_t rows = x.dim(-2), n = x.dim(-1), size = dtype_size(c.in(0).dtype());
+  const char* from = c.in(0).data<char>();
+  char* to = c.out(0).data<char>();
+  parallel_for(x.count(0, x.rank() - 1), copy_grain(n * size), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const auto [low, high] = bounds(r % rows, n);
+      char* row = to + r * n * size;
+      std::memset(row, 0, static_cast<size_t>(low * size));
+      if (from != to)
+        std::memcpy(row + low * size, from + (r * n + low) * size, static_cast<size_t>((high - low) * size));
+      std::memset(row + high * size, 0, static_cast<size_t>((n - high) * size));
+    }
+  });
+}
+
+// The diagonal within reach of any extent, so that sums with it do not overflow.
+int64_t diagonal(const KernelContext& c) {
+  return std::clamp(c.attr<int64_t>("k"), -(int64_t{1} << 40), int64_t{1} << 40);
+}
+
+PADDOCK_CPU_KERNEL(triu) {
+  keep_columns(c,
+               [k = diagonal(c)](int64_t row, int64_t n) { return std::pair{std::clamp<int64_t>(row + k, 0, n), n}; });
+}
+PADDOCK_CPU_KERNEL(tril) {
+  keep_columns(c, [k = diagonal(c)](int64_t row, int64_t n) {
+    return std::pair{int64_t{0}, std::clamp<int64_t>(row + k + 1, 0, n)};
+  });
+}
+
 std::vector<AxisTable> tile_tables(const KernelContext& c, const Shape& x) {
   const Ints repeats = c.attr<Ints>("repeats");
   std::vector<AxisTable> tables;

@@ -45,12 +45,15 @@ void max_pool(const Windows& g, const T* x, T* out) {
   });
 }
 
-PADDOCK_CPU_KERNEL(max_pool2d) {
+void run_max_pool(const KernelContext& c) {
   dispatch_float(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    max_pool(windows_of(c, c.in(0).shape()), c.in(0).data<T>(), c.out(0).data<T>());
+    max_pool(pooling_windows_of(c, c.in(0).shape()), c.in(0).data<T>(), c.out(0).data<T>());
   });
 }
+
+PADDOCK_CPU_KERNEL(max_pool2d) { run_max_pool(c); }
+PADDOCK_CPU_KERNEL(adaptive_max_pool2d) { run_max_pool(c); }
 
 // Channels that one task of the gradient takes of an image: tasks differ in image or channels, so they never collide.
 constexpr int64_t kStrip = 64;
@@ -116,18 +119,29 @@ void max_pool_pick(const Windows& g, const T* v, const T* x, T* y) {
   });
 }
 
-PADDOCK_CPU_KERNEL(max_pool2d_grad) {
+void run_max_pool_grad(const KernelContext& c) {
   dispatch_float(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    max_pool_grad(windows_of(c, c.in("x").shape()), c.in("dy").data<T>(), c.in("x").data<T>(), c.out(0).data<T>());
+    max_pool_grad(pooling_windows_of(c, c.in("x").shape()), c.in("dy").data<T>(), c.in("x").data<T>(),
+                  c.out(0).data<T>());
   });
 }
+PADDOCK_CPU_KERNEL(max_pool2d_grad) { run_max_pool_grad(c); }
+PADDOCK_CPU_KERNEL(adaptive_max_pool2d_grad) { run_max_pool_grad(c); }
 
-PADDOCK_CPU_KERNEL(max_pool2d_pick) {
+void run_max_pool_pick(const KernelContext& c) {
   dispatch_float(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    max_pool_pick(windows_of(c, c.in("x").shape()), c.in("v").data<T>(), c.in("x").data<T>(), c.out(0).data<T>());
+    max_pool_pick(pooling_windows_of(c, c.in("x").shape()), c.in("v").data<T>(), c.in("x").data<T>(),
+                  c.out(0).data<T>());
   });
+}
+PADDOCK_CPU_KERNEL(max_pool2d_pick) { run_max_pool_pick(c); }
+PADDOCK_CPU_KERNEL(adaptive_max_pool2d_pick) { run_max_pool_pick(c); }
+
+// Whether the mean is over a window with its padding; adaptive windows have none.
+bool includes_padding(const KernelContext& c) {
+  return c.op().attr_index("count_include_pad") >= 0 && c.attr<bool>("count_include_pad");
 }
 
 // 1 / the number of pixels that window (p, q) is divided by.
@@ -176,21 +190,24 @@ void average_pool_grad(const Windows& g, bool include_pad, const T* dy, T* out) 
   });
 }
 
-PADDOCK_CPU_KERNEL(avg_pool2d) {
+void run_avg_pool(const KernelContext& c) {
   dispatch_float(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    average_pool(windows_of(c, c.in(0).shape()), c.attr<bool>("count_include_pad"), c.in(0).data<T>(),
-                 c.out(0).data<T>());
+    average_pool(pooling_windows_of(c, c.in(0).shape()), includes_padding(c), c.in(0).data<T>(), c.out(0).data<T>());
   });
 }
+PADDOCK_CPU_KERNEL(avg_pool2d) { run_avg_pool(c); }
+PADDOCK_CPU_KERNEL(adaptive_avg_pool2d) { run_avg_pool(c); }
 
-PADDOCK_CPU_KERNEL(avg_pool2d_grad) {
+void run_avg_pool_grad(const KernelContext& c) {
   dispatch_float(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    average_pool_grad(windows_of(c, c.in("like").shape()), c.attr<bool>("count_include_pad"), c.in("dy").data<T>(),
+    average_pool_grad(pooling_windows_of(c, c.in("like").shape()), includes_padding(c), c.in("dy").data<T>(),
                       c.out(0).data<T>());
   });
 }
+PADDOCK_CPU_KERNEL(avg_pool2d_grad) { run_avg_pool_grad(c); }
+PADDOCK_CPU_KERNEL(adaptive_avg_pool2d_grad) { run_avg_pool_grad(c); }
 
 }  // namespace
 }  // namespace paddock::cpu

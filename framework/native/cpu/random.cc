@@ -76,6 +76,46 @@ PADDOCK_CPU_KERNEL(random_normal) {
   });
 }
 
+// Words 2 i and 2 i + 1 of a stream as one number, for the n numbers from `first` on; first is even.
+template <class F>
+void for_each_long_word(const int64_t* key, int64_t first, int64_t n, F&& take) {
+  for (int64_t at = 0; at < n; at += kStrip / 2) {
+    const Words s = random_words(key, static_cast<uint64_t>((first + at) / 2));
+    for (int64_t i = 0; i < std::min(kStrip / 2, n - at); ++i)
+      take(at + i, static_cast<uint64_t>(s.word[2 * i + 1]) << 32 | s.word[2 * i]);
+  }
+}
+
+PADDOCK_CPU_KERNEL(random_integers) {
+  const auto low = static_cast<uint64_t>(c.attr<int64_t>("low"));
+  const uint64_t range = static_cast<uint64_t>(c.attr<int64_t>("high")) - low;
+  const auto* key = c.in("key").data<int64_t>();
+  dispatch_index(c.out(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T* y = c.out(0).data<T>();
+    parallel_for(c.out(0).numel(), kGrain / 4, [&](int64_t begin, int64_t end) {
+      for_each_long_word(key, begin, end - begin, [&](int64_t i, uint64_t word) {
+        // The upper half of a product of 64 by 64 bits, by halves.
+        const uint64_t a = word >> 32, b = word & 0xffffffffu, u = range >> 32, v = range & 0xffffffffu;
+        const uint64_t middle = a * v + (b * v >> 32), other = b * u + (middle & 0xffffffffu);
+        y[begin + i] = static_cast<T>(low + a * u + (middle >> 32) + (other >> 32));
+      });
+    });
+  });
+}
+
+PADDOCK_CPU_KERNEL(random_permutation) {
+  const int64_t n = c.out(0).numel();
+  const auto* key = c.in("key").data<int64_t>();
+  std::vector<std::pair<uint64_t, int64_t>> items(static_cast<size_t>(n));
+  parallel_for(n, kGrain / 4, [&](int64_t begin, int64_t end) {
+    for_each_long_word(key, begin, end - begin,
+                       [&](int64_t i, uint64_t word) { items[static_cast<size_t>(begin + i)] = {word, begin + i}; });
+  });
+  std::sort(items.begin(), items.end());  // equal numbers in the order of their places
+  for (int64_t i = 0; i < n; ++i) c.out(0).data<int64_t>()[i] = items[static_cast<size_t>(i)].second;
+}
+
 PADDOCK_CPU_KERNEL(dropout) {
   dispatch_float(c.in(0).dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "cpu/broadcast.h"
 #include "cpu/dispatch.h"
 #include "cpu/scalar_ops.h"
 #include "cpu/vec_math.h"
@@ -146,6 +147,74 @@ PADDOCK_CPU_KERNEL(mean) {
     auto plan = plan_of(c);
     const double count = static_cast<double>(plan.elements_per_output());
     reduce(Sum<T>(), plan, c.in(0).data<T>(), [=](int64_t i, double acc) { y[i] = static_cast<T>(acc / count); });
+  });
+}
+
+// sum((x - mean[out])^2)
+template <class T>
+struct SquaredDistance : Sum<T> {
+  static constexpr bool kSameForAll = false;
+  const T* mean;
+  explicit SquaredDistance(const T* m) : mean(m) {}
+  T load(T x, int64_t out) const {
+    const T d = x - mean[out];
+    return d * d;
+  }
+};
+
+template <class T>
+std::vector<T> means(const ReducePlan& plan, const T* x) {
+  std::vector<T> mean(plan.outputs());
+  const double count = static_cast<double>(plan.elements_per_output());
+  reduce(Sum<T>(), plan, x, [&](int64_t i, double acc) { mean[i] = static_cast<T>(acc / count); });
+  return mean;
+}
+
+// What a variance over a plan's elements divides by.
+double degrees(const KernelContext& c, const ReducePlan& plan) {
+  return std::max(0.0, static_cast<double>(plan.elements_per_output()) - c.attr<double>("correction"));
+}
+
+template <bool kRoot>
+void variance(const KernelContext& c) {
+  dispatch_float(c.in(0).dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T* x = c.in(0).data<T>();
+    T* y = c.out(0).data<T>();
+    const auto plan = plan_of(c);
+    const double count = degrees(c, plan);
+    const auto mean = means(plan, x);
+    reduce(SquaredDistance<T>(mean.data()), plan, x,
+           [=](int64_t i, double acc) { y[i] = static_cast<T>(kRoot ? std::sqrt(acc / count) : acc / count); });
+  });
+}
+PADDOCK_CPU_KERNEL(var) { variance<false>(c); }
+PADDOCK_CPU_KERNEL(std) { variance<true>(c); }
+
+PADDOCK_CPU_KERNEL(var_grad) {
+  const Tensor& x = c.in("x");
+  const Shape& shape = x.shape();
+  const uint32_t mask = c.axes_mask("axes", shape.rank());
+  Shape kept = shape;  // dy's shape with the reduced axes
+  for (int i = 0; i < kept.rank(); ++i)
+    if (mask >> i & 1) kept[i] = 1;
+  const auto plan = plan_reduction(shape, mask);
+  const auto walk = make_plan<1>(shape, {&kept});
+  const bool step = walk.stride[0][walk.rank - 1] != 0;
+  const double factor = 2 / degrees(c, plan);
+  dispatch_float(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *from = x.data<T>(), *dy = c.in("dy").data<T>();
+    T* dx = c.out(0).data<T>();
+    const auto mean = means(plan, from);
+    const T k = static_cast<T>(factor);
+    run_plan(walk, [&](const std::array<int64_t, 1>& offset, int64_t begin, int64_t n) {
+      const T *center = mean.data() + offset[0], *slope = dy + offset[0];
+      if (step)
+        for (int64_t i = 0; i < n; ++i) dx[begin + i] = k * slope[i] * (from[begin + i] - center[i]);
+      else
+        for (int64_t i = 0; i < n; ++i) dx[begin + i] = k * *slope * (from[begin + i] - *center);
+    });
   });
 }
 

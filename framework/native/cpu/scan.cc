@@ -106,6 +106,56 @@ PADDOCK_CPU_KERNEL(cumsum) {
   });
 }
 
+PADDOCK_CPU_KERNEL(cumprod) {
+  const Tensor& x = c.in(0);
+  const Around at(x.shape(), c.axis("axis", x.shape().rank()));
+  const bool reverse = c.attr<bool>("reverse");
+  dispatch_types<kNumbers>(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Acc = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+    for_columns(at, [&](int64_t o, int64_t first, int64_t width) {
+      Acc total[kColumns];
+      std::fill_n(total, width, Acc{1});
+      for (int64_t i = 0; i < at.n; ++i) {
+        const int64_t row = ((reverse ? at.n - 1 - i : i) + o * at.n) * at.inner + first;
+        for (int64_t j = 0; j < width; ++j) {
+          total[j] = multiply(total[j], static_cast<Acc>(x.data<T>()[row + j]));
+          c.out(0).data<T>()[row + j] = static_cast<T>(total[j]);
+        }
+      }
+    });
+  });
+}
+
+// dx holds the products before each element first; the sums of what follows are multiplied in on the way back.
+PADDOCK_CPU_KERNEL(cumprod_grad) {
+  const Tensor& x = c.in("x");
+  const Around at(x.shape(), c.axis("axis", x.shape().rank()));
+  const bool reverse = c.attr<bool>("reverse");
+  dispatch_float(x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *factor = x.data<T>(), *dy = c.in("dy").data<T>();
+    T* dx = c.out(0).data<T>();
+    for_columns(at, [&](int64_t o, int64_t first, int64_t width) {
+      auto row = [&](int64_t i) { return ((reverse ? at.n - 1 - i : i) + o * at.n) * at.inner + first; };
+      double total[kColumns];
+      std::fill_n(total, width, 1.0);
+      for (int64_t i = 0; i < at.n; ++i)
+        for (int64_t j = 0, k = row(i); j < width; ++j, ++k) {
+          dx[k] = static_cast<T>(total[j]);
+          total[j] *= factor[k];
+        }
+      std::fill_n(total, width, 0.0);
+      for (int64_t i = at.n - 1; i >= 0; --i)
+        for (int64_t j = 0, k = row(i); j < width; ++j, ++k) {
+          total[j] += dy[k];
+          dx[k] = static_cast<T>(dx[k] * total[j]);
+          total[j] *= factor[k];
+        }
+    });
+  });
+}
+
 PADDOCK_CPU_KERNEL(unreduce) {
   const Tensor &x = c.in(0), &y = c.out(0);
   const uint32_t mask = c.axes_mask("axes", y.shape().rank());

@@ -1,29 +1,9 @@
 // sort and topk: every element becomes an int64 key of the same order, so that one routine serves all types.
-#include <bit>
-#include <limits>
-
 #include "cpu/kernel.h"
+#include "cpu/sort_key.h"
 
 namespace paddock::cpu {
 namespace {
-
-// Ordered as the values are; -0 and 0 are equal, and NaN is above all.
-int64_t key_of(double v) {
-  if (v != v) return std::numeric_limits<int64_t>::max();
-  if (v == 0) return 0;
-  const auto bits = std::bit_cast<int64_t>(v);
-  return bits < 0 ? bits ^ std::numeric_limits<int64_t>::max() : bits;
-}
-
-template <class T>
-int64_t key(T v) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<int64_t>(v);
-  else if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>)
-    return key_of(static_cast<float>(v));
-  else
-    return key_of(v);
-}
 
 struct Item {
   int64_t key, index;
@@ -46,7 +26,7 @@ void sort_lines(const KernelContext& c, int64_t k, bool descending) {
     for (int64_t l = begin; l < end; ++l) {
       const T* line = in + l / inner * n * inner + l % inner;
       for (int64_t i = 0; i < n; ++i) {
-        const int64_t v = key(line[i * inner]);
+        const int64_t v = sort_key_of(line[i * inner]);
         items[i] = {descending ? ~v : v, i};
       }
       if (k < n) std::nth_element(items.begin(), items.begin() + k, items.end());

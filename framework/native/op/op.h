@@ -44,6 +44,7 @@ struct DataCheck {
   enum Kind : uint8_t {
     kIndices,  // in [0, limit)
     kWrapped,  // in [-limit, limit)
+    kTuples,   // each number of a tuple in [-n, n) of its axis; the limit tells those axes apart
     kLabels,   // in [0, limit), or as the attributes ignore_index and from_end allow
     kOffsets,  // rise from 0 to the limit
     kFilled,   // the same, each above the one before

@@ -108,6 +108,15 @@ PADDOCK_OP(leaky_relu_grad, "dy, x -> dx")
     .half()
     .infer(&infer_grad);
 
+PADDOCK_OP(prelu, "x, slope -> y")
+    .doc(
+        "x where x is above 0, slope * x elsewhere, with a learned slope (He et al. 2015, arXiv:1502.01852); the "
+        "gradient at 0 is the slope's side.  x, slope: shapes that broadcast, such as [..., C] and [C]; y: their "
+        "common shape.")
+    .inplace("x", "y")
+    .half("slope")
+    .infer(&infer_binary<kFloats>);
+
 PADDOCK_OP(gelu, "x -> y")
     .doc("x * P(X <= x) for a standard normal X: Hendrycks and Gimpel 2016.  x, y: any shape, the same.")
     .attr("approximate", AttrType::kBool, false, "Use 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) in its place.")

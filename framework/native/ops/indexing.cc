@@ -59,6 +59,79 @@ PADDOCK_OP(scatter_add, "x, indices, updates -> y")
       c.out(0, c.shape(0), c.in(0).dtype);
     });
 
+PADDOCK_OP(scatter, "x, indices, updates -> y")
+    .doc(
+        "`x` with the slices that `indices` name replaced by `updates`. Of updates to one place the last in row-major "
+        "order of the indices counts, and only it gets a gradient.\n\n"
+        "x: [..., n, ...], any type; indices: any shape, int32 or int64, negative ones count from the end; updates: "
+        "[..., *indices.shape, ...]; y: as x.")
+    .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
+    .inplace("x", "y")
+    .checks(DataCheck::kWrapped, "indices", axis_extent)
+    .infer([](InferContext& c) {
+      c.expect_index("indices");
+      expect_same_as_x(c, "updates");
+      const int axis = c.axis("axis", c.shape(0).rank());
+      c.expect_shape("updates", gathered_shape(c.shape(0), axis, c.shape(1)));
+      c.out(0, c.shape(0), c.in(0).dtype);
+    });
+
+PADDOCK_OP(scatter_pick, "x, indices -> y")
+    .doc(
+        "As gather, but 0 for every index that a later one repeats: the gradient of scatter's updates.  x: [..., n, "
+        "...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...].")
+    .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
+    .checks(DataCheck::kWrapped, "indices", axis_extent)
+    .infer([](InferContext& c) {
+      c.expect_index("indices");
+      const int axis = c.axis("axis", c.shape(0).rank());
+      c.out(0, gathered_shape(c.shape(0), axis, c.shape(1)), c.in(0).dtype);
+    });
+
+// Tells apart the extents that tuples of indices count along.
+int64_t tuple_extents(const InferContext& c) {
+  uint64_t code = 14695981039346656037u;
+  for (int a = 0; a < c.shape("indices").back(); ++a)
+    code = (code ^ static_cast<uint64_t>(c.shape("x")[a])) * 1099511628211u;
+  return static_cast<int64_t>(code);
+}
+
+// The shape of what tuples of indices name: theirs without its last axis, then what is left of x.
+Shape named_shape(const InferContext& c) {
+  c.expect_index("indices");
+  c.expect_rank_at_least("indices", 1);
+  const Shape &x = c.shape("x"), &indices = c.shape("indices");
+  if (indices.back() > x.rank())
+    c.shape_error("indices ", indices, " has tuples of ", indices.back(), " numbers (axis -1) but x ", x, " has ",
+                  x.rank(), " axes");
+  Shape y = indices;
+  y.erase(y.rank() - 1);
+  for (int a = static_cast<int>(indices.back()); a < x.rank(); ++a) y.push_back(x[a]);
+  return y;
+}
+
+constexpr const char* kTuplesDoc =
+    "x: [n_1, ..., n_K, ...]; indices: [..., K], int32 or int64, negative ones count from the end; ";
+
+PADDOCK_OP(gather_nd, "x, indices -> y")
+    .doc(cat("Slices of `x` by tuples of indices: y[i, ...] = x[indices[i, 0], ..., indices[i, K - 1], ...].\n\n",
+             kTuplesDoc, "y: [*indices.shape[:-1], ...]."))
+    .checks(DataCheck::kTuples, "indices", tuple_extents)
+    .infer([](InferContext& c) { c.out(0, named_shape(c), c.in(0).dtype); });
+
+PADDOCK_OP(scatter_nd_add, "x, indices, updates -> y")
+    .doc(cat("`x` plus `updates` at the slices that tuples of indices name; one met twice adds twice, in order.\n\n",
+             kTuplesDoc, "updates: [*indices.shape[:-1], ...]; y: as x."))
+    .inplace("x", "y")
+    .half()
+    .checks(DataCheck::kTuples, "indices", tuple_extents)
+    .infer([](InferContext& c) {
+      expect_number(c, "x");
+      expect_same_as_x(c, "updates");
+      c.expect_shape("updates", named_shape(c));
+      c.out(0, c.shape(0), c.in(0).dtype);
+    });
+
 void expect_along(const InferContext& c, int axis) {
   c.expect_index("indices");
   const Shape &x = c.shape("x"), &i = c.shape("indices");

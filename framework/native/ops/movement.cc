@@ -177,6 +177,42 @@ PADDOCK_OP(flip, "x -> y")
       c.out(0, c.shape(0), c.in(0).dtype);
     });
 
+PADDOCK_OP(roll, "x -> y")
+    .doc(
+        "`x` with its elements moved along axes; those that leave at one end come in at the other, as NumPy's roll.  "
+        "x, y: one shape, any type; y[(i + shift) mod n] = x[i].")
+    .attr("shifts", AttrType::kInts, "How far, one number an axis; a negative one moves towards the front.")
+    .attr("axes", AttrType::kInts, Ints{},
+          "The axes that `shifts` speaks of; none given: all elements move in row-major order by the only shift.")
+    .infer([](InferContext& c) {
+      const Ints shifts = c.attr<Ints>("shifts"), axes = c.attr<Ints>("axes");
+      const int rank = c.shape(0).rank();
+      if (shifts.size() != std::max<size_t>(axes.size(), 1))
+        c.attr_error("shifts has ", shifts.size(), " numbers but ", std::max<size_t>(axes.size(), 1),
+                     " are needed: ", axes.empty() ? "one, where no axes are given" : "one an axis");
+      if (!axes.empty()) c.axes_mask("axes", rank);
+      c.out(0, c.shape(0), c.in(0).dtype);
+    });
+
+constexpr const char* kDiagonalDoc = "The diagonal to cut at: 0 the main one, positive above it, negative below.";
+
+void infer_triangle(InferContext& c) {
+  c.expect_rank_at_least("x", 2);
+  c.out(0, c.shape(0), c.in(0).dtype);
+}
+
+PADDOCK_OP(triu, "x -> y")
+    .doc("The upper triangle of matrices: x where column - row >= k, 0 elsewhere.  x, y: [..., M, N], any type.")
+    .attr("k", AttrType::kInt, int64_t{0}, kDiagonalDoc)
+    .inplace("x", "y")
+    .infer(&infer_triangle);
+
+PADDOCK_OP(tril, "x -> y")
+    .doc("The lower triangle of matrices: x where column - row <= k, 0 elsewhere.  x, y: [..., M, N], any type.")
+    .attr("k", AttrType::kInt, int64_t{0}, kDiagonalDoc)
+    .inplace("x", "y")
+    .infer(&infer_triangle);
+
 Shape tiled_shape(const InferContext& c, Shape x) {
   const Ints repeats = c.attr<Ints>("repeats");
   if (static_cast<int>(repeats.size()) != x.rank())

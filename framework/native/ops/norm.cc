@@ -173,6 +173,40 @@ PADDOCK_OP(layer_norm_grad, "dy, x, mean, rstd, scale?, dmean?, drstd? -> dx, ds
       for (const char* name : {"dscale", "dbias"}) c.out(name, last, c.in("x").dtype);
     });
 
+PADDOCK_OP(rms_norm, "x, scale? -> y, rstd")
+    .doc(
+        "y = x * rstd * scale with rstd = 1 / sqrt(mean(x^2) + eps) over the last axis (Zhang & Sennrich 2019, "
+        "arXiv:1910.07467).  x, y: [..., D]; scale: [D], absent for 1; rstd: [...].")
+    .attr("eps", AttrType::kFloat, 1e-5, "Added to the mean square.")
+    .inplace("x", "y")
+    .fused_from("rms_norm")
+    .half("scale, rstd")
+    .infer([](InferContext& c) {
+      expect_if_given(c, "scale", channels_of_x(c, 1));
+      c.out("y", c.shape("x"), c.in("x").dtype);
+      c.out("rstd", rows_of(c.shape("x")), c.in("x").dtype);
+    });
+
+PADDOCK_OP(rms_norm_grad, "dy, x, rstd, scale?, drstd? -> dx, dscale")
+    .doc(
+        "Gradients of rms_norm from its input and rstd; drstd is the gradient of that output, 0 when absent.  dy, x, "
+        "dx: [..., D]; scale, dscale: [D]; rstd, drstd: [...].")
+    .inplace("dy", "dx")
+    .inplace("x", "dx")
+    .fused_from("rms_norm_grad")
+    .half("scale, rstd, drstd, dscale")
+    .infer([](InferContext& c) {
+      c.expect_floating("x");
+      c.expect_same_dtype();
+      c.expect_rank_at_least("x", 1);
+      c.expect_shape("dy", c.shape("x"));
+      const Shape last{c.shape("x").back()};
+      expect_if_given(c, "scale", last);
+      for (const char* name : {"rstd", "drstd"}) expect_if_given(c, name, rows_of(c.shape("x")));
+      c.out("dx", c.shape("x"), c.in("x").dtype);
+      c.out("dscale", last, c.in("x").dtype);
+    });
+
 // The key and the probability of a dropout on the way.
 void expect_dropout(const InferContext& c) {
   const double p = c.attr<double>("p");

@@ -19,7 +19,7 @@ OpDef& average_attrs(OpDef& op) {
 }
 
 Shape pooled_shape(const InferContext& c, const Shape& x) {
-  Windows w = windows_of(c, x);
+  Windows w = pooling_windows_of(c, x);
   return {w.images, w.h.out, w.w.out, w.channels};
 }
 
@@ -73,6 +73,54 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
 [[maybe_unused]] OpDef& op_avg_pool2d_grad = average_attrs(
     define_op("avg_pool2d_grad", "dy, like -> dx", __FILE__)
         .doc("Gradient of avg_pool2d by its input, which `like` stands for.  dy: [N, P, Q, C]; like, dx: [N, H, W, C].")
+        .shape_only("like")
+        .half()
+        .infer([](InferContext& c) { infer_pool_grad(c, "like"); }));
+
+OpDef& adaptive_attrs(OpDef& op) {
+  return op.attr("size", AttrType::kInts, "Height and width of the output: one number or two; they need not divide.");
+}
+
+constexpr const char* kAdaptive =
+    "window p covers the rows floor(p H / P) to ceil((p + 1) H / P) - 1, and so the columns, as PyTorch's adaptive "
+    "pooling.  ";
+
+[[maybe_unused]] OpDef& op_adaptive_max_pool2d =
+    adaptive_attrs(define_op("adaptive_max_pool2d", "x -> y", __FILE__)
+                       .doc(cat("The largest value of each of P x Q windows, NaN where a window holds one; ", kAdaptive,
+                                "x: [N, H, W, C]; y: [N, P, Q, C] with [P, Q] = size."))
+                       .half()
+                       .infer(&infer_pool));
+
+[[maybe_unused]] OpDef& op_adaptive_max_pool2d_grad = adaptive_attrs(
+    define_op("adaptive_max_pool2d_grad", "dy, x -> dx", __FILE__)
+        .doc("Gradient of adaptive_max_pool2d: each dy goes to the first largest value of its window.  dy: [N, P, Q, "
+             "C]; x, dx: [N, H, W, C].")
+        .half()
+        .infer([](InferContext& c) { infer_pool_grad(c, "x"); }));
+
+[[maybe_unused]] OpDef& op_adaptive_max_pool2d_pick =
+    adaptive_attrs(define_op("adaptive_max_pool2d_pick", "v, x -> y", __FILE__)
+                       .doc("The value of `v` where each window of `x` has its first largest value: the adjoint of "
+                            "adaptive_max_pool2d_grad.  v, x: [N, H, W, C]; y: [N, P, Q, C].")
+                       .half()
+                       .infer([](InferContext& c) {
+                         c.expect_shape("v", c.shape("x"));
+                         c.expect_same_dtype();
+                         infer_pool(c);
+                       }));
+
+[[maybe_unused]] OpDef& op_adaptive_avg_pool2d =
+    adaptive_attrs(define_op("adaptive_avg_pool2d", "x -> y", __FILE__)
+                       .doc(cat("The mean of each of P x Q windows; ", kAdaptive,
+                                "x: [N, H, W, C]; y: [N, P, Q, C] with [P, Q] = size."))
+                       .half()
+                       .infer(&infer_pool));
+
+[[maybe_unused]] OpDef& op_adaptive_avg_pool2d_grad = adaptive_attrs(
+    define_op("adaptive_avg_pool2d_grad", "dy, like -> dx", __FILE__)
+        .doc("Gradient of adaptive_avg_pool2d by its input, which `like` stands for.  dy: [N, P, Q, C]; like, dx: [N, "
+             "H, W, C].")
         .shape_only("like")
         .half()
         .infer([](InferContext& c) { infer_pool_grad(c, "like"); }));

@@ -64,6 +64,46 @@ PADDOCK_OP(random_normal, "key -> y")
       infer_random(c);
     });
 
+PADDOCK_OP(random_integers, "key -> y")
+    .doc(
+        "Independent whole numbers, uniform in [low, high) but for less than (high - low) / 2^64: what other libraries "
+        "call randint. Element i takes the words 2 i and 2 i + 1 of the stream as one number of 64 bits and the upper "
+        "half of its product with high - low.  key: int64[2]; y: `shape`.")
+    .attr("shape", AttrType::kInts, "Extents of y.")
+    .attr("low", AttrType::kInt, "Least value.")
+    .attr("high", AttrType::kInt, "Bound that is not reached, above low.")
+    .attr("dtype", AttrType::kString, std::string("int64"), "int32 or int64.")
+    .infer([](InferContext& c) {
+      expect_key(c, "key");
+      const DType dtype = c.attr<DType>("dtype");
+      if (dtype != DType::kI32 && dtype != DType::kI64)
+        c.dtype_error("dtype is ", dtype, " but must be int32 or int64; use cast");
+      const auto low = c.attr<int64_t>("low"), high = c.attr<int64_t>("high");
+      if (low >= high) c.attr_error("low is ", low, " but must lie below high, which is ", high);
+      if (dtype == DType::kI32 && (low < INT32_MIN || high - 1 > INT32_MAX))
+        c.attr_error("low ", low, " and high ", high, " do not fit int32; take int64");
+      Shape y(c.attr<Ints>("shape"));
+      for (int64_t d : y)
+        if (d < 0) c.attr_error("shape ", y, " has a negative extent");
+      c.out(0, y, dtype);
+    });
+
+PADDOCK_OP(random_permutation, "key, like? -> y")
+    .doc(
+        "The numbers 0 to n - 1 in random order: those of n random numbers of 64 bits, from the words of the stream "
+        "two "
+        "by two, in rising order.  key: int64[2]; like: [n, ...], which may vary; y: int64 [n].")
+    .attr("n", AttrType::kInt, int64_t{-1}, "How many; those of `like`'s first axis where it is left out.")
+    .shape_only("like")
+    .infer([](InferContext& c) {
+      expect_key(c, "key");
+      const auto n = c.attr<int64_t>("n");
+      if (c.has("like") == (n != -1)) c.attr_error("takes either n or like, one of them");
+      if (c.has("like")) c.expect_rank_at_least("like", 1);
+      if (!c.has("like") && n < 0) c.attr_error("n is ", n, " but must be 0 or more");
+      c.out(0, {c.has("like") ? c.shape("like")[0] : n}, DType::kI64);
+    });
+
 PADDOCK_OP(dropout, "x, key -> y")
     .doc(
         "Each element is 0 with probability p, else x / (1 - p). The same key gives the same choice, so the gradient "

@@ -100,6 +100,42 @@ REDUCTION(all, "Whether all elements are true.", &infer_bool);
 REDUCTION(logsumexp, "log(sum(e^x)), computed as m + log(sum(e^(x - m))) with m = max(x) so that nothing overflows.",
           &infer_floating);
 
+// Variances take `correction` off the number of elements that they divide by.
+void infer_variance(InferContext& c) {
+  const auto correction = c.attr<double>("correction");
+  if (!(correction >= 0)) c.attr_error("correction is ", correction, " but must be 0 or more");
+  infer_floating(c);
+}
+
+#define VARIANCE(name, text)                                                                                  \
+  [[maybe_unused]] static OpDef& op_##name =                                                                  \
+      with_axes(define_op(#name, "x -> y", __FILE__), text, &infer_variance)                                  \
+          .attr("correction", AttrType::kFloat, 0.0,                                                          \
+                "What is taken off the number of elements: 0 for the biased variance (NumPy's and the array " \
+                "standard's default), 1 for Bessel's correction (PyTorch's default).")
+
+VARIANCE(var,
+         "The variance: the sum of squared distances from the mean over (number of elements - correction), in two "
+         "passes; NaN where that number is 0.");
+VARIANCE(std, "The standard deviation, the root of var. Its gradient at 0 is 0.");
+
+PADDOCK_OP(var_grad, "dy, x -> dx")
+    .doc(
+        "Gradient of var: dx = 2 * dy * (x - mean) / (number of elements - correction).  dy: x's shape reduced over "
+        "`axes`; x, dx: one shape.")
+    .attr("axes", AttrType::kInts, Ints{}, "The axes that were reduced; none means all.")
+    .attr("keepdims", AttrType::kBool, false, "Whether dy has the reduced axes with extent 1.")
+    .attr("correction", AttrType::kFloat, 0.0, "What was taken off the number of elements.")
+    .inplace("x", "dx")
+    .half()
+    .infer([](InferContext& c) {
+      c.expect_floating("dy");
+      c.expect_same_dtype();
+      const Shape& x = c.shape("x");
+      c.expect_shape("dy", reduced_shape(x, c.axes_mask("axes", x.rank()), c.attr<bool>("keepdims")));
+      c.out(0, x, c.in("x").dtype);
+    });
+
 #define ARG_REDUCTION(name, text)                                                                         \
   PADDOCK_OP(name, "x -> y")                                                                              \
       .doc(text "  x: any shape; y: int64, x's shape without `axis`, or with extent 1 there (keepdims).") \
@@ -123,6 +159,38 @@ PADDOCK_OP(cumsum, "x -> y")
         c.dtype_error("x is ", t, " but must be float32, float64, int32 or int64; use cast");
       c.axis("axis", c.shape(0).rank());
       c.out(0, c.shape(0), t);
+    });
+
+PADDOCK_OP(cumprod, "x -> y")
+    .doc(
+        "Products of all elements up to and including each along an axis; float32 multiplies in float64. The gradient "
+        "holds with zeros among the elements, its own gradient only without.  x, y: one shape.")
+    .attr("axis", AttrType::kInt, "Axis to multiply along, negative counted from the end.")
+    .attr("reverse", AttrType::kBool, false, "Multiply from the end instead.")
+    .inplace("x", "y")
+    .half()
+    .infer([](InferContext& c) {
+      DType t = c.in(0).dtype;
+      if (!is_floating(t) && t != DType::kI32 && t != DType::kI64)
+        c.dtype_error("x is ", t, " but must be float32, float64, int32 or int64; use cast");
+      c.axis("axis", c.shape(0).rank());
+      c.out(0, c.shape(0), t);
+    });
+
+PADDOCK_OP(cumprod_grad, "dy, x -> dx")
+    .doc(
+        "Gradient of cumprod without a division: dx[i] = p[i] * s[i], p[i] the product of the elements before i, s[i] "
+        "= "
+        "dy[i] + x[i + 1] * s[i + 1].  dy, x, dx: one shape.")
+    .attr("axis", AttrType::kInt, "As in cumprod.")
+    .attr("reverse", AttrType::kBool, false, "As in cumprod.")
+    .half()
+    .infer([](InferContext& c) {
+      c.expect_floating("dy");
+      c.expect_same_dtype();
+      c.expect_shape("dy", c.shape("x"));
+      c.axis("axis", c.shape("x").rank());
+      c.out(0, c.shape("x"), c.in("x").dtype);
     });
 
 PADDOCK_OP(unreduce, "x, like -> y")

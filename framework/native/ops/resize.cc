@@ -88,5 +88,15 @@ OpDef& align_attr(OpDef& op) {
     "Gradient of resize_bilinear by its input, which `like` stands for.  dy: [N, P, Q, C]; like, dx: "
     "[N, H, W, C]."));
 
+[[maybe_unused]] OpDef& op_resize_bicubic = align_attr(define_resize(
+    "resize_bicubic",
+    "Cubic convolution along height and width with a = -0.75 (Keys 1981), as PyTorch's bicubic interpolation. Row p "
+    "lies where resize_bilinear has it, but is not cut at the border; pixels beyond that count as those on it. Values "
+    "may leave the input's range.  x: [N, H, W, C]; like: [_, P, Q, _]; y: [N, P, Q, C]."));
+
+[[maybe_unused]] OpDef& op_resize_bicubic_grad = align_attr(define_resize_grad(
+    "resize_bicubic_grad",
+    "Gradient of resize_bicubic by its input, which `like` stands for.  dy: [N, P, Q, C]; like, dx: [N, H, W, C]."));
+
 }  // namespace
 }  // namespace paddock

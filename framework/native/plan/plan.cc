@@ -23,7 +23,8 @@ struct Passed {
   bool covers(const Passed& other) const {
     if (root != other.root || limit != other.limit) return false;
     if (kind == DataCheck::kFilled) return other.kind == kind || other.kind == DataCheck::kOffsets;
-    if (kind == DataCheck::kIndices) return other.kind != DataCheck::kOffsets && other.kind != DataCheck::kFilled;
+    if (kind == DataCheck::kIndices)
+      return other.kind != DataCheck::kOffsets && other.kind != DataCheck::kFilled && other.kind != DataCheck::kTuples;
     return kind == other.kind && ignored == other.ignored && from_end == other.from_end;
   }
 };

@@ -2,6 +2,7 @@
 
 from framework.onnx.exporters import (
     boxes,
+    composed,
     control,
     detection,
     elementwise,
@@ -10,12 +11,14 @@ from framework.onnx.exporters import (
     quantized,
     ragged,
     regions,
+    selection,
     sequences,
     tensor,
 )
 
 __all__ = [
     "boxes",
+    "composed",
     "control",
     "detection",
     "elementwise",
@@ -24,6 +27,7 @@ __all__ = [
     "quantized",
     "ragged",
     "regions",
+    "selection",
     "sequences",
     "tensor",
 ]

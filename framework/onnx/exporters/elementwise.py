@@ -90,6 +90,12 @@ def _gelu(w: Writer, op: Operation, x: list[str]) -> str:
     return w.node("Mul", [half, w.node("Add", [share, _number(w, op, 1.0)])])
 
 
+def _prelu(w: Writer, op: Operation, x: list[str]) -> str:
+    if op.inputs[0] is not None and len(op.inputs[0].shape) == len(op.outputs[0].shape):
+        return w.node("PRelu", x)  # the slope alone broadcasts
+    return w.node("Where", [w.node("Greater", [x[0], _number(w, op, 0.0)]), x[0], w.node("Mul", x)])
+
+
 _COMPOSED: dict[str, Write] = {
     "square": lambda w, op, x: w.node("Mul", [x[0], x[0]]),
     "rsqrt": lambda w, op, x: w.node("Reciprocal", [w.node("Sqrt", x)]),
@@ -105,6 +111,7 @@ _COMPOSED: dict[str, Write] = {
     "leaky_relu": lambda w, op, x: w.node("LeakyRelu", x, alpha=float(op.attr("slope"))),
     "elu": lambda w, op, x: w.node("Elu", x, alpha=float(op.attr("alpha"))),
     "gelu": _gelu,
+    "prelu": _prelu,
     "floor_div": _floor_div,
     "mod": _mod,
     "not_equal": lambda w, op, x: w.node("Not", [w.node("Equal", x)]),

@@ -8,7 +8,7 @@ import numpy as np
 
 from framework.graph.ir import Operation, Value
 from framework.onnx.exporters.elementwise import activated
-from framework.onnx.writer import TO_BACK, Writer, exports, refuse
+from framework.onnx.writer import TO_BACK, Writer, element_number, exports, refuse
 
 
 def _pair(value: Any) -> list[int]:
@@ -185,3 +185,67 @@ def resize_bilinear(w: Writer, op: Operation) -> None:
     """Resize in mode linear."""
     corners = "align_corners" if op.attr("align_corners") else "half_pixel"
     _resize(w, op, mode="linear", coordinate_transformation_mode=corners)
+
+
+@exports("resize_bicubic")
+def resize_bicubic(w: Writer, op: Operation) -> None:
+    """Resize in mode cubic."""
+    corners = "align_corners" if op.attr("align_corners") else "half_pixel"
+    _resize(w, op, mode="cubic", cubic_coeff_a=-0.75, coordinate_transformation_mode=corners)
+
+
+@exports("grid_sample")
+def grid_sample(w: Writer, op: Operation) -> None:
+    """GridSample."""
+    y = w.node(
+        "GridSample",
+        [w.image(_input(op, "x")), w.get(_input(op, "grid"))],
+        mode=op.attr("mode"),
+        padding_mode=op.attr("padding"),
+        align_corners=int(op.attr("align_corners")),
+    )
+    w.set_image(op.outputs[0], y)
+
+
+def _windows(w: Writer, extent: str, count: int) -> str:
+    """Which of `extent` positions each of `count` adaptive windows holds: bool [count, extent]."""
+    one, out = (w.constant(np.array(n, np.int64)) for n in (1, count))
+    starts = w.node("Div", [w.node("Mul", [w.constant(np.arange(count)), extent]), out])
+    ends = w.node(
+        "Div",
+        [w.node("Sub", [w.node("Add", [w.node("Mul", [w.constant(np.arange(1, count + 1)), extent]), out]), one]), out],
+    )
+    places = w.node("Range", [w.constant(np.array(0, np.int64)), extent, one])
+    starts, ends = (w.node("Unsqueeze", [v, w.ints(1)]) for v in (starts, ends))
+    inside = w.node("GreaterOrEqual", [places, starts])
+    return w.node("And", [inside, w.node("Less", [places, ends])])
+
+
+def _extent(w: Writer, image: str, axis: int) -> str:
+    return w.node("Gather", [w.node("Shape", [image]), w.constant(np.array(axis, np.int64))])
+
+
+@exports("adaptive_avg_pool2d")
+def adaptive_avg_pool2d(w: Writer, op: Operation) -> None:
+    """Two products with matrices of shares, made from the extents at run time."""
+    x = _input(op, "x")
+    y = image = w.image(x)
+    for axis, count in zip((2, 3), _pair(op.attr("size")), strict=True):
+        inside = w.node("Cast", [_windows(w, _extent(w, image, axis), count)], to=element_number(x))
+        shares = w.node("Div", [inside, w.node("ReduceSum", [inside, w.ints(1)], keepdims=1)])
+        y = w.node("MatMul", [shares, y] if axis == 2 else [y, w.node("Transpose", [shares], perm=[1, 0])])
+    w.set_image(op.outputs[0], y)
+
+
+@exports("adaptive_max_pool2d")
+def adaptive_max_pool2d(w: Writer, op: Operation) -> None:
+    """The largest value of what is left in each window, rows first."""
+    x = _input(op, "x")
+    y = image = w.image(x)
+    for axis, count in zip((2, 3), _pair(op.attr("size")), strict=True):
+        inside = _windows(w, _extent(w, image, axis), count)
+        if axis == 2:
+            inside = w.node("Unsqueeze", [inside, w.ints(2)])  # [P, H, 1] over [N, C, 1, H, W]
+        wide = w.node("Where", [inside, w.node("Unsqueeze", [y, w.ints(axis)]), w.number(-np.inf, x)])
+        y = w.node("ReduceMax", [wide], axes=[axis + 1], keepdims=0)
+    w.set_image(op.outputs[0], y)

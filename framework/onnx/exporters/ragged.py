@@ -1,19 +1,17 @@
 """Ragged operators as nodes of ONNX, which has no ragged tensors: sequence numbers stand for the offsets.
 
-Attention is written as the composition it stands for, one masked T x T matrix a head: right for every batch, and of a
-cost that grows with the square of all tokens, not of the longest sequence.
+Attention stands in composed.py: right for every batch, and of a cost that grows with the square of all tokens, not of
+the longest sequence.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from framework.graph.ir import Operation, Value
-from framework.onnx.writer import Writer, element_number, exports, refuse
-from framework.ops.compositions import composition_of
-from framework.tensor import Tensor, tensor
+from framework.onnx.writer import Writer, element_number, exports
 
 _INT64, _END = 7, 2**62
 
@@ -23,36 +21,6 @@ def input_of(op: Operation, name: str) -> Value:
     v = op.input(name)
     assert v is not None
     return v
-
-
-@exports("ragged_attention", "ragged_self_attention")
-def attention(w: Writer, op: Operation) -> None:
-    """The composition's nodes in place of the operator."""
-    import framework
-
-    attrs = {spec["name"]: value for spec, value in zip(op.info.attrs, op.attrs, strict=True)}
-    if attrs["p"]:
-        raise refuse(op, "weights are dropped at random; export a model in evaluation mode")
-    given = [v for v in op.inputs if v is not None]
-
-    def composed(*tensors: Tensor) -> Any:
-        found = iter(tensors)
-        return composition_of(op.info)(*(None if v is None else next(found) for v in op.inputs), **attrs)
-
-    with framework.no_grad():
-        examples = [tensor(np.zeros(v.shape, v.dtype)) for v in given]  # their shapes alone count
-        traced = framework.program(composed, pass_names=("merge_equal_operations", "drop_dead_code"))
-        block = traced.program_for(*examples).program
-    before = len(w.nodes)
-    for v, name in zip(op.outputs, w.inline(block, [w.get(v) for v in given]), strict=True):
-        w.set(v, name)
-    # All that the composition is made of: the reference of operators is made from these names.
-    expected = (
-        "MatMul", "Where", "Softmax", "Equal", "And", "GreaterOrEqual", "Mul", "Sub", "ReduceLogSumExp", "ReduceMax",
-        "ReduceSum", "Range", "Slice", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Cast", "Shape", "Gather",
-        "Identity",
-    )  # fmt: skip
-    assert {node.op_type for node in w.nodes[before:]} <= set(expected)
 
 
 class Rows(NamedTuple):

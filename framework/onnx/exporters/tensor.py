@@ -83,6 +83,23 @@ def reduce(w: Writer, op: Operation) -> None:
     (w.set_image if stays else w.set)(y, out)
 
 
+@exports("var", "std")
+def variance(w: Writer, op: Operation) -> None:
+    """The mean of squared distances, times elements / (elements - correction)."""
+    x, correction = _x(op), float(op.attr("correction"))
+    axes = sorted(int(a) % _rank(op) for a in np.atleast_1d(op.attr("axes"))) or list(range(_rank(op)))
+    name, keep = w.get(x), int(op.attr("keepdims"))
+    if not axes:
+        raise refuse(op, "the variance of a number without axes is not written")
+    away = w.node("Sub", [name, w.node("ReduceMean", [name], axes=axes, keepdims=1)])
+    y = w.node("ReduceMean", [w.node("Mul", [away, away])], axes=axes, keepdims=keep)
+    if correction:
+        extents = w.node("Gather", [w.node("Shape", [name]), w.ints(*axes)])
+        count = w.node("Cast", [w.node("ReduceProd", [extents], keepdims=0)], to=element_number(x))
+        y = w.node("Mul", [y, w.node("Div", [count, w.node("Sub", [count, w.number(correction, x)])])])
+    w.set(op.outputs[0], w.node("Sqrt", [y]) if op.name == "std" else y)
+
+
 _PLACES = {"argmax": "ArgMax", "argmin": "ArgMin"}
 
 
@@ -213,6 +230,26 @@ def pad(w: Writer, op: Operation) -> None:
     )
 
 
+@exports("roll")
+def roll(w: Writer, op: Operation) -> None:
+    """Both parts of each axis the other way round; the shift is taken modulo the extent at run time."""
+    shifts, axes = np.atleast_1d(op.attr("shifts")), np.atleast_1d(np.array(op.attr("axes"), np.int64))
+    y = w.get(_x(op)) if axes.size else w.node("Reshape", [w.get(_x(op)), w.ints(-1)])
+    for shift, axis in zip(shifts, axes % max(1, _rank(op)) if axes.size else [0], strict=True):
+        extent = w.node("Shape", [y], start=int(axis), end=int(axis) + 1)
+        cut = w.node("Sub", [extent, w.node("Mod", [w.ints(int(shift)), extent])])
+        first = w.node("Slice", [y, cut, w.ints(FAR), w.ints(int(axis))])
+        y = w.node("Concat", [first, w.node("Slice", [y, w.ints(0), cut, w.ints(int(axis))])], axis=int(axis))
+    w.set(op.outputs[0], y if axes.size else w.node("Reshape", [y, w.shape(_x(op))]))
+
+
+@exports("triu", "tril")
+def triangle(w: Writer, op: Operation) -> None:
+    """Trilu."""
+    k = w.constant(np.array(max(-FAR, min(FAR, int(op.attr("k")))), np.int64))
+    w.set(op.outputs[0], w.node("Trilu", [w.get(_x(op)), k], upper=int(op.name == "triu")))
+
+
 @exports("tile")
 def tile(w: Writer, op: Operation) -> None:
     """Tile."""
@@ -317,6 +354,36 @@ def arange(w: Writer, op: Operation) -> None:
 def gather(w: Writer, op: Operation) -> None:
     """Gather."""
     w.set(op.outputs[0], w.node("Gather", [w.get(_x(op)), w.get(_x(op, 1))], axis=int(op.attr("axis"))))
+
+
+@exports("scatter")
+def scatter(w: Writer, op: Operation) -> None:
+    """ScatterND with the axis first. ONNX leaves open which of several updates of one place counts."""
+    x, indices, updates = (_x(op, i) for i in range(3))
+    axis, many = int(op.attr("axis")) % _rank(op), len(indices.shape)
+    front = [axis, *(a for a in range(_rank(op)) if a != axis)]
+    rows = [*range(axis, axis + many), *(a for a in range(len(updates.shape)) if not axis <= a < axis + many)]
+    extent = w.node("Gather", [w.shape(x), w.constant(np.array(axis, np.int64))])
+    wide = w.node("Cast", [w.get(indices)], to=7)
+    wide = w.node(
+        "Where", [w.node("Less", [wide, w.constant(np.array(0, np.int64))]), w.node("Add", [wide, extent]), wide]
+    )
+    turned = [w.node("Transpose", [w.get(v)], perm=p) for v, p in ((x, front), (updates, rows))]
+    y = w.node("ScatterND", [turned[0], w.node("Unsqueeze", [wide, w.ints(-1)]), turned[1]])
+    w.set(op.outputs[0], w.node("Transpose", [y], perm=[int(a) for a in np.argsort(front)]))
+
+
+@exports("gather_nd")
+def gather_nd(w: Writer, op: Operation) -> None:
+    """GatherND."""
+    w.set(op.outputs[0], w.node("GatherND", [w.get(_x(op)), w.node("Cast", [w.get(_x(op, 1))], to=7)]))
+
+
+@exports("scatter_nd_add")
+def scatter_nd_add(w: Writer, op: Operation) -> None:
+    """ScatterND that adds."""
+    inputs = [w.get(_x(op)), w.node("Cast", [w.get(_x(op, 1))], to=7), w.get(_x(op, 2))]
+    w.set(op.outputs[0], w.node("ScatterND", inputs, reduction="add"))
 
 
 @exports("embedding")

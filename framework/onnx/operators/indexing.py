@@ -51,7 +51,7 @@ def _flat_places(node: Node, indices: Tensor, shape: tuple[int, ...]) -> Tensor:
 @onnx_op("GatherND")
 def gather_nd(node: Node, x: Tensor, indices: Tensor) -> Tensor:
     """Slices by tuples of indices, batch by batch."""
-    batch, shape = node.attr("batch_dims", 0), extents(x)
+    batch, shape = node.attr("batch_dims", 0), extents(x) if node.attr("batch_dims", 0) else ()
     if batch:
         count = prod(shape[:batch])
         x = ops.reshape(x, shape=[count, *shape[batch:]])
@@ -59,10 +59,7 @@ def gather_nd(node: Node, x: Tensor, indices: Tensor) -> Tensor:
         grid = np.arange(count).reshape(*shape[:batch], *(1 for _ in own[batch:]))
         grid = np.broadcast_to(grid, (*own[:-1], 1))
         indices = ops.concat([constant(grid, "int64"), indices], axis=-1)
-        shape = (count, *shape[batch:])
-    k = extents(indices)[-1]
-    flat = ops.reshape(x, shape=[prod(shape[:k]), *shape[k:]])
-    return ops.gather(flat, _flat_places(node, indices, shape), axis=0)
+    return ops.gather_nd(x, indices)
 
 
 # -- writing
@@ -70,12 +67,8 @@ def _scatter(node: Node, flat: Tensor, places: Tensor, updates: Tensor, reductio
     """flat [M, ...], places [P], updates [P, ...]."""
     if reduction == "add" and flat.dtype not in ("bool", "int8", "uint8", "float16", "bfloat16"):
         return ops.scatter_add(flat, places, updates)
-    if reduction == "none" and flat.dtype in ("float32", "float64", "int32", "int64"):
-        ones = ops.full(shape=list(extents(places)), value=1.0, dtype="int32")
-        hits = ops.scatter_add(ops.full(shape=[extents(flat)[0]], value=0.0, dtype="int32"), places, ones)
-        hit = ops.reshape(ops.greater(hits, 0), shape=[-1, *(1 for _ in extents(flat)[1:])])
-        kept = ops.where(hit, ops.full_like(flat, value=0.0), flat)
-        return ops.scatter_add(kept, places, updates)
+    if reduction == "none":
+        return ops.scatter(flat, places, updates)
     return _scatter_on_host(node, flat, places, updates, reduction)
 
 
@@ -90,11 +83,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
 def _scatter_on_host(node: Node, flat: Tensor, places: Tensor, updates: Tensor, reduction: str) -> Tensor:
     """With NumPy, for reductions and types the core has no scatter for."""
     y = np.array(node.host(flat, "data"))
-    where, values = node.host(places, "indices"), node.host(updates, "updates")
-    if reduction == "none":
-        y[where] = values
-    else:
-        _UFUNCS[reduction](y, where, values)
+    _UFUNCS[reduction](y, node.host(places, "indices"), node.host(updates, "updates"))
     return to_tensor(y)
 
 

@@ -131,15 +131,10 @@ def cumsum(node: Node, x: Tensor, axis: Tensor) -> Tensor:
 
 @onnx_op("CumProd", since=26, compute="number")
 def cumprod(node: Node, x: Tensor, axis: Tensor) -> Tensor:
-    """Running products, by doubling: each step multiplies by the products 2^i elements before."""
+    """Running products; exclusive ones are those of what is one place before."""
     a, reverse = axis_of(node.ints(axis, "axis")[0], x.ndim), bool(node.attr("reverse", 0))
-    n = extents(x)[a]
     y = shifted(x, a, 1, reverse) if node.attr("exclusive", 0) else x
-    step = 1
-    while step < n:
-        y = y * shifted(y, a, step, reverse)
-        step *= 2
-    return y
+    return ops.cumprod(y, axis=a, reverse=reverse)
 
 
 def shifted(x: Tensor, axis: int, by: int, back: bool) -> Tensor:

@@ -169,11 +169,7 @@ def eye_like(node: Node, x: Tensor) -> Tensor:
 def trilu(node: Node, x: Tensor, k: Tensor | None = None) -> Tensor:
     """The upper or lower triangle of matrices, 0 elsewhere."""
     shift = 0 if k is None else node.ints(k, "diagonal")[0]
-    rows, columns = extents(x)[-2:]
-    keep = np.tril(np.ones((rows, columns), bool), shift)
-    if node.attr("upper", 1):
-        keep = np.triu(np.ones((rows, columns), bool), shift)
-    return ops.where(constant(keep), x, ops.full(shape=(), value=0.0, dtype=x.dtype))
+    return (ops.triu if node.attr("upper", 1) else ops.tril)(x, k=shift)
 
 
 def prod(numbers: Sequence[int]) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from framework import ops
 from framework.onnx.interpreter import Node
-from framework.onnx.operators.common import constant, extents
+from framework.onnx.operators.common import constant, extents, to_back, to_front
 from framework.onnx.operators.shapes import prod
 from framework.onnx.registry import onnx_op
 from framework.tensor import Tensor
@@ -80,17 +80,23 @@ def col2im(node: Node, x: Tensor, image: Tensor, block: Tensor) -> Tensor:
 
 
 # -- sampling at fractional places
+_OURS = {"linear": "bilinear", "nearest": "nearest"}
+
+
 @onnx_op("GridSample", since=16, compute="float")
 def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
     """x [N, C, *spatial] read at grid [N, *out, axes], coordinates in [-1, 1], the last axis first."""
-    spatial = extents(x)[2:]
     aligned = bool(node.attr("align_corners", 0))
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
+    if x.ndim == 4 and mode in _OURS:
+        y = ops.grid_sample(to_front(x), grid, _OURS[mode], node.attr("padding_mode", "zeros"), aligned)
+        return to_back(y)
+    spatial = extents(x)[2:]
     coordinates = []
     for i, part in enumerate(ops.split(grid, axis=-1, sizes=[1] * len(spatial))):
         n = spatial[len(spatial) - 1 - i]
         v = ops.squeeze(part, axis=-1)
         coordinates.append((v + 1.0) * ((n - 1) / 2) if aligned else ((v + 1.0) * float(n) - 1.0) * 0.5)
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
     return _sampled(x, coordinates[::-1], mode, node.attr("padding_mode", "zeros"), aligned)
 
 

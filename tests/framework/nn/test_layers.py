@@ -122,3 +122,38 @@ def test_a_training_step_is_the_same_in_a_program():
             np.testing.assert_allclose(b["grads"][name].numpy(), grad.numpy(), rtol=1e-4, atol=1e-6, err_msg=name)
     for name, t in eager.state_dict().items():
         np.testing.assert_allclose(traced.state_dict()[name].numpy(), t.numpy(), rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_prelu_has_a_slope_of_each_channel_or_one_of_all():
+    for channels in (1, 4):
+        layer = nn.PReLU(channels)
+        layer.slope.set(framework.tensor(np.linspace(0.1, 0.4, channels, dtype=np.float32)))
+        expected = np.where(X > 0, X, X * np.linspace(0.1, 0.4, channels))
+        np.testing.assert_allclose(layer(framework.tensor(X)).numpy(), expected, rtol=1e-6)
+
+
+def test_rms_norm_has_a_mean_square_of_one():
+    layer = nn.RMSNorm(4, eps=0.0)
+    np.testing.assert_allclose((layer(framework.tensor(X)).numpy() ** 2).mean(-1), 1.0, rtol=1e-5)
+    assert set(layer.state_dict()) == {"scale"}
+
+
+def test_adaptive_pooling_gives_one_size_for_every_image():
+    for size in ((8, 6), (5, 7), (1, 1)):
+        x = framework.tensor(X[:, : size[0], : size[1]])
+        assert nn.AdaptiveAvgPool2d((3, 2))(x).shape == nn.AdaptiveMaxPool2d((3, 2))(x).shape == (2, 3, 2, 4)
+    whole = nn.AdaptiveAvgPool2d(1)(framework.tensor(X)).numpy()
+    np.testing.assert_allclose(whole[:, 0, 0], X.mean((1, 2)), rtol=1e-5, atol=1e-6)
+
+
+def test_pixel_shuffle_is_undone():
+    x = framework.tensor(X)
+    y = nn.PixelShuffle(2)(x)
+    assert y.shape == (2, 16, 12, 1)
+    np.testing.assert_array_equal(nn.PixelUnshuffle(2)(y).numpy(), X)
+
+
+def test_upsample_bicubic_keeps_what_is_constant():
+    y = nn.Upsample(3, method="bicubic")(framework.tensor(np.ones_like(X)))
+    assert y.shape == (2, 24, 18, 4)
+    np.testing.assert_allclose(y.numpy(), 1.0, rtol=1e-6)

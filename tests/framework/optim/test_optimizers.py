@@ -6,6 +6,8 @@ import pytest
 import framework
 from framework import optim
 from framework.errors import AttributeValueError, CheckpointError
+from framework.graph.passes import TRAINING_PASSES
+from framework.io import load_tensors, save_tensors
 from framework.nn import parameter
 
 RNG = np.random.default_rng(1)
@@ -33,11 +35,39 @@ def adam(p, g, s, t, decay, decoupled=False):
     return p - LR * (update + (decay * p if decoupled else 0))
 
 
+def rmsprop(p, g, s, t, decay, momentum=0.0):
+    """Tieleman and Hinton 2012, with PyTorch's momentum."""
+    g = g + decay * p
+    s["s"] = 0.99 * s.get("s", 0) + 0.01 * g * g
+    s["v"] = momentum * s.get("v", 0) + g / (np.sqrt(s["s"]) + 1e-8)
+    return p - LR * s["v"]
+
+
+def adagrad(p, g, s, t, decay, initial=0.0):
+    """Duchi et al. 2011."""
+    g = g + decay * p
+    s["s"] = s.get("s", initial) + g * g
+    return p - LR * g / (np.sqrt(s["s"]) + 1e-10)
+
+
+def lamb(p, g, s, t, decay):
+    """You et al. 2020, algorithm 2 with phi(z) = z."""
+    s["m"] = 0.9 * s.get("m", 0) + 0.1 * g
+    s["v"] = 0.999 * s.get("v", 0) + 0.001 * g * g
+    update = (s["m"] / (1 - 0.9**t)) / (np.sqrt(s["v"] / (1 - 0.999**t)) + 1e-6) + decay * p
+    return p - LR * np.linalg.norm(p) / np.linalg.norm(update) * update
+
+
 CASES = {
     "sgd": (optim.SGD, {}, sgd),
     "momentum": (optim.Momentum, {}, momentum),
     "nesterov": (optim.Momentum, {"nesterov": True}, lambda *a: momentum(*a, nesterov=True)),
     "adam": (optim.Adam, {}, adam),
+    "rmsprop": (optim.RMSProp, {}, rmsprop),
+    "rmsprop with momentum": (optim.RMSProp, {"momentum": 0.9}, lambda *a: rmsprop(*a, momentum=0.9)),
+    "adagrad": (optim.Adagrad, {}, adagrad),
+    "adagrad from 0.1": (optim.Adagrad, {"initial": 0.1}, lambda *a: adagrad(*a, initial=0.1)),
+    "lamb": (optim.LAMB, {}, lamb),
     "adamw": (optim.AdamW, {}, lambda *a: adam(*a, decoupled=True)),
 }
 
@@ -156,3 +186,84 @@ def test_clipping_bounds_values_norms_and_the_joint_norm():
     assert optim.clip_by_global_norm([parameter(W)], 1.0) is None
     with pytest.raises(AttributeValueError, match="the limit is 0"):
         optim.clip_by_norm([w], 0.0)
+
+
+@pytest.mark.parametrize("kind", [optim.RMSProp, optim.Adagrad, optim.LAMB])
+def test_a_state_survives_its_file(kind, tmp_path):
+    """What is saved and loaded continues with the bits of what was not."""
+    w1, b1, one = make(kind)
+    step = lambda w, b, optimizer, k: _step(w, b, optimizer, GRADS[k])  # noqa: E731
+    step(w1, b1, one, 0)
+    w2, b2, two = make(kind)
+    w2.set(framework.tensor(w1))
+    b2.set(framework.tensor(b1))
+    save_tensors(tmp_path / "state.safetensors", one.state_dict())
+    two.load_state_dict(load_tensors(tmp_path / "state.safetensors"))
+    step(w1, b1, one, 1)
+    step(w2, b2, two, 1)
+    assert w1.numpy().tobytes() == w2.numpy().tobytes() and b1.numpy().tobytes() == b2.numpy().tobytes()
+
+
+def _step(w, b, optimizer, grads):
+    w.grad, b.grad = (framework.tensor(g) for g in grads)
+    optimizer.step()
+
+
+@pytest.mark.parametrize(("kind", "options", "message"), [
+    (optim.RMSProp, {"rho": 1.0}, r"RMSProp: rho is 1.0; it must lie in \[0, 1\)"),
+    (optim.RMSProp, {"momentum": -0.1}, r"RMSProp: momentum is -0.1"),
+    (optim.Adagrad, {"initial": -1.0}, "Adagrad: initial is -1.0; a sum of squares is 0 or more"),
+    (optim.LAMB, {"beta2": 1.0}, r"LAMB: beta2 is 1.0"),
+])  # fmt: skip
+def test_options_out_of_range_are_refused(kind, options, message):
+    with pytest.raises(AttributeValueError, match=message):
+        make(kind, **options)
+
+
+@pytest.mark.parametrize("kind", [optim.RMSProp, optim.Adagrad, optim.LAMB])
+def test_a_program_groups_small_parameters_with_the_bits_of_single_steps(kind):
+    def run(traced):
+        params = [parameter(np.full((3, i + 1), 0.5 + i, np.float32)) for i in range(5)]
+        optimizer = kind([(f"p{i}", p) for i, p in enumerate(params)], lr=LR)
+
+        def step(x):
+            for i, p in enumerate(params):
+                p.grad = framework.ops.full_like(p, value=0.1 * i) + x
+            optimizer.step()
+            return x
+
+        call = framework.program(step, pass_names=TRAINING_PASSES) if traced else step
+        for k in range(3):
+            call(framework.tensor(np.array(k + 1.0, np.float32)))
+        if traced:
+            names = {op.name for op in call.program_for(framework.tensor(np.array(1.0, np.float32))).program.block}
+            assert any(name.endswith("_steps") for name in names), names
+        return [p.numpy().tobytes() for p in params]
+
+    assert run(True) == run(False)
+
+
+def test_adagrad_in_a_program_touches_only_the_rows_that_were_looked_up():
+    table = np.random.default_rng(0).standard_normal((5000, 8)).astype(np.float32)
+    ids = framework.tensor(np.array([3, 7, 3, 4999]))
+    after = []
+    for traced in (False, True):
+        w = parameter(table)
+        optimizer = optim.Adagrad([("w", w)], lr=LR)
+
+        def step(ids, w=w, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = framework.ops.sum(framework.ops.square(framework.ops.embedding(w, ids)))
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        call = framework.program(step, pass_names=TRAINING_PASSES) if traced else step
+        call(ids)
+        call(ids)
+        if traced:
+            names = [op.name for op in call.program_for(ids).program.block]
+            assert "adagrad_rows_step" in names and "adagrad_step" not in names
+        after.append(w.numpy().copy())
+    np.testing.assert_array_equal(after[0], after[1])
+    assert (after[0] != table).any(axis=1).sum() == 3

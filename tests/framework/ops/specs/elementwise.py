@@ -363,3 +363,15 @@ spec(
         Bad([normal(3), normal(2, 3)], ShapeError, r"like of shape \[2, 3\] does not broadcast to x's shape \[3\]")
     ],
 )
+
+spec(
+    "prelu",
+    reference=lambda x, slope: np.where(x > 0, x, slope * x),
+    samples=[
+        Sample([away_from([0.0], normal(3, 4)), normal(4, seed=1)]),
+        Sample([away_from([0.0], normal(2, 5, 3)), normal(1, seed=1)]),
+        Sample([away_from([0.0], normal(70)), normal(70, seed=1)]),
+        Sample([np.zeros((0, 3)), normal(3)]),
+    ],
+    errors=[Bad([normal(3, 4), normal(3)], ShapeError, "x of shape .* and slope of shape .* do not broadcast")],
+)

@@ -224,3 +224,101 @@ spec(
         Bad([normal(2, 5)], AttributeValueError, "k is -1", {"k": -1}),
     ],
 )
+
+
+def _scatter(x, indices, updates, axis=0):
+    """One index after the other."""
+    y = np.moveaxis(x.copy(), axis, 0)
+    k = axis % x.ndim
+    rows = np.moveaxis(updates, tuple(range(k, k + indices.ndim)), tuple(range(indices.ndim)))
+    for place in np.ndindex(*indices.shape):
+        y[indices[place]] = rows[place]
+    return np.moveaxis(y, 0, axis)
+
+
+def _scatter_pick(x, indices, axis=0):
+    flat = indices.reshape(-1) % max(1, x.shape[axis])
+    counts = np.array([i not in flat[k + 1 :] for k, i in enumerate(flat)], bool).reshape(indices.shape)
+    taken = np.take(x, indices % max(1, x.shape[axis]), axis)
+    k = axis % x.ndim
+    counts = counts.reshape((1,) * k + indices.shape + (1,) * (x.ndim - k - 1))
+    return np.where(counts, taken, 0).astype(x.dtype)
+
+
+def _scatter_nd(x, indices, updates):
+    y = x.copy()
+    np.add.at(y, tuple(np.moveaxis(indices, -1, 0)), updates)
+    return y
+
+
+def _tuples(*extents, count=(), seed=0):
+    """Tuples of indices, some negative, some twice."""
+    return np.stack([integers(-n, n, *count, seed=seed + i) for i, n in enumerate(extents)], -1)
+
+
+spec(
+    "scatter",
+    reference=_scatter,
+    exact=True,
+    samples=[
+        Sample([normal(4, 3), I23, normal(2, 3, 3)]),
+        Sample([normal(2, 4, 3), I23.astype(np.int32), normal(2, 2, 3, 3)], {"axis": 1}),
+        Sample([normal(3, 4), np.array(-1), normal(3)], {"axis": -1}),
+        Sample([normal(4, 2), np.zeros(0, np.int32), normal(0, 2)]),
+        Sample([integers(0, 9, 4).astype(np.uint8), I23, integers(0, 9, 2, 3).astype(np.uint8)]),
+    ],
+    errors=[
+        Bad([normal(4, 3), np.array([4]), normal(1, 3)], AttributeValueError, r"indices\[0\] is 4 but the axis has 4"),
+        Bad(
+            [normal(4, 3), np.array([1]), normal(2, 3)], ShapeError, r"updates has shape \[2, 3\] but must .* \[1, 3\]"
+        ),
+        Bad([normal(4, 3), np.array([1]), integers(0, 2, 1, 3)], DTypeError, "updates is int64 but x is float32"),
+        Bad([normal(0, 3), np.array([0]), normal(1, 3)], AttributeValueError, r"indices\[0\] is 0 but the axis has 0"),
+    ],
+)
+spec(
+    "scatter_pick",
+    reference=_scatter_pick,
+    exact=True,
+    samples=[
+        Sample([normal(4, 3), I23]),
+        Sample([normal(2, 4, 3), I23], {"axis": 1}),
+        Sample([normal(3, 4), np.array(-1)], {"axis": -1}),
+    ],
+    errors=[Bad([normal(4, 3), np.array([-5])], AttributeValueError, r"indices\[0\] is -5 but the axis has 4")],
+)
+ND_ERRORS = [
+    Bad(
+        [normal(4, 3), np.array([[0, 3]])],
+        AttributeValueError,
+        r"indices\[0, 1\] is 3 but axis 1 of x \[4, 3\] has 3; it must lie in \[-3, 2\]",
+    ),
+    Bad([normal(4), np.array([[0, 0]])], ShapeError, r"tuples of 2 numbers \(axis -1\) but x \[4\] has 1 axes"),
+    Bad([normal(4), np.array(0)], ShapeError, "indices has 0 axes .* needs at least 1"),
+    Bad([normal(4), normal(1, 1)], DTypeError, "indices is float32 but must be int32 or int64"),
+]
+spec(
+    "gather_nd",
+    reference=lambda x, indices: x[tuple(np.moveaxis(indices, -1, 0))],
+    exact=True,
+    samples=[
+        Sample([normal(4, 3), _tuples(4, 3, count=(5,))]),
+        Sample([normal(2, 4, 3), _tuples(2, 4, count=(2, 3)).astype(np.int32)]),
+        Sample([normal(5, 2), _tuples(5, count=(7,))]),
+        Sample([normal(3, 2), np.zeros((0, 2), np.int64)]),
+        Sample([integers(0, 99, 4, 3).astype(np.uint8), np.array([-1, 2])]),
+    ],
+    errors=ND_ERRORS,
+)
+spec(
+    "scatter_nd_add",
+    reference=_scatter_nd,
+    samples=[
+        Sample([normal(4, 3), _tuples(4, 3, count=(9,)), normal(9)]),
+        Sample([normal(2, 4, 3), _tuples(2, 4, count=(2, 3)), normal(2, 3, 3)]),
+        Sample([integers(0, 9, 5, 2), _tuples(5, count=(7,)), integers(0, 9, 7, 2)]),
+    ],
+    errors=[
+        Bad([*bad.inputs, normal(1)], bad.error, bad.match) for bad in ND_ERRORS[:1]
+    ] + [Bad([normal(4, 3), np.array([[1]]), normal(1, 2)], ShapeError, r"updates has shape \[1, 2\] but must have")],
+)  # fmt: skip

@@ -254,3 +254,48 @@ spec(
         Bad([], DTypeError, "dtype is bool but must be", {"start": 0, "stop": 3, "dtype": "bool"}),
     ],
 )
+
+
+def _rolled(x, shifts, axes=()):
+    shifts, axes = np.atleast_1d(shifts), np.atleast_1d(np.array(axes, np.int64))
+    return np.roll(x, tuple(shifts), tuple(axes)) if axes.size else np.roll(x, int(shifts[0]))
+
+
+spec(
+    "roll",
+    reference=_rolled,
+    exact=True,
+    samples=[
+        Sample([normal(4, 5)], {"shifts": (2,), "axes": (1,)}),
+        Sample([normal(3, 4, 5)], {"shifts": (-1, 7), "axes": (0, -1)}),
+        Sample([normal(3, 4)], {"shifts": (5,)}),
+        Sample([normal()], {"shifts": (3,)}),
+        Sample([np.zeros((0, 3))], {"shifts": (2,), "axes": (0,)}),
+        Sample([integers(0, 9, 2, 6).astype(np.uint8)], {"shifts": (0,), "axes": (1,)}),
+    ],
+    errors=[
+        Bad([normal(3, 4)], AttributeValueError, "shifts has 2 numbers but 1 are needed: one, where no axes",
+            {"shifts": (1, 2)}),
+        Bad([normal(3, 4)], AttributeValueError, "shifts has 1 numbers but 2 are needed: one an axis",
+            {"shifts": (1,), "axes": (0, 1)}),
+        Bad([normal(3, 4)], AttributeValueError, r"axes is 2 but must lie in \[-2, 1\]",
+            {"shifts": (1,), "axes": (2,)}),
+        Bad([normal(3, 4)], AttributeValueError, "axes names axis -2 twice", {"shifts": (1, 1), "axes": (0, -2)}),
+    ],
+)  # fmt: skip
+for _name, _triangle in (("triu", np.triu), ("tril", np.tril)):
+    spec(
+        _name,
+        reference=_triangle,
+        exact=True,
+        samples=[
+            Sample([normal(4, 5)]),
+            Sample([normal(2, 5, 3)], {"k": 1}),
+            Sample([normal(3, 6)], {"k": -2}),
+            Sample([normal(2, 3)], {"k": 2**62}),
+            Sample([normal(2, 3)], {"k": -(2**62)}),
+            Sample([np.zeros((2, 0, 3))]),
+            Sample([integers(0, 9, 5, 5) > 3]),
+        ],
+        errors=[Bad([normal(3)], ShapeError, "x has 1 axes .* needs at least 2")],
+    )

@@ -384,3 +384,60 @@ spec(
         Bad([normal(4, 3), normal(4, 3), normal(4), normal(4), KEY], AttributeValueError, "p is -1", {"p": -1.0}),
     ],
 )
+
+
+def _rms_norm(x, scale=None, eps=1e-5):
+    rstd = ((x**2).mean(-1) + eps) ** -0.5
+    y = x * rstd[..., None]
+    return (y if scale is None else y * scale), rstd
+
+
+def _rms_norm_grad(dy, x, rstd, scale=None, drstd=None):
+    """Through an explicit Jacobian of rstd: d rstd / d x_i = -rstd^3 x_i / D."""
+    g = dy if scale is None else dy * scale
+    through_rstd = (g * x).sum(-1) + (0 if drstd is None else drstd)
+    dx = g * rstd[..., None] - (through_rstd * rstd**3)[..., None] * x / x.shape[-1]
+    return dx, (dy * x * rstd[..., None]).reshape(-1, x.shape[-1]).sum(0)
+
+
+def _rms_backward(*shape, scale=True, drstd=False):
+    x = normal(*shape)
+    return [
+        normal(*shape, seed=1),
+        x,
+        ((x**2).mean(-1) + 1e-5) ** -0.5,
+        normal(shape[-1], seed=2) if scale else None,
+        normal(*shape[:-1], seed=3) if drstd else None,
+    ]
+
+
+spec(
+    "rms_norm",
+    reference=_rms_norm,
+    roundings=64,
+    samples=[
+        Sample([normal(3, 5), normal(5, seed=1)]),
+        Sample([normal(2, 3, 17), None], {"eps": 1e-3}),
+        Sample([normal(130, 131), normal(131)]),
+        Sample([normal(70), normal(70)]),
+        Sample([np.zeros((0, 8)), normal(8)]),
+    ],
+    errors=[
+        Bad([normal(4, 3), normal(4)], ShapeError, r"scale has shape \[4\] but must have \[3\]"),
+        Bad([normal(), None], ShapeError, "x has 0 axes"),
+        Bad([normal(3), None], AttributeValueError, "eps is -1 but must be 0 or more", {"eps": -1.0}),
+    ],
+)
+spec(
+    "rms_norm_grad",
+    reference=_rms_norm_grad,
+    roundings=256,
+    samples=[
+        Sample(_rms_backward(3, 5)),
+        Sample(_rms_backward(2, 3, 17, scale=False)),
+        Sample(_rms_backward(2, 3, 9, drstd=True)),
+        Sample(_rms_backward(130, 70)),
+        Sample(_rms_backward(6)),
+    ],
+    errors=[Bad([normal(3), normal(4), normal(), None, None], ShapeError, r"dy has shape \[3\] but must have \[4\]")],
+)

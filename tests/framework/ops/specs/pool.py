@@ -174,3 +174,113 @@ spec(
     ],
     errors=[Bad([normal(1, 2, 2, 1), normal(1, 4, 4, 2)], ShapeError, "dy has shape .* must have", {"kernel": 2})],
 )
+
+
+def _adaptive_windows(shape, size):
+    def axis(n, out):
+        return [(o * n // out, -(-(o + 1) * n // out), 0) for o in range(out)]
+
+    return [axis(n, out) for n, out in zip(shape[1:3], _pair(size), strict=True)]
+
+
+def _adaptive_max(x, size):
+    return _pool(x, lambda w, _: w.max((1, 2)), _adaptive_windows(x.shape, size))
+
+
+def _adaptive_avg(x, size):
+    return _pool(x, lambda w, _: w.mean((1, 2)), _adaptive_windows(x.shape, size))
+
+
+def _adaptive_first_largest(x, size):
+    rows, columns = _adaptive_windows(x.shape, size)
+    for n, p, q, c in np.ndindex(x.shape[0], len(rows), len(columns), x.shape[3]):
+        (top, bottom, _), (left, right, _) = rows[p], columns[q]
+        i, j = np.unravel_index(x[n, top:bottom, left:right, c].argmax(), (bottom - top, right - left))
+        yield (n, p, q, c), (n, top + i, left + j, c)
+
+
+def _adaptive_max_grad(dy, x, size):
+    dx = np.zeros_like(x)
+    for window, pixel in _adaptive_first_largest(x, size):
+        dx[pixel] += dy[window]
+    return dx
+
+
+def _adaptive_max_pick(v, x, size):
+    y = np.zeros(_adaptive_max(x, size).shape)
+    for window, pixel in _adaptive_first_largest(x, size):
+        y[window] = v[pixel]
+    return y
+
+
+def _adaptive_avg_grad(dy, like, size):
+    dx = np.zeros_like(like)
+    rows, columns = _adaptive_windows(like.shape, size)
+    for p, (top, bottom, _) in enumerate(rows):
+        for q, (left, right, _) in enumerate(columns):
+            area = (bottom - top) * (right - left)
+            dx[:, top:bottom, left:right] += dy[:, p : p + 1, q : q + 1] / area
+    return dx
+
+
+ADAPTIVE = [  # sizes that divide, that do not, and that are larger than the image
+    ((2, 6, 4, 3), (3, 2)),
+    ((1, 7, 5, 20), (3, 4)),
+    ((1, 5, 6, 70), 1),
+    ((1, 3, 2, 2), (5, 7)),
+    ((0, 4, 4, 3), 2),
+]
+ADAPTIVE_ERRORS = [
+    (normal(4, 4, 2), ShapeError, "x has 3 axes", 2),
+    (normal(1, 4, 4, 2), AttributeValueError, r"size holds 0 for the height; it must lie in \[1, ", (0, 2)),
+    (normal(1, 4, 4, 2), AttributeValueError, "size has 3 numbers", (1, 2, 3)),
+    (np.zeros((1, 0, 4, 2)), ShapeError, "has no pixels along the height", 2),
+]
+
+
+def _adaptive_gradient_samples(values):
+    return [
+        Sample([normal(shape[0], *_pair(size), shape[3], seed=5), values(shape)], {"size": size})
+        for shape, size in ADAPTIVE
+    ]
+
+
+def _adaptive_errors(*before):
+    return [Bad([*before, x], error, match, {"size": size}) for x, error, match, size in ADAPTIVE_ERRORS]
+
+
+WRONG_DY = Bad([normal(1, 2, 2, 1), normal(1, 4, 4, 2)], ShapeError, "dy has shape .* must have", {"size": 2})
+spec(
+    "adaptive_max_pool2d",
+    reference=_adaptive_max,
+    exact=True,
+    samples=[Sample([_distinct(shape)], {"size": size}) for shape, size in ADAPTIVE],
+    errors=_adaptive_errors(),
+)
+spec(
+    "adaptive_max_pool2d_grad",
+    reference=_adaptive_max_grad,
+    samples=_adaptive_gradient_samples(_distinct),
+    errors=[WRONG_DY],
+)
+spec(
+    "adaptive_max_pool2d_pick",
+    reference=_adaptive_max_pick,
+    exact=True,
+    samples=[Sample([normal(*shape, seed=7), _distinct(shape)], {"size": size}) for shape, size in ADAPTIVE],
+    errors=[Bad([normal(1, 2, 2, 1), normal(1, 4, 4, 2)], ShapeError, "v has shape .* must have", {"size": 2})],
+)
+spec(
+    "adaptive_avg_pool2d",
+    reference=_adaptive_avg,
+    roundings=32,
+    samples=[Sample([normal(*shape)], {"size": size}) for shape, size in ADAPTIVE],
+    errors=_adaptive_errors(),
+)
+spec(
+    "adaptive_avg_pool2d_grad",
+    reference=_adaptive_avg_grad,
+    roundings=16,
+    samples=_adaptive_gradient_samples(np.zeros),
+    errors=[WRONG_DY],
+)

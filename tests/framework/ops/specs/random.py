@@ -128,3 +128,59 @@ spec(
         Bad([normal(3), _key()[:1]], ShapeError, r"key has shape \[1\]", {"p": 0.5}),
     ],
 )
+
+
+def _long_words(key, n):
+    words = philox_words(key, -(-n // 2)).astype(object).reshape(-1, 2)
+    return [int(high) << 32 | int(low) for low, high in words[:n]]
+
+
+def _integers(key, shape, low, high, dtype="int64"):
+    numbers = [low + (w * (high - low) >> 64) for w in _long_words(key, int(np.prod(shape)))]
+    return np.array(numbers, dtype).reshape(shape)
+
+
+def _permutation(key, like=None, n=-1):
+    n = n if like is None else like.shape[0]
+    return np.array(sorted(range(n), key=_long_words(key, n).__getitem__), np.int64)
+
+
+spec(
+    "random_integers",
+    reference=_integers,
+    exact=True,
+    gradient=False,
+    samples=[
+        Sample([_key()], {"shape": (3, 5, 7), "low": 0, "high": 10}),
+        Sample([_key(-5, 2**40)], {"shape": (9001,), "low": -(2**63), "high": 2**63 - 1}),
+        Sample([_key()], {"shape": (0, 4), "low": 0, "high": 1}),
+        Sample([_key(3)], {"shape": (12,), "low": -3, "high": 4, "dtype": "int32"}),
+    ],
+    errors=[
+        *(Bad(b.inputs, b.error, b.match, b.attrs | {"low": 0, "high": 2}) for b in KEY_ERRORS[:3]),
+        Bad([_key()], AttributeValueError, "low is 2 but must lie below high, which is 2",
+            {"shape": (2,), "low": 2, "high": 2}),
+        Bad([_key()], DTypeError, "dtype is float32 but must be int32 or int64",
+            {"shape": (2,), "low": 0, "high": 2, "dtype": "float32"}),
+        Bad([_key()], AttributeValueError, "do not fit int32",
+            {"shape": (2,), "low": 0, "high": 2**31 + 1, "dtype": "int32"}),
+    ],
+)  # fmt: skip
+spec(
+    "random_permutation",
+    reference=_permutation,
+    exact=True,
+    gradient=False,
+    samples=[
+        Sample([_key(), None], {"n": 10}),
+        Sample([_key(-5, 2**40), None], {"n": 9001}),
+        Sample([_key(), normal(7, 2)]),
+        Sample([_key(), None], {"n": 0}),
+    ],
+    errors=[
+        Bad([_key()], AttributeValueError, "takes either n or like"),
+        Bad([_key(), normal(3)], AttributeValueError, "takes either n or like", {"n": 3}),
+        Bad([_key(), normal()], ShapeError, "like has 0 axes"),
+        Bad([_key()], AttributeValueError, "n is -2 but must be 0 or more", {"n": -2}),
+    ],
+)

@@ -211,3 +211,90 @@ spec(
     ],
     errors=[Bad([normal(4), normal(3, 4)], ShapeError, r"x has shape \[4\] but must have \[3\]", {"axes": (1,)})],
 )
+
+
+def _cumprod(x, axis, reverse=False):
+    y = np.flip(np.cumprod(np.flip(x, axis), axis), axis) if reverse else np.cumprod(x, axis)
+    return y.astype(x.dtype)
+
+
+def _cumprod_grad(dy, x, axis, reverse=False):
+    """Each product of the others on its own: d y_j / d x_i is the product of all x_k up to j but x_i."""
+    x, dy = (np.moveaxis(np.flip(t, axis) if reverse else t, axis, -1) for t in (x, dy))
+    dx = np.zeros_like(x)
+    for i in range(x.shape[-1]):
+        for j in range(i, x.shape[-1]):
+            dx[..., i] += dy[..., j] * np.delete(x[..., : j + 1], i, -1).prod(-1)
+    dx = np.moveaxis(dx, -1, axis)
+    return np.flip(dx, axis) if reverse else dx
+
+
+ZEROS = np.array([[2.0, 0.0, 3.0, 0.5], [1.0, 2.0, 0.0, 0.0]])
+spec(
+    "cumprod",
+    reference=_cumprod,
+    roundings=8,
+    samples=[
+        Sample([away_from([0.0], normal(3, 4))], {"axis": 1}),
+        Sample([away_from([0.0], normal(5, 3, 2))], {"axis": 0, "reverse": True}),
+        Sample([away_from([0.0], normal(2, 4, 300))], {"axis": -2}),
+        Sample([np.zeros((2, 0))], {"axis": 1}),
+        Sample([integers(-2, 3, 4, 3)], {"axis": 0}),
+    ],
+    errors=[
+        Bad([normal(3)], AttributeValueError, r"axis is 1 but must lie in \[-1, 0\]", {"axis": 1}),
+        Bad([integers(0, 2, 3).astype(np.uint8)], DTypeError, "x is uint8 but must be", {"axis": 0}),
+    ],
+)
+spec(
+    "cumprod_grad",
+    reference=_cumprod_grad,
+    samples=[
+        Sample([normal(3, 4, seed=1), away_from([0.0], normal(3, 4))], {"axis": 1}),
+        Sample([normal(4, 3, 2, seed=1), away_from([0.0], normal(4, 3, 2))], {"axis": 0, "reverse": True}),
+        Sample([normal(3, 280, seed=1), away_from([0.0], normal(3, 280))], {"axis": 0}),
+        Sample([normal(2, 4, seed=1), ZEROS], {"axis": 1}, differentiable=[]),
+    ],
+    errors=[Bad([normal(3), normal(4)], ShapeError, r"dy has shape \[3\] but must have \[4\]", {"axis": 0})],
+)
+
+
+def _variance_samples():
+    keep = [*_samples(normal)[:1], *_samples(normal)[2:], *_long(normal)]  # a number varies by nothing
+    attrs = [{"correction": 1.0}, {}, {"correction": 0.5}]
+    return [Sample(s.inputs, s.attrs | attrs[i % 3]) for i, s in enumerate(keep)]
+
+
+def _var(x, axes=(), keepdims=False, correction=0.0):
+    count = x.size if not axes else np.prod([x.shape[a] for a in axes])
+    mean = x.mean(_axes(axes), keepdims=True)
+    return ((x - mean) ** 2).sum(_axes(axes), keepdims=keepdims) / (count - correction)
+
+
+def _var_grad(dy, x, axes=(), keepdims=False, correction=0.0):
+    wide = dy if keepdims or not axes else np.expand_dims(dy, tuple(a % x.ndim for a in axes))
+    count = x.size if not axes else np.prod([x.shape[a] for a in axes])
+    return 2 * wide * (x - x.mean(_axes(axes), keepdims=True)) / (count - correction)
+
+
+VARIANCE_ERRORS = [
+    *BAD_AXES,
+    NEEDS_FLOAT,
+    Bad([normal(3)], AttributeValueError, "correction is -1 but must be 0 or more", {"correction": -1.0}),
+]
+spec("var", reference=_var, roundings=SUM + 8, samples=_variance_samples(), errors=VARIANCE_ERRORS)
+spec(
+    "std",
+    reference=lambda x, **attrs: np.sqrt(_var(x, **attrs)),
+    roundings=SUM + 8,
+    samples=_variance_samples(),
+    errors=VARIANCE_ERRORS,
+)
+spec(
+    "var_grad",
+    reference=_var_grad,
+    roundings=SUM + 8,
+    samples=[Sample([normal(*np.shape(_var(*s.inputs, **s.attrs)), seed=4), *s.inputs], s.attrs)
+             for s in _variance_samples()],
+    errors=[Bad([normal(3), normal(2, 4)], ShapeError, r"dy has shape \[3\] but must have \[2\]", {"axes": (1,)})],
+)  # fmt: skip

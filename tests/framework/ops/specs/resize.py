@@ -104,3 +104,50 @@ spec(
     samples=_gradient_samples(CORNERS),
     errors=GRADIENT_ERRORS,
 )
+
+
+def _cubic(d):
+    """Keys' kernel with a = -0.75."""
+    a, d = -0.75, np.abs(d)
+    near, far = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+
+
+def _cubic_matrix(n, out, align_corners):
+    """The kernel around each output's place, over an axis whose ends go on for ever."""
+    o = np.arange(out)
+    at = o * (n - 1) / max(out - 1, 1) if align_corners else (o + 0.5) * n / out - 0.5
+    reach = 4
+    weights = _cubic(at[:, None] - np.arange(-reach, n + reach)[None])
+    m = weights[:, reach : reach + n].copy()
+    m[:, 0] += weights[:, :reach].sum(1)
+    m[:, -1] += weights[:, reach + n :].sum(1)
+    return m
+
+
+def _bicubic(x, like=None, size=(), scale=(), align_corners=False):
+    targets = _target(x.shape, size, scale) if like is None else like.shape[1:3]
+    rows, columns = (_cubic_matrix(n, out, align_corners) for n, out in zip(x.shape[1:3], targets, strict=True))
+    return np.einsum("ph,qw,nhwc->npqc", rows, columns, x)
+
+
+def _bicubic_grad(dy, like, align_corners=False):
+    pairs = zip(like.shape[1:3], dy.shape[1:3], strict=True)
+    rows, columns = (_cubic_matrix(n, out, align_corners) for n, out in pairs)
+    return np.einsum("ph,qw,npqc->nhwc", rows, columns, dy)
+
+
+def _largest(x, like=None, **attrs):
+    """A weight is a polynomial of terms up to 6, which cancel: it is off by its terms' roundings, whatever is left."""
+    return float(np.abs(x).max()) if x.size else 0.0
+
+
+spec("resize_bicubic", reference=_bicubic, roundings=16, unit=_largest, samples=_samples(CORNERS), errors=ERRORS)
+spec(
+    "resize_bicubic_grad",
+    reference=_bicubic_grad,
+    roundings=16,
+    unit=_largest,
+    samples=_gradient_samples(CORNERS),
+    errors=GRADIENT_ERRORS,
+)

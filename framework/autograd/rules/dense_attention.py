@@ -1,0 +1,21 @@
+"""Gradients of framework/native/ops/dense_attention.cc."""
+
+from __future__ import annotations
+
+from framework import ops
+from framework.autograd.rule_table import joint_rule, rule, through_composition
+from framework.ops.dense_attention import mask_gradient
+
+
+def _attention(  # type: ignore[no-untyped-def]
+    dy, y, lse, q, k, v, mask, key, heads, scale, causal, p, dlse=None
+):
+    """Gradients by q, k and v."""
+    return ops.scaled_dot_product_attention_grad(
+        dy, y, lse, q, k, v, mask, key, dlse, heads=heads, scale=scale, causal=causal, p=p
+    )
+
+
+joint_rule("scaled_dot_product_attention", "q k v", _attention)
+rule("scaled_dot_product_attention", mask=mask_gradient)
+through_composition("scaled_dot_product_attention_grad")
