@@ -24,7 +24,7 @@ from suites.nlp.problems.classification import RowProblem
 from suites.nlp.processor import TextProcessor
 from suites.nlp.sequences import Sequencer
 from suites.nlp.task import NlpTask
-from suites.nlp.tokenizers import BertTokenizer
+from suites.nlp.tokenizers import BertTokenizer, RobertaTokenizer, Tokenizer
 
 
 def open_encoder(checkpoint: Path) -> Bert:
@@ -130,7 +130,10 @@ def _export(compute: Callable[[dict[str, Tensor]], dict[str, Tensor]], processor
     save_program(compiled.program, output, extra=extra)
 
 
-def _tokenizer(checkpoint: Path) -> BertTokenizer:
+def _tokenizer(checkpoint: Path) -> Tokenizer:
+    """RoBERTa's where its two files are there, else BERT's."""
+    if all((checkpoint / name).is_file() for name in ("vocab.json", "merges.txt")):
+        return RobertaTokenizer(str(checkpoint / "vocab.json"), str(checkpoint / "merges.txt"))
     options = checkpoint / "tokenizer_config.json"
     try:
         found = json.loads(options.read_text(encoding="utf-8")) if options.is_file() else {}

@@ -77,7 +77,7 @@ class Sequencer:
         return (
             self.max_length
             - (self.tokenizer.opening is not None)
-            - ((1 + pair) if self.tokenizer.opening is not None else pair)
+            - ((1 + pair * self.tokenizer.closings_between) if self.tokenizer.opening is not None else pair)
         )
 
     def cut(self, first: np.ndarray, second: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -94,11 +94,12 @@ class Sequencer:
         opening = [t.opening] if t.opening is not None else []
         closing = [t.closing] if t.closing is not None and (opening or second is not None) else []
         start = len(opening)
-        head = [*opening, *first, *closing]
+        between = t.closings_between if opening and second is not None else 1
+        head = [*opening, *first, *closing * between]
         tail = [] if second is None else [*second, *(closing if opening else [])]
         ids = np.array([*head, *tail] or [t.unknown], np.int64)
         segments = np.zeros(len(ids), np.int64)
-        segments[len(head) :] = 1 if tail else 0
+        segments[len(head) :] = 1 if tail and t.segments > 1 else 0
         return Sequence_(ids, segments, start, len(head))
 
 

@@ -1,6 +1,7 @@
 """Tokenizers: text to token ids with their places in the text."""
 
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, tokenizer_from
+from suites.nlp.tokenizers.byte_pairs import RobertaTokenizer
 from suites.nlp.tokenizers.sentence_piece import SentencePieceTokenizer
 from suites.nlp.tokenizers.wordpiece import BertTokenizer, ErnieTokenizer
 from suites.nlp.tokenizers.words import WordTokenizer
@@ -8,6 +9,7 @@ from suites.nlp.tokenizers.words import WordTokenizer
 __all__ = [
     "BertTokenizer",
     "ErnieTokenizer",
+    "RobertaTokenizer",
     "SentencePieceTokenizer",
     "Tokenizer",
     "Tokens",

@@ -41,6 +41,8 @@ class Tokenizer(ABC):
         opening: number of the token before a sequence ("[CLS]"), or None where sequences have none.
         closing: number of the token after each text of a sequence ("[SEP]"), or None.
         mask: number of the token that stands for a hidden one ("[MASK]"), or None.
+        closings_between: how many closing tokens stand between the texts of a pair.
+        segments: 2 where the second text of a pair has a segment of its own, else 1.
     """
 
     kind: ClassVar[str]
@@ -49,6 +51,8 @@ class Tokenizer(ABC):
     opening: int | None = None
     closing: int | None = None
     mask: int | None = None
+    closings_between: ClassVar[int] = 1
+    segments: ClassVar[int] = 2
 
     @property
     def size(self) -> int:
