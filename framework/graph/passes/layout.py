@@ -13,8 +13,6 @@ from framework.graph.passes.rewriter import Rewriter
 
 Perm = tuple[int, ...]
 
-_ELEMENTWISE = ("elementwise", "elementwise_table")  # families
-_NOT_ELEMENTWISE = ("broadcast_to", "broadcast_like", "sum_to")
 _REDUCTIONS = ("sum", "mean", "max", "min", "prod", "any", "all", "logsumexp")
 _ONE_AXIS = ("softmax", "log_softmax", "cumsum")
 
@@ -71,7 +69,7 @@ class _Sinker:
 
     # -- operators that let a transposition through
     def _push(self, op: Operation) -> bool:
-        if op.info.family in _ELEMENTWISE and op.name not in _NOT_ELEMENTWISE:
+        if op.info.is_elementwise:
             return self._elementwise(op)
         rule = _RULES.get(op.name)
         if rule is None:

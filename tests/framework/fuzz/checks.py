@@ -17,8 +17,9 @@ import numpy as np
 import framework
 from framework.errors import PaddockError
 from framework.graph import passes
-from framework.graph.compiled import CompiledProgram, TracedFunction
+from framework.graph.compiled import CompiledProgram
 from framework.graph.files import from_json, tensors_of, to_json
+from framework.graph.function import TracedFunction
 from framework.ops import dispatch, registry
 from framework.tensor import Tensor
 from tests.framework.fuzz.plan_model import check_plan

@@ -20,8 +20,9 @@ import framework
 from framework import nn, ops, optim
 from framework.errors import PaddockError
 from framework.graph import passes
-from framework.graph.compiled import CompiledProgram, TracedFunction
+from framework.graph.compiled import CompiledProgram
 from framework.graph.files import load_program, save_program
+from framework.graph.function import TracedFunction
 from framework.tensor import Tensor
 from tests.framework.fuzz.checks import Mismatch, same_bits
 
