@@ -30,7 +30,7 @@ _MOST = 10_000_000  # tokens
 @kept
 @register("tokenizer", "RobertaTokenizer")
 class RobertaTokenizer(Tokenizer):
-    """RoBERTa's tokenizer: ids and places equal Hugging Face's fast one.
+    """RoBERTa's tokenizer: byte-level pairs (Radford et al. 2019, 2.2), cut and joined by the library `tokenizers`.
 
     Pairs have two closing tokens between them, and all tokens are of one segment.
 
