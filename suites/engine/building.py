@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from framework import limits, random, set_num_threads
 from framework.data import DataLoader, FaultPolicy, StreamLoader
+from framework.errors import ConfigError
 from framework.nn import init
-from suites.engine.config import Config, load_config
+from suites.engine.config import Config, Factory, load_config
+from suites.engine.plugins import import_plugins
 from suites.engine.registry import REGISTRY, load_suites
 from suites.engine.settings import DataSettings, Runtime
 
@@ -17,17 +20,44 @@ if TYPE_CHECKING:
     from suites.engine.task import Task
 
 
+_log = logging.getLogger(__name__)
+_COUNTED = "auto"
 Loader = TypeVar("Loader", DataLoader, StreamLoader, DataLoader | StreamLoader)
 
 
 def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     """Return the checked config of a file, of one that comes with Paddock, or of a run folder.
 
+    Where `data.num_classes` is "auto" it becomes the number of classes of the training set, which is opened for that.
+
     Raises ConfigError, also where a run remembers plug-ins that are not imported yet.
     """
     if source.is_dir():
         return load_config(source / "config.yml", overrides, trusted=False)
+    overrides = list(overrides)
+    written = load_config(source, overrides, check=False)
+    data = written.as_dict().get("data")
+    if isinstance(data, dict) and data.get("num_classes") == _COUNTED:
+        overrides.append(f"data.num_classes={_count_classes(written)}")
     return load_config(source, overrides)
+
+
+def _count_classes(config: Config) -> int:
+    """How many classes the training set of a config has, whose other values may be wrong yet."""
+    import_plugins(config.imports(), f"{config.source}: imports")
+    place = "data.train.dataset"
+    written = config[place]
+    count, name = None, written.get("type", place) if isinstance(written, dict) else place
+    if not isinstance(written, dict) or _COUNTED not in written.values():  # else it wants to be told
+        dataset = config.part(place)
+        found: Any = dataset() if isinstance(dataset, Factory) else dataset
+        count = getattr(found, "num_classes", None)
+    if not isinstance(count, int):
+        raise ConfigError(
+            f"{config.source}: data.num_classes: {_COUNTED}: {name} does not know its classes; write their number"
+        )
+    _log.info("data.num_classes: %d classes in the training set", count)
+    return count
 
 
 def task_class(suite: str) -> type[Task]:

@@ -6,7 +6,9 @@ Run `paddock config COMMAND --help` for each; docs/config.md describes the files
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from suites.engine.building import read_config
 from suites.engine.command_line import add_import_option, add_override_option, run
 from suites.engine.config import load_config
 from suites.engine.config.report import diff_lines, explain_text, help_text, list_text, origins_text
@@ -52,7 +54,7 @@ def explain_command(arguments: argparse.Namespace) -> int:
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Check all values and rules, then let the task build its model and read a batch."""
-    config = load_config(arguments.config, arguments.overrides)
+    config = read_config(Path(arguments.config), arguments.overrides)
     print(f"{config.source}: all values and rules are right (digest {config.digest()[:12]})")
     from suites.engine.check import check_runs
 
