@@ -30,11 +30,16 @@ Count count(const Tensor& t) {
 
 Count count_in(const Tensor& t) {
   switch (t.dtype()) {
-    case DType::kF32: return count<float>(t);
-    case DType::kF64: return count<double>(t);
-    case DType::kF16: return count<Float16>(t);
-    case DType::kBF16: return count<BFloat16>(t);
-    default: return {};
+    case DType::kF32:
+      return count<float>(t);
+    case DType::kF64:
+      return count<double>(t);
+    case DType::kF16:
+      return count<Float16>(t);
+    case DType::kBF16:
+      return count<BFloat16>(t);
+    default:
+      return {};
   }
 }
 
