@@ -13,9 +13,8 @@ namespace {
 
 // Raises the class of framework.errors that stands for the error's kind.
 void translate(const std::exception_ptr& p, void*) {
-  constexpr const char* classes[] = {"ShapeError",        "DTypeError", "AttributeValueError",
-                                     "NotSupportedError", "StateError", "NumericsError",
-                                     "PaddockError"};
+  constexpr const char* classes[] = {"ShapeError", "DTypeError",    "AttributeValueError", "NotSupportedError",
+                                     "StateError", "NumericsError", "PaddockError"};
   try {
     std::rethrow_exception(p);
   } catch (const Error& e) {

@@ -115,8 +115,8 @@ void bind_program(nb::module_& m) {
   m.def("set_step_budget", &set_step_budget, nb::arg("steps"),
         "Steps that loops and scans may take in this thread from here on; returns what was left before.");
   m.def(
-      "set_number_check",
-      [](int check) { return static_cast<int>(set_number_check(static_cast<NumberCheck>(check))); }, nb::arg("check"),
+      "set_number_check", [](int check) { return static_cast<int>(set_number_check(static_cast<NumberCheck>(check))); },
+      nb::arg("check"),
       "Looks at results of operators of this thread: 0 not, 1 for NaN, 2 for infinities too; returns what it was.");
   nb::class_<Executable>(m, "Executable", "A program with its plans and its arena.")
       .def("__init__",
