@@ -39,7 +39,7 @@ def test_an_integer_beside_a_float_takes_the_floats_type(integer, float_type):
     np.testing.assert_array_equal((x + y).tolist(), [3, 5, 6])  # exact in every float type
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.combinations(FLOATS, 2))
+@pytest.mark.parametrize(("a", "b"), list(itertools.combinations(FLOATS, 2)))
 def test_two_float_types_meet_in_one_that_holds_both(a, b):
     expected = "float64" if "float64" in (a, b) else "float32"
     assert (of([1], a) + of([2], b)).dtype == result_type(a, b) == expected

@@ -63,16 +63,12 @@ def test_every_command_takes_limits_of_files(monkeypatch):
     assert seen == [(["list"], 7)] * 2 and limits.current().pixels > 7
 
 
-@pytest.mark.parametrize(
-    "words", [["--limit"], ["--limit", "pixels"], ["--limit", "pixels=-1"], ["--limit", "pixel=5"]]
-)
+@pytest.mark.parametrize("given", [[], ["pixels"], ["pixels=-1"], ["pixel=5"]])
 def test_a_wrong_limit_is_one_error(given, capsys):
     assert cli.main(["config", "list", "--limit", *given]) == 2
     said = capsys.readouterr().err
-    assert (
-        said.startswith(("error: --limit: takes NAME=N", "error: limits: there is no 'pixel'"))
-        and said.count("\n") == 1
-    )
+    assert said.startswith(("error: --limit: takes NAME=N", "error: limits: there is no 'pixel'"))
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", COMMANDS)
