@@ -68,7 +68,10 @@ def draw_finding(image: np.ndarray, finding: Finding, class_names: Sequence[str]
     top, left, bottom, right = _around(boxes[worst], image.shape[:2])
     canvas, factor = enlarged(np.ascontiguousarray(image[top:bottom, left:right]))
     corner = np.array([left, top] * 2)
-    for objects, colour, named in ((finding.others, _THERE, False), (finding.wrong, _WRONG, True)):
+    inside = np.clip((boxes[worst] - corner) * factor, 0, [*canvas.shape[1::-1]] * 2).astype(int).tolist()
+    cv2.rectangle(canvas, (inside[0], inside[1]), (inside[2], inside[3]), _WRONG, 3 * stroke(canvas)[1])
+    # What is there comes last, in thin lines: it may lie where the thick ones do.
+    for objects, colour, named in ((finding.wrong, _WRONG, True), (finding.others, _THERE, False)):
         codes = objects.masks.codes() if objects.masks is not None else [None] * len(objects)
         rows = zip(objects.boxes.array, objects.classes.tolist(), objects.scores.tolist(), codes, strict=True)
         for box, kind, score, code in rows:
@@ -79,8 +82,6 @@ def draw_finding(image: np.ndarray, finding: Finding, class_names: Sequence[str]
             text = (class_names[kind] + ("" if finding.missed else f" {score:.2f}")) if named else ""
             if (shifted[2:] > 0).all() and (shifted[:2] < np.array(canvas.shape[1::-1])).all():
                 _draw_one(canvas, shifted, text, colour)
-    inside = np.clip((boxes[worst] - corner) * factor, 0, [*canvas.shape[1::-1]] * 2).astype(int).tolist()
-    cv2.rectangle(canvas, (inside[0], inside[1]), (inside[2], inside[3]), _WRONG, 3 * stroke(canvas)[1])
     return canvas
 
 
