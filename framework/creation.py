@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from framework import ops, random
 from framework.errors import AttributeValueError, CheckpointError
-from framework.io import load_tensors, save_tensors
-from framework.nn.layer import Layer
 from framework.tensor import Scalar, Tensor, tensor
+
+if TYPE_CHECKING:
+    from framework.nn.layer import Layer
 
 
 def full(shape: int | Sequence[int], value: Scalar, dtype: str | None = None, *, requires_grad: bool = False) -> Tensor:
@@ -89,7 +90,9 @@ def save(what: Mapping[str, Tensor] | Layer, path: Path | str) -> None:
     Raises:
         CheckpointError: something else than tensors, or the file cannot be written.
     """
-    tensors = what.state_dict() if isinstance(what, Layer) else what
+    from framework.io import save_tensors  # late, as is load's: `import framework` need not wait for safetensors
+
+    tensors = what if isinstance(what, Mapping) else what.state_dict()
     for name, t in tensors.items():
         if not isinstance(t, Tensor):
             raise CheckpointError(f"save: '{name}' is {type(t).__name__}; a file holds tensors only")
@@ -102,6 +105,8 @@ def load(path: Path | str) -> dict[str, Tensor]:
     Raises:
         CheckpointError: the file is missing, cut, or no safetensors file.
     """
+    from framework.io import load_tensors
+
     return load_tensors(path)
 
 

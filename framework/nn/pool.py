@@ -114,42 +114,43 @@ class GlobalAvgPool2d(Layer):
         return ops.mean(x, axes=(1, 2))
 
 
-class PixelShuffle(Layer):
+class _ByFactor(Layer):
+    """Base of the two layers that trade channels for pixels.
+
+    Args:
+        factor: r.
+    """
+
+    def __init__(self, factor: int) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def _describe(self) -> str:
+        return str(self.factor)
+
+
+class PixelShuffle(_ByFactor):
     """Channels as pixels (Shi et al. 2016).  x: [N, H, W, C r^2], y: [N, H r, W r, C].
 
     Args:
         factor: r.
     """
 
-    def __init__(self, factor: int) -> None:
-        super().__init__()
-        self.factor = factor
-
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, H, W, C r^2]; y: [N, H r, W r, C]."""
         return ops.pixel_shuffle(x, self.factor)
 
-    def _describe(self) -> str:
-        return str(self.factor)
 
-
-class PixelUnshuffle(Layer):
+class PixelUnshuffle(_ByFactor):
     """Pixels as channels: what undoes PixelShuffle.  x: [N, H r, W r, C], y: [N, H, W, C r^2].
 
     Args:
         factor: r.
     """
 
-    def __init__(self, factor: int) -> None:
-        super().__init__()
-        self.factor = factor
-
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, H r, W r, C]; y: [N, H, W, C r^2]."""
         return ops.pixel_unshuffle(x, self.factor)
-
-    def _describe(self) -> str:
-        return str(self.factor)
 
 
 class Upsample(Layer):

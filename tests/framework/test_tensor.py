@@ -6,7 +6,7 @@ import pytest
 
 import framework
 from framework import ops
-from framework.errors import DTypeError, GradientError, ShapeError
+from framework.errors import AttributeValueError, DTypeError, GradientError, ShapeError
 
 
 def test_tensor_copies_and_from_numpy_shares():
@@ -187,3 +187,22 @@ def test_a_gradient_penalty_can_be_trained():
     ops.sum(g * g).backward()
     # d/dx (3x^2)^2 = 36 x^3
     np.testing.assert_allclose(x.grad.numpy(), 36 * np.array([0.5, -1.0]) ** 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ("sum", "mean", "max", "min"))
+def test_axis_is_another_name_of_axes(name):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    expected = getattr(np, name)(x, axis=1, keepdims=True)
+    for found in (
+        getattr(framework.tensor(x), name)(axis=1, keepdims=True),
+        getattr(framework.ops, name)(x, axis=1, keepdims=True),
+        getattr(framework.ops, name)(x, axes=1, keepdims=True),
+    ):
+        np.testing.assert_array_equal(found.numpy(), expected)
+    with pytest.raises(AttributeValueError, match=rf"{name}: axes=0 and axis=1 are both given"):
+        getattr(framework.tensor(x), name)(0, axis=1)
+
+
+def test_bools_have_exclusive_or():
+    a, b = framework.tensor([True, True, False]), framework.tensor([True, False, False])
+    assert (a ^ b).tolist() == [False, True, False]

@@ -5,7 +5,7 @@ import pytest
 
 import framework
 from framework import ops
-from framework.errors import GradientError, NotSupportedError, ShapeError
+from framework.errors import GradientError, NotSupportedError, ShapeError, TraceError
 
 A = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 INDEXES = [
@@ -127,3 +127,16 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ShapeError, match=r"a mask of shape \[3\] does not fit"):
         x[np.array([True, False, True])] = 0.0
     np.testing.assert_array_equal(x.numpy(), A)
+
+
+def test_a_tensor_from_outside_of_a_program_is_an_error_to_use_after_it_was_assigned_to():
+    outside = framework.zeros(2)
+
+    @framework.program
+    def f(x):
+        outside[0] = x
+        return outside * 1.0
+
+    assert f(framework.tensor(3.0)).tolist() == [3.0, 0.0]
+    with pytest.raises(TraceError, match="no longer traced"):
+        outside + 1.0
