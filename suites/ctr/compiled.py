@@ -39,6 +39,7 @@ def compiled(schema: Schema, columns: Sequence[str]) -> dict[str, Any]:
     return {
         "delimiter": form.delimiter,
         "quote": form.quote or "",
+        "newlines": form.newlines,
         "header": _HEADERS[form.header],
         "columns": list(columns),
         "strip": form.strip,
@@ -73,7 +74,8 @@ def _sparse(schema: Schema, place: Callable[[str], int]) -> list[dict[str, Any]]
         if isinstance(feature, kinds.Crossed):
             made["members"] = [names.index(member) for member in feature.of]
         else:
-            made["column"] = place(schema.column_of(name))
+            assert isinstance(feature, kinds.Sparse)
+            made |= {"column": place(schema.column_of(name)), "bucket": feature.bucket}
         found.append(made)
     return found
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from framework.errors import ConfigError, DataError
 from suites.ctr.clicks import Clicks, Ragged
-from suites.ctr.features import Crossed, Dense, Label, MultiValued, Sequence
+from suites.ctr.features import Crossed, Dense, Label, MultiValued, Sequence, Sparse
 from suites.ctr.schema import Schema
 from suites.ctr.signs import crossed, hash52, missing_sign, signs_of
 from suites.engine.names import did_you_mean, listing
@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 MAX_SKIPPED = 0.01  # share of the rows that may be wrong
 _NAMED = 8  # wrong rows in a message
 _INT64 = 2**63
+_MOST_BUCKET = 9e15  # below which a float64 holds every whole number; the native reader has the same
 
 Cell = str | Listed[str]  # a text, or the values of a multi-valued feature
 
@@ -90,7 +91,7 @@ class Encoder:
         time, weight, group = (
             (self._time(raw, wrong), self._weight(raw, wrong), self._group(raw)) if self._labels else (None,) * 3
         )
-        clicks = Clicks(self._sparse(raw), self._ragged(raw, wrong), dense, labels, weight, group, time)
+        clicks = Clicks(self._sparse(raw, wrong), self._ragged(raw, wrong), dense, labels, weight, group, time)
         report(raw, wrong, max_skipped)
         rows = np.array([i for i in range(len(raw)) if i not in wrong], np.int64)
         return (clicks.take(rows) if wrong else clicks), rows
@@ -106,23 +107,35 @@ class Encoder:
     def _column(self, raw: RawRows, name: str) -> Listed[Cell]:
         return raw.columns[self._schema.column_of(name)]
 
-    def _sparse(self, raw: RawRows) -> np.ndarray:
+    def _sparse(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray:
         found: dict[str, np.ndarray] = {}
         for name in self._schema.sparse():
             feature, slot = self._schema.features[name], self._slots[name]
             if isinstance(feature, Crossed):
                 found[name] = crossed(np.stack([found[member] for member in feature.of], axis=1), slot)
             else:
-                found[name] = self._signs(self._column(raw, name), slot)
+                assert isinstance(feature, Sparse)
+                texts = self._column(raw, name)
+                found[name] = self._signs(texts, slot, self._buckets(texts, name, wrong) if feature.bucket else None)
         return np.stack(list(found.values()), axis=1) if found else np.zeros((len(raw), 0), np.int64)
 
-    def _signs(self, texts: Listed[Cell], slot: int) -> np.ndarray:
-        """int64 [N]; each different text is hashed once."""
+    def _buckets(self, texts: Listed[Cell], name: str, wrong: dict[int, str]) -> dict[Cell, str]:
+        """The text that stands for a number's bucket, by the number's."""
+        known: dict[Cell, str] = dict.fromkeys(self._missing, "")
+        for row, text in enumerate(texts):
+            if text not in known:
+                known[text] = log_square(text) or ""
+            if not known[text] and text not in self._missing:
+                wrong.setdefault(row, f"'{name}' is {text!r:.40}, which is no number that has a bucket")
+        return known
+
+    def _signs(self, texts: Listed[Cell], slot: int, hashed: Mapping[Cell, str] | None = None) -> np.ndarray:
+        """int64 [N]; each different text is hashed once, or what `hashed` has in its place."""
         places: dict[Cell, int] = {}
         codes = np.fromiter((places.setdefault(text, len(places)) for text in texts), np.int64, len(texts))
         if not places:
             return np.zeros(0, np.int64)
-        signs = signs_of([raw_bytes(text) for text in places], slot)
+        signs = signs_of([raw_bytes(text if hashed is None else hashed[text]) for text in places], slot)
         for text in self._missing & places.keys():
             signs[places[text]] = missing_sign(slot)
         return signs[codes]
@@ -258,6 +271,13 @@ def finite_number(text: Cell) -> float | None:
     except (TypeError, ValueError):
         return None
     return value if math.isfinite(value) and "_" not in text else None
+
+
+def log_square(text: Cell) -> str | None:
+    """The bucket of a number v as text: floor(ln(v)^2) above 2, floor(v) else; None for a text that has none."""
+    value = finite_number(text)
+    bucket = None if value is None else math.floor(math.log(value) ** 2 if value > 2 else value)
+    return None if bucket is None or abs(bucket) >= _MOST_BUCKET else str(bucket)
 
 
 def whole_number(text: Cell) -> int | None:

@@ -31,6 +31,8 @@ class Format:
         missing: texts that mean that a value is not known; the empty one does anyway.
         strip: take away spaces around a value.
         quote: the character around values that hold the delimiter; null where none is special.
+        newlines: whether such a value may also hold ends of lines. A log in memory takes them anyway; a streamed one is
+            then read twice, as its blocks have to be cut between rows.
     """
 
     delimiter: str = ","
@@ -39,12 +41,15 @@ class Format:
     missing: tuple[str, ...] = ()
     strip: bool = False
     quote: str | None = '"'
+    newlines: bool = False
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1:
             raise AttributeValueError(f"Format: delimiter is {self.delimiter!r}; it must be one character")
         if self.quote is not None and len(self.quote) != 1:
             raise AttributeValueError(f"Format: quote is {self.quote!r}; it must be one character, or null")
+        if self.newlines and self.quote is None:
+            raise AttributeValueError("Format: newlines is for values in quotes, and quote is null")
         if not self.header and not self.columns:
             raise AttributeValueError("Format: without a header, columns must name the columns")
         if self.columns and len(set(self.columns)) != len(self.columns):

@@ -1,7 +1,7 @@
 """LogFile: one file of a log, its header, and its units: parts that can be read by themselves.
 
-A plain file has a unit a block of `block_bytes`; a line belongs to the block in which it begins. A compressed file is
-one unit, whose blocks follow each other. A Parquet file has a unit a row group.
+A plain file has a unit a block of `block_bytes`; a row belongs to the block in which it begins. A compressed file, or
+one inside of a zip, is one unit, whose blocks follow each other. A Parquet file has a unit a row group.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import NamedTuple
 from framework import _core
 from framework.data.faults import FaultPolicy
 from framework.data.logs import parquet
+from framework.data.logs.archives import Member, in_zip
 from framework.data.logs.faults import LogFaults, describe
 from framework.data.logs.inflate import compression, inflated
 from framework.data.logs.schema import LogSchema
+from framework.data.logs.starts import RowStarts, pread
 from framework.errors import DataError
 from framework.limits import check, current
 
@@ -60,7 +62,7 @@ def _message(file: LogFile, parsed: Parsed, fault: tuple[str, int, int, int, int
 
 
 class TextBlock(NamedTuple):
-    """Whole lines of a file: `data`, and the number of the first, from 1."""
+    """Whole rows of a file: `data`, and the number of their first line, from 1."""
 
     data: bytes
     line: int
@@ -70,7 +72,7 @@ class LogFile:
     """One file of a log, as it was when this object was made.
 
     Args:
-        path: the file; `.gz` and `.zst` are compressed.
+        path: the file; `.gz` and `.zst` are compressed, `logs.zip/day.csv` is inside of a zip.
         schema: what is read.
         block_bytes: of text that is parsed at once.
 
@@ -84,9 +86,7 @@ class LogFile:
         self.first_byte = 0  # of the first row, and its line's number
         self.first_line = 1
         try:
-            if not path.is_file():
-                raise FileNotFoundError(f"{path}: there is no such file")
-            self.size = path.stat().st_size
+            self.size = self._size()
             if schema.kind == "parquet":
                 self._groups = parquet.groups(path, schema)
             else:
@@ -94,6 +94,20 @@ class LogFile:
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
         self.native = schema.native(self.columns, str(path))
+        self._starts = RowStarts(self.native, self.first_byte, self.size, block_bytes) if self._newlines else None
+
+    def _size(self) -> int:
+        if in_zip(self.path):
+            if self.schema.kind == "parquet":
+                raise DataError(f"{self.path}: a Parquet log is not read inside of a zip; unpack the zip")
+            return Member(self.path).size
+        if not self.path.is_file():
+            raise FileNotFoundError(f"{self.path}: there is no such file")
+        return self.path.stat().st_size
+
+    @property
+    def _newlines(self) -> bool:
+        return bool(self.schema.fields["newlines"])
 
     @property
     def units(self) -> int:
@@ -112,19 +126,26 @@ class LogFile:
         try:
             if self.schema.kind == "parquet":
                 return Parsed(parquet.parse(self.path, self.schema, self.native, unit), unit, None)
-            begin = self.first_byte + unit * self._block
-            data, first, last = self._lines(begin, min(begin + self._block, self.size))
+            with open(self.path, "rb", buffering=0) as file:
+                self._check_size(file.fileno())
+                at, data, first, last = self._unit(file.fileno(), unit)
         except OSError as error:
             raise DataError(f"{self.path}: cannot be read any more ({error.strerror or error})") from None
         line = self.first_line if unit == 0 else None
-        return Parsed(_core.parse_log(self.native, data, first, last), begin - (unit > 0) + first, line)
+        return Parsed(_core.parse_log(self.native, data, first, last), at + first, line)
+
+    def whole(self, text: bytes, begin: int = 0) -> int:
+        """Where the last whole row of `text` ends; its first begins at `begin`."""
+        if self._newlines:
+            return _core.log_row_start(self.native, text, begin, len(text)) if begin < len(text) else 0
+        return text.rfind(b"\n") + 1
 
     def parse_text(self, block: TextBlock) -> Parsed:
         """Rows of a block of `blocks`."""
         return Parsed(_core.parse_log(self.native, block.data, 0, len(block.data)), 0, block.line)
 
     def blocks(self) -> Iterator[TextBlock]:
-        """A compressed file's whole lines, some `block_bytes` at a time, behind its header."""
+        """A compressed file's whole rows, some `block_bytes` at a time, behind its header."""
         budget = current().line_bytes
         left, line, first = b"", 1, True
         pieces: list[bytes] = []
@@ -142,7 +163,7 @@ class LogFile:
                     continue
                 text = b"".join([left, *pieces])
                 pieces = []
-                cut = text.rfind(b"\n") + 1
+                cut = self.whole(text, self.first_byte if first else 0)
                 left, text = text[cut:], text[:cut]
                 if len(left) > budget:
                     text, left, skipping = text + left[: budget + 1], b"", True
@@ -154,7 +175,7 @@ class LogFile:
             error = caught
         text = b"".join([left, *pieces])
         if error is not None:  # a line that was cut is no row
-            text = text[: text.rfind(b"\n") + 1]
+            text = text[: self.whole(text, self.first_byte if first else 0)]
         text, line, first = self._behind_header(text, line, first)
         if text:
             yield TextBlock(text, line)
@@ -172,41 +193,53 @@ class LogFile:
                 left -= len(data)
         return lines
 
-    def _lines(self, begin: int, end: int) -> tuple[bytes, int, int]:
-        """Bytes that hold the lines which begin in [begin, end), and where in them they begin and end.
+    def _check_size(self, fd: int) -> None:
+        size = os.fstat(fd).st_size
+        if size != self.size:
+            why = "it is still being written. Wait for its done-file (LogFolders), or follow it (LogTail)"
+            raise DataError(
+                f"{self.path}: it had {self.size} bytes and now has {size}: "
+                + (why if size > self.size else "it was cut, or is written anew")
+            )
+
+    def _unit(self, fd: int, unit: int) -> tuple[int, bytes, int, int]:
+        """A byte of the file, what follows from there, and where in that a unit's rows begin and end."""
+        if self._starts is not None:
+            begin, end = self._starts.of(fd, unit)
+            data = pread(fd, end - begin, begin)
+            return begin, data, 0, len(data)
+        begin = self.first_byte + unit * self._block
+        return self._lines(fd, begin, min(begin + self._block, self.size))
+
+    def _lines(self, fd: int, begin: int, end: int) -> tuple[int, bytes, int, int]:
+        """As `_unit`, for the lines that begin in [begin, end).
 
         With the byte before `begin`, unless the file's rows begin there: it tells whether a line begins at `begin`.
         """
         base = begin - (begin > self.first_byte)
-        with open(self.path, "rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size != self.size:
-                why = "it is still being written. Wait for its done-file (LogFolders), or follow it (LogTail)"
-                raise DataError(
-                    f"{self.path}: it had {self.size} bytes and now has {size}: "
-                    + (why if size > self.size else "it was cut, or is written anew")
-                )
-            data = _pread(file.fileno(), end - base + _TAIL, base)
-            first = data.find(b"\n") + 1 if base < begin else 0
-            if (first == 0 and base < begin) or base + first >= end:  # no line begins here
-                return data, 0, 0
-            last = data.find(b"\n", end - 1 - base) + 1
-            while not last and base + len(data) < size and base + len(data) - end <= current().line_bytes:
-                more = _pread(file.fileno(), 16 * _TAIL, base + len(data))
-                if not more:
-                    break
-                last = more.find(b"\n") + 1
-                last += len(data) if last else 0
-                data += more
-        return data, first, last or len(data)
+        data = pread(fd, end - base + _TAIL, base)
+        first = data.find(b"\n") + 1 if base < begin else 0
+        if (first == 0 and base < begin) or base + first >= end:  # no line begins here
+            return base, data, 0, 0
+        last = data.find(b"\n", end - 1 - base) + 1
+        while not last and base + len(data) < self.size and base + len(data) - end <= current().line_bytes:
+            more = pread(fd, 16 * _TAIL, base + len(data))
+            if not more:
+                break
+            last = more.find(b"\n") + 1
+            last += len(data) if last else 0
+            data += more
+        return base, data, first, last or len(data)
 
     def _read_header(self) -> None:
-        head = self._first_line()
+        head = self._head()
         if head.startswith(_BOM):
             self.first_byte, head = len(_BOM), head[len(_BOM) :]
         wanted = self.schema.fields["header"]
         if self.schema.kind != "csv" or not wanted:
             return
+        head = head[: self._first_row(head)]
+        check("line_bytes", len(head), f"{self.path}:1: the header's bytes", DataError)
         names = self._names(head)
         if wanted == "maybe" and names != self.schema.columns:
             return
@@ -214,7 +247,7 @@ class LogFile:
             raise DataError(f"{self.path}:1: the header names {names[:40]}; each column needs a name of its own")
         self.columns = names
         self.first_byte += len(head)
-        self.first_line = 2
+        self.first_line = 1 + head.count(b"\n")
 
     def _names(self, head: bytes) -> list[str]:
         delimiter, quote = self.schema.fields["delimiter"], self.schema.fields["quote"]
@@ -228,31 +261,26 @@ class LogFile:
         except csv.Error as error:
             raise DataError(f"{self.path}:1: its header cannot be read ({error})") from None
 
-    def _first_line(self) -> bytes:
-        budget = current().line_bytes
-        if self.compressed:
-            head = b""
-            for made in inflated(self.path):
-                head += made
-                if b"\n" in made or len(head) > budget:
-                    break
-        else:
+    def _head(self) -> bytes:
+        """The file's first bytes: a whole row, if it has one within the limit."""
+        budget = len(_BOM) + current().line_bytes + 1
+        if not self.compressed:
             with open(self.path, "rb") as file:
-                head = file.readline(budget + 1)
-        line = head[: head.find(b"\n") + 1 or len(head)]
-        if self.schema.kind == "csv" and self.schema.fields["header"]:
-            check("line_bytes", len(line), f"{self.path}:1: the header's bytes", DataError)
-        return line
+                return file.read(budget) if self._newlines else file.readline(budget)
+        head = b""
+        for made in inflated(self.path):
+            head += made
+            if len(head) >= budget or (b"\n" in made and not self._newlines):
+                break
+        return head[:budget]
+
+    def _first_row(self, head: bytes) -> int:
+        """Where the first row ends."""
+        if self._newlines:
+            return _core.log_row_start(self.schema.native(self.schema.columns), head, 0, 1) or len(head)
+        return head.find(b"\n") + 1 or len(head)
 
     def _behind_header(self, text: bytes, line: int, first: bool) -> tuple[bytes, int, bool]:
         if first:
             return text[self.first_byte :], line + self.first_line - 1, False
         return text, line, False
-
-
-def _pread(fd: int, count: int, offset: int) -> bytes:
-    """`count` bytes from `offset` on, fewer only at the end of the file."""
-    data = os.pread(fd, count, offset)
-    while len(data) < count and (more := os.pread(fd, count - len(data), offset + len(data))):
-        data += more
-    return data

@@ -1,4 +1,4 @@
-"""Compressed logs as blocks of bytes: gzip by Python's zlib, zstd by Python's own module or its backport.
+"""Compressed logs as blocks of bytes: gzip and zip by Python's own modules, zstd by Python's or its backport.
 
 Neither needs a header of the system to build; both let other threads run while they work.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from framework.data.logs.archives import Member, in_zip
 from framework.errors import DataError, NotSupportedError
 from framework.extras import install_command
 from framework.limits import current, how_to_raise
@@ -21,8 +22,8 @@ _ENDINGS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
 def compression(path: Path) -> str | None:
-    """ "gzip" or "zstd" by the file's ending; None for a plain file."""
-    return _ENDINGS.get(path.suffix.lower())
+    """ "zip" for what leads into one, "gzip" or "zstd" by the file's ending; None for a plain file."""
+    return "zip" if in_zip(path) else _ENDINGS.get(path.suffix.lower())
 
 
 class _Inflater(Protocol):
@@ -86,7 +87,11 @@ def inflated(path: Path) -> Iterator[bytes]:
 
     Raises DataError for a file that is damaged, ends in the middle or grows beyond `limits.log_growth`.
     """
-    module = None if compression(path) == "gzip" else zstd_module()
+    kind = compression(path)
+    if kind == "zip":
+        yield from _from_zip(path)
+        return
+    module = None if kind == "gzip" else zstd_module()
     damaged: type[Exception] = zlib.error if module is None else module.ZstdError
     try:
         with open(path, "rb") as file:
@@ -114,6 +119,14 @@ def _members(file: BinaryIO, make: Callable[[], _Inflater], path: Path) -> Itera
                 if not data and not made:
                     raise DataError(f"{path}: it ends in the middle of its compressed data; make or fetch it again")
         data = inflater.unused_data or file.read(_READ)
+
+
+def _from_zip(path: Path) -> Iterator[bytes]:
+    member, meter = Member(path), _Growth(path)
+    meter.read = member.packed
+    for made in member.blocks(_MADE):
+        meter.take(len(made))
+        yield made
 
 
 class _Growth:

@@ -21,6 +21,7 @@ from typing import Any
 
 from framework import _core
 from framework.data.faults import FaultPolicy
+from framework.data.logs.archives import in_zip, is_pattern, members, split_zip
 from framework.data.logs.faults import LogFaults
 from framework.data.logs.files import LogFile, Parsed, tell
 from framework.data.logs.order import Block, LogOrder, UnreadableFileError
@@ -34,7 +35,8 @@ class LogReader:
     """Makes batches of click logs. It has what a `StreamLoader` has, so the engine trains on it.
 
     Args:
-        files: paths, or patterns such as "logs/*.tsv.gz" whose files are taken in the order of their names.
+        files: paths, or patterns such as "logs/*.tsv.gz" whose files are taken in the order of their names. A zip
+            stands for all its files, "logs.zip/*.tsv" for some.
         schema: what is read of a row; or the mapping that a `LogSchema` takes.
         batch_size: rows in a batch.
         shuffle: draw the order from (seed, epoch): first that of the blocks of all files, then that of the rows of each
@@ -304,21 +306,27 @@ class _Ahead:
 
 
 def expand(files: str | Path | Iterable[str | Path]) -> list[Path]:
-    """Paths of `files`, patterns replaced by what they match, sorted; raise DataError where one matches nothing."""
+    """Paths of `files`, patterns replaced by what they match, zips by their members, sorted.
+
+    Raises DataError where a pattern matches nothing.
+    """
     paths: list[Path] = []
     for name in [files] if isinstance(files, str | Path) else files:
-        path = Path(name)
-        if not any(letter in str(name) for letter in "*?["):
-            paths.append(path)
-            continue
-        root = Path(path.anchor) if path.is_absolute() else Path()
-        found = sorted(p for p in root.glob(str(path.relative_to(root))) if p.is_file())
-        if not found:
+        archive, inside = split_zip(Path(name))
+        found = [members(path, inside) if in_zip(path) else _matching(path / inside) for path in _matching(archive)]
+        if not any(found):
             raise DataError(f"log reader: no file matches {name}")
-        paths += found
+        paths += [path for each in found for path in each]
     if not paths:
         raise DataError("log reader: there are no files to read")
     return paths
+
+
+def _matching(path: Path) -> list[Path]:
+    if not is_pattern(path):
+        return [path]
+    root = Path(path.anchor) if path.is_absolute() else Path()
+    return sorted(p for p in root.glob(str(path.relative_to(root))) if p.is_file())
 
 
 def _start() -> dict[str, Any]:

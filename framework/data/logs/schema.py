@@ -22,6 +22,7 @@ _TOP: dict[str, Any] = {
     "columns": _NEEDED,
     "delimiter": ",",
     "quote": "",
+    "newlines": False,
     "header": False,
     "strip": False,
     "encoding": "utf-8",
@@ -76,7 +77,7 @@ _TYPE_OF = {
     "a whole number": "column place slot count max_length along weight group time",
     "a number": "center scale at_least",
     "a text": "delimiter quote name separator",
-    "true or false": "strip labels_optional number",
+    "true or false": "newlines strip labels_optional number",
     "a list of texts": "columns missing head positive",
     "a list of whole numbers": "members",
     "a list of mappings": "sparse ragged dense labels",
@@ -120,7 +121,8 @@ class LogSchema:
     @property
     def digest(self) -> str:
         """What two schemas that read the same have in common."""
-        return hashlib.sha256(json.dumps(self.fields, sort_keys=True).encode()).hexdigest()[:16]
+        fields = {k: v for k, v in self.fields.items() if k != "newlines" or v}  # older positions have no such key
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
     def used(self) -> list[int]:

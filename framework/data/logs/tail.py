@@ -1,4 +1,4 @@
-"""LogTail: batches of one plain file that grows. Only whole lines are read, so a line may be written in parts."""
+"""LogTail: batches of one plain file that grows. Only whole rows are read, so a row may be written in parts."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class LogTail:
             data = self._read()
         except OSError as error:
             raise DataError(f"{self.path}: cannot be read any more ({error.strerror or error})") from None
-        end = data.rfind(b"\n") + 1
+        end = file.whole(data)
         if self._skipping:
             end = data.find(b"\n") + 1
             self._at, self._skipping = self._at + (end or len(data)), not end
@@ -156,6 +156,7 @@ class LogTail:
         return True
 
     def _read(self) -> bytes:
+        assert self._file is not None
         with open(self.path, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             if size < self._at:
@@ -165,7 +166,7 @@ class LogTail:
                 )
             file.seek(self._at)
             data = file.read(self._block)
-            while data.find(b"\n") < 0 and len(data) <= current().line_bytes and (more := file.read(self._block)):
+            while not self._file.whole(data) and len(data) <= current().line_bytes and (more := file.read(self._block)):
                 data += more
         return data
 

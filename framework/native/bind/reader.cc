@@ -9,6 +9,7 @@
 
 #include "bind/convert.h"
 #include "reader/columns.h"
+#include "reader/row_start.h"
 #include "reader/rows.h"
 #include "reader/xxh64.h"
 
@@ -87,6 +88,7 @@ std::shared_ptr<LogSchema> schema_from(const nb::dict& d) {
   auto s = std::make_shared<LogSchema>();
   s->delimiter = letter(d, "delimiter");
   s->quote = letter(d, "quote");
+  s->newlines = get<bool>(d, "newlines");
   s->strip = get<bool>(d, "strip");
   s->utf8 = get<std::string>(d, "encoding") == "utf-8";
   s->line_bytes = get<int64_t>(d, "line_bytes");
@@ -157,6 +159,15 @@ std::shared_ptr<LogRows> parse(std::shared_ptr<const LogSchema> schema, nb::byte
   return reader::parse_text(std::move(schema), text);
 }
 
+int64_t row_start(const LogSchema& schema, nb::bytes data, int64_t begin, int64_t at_least) {
+  if (begin < 0 || static_cast<size_t>(begin) > data.size())
+    fail(ErrorKind::kAttribute, "log_row_start: byte ", begin, " of ", data.size());
+  std::string_view text(data.c_str(), data.size());
+  nb::gil_scoped_release release;
+  return static_cast<int64_t>(
+      reader::row_start(schema, text, static_cast<size_t>(begin), static_cast<size_t>(std::max(begin, at_least))));
+}
+
 template <class Array, class T = std::remove_cv_t<typename Array::Scalar>>
 std::span<const T> span_of(nb::handle array) {
   if (array.is_none()) return {};
@@ -202,6 +213,9 @@ void bind_reader(nb::module_& m) {
   m.def("log_schema", &schema_from, nb::arg("fields"), "A LogSchema of a complete mapping; see framework.data.logs.");
   m.def("parse_log", &parse, nb::arg("schema"), nb::arg("data"), nb::arg("begin"), nb::arg("end"),
         "Rows of the whole lines data[begin:end].");
+  m.def("log_row_start", &row_start, nb::arg("schema"), nb::arg("data"), nb::arg("begin"), nb::arg("at_least"),
+        "The first row that begins at or behind a byte; where the data do not tell, the last one. One begins at "
+        "`begin`.");
   m.def("parse_log_columns", &parse_columns, nb::arg("schema"), nb::arg("columns"), nb::arg("rows"),
         "Rows of columns (data uint8, offsets int64, valid uint8 or None, lists int64 or None).");
   m.def("gather_log", &gather, nb::arg("parts"), nb::arg("part").noconvert(), nb::arg("row").noconvert(),

@@ -24,6 +24,7 @@ void LogSchema::check() {
   expect(line_bytes > 0, "line_bytes is ", line_bytes);
   expect(delimiter != '\n' && delimiter != '\r' && delimiter != 0, "a delimiter is no end of line");
   expect(quote == 0 || quote != delimiter, "the quote is the delimiter");
+  expect(!newlines || (quote != 0 && !slots), "`newlines` is for a CSV with a quote");
   for (size_t i = 0; i < sparse.size(); ++i) {
     const SparseField& f = sparse[i];
     expect_slot(f.slot);

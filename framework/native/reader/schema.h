@@ -61,7 +61,8 @@ struct LabelField {
 struct PADDOCK_API LogSchema {
   // Text of rows.
   char delimiter = ',';
-  char quote = 0;  // 0: none
+  char quote = 0;         // 0: none
+  bool newlines = false;  // a quoted value may hold ends of lines
   bool strip = false;
   bool utf8 = true;  // else any bytes
   int64_t line_bytes = 1 << 20;

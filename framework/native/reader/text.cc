@@ -1,6 +1,8 @@
-// Rows from text: delimited ones (CSV, TSV) and slot logs, line by line.
+// Rows from text: delimited ones (CSV, TSV), of one line or more, and slot logs, line by line.
+#include <algorithm>
 #include <cstring>
 
+#include "reader/row_start.h"
 #include "reader/utf8.h"
 #include "reader/writer.h"
 
@@ -49,14 +51,16 @@ class TextParser {
   void run() {
     const bool nul = has(0), quote = schema_.quote != 0 && has(schema_.quote);
     const bool foreign = schema_.utf8 && !is_ascii(text_);
+    const bool over_lines = quote && schema_.newlines;
     for (size_t begin = 0; begin < text_.size(); ++rows_.lines) {
-      size_t end = std::min(text_.find('\n', begin), text_.size());
+      size_t end = over_lines ? row_end(schema_, text_, begin) : std::min(text_.find('\n', begin), text_.size());
       Cell line = text_.substr(begin, end - begin);
       if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
       if (line.empty())
         ++rows_.blank;
       else if (auto wrong = row(line, nul, quote, foreign))
         note(*wrong, static_cast<int64_t>(begin));
+      if (over_lines) rows_.lines += std::count(line.begin(), line.end(), '\n');
       begin = end + 1;
     }
   }
@@ -108,7 +112,7 @@ class TextParser {
     return column;
   }
 
-  // Cells of a line with quotes (RFC 4180): a cell that begins with one ends with one, and a quote inside is doubled.
+  // Cells of a row with quotes (RFC 4180): a cell that begins with one ends with one, and a quote inside is doubled.
   std::optional<Wrong> split_quoted(Cell line, int& column) {
     scratch_.clear();
     scratch_.reserve(line.size());  // cells are views of it: it must not move

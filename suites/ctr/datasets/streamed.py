@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -102,7 +103,8 @@ class StreamedSource(ClickSource):
                 head = b"".join(islice(inflated(path), 4))
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
-        lines = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").splitlines()
+        text = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+        lines = io.StringIO(text, newline="")  # not splitlines(), which also cuts at U+2028 and inside of quotes
         if form.quote is None:
             reader = csv.reader(lines, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)
         else:
@@ -113,13 +115,13 @@ class StreamedSource(ClickSource):
 
 @register("dataset")
 class LogStream(StreamedSource):
-    """Files of a click log that need not fit in memory, plain or compressed (`.gz`, `.zst`).
+    """Files of a click log that need not fit in memory, plain, compressed (`.gz`, `.zst`) or in a zip.
 
     What it puts up with is `runtime.data.max_skipped`. The run needs `runtime.steps`: nobody counted the rows.
 
     Args:
         schema: what the columns are.
-        root: folder of the files.
+        root: folder or zip of the files.
         files: their names, or patterns such as "day_*.tsv.gz".
         shuffle_rows: rows among which a drawn order mixes; see docs/ctr_data.md.
         block_bytes: of text that is parsed at once.

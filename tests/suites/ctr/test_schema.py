@@ -60,6 +60,8 @@ def test_plain_data_make_the_same_schema_again():
         ),
         ({"format": {"delimiter": ";;"}}, "delimiter is ';;'; it must be one character"),
         ({"format": {"header": False}}, "without a header, columns must name the columns"),
+        ({"format": {"newlines": True, "quote": None}}, "newlines is for values in quotes, and quote is null"),
+        ({"features": {"a": {"type": "Sparse", "bucket": "log"}}}, r"features\.a\.bucket"),
         ({"labels": {"y": {"positive": ["1"], "at_least": 1.0}}}, "positive and at_least are two ways"),
     ],
 )

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from framework.errors import ConfigError, DataError
 from suites.ctr.compiled import compiled
 from suites.ctr.datasets import ClickLog, LogPasses, LogStream
 from suites.ctr.schema import schema_of
+from suites.ctr.signs import missing_sign, signs_of
 from suites.engine.building import build_task, read_config
 from suites.engine.inference import open_run
 from suites.engine.training import train
@@ -70,9 +73,66 @@ def test_quotes_spaces_missing_values_and_pairs_of_sequences(tmp_path):
         assert_same(list(loader), batches_of(memory, 3))
 
 
-def test_the_real_pieces(tmp_path, shared_data):
-    import zipfile
+BUCKETS = {
+    "format": {"missing": ["0", "?"]},
+    "features": {
+        "a": {"type": "Sparse", "bucket": "log_square"},
+        "b": {"type": "Sparse"},
+        "both": {"type": "Crossed", "of": ["a", "b"]},
+    },
+    "labels": {"y": {}},
+}
 
+
+def test_buckets_of_numbers_are_those_of_the_log_in_memory(tmp_path):
+    """0.5 has the bucket 0 and is not missing, as the text "0" is here; 1e300 has the bucket floor(690.8^2)."""
+    numbers = ["-3", "-0.5", "0", "0.5", "", "?", "1", "2", "2.0001", "3", "7.39", "1000", "1e300", "-8e15", "5e-324"]
+    lines = [f"1,{number},{'xy'[i % 2]}" for i, number in enumerate(numbers)]
+    (tmp_path / "log.csv").write_text("\n".join(["y,a,b", *lines]) + "\n")
+    declared = schema_of(BUCKETS)
+    memory = ClickLog(declared, str(tmp_path / "log.csv"), [])
+    with LogStream(declared, str(tmp_path), ["log.csv"]).loader(8) as loader:
+        assert_same(list(loader), batches_of(memory, 8))
+    found = memory.clicks.sparse[:, 0]
+    wanted = ["-3", "-1", None, "0", None, None, "1", "2", "0", "1", "4", "47", "477170", "-8000000000000000", "0"]
+    assert found.tolist() == [missing_sign(1) if t is None else signs_of([t.encode()], 1)[0] for t in wanted]
+
+
+@pytest.mark.parametrize("text", ["many", "nan", "inf", "-9e15", "1e999", "1_0"])
+def test_a_text_without_a_bucket_makes_a_bad_row(tmp_path, text):
+    (tmp_path / "log.csv").write_text(f"y,a,b\n1,5,x\n1,{text},x\n")
+    declared = schema_of(BUCKETS)
+    with pytest.raises(DataError, match=rf"log\.csv:3: 'a' is '{text}', which is no number that has a bucket"):
+        ClickLog(declared, str(tmp_path / "log.csv"), [], max_skipped=0)
+    assert len(ClickLog(declared, str(tmp_path / "log.csv"), [], max_skipped=0.5)) == 1
+    with (
+        LogStream(declared, str(tmp_path), ["log.csv"]).loader(8) as loader,
+        pytest.raises(DataError, match=rf"log\.csv:3: a holds '{text}'"),
+    ):
+        list(loader)
+
+
+def test_values_over_several_lines_and_files_in_a_zip(tmp_path):
+    text = "y,a\n" + "".join(f'{i % 2},"{i}, or\nso{i % 3}"\n' for i in range(100))
+    with zipfile.ZipFile(tmp_path / "logs.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("day.csv", text)
+    (tmp_path / "day.csv").write_text(text)
+    declared = schema_of({"format": {"newlines": True}, "features": {"a": {"type": "Sparse"}}, "labels": {"y": {}}})
+    memory = ClickLog(declared, str(tmp_path / "logs.zip"), ["day.csv"])
+    for root in (tmp_path, tmp_path / "logs.zip"):
+        stream = LogStream(declared, str(root), ["day.csv"], block_bytes=100)
+        with stream.loader(9) as loader:
+            assert_same(list(loader), batches_of(memory, 9))
+        assert stream.examples[1] == {"y": "1", "a": "1, or\nso1"} == memory.examples[1]
+    plain = replace(declared, format=replace(declared.format, newlines=False))
+    with (
+        LogStream(plain, str(tmp_path), ["day.csv"]).loader(9) as loader,
+        pytest.raises(DataError, match="newlines: true"),
+    ):
+        list(loader)
+
+
+def test_the_real_pieces(tmp_path, shared_data):
     with zipfile.ZipFile(shared_data("ctr/criteo_small/criteo_small.zip")) as archive:
         name = next(n for n in archive.namelist() if n.endswith("dev.tsv"))
         (tmp_path / "dev.tsv").write_bytes(archive.read(name))
