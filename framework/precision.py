@@ -3,7 +3,7 @@
 Weights are float32 and are read as they are: on a CPU the arithmetic is float32 anyway, so that copies of them in half
 would cost memory and accuracy for nothing. What is half is what lies between layers: results of products,
 convolutions, attention and normalisations, and their gradients; they are what a training step keeps in memory. An
-operator computes half inputs in float32 and rounds its results once, to nearest even. See docs/design.md.
+operator computes half inputs in float32 and rounds its results once, to nearest even. See docs/explanation/design.md.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def generated_files(types: Types) -> dict[str, str]:
     families: dict[str, list[OpInfo]] = {}
     for info in registry.OPS.values():
         families.setdefault(info.family, []).append(info)
-    files = {f"docs/operators/{family}.md": _page(family, ops, types) for family, ops in sorted(families.items())}
-    files["docs/operators/README.md"] = _index(families)
+    files = {f"docs/reference/operators/{family}.md": _page(family, ops, types) for family, ops in sorted(families.items())}
+    files["docs/reference/operators/README.md"] = _index(families)
     files["framework/ops/__init__.pyi"] = _stub()
     return files
 
@@ -48,7 +48,7 @@ def _index(families: dict[str, list[OpInfo]]) -> str:
         "",
         "An entry gives the signature, the formula with shapes, the attributes, and these facts: the types taken,",
         "whether there is a gradient (of every order where nothing else is said) or why not, the ONNX operators that",
-        "an export writes ([onnx.md](../onnx.md) says what an import reads), and which memory is shared.",
+        "an export writes ([onnx.md](../../howto/onnx.md) says what an import reads), and which memory is shared.",
         "",
         "| family | operators |",
         "| --- | --- |",

@@ -2,7 +2,7 @@
 
     cd examples/plugin && paddock train shapes.yml
 
-docs/plugins.md explains it.
+docs/howto/plugins.md explains it.
 """
 
 from __future__ import annotations

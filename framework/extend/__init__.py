@@ -1,6 +1,6 @@
 """Operators from outside of the tree: Python functions, gradients of the user's own, and C++ libraries.
 
-docs/custom_operators.md has an example of each.
+docs/howto/custom_operators.md has an example of each.
 """
 
 from framework.extend.function import Context as Context

@@ -187,11 +187,11 @@ def _to_json(program: Program, names: dict[Value, str]) -> dict[str, Any]:
 
 _PYTHON = (
     "runs Python code, which a file cannot hold; make it of framework.ops, "
-    "or write it in C++ (docs/custom_operators.md)"
+    "or write it in C++ (docs/howto/custom_operators.md)"
 )
 _TABLE = (
     "uses a table, whose rows a Program's file does not hold; export a function that takes the looked-up rows as its "
-    "input, and save the table by itself (docs/tables.md)"
+    "input, and save the table by itself (docs/explanation/tables.md)"
 )
 
 

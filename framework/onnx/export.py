@@ -114,7 +114,7 @@ def _refuse_what_cannot_be_written(program: Program) -> None:
     if missing:
         raise NotSupportedError(
             f"onnx: {len(missing)} operators cannot be written: {', '.join(missing.values())}; make the Program with "
-            "pass_names=EXPORT_PASSES, or see docs/onnx.md"
+            "pass_names=EXPORT_PASSES, or see docs/howto/onnx.md"
         )
     if program.updates:
         states = ", ".join(s.name or str(s) for s in program.updates)

@@ -204,7 +204,7 @@ class Interpreter:
                 + (f" and {len(names) - 5} more" if len(names) > 5 else "")
                 for (domain, op, version), names in sorted(missing.items())
             )
-            raise NotSupportedError(f"onnx: {len(missing)} operators are not supported: {listed}; see docs/onnx.md")
+            raise NotSupportedError(f"onnx: {len(missing)} operators are not supported: {listed}; see docs/howto/onnx.md")
 
     def _is_known(self, node: NodeProto, version: int) -> bool:
         if (node.domain, node.op) in self.model.functions or registry.find(node.domain, node.op, version):
@@ -307,7 +307,7 @@ class Interpreter:
             self._bodies[key] = _function_of(_schema(proto, version), proto, version, types)
         body = self._bodies[key]
         if body is None:
-            raise NotSupportedError(f"onnx: {proto.op} '{proto.name}' is not supported; see docs/onnx.md")
+            raise NotSupportedError(f"onnx: {proto.op} '{proto.name}' is not supported; see docs/howto/onnx.md")
         return body
 
 

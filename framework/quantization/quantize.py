@@ -32,7 +32,7 @@ def quantize(
     smallest: int = 4096,
     tables: bool = True,
 ) -> Program:
-    """A copy of a Program that computes its matrix products in 8 bits; see docs/quantization.md.
+    """A copy of a Program that computes its matrix products in 8 bits; see docs/howto/quantization.md.
 
     A `matmul` whose second factor is a constant matrix becomes a `quantized_matmul`: the weights are rounded to 8 bits,
     each column of the result with a scale of its own, and the float weights are dropped.

@@ -1,4 +1,4 @@
-"""Tables: rows of numbers by 64-bit keys that grow, age and leave; see docs/tables.md."""
+"""Tables: rows of numbers by 64-bit keys that grow, age and leave; see docs/explanation/tables.md."""
 
 from framework.table.hogwild import Hogwild
 from framework.table.optimizer import RowOptimizer

@@ -105,7 +105,7 @@ class DenseAdam(Adam):
     with the bits of dense Adam, up to the number after which a gradient's share of the average is below 2^-40 (264
     steps with beta1 = 0.9); the rest is one power of each beta. With `weight_decay`, the L2 penalty of published
     figures, all of them are replayed, also of a row that is born late: it costs what dense Adam does. See
-    docs/tables.md.
+    docs/explanation/tables.md.
     """
 
     number: ClassVar[int] = 4

@@ -1,4 +1,4 @@
-"""Clicks: rows of a click log as arrays, and batches of them. The layout of docs/ctr.md, "Batches".
+"""Clicks: rows of a click log as arrays, and batches of them. The layout of docs/howto/ctr.md, "Batches".
 
 Letters: N rows, F sparse features, T values laid end to end, D dense features, L labels.
 """

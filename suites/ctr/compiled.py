@@ -1,4 +1,4 @@
-"""A schema as the plain form that the native log reader takes; see docs/ctr_data.md, "Schema"."""
+"""A schema as the plain form that the native log reader takes; see docs/howto/ctr_data.md, "Schema"."""
 
 from __future__ import annotations
 

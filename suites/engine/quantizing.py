@@ -18,7 +18,7 @@ from suites.engine.task import Task
 
 @dataclass(frozen=True)
 class Quantization:
-    """How an export holds weights in 8 bits and computes products with them; see docs/quantization.md.
+    """How an export holds weights in 8 bits and computes products with them; see docs/howto/quantization.md.
 
     Attributes:
         mode: "dynamic" or "static".

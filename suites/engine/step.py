@@ -64,7 +64,7 @@ class Step(ABC):
     """One update of the weights: losses, gradients, one or several optimizers.
 
     A subclass makes its optimizers, defines `update`, and adds them to both state methods. Model, helpers, the number
-    of updates and the random state of layers are kept by this class. See docs/training.md for an example.
+    of updates and the random state of layers are kept by this class. See docs/howto/training.md for an example.
 
     Args:
         task: the model and its helpers.

@@ -76,7 +76,7 @@ def train_on_cluster(
     overwrite: bool = False,
     imports: Sequence[str] = (),
 ) -> bool:
-    """Train a run on many machines; see docs/cluster.md.
+    """Train a run on many machines; see docs/howto/cluster.md.
 
     Args:
         source, overrides, runs, name, resume, overwrite: see `train`.

@@ -1,4 +1,4 @@
-"""Click logs (CSV, TSV, slot logs, Parquet; plain or compressed) to batches of signs; see docs/ctr_data.md."""
+"""Click logs (CSV, TSV, slot logs, Parquet; plain or compressed) to batches of signs; see docs/howto/ctr_data.md."""
 
 from framework.data.logs.faults import LogFaults
 from framework.data.logs.folders import LogFolders

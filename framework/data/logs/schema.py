@@ -87,7 +87,7 @@ _BATCH_KEYS = ("sparse", "dense", "labels", "weight", "group", "time")
 
 
 class LogSchema:
-    """What a row of a log gives, from a plain mapping (see docs/ctr_data.md for every key).
+    """What a row of a log gives, from a plain mapping (see docs/howto/ctr_data.md for every key).
 
     Args:
         fields: the mapping, fit for JSON: the text's form (`kind`, `columns`, `delimiter`, ...) and what is made of its
@@ -143,7 +143,7 @@ class LogSchema:
         return self._native[key]
 
     def batch(self, rows: _core.LogRows) -> dict[str, Any]:
-        """Arrays of native rows, by the names of a batch (docs/ctr_data.md)."""
+        """Arrays of native rows, by the names of a batch (docs/howto/ctr_data.md)."""
         arrays = _core.log_arrays(rows)
         names = ("sparse", "dense", "labels", "weight", "group", "time")
         batch = {

@@ -1,4 +1,4 @@
-"""Tables on other machines: shards that hold fixed buckets, and clients of them; see docs/cluster.md."""
+"""Tables on other machines: shards that hold fixed buckets, and clients of them; see docs/howto/cluster.md."""
 
 from framework.table.remote.client import Push, ShardClient
 from framework.table.remote.keys import BUCKETS, Unique, bucket_of, shares, unique

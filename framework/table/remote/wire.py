@@ -3,7 +3,7 @@
     request   header, arrays ...      reply   header, arrays ...
 
 The header names the protocol, the model and the sizes, so that a message of anything else is refused before an array is
-looked at. `docs/cluster.md` has the table of messages.
+looked at. `docs/howto/cluster.md` has the table of messages.
 """
 
 from __future__ import annotations

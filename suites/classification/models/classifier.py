@@ -30,7 +30,7 @@ class ImageClassifier(Classifier):
         top: with the layers that the backbone's authors put before the linear layer, such as MobileNetV2's convolution
             to 1,280 channels; published weights have them.
         pretrained: name or file of published weights, such as efficientnet_lite0_imagenet; of another number of classes
-            all but the linear layer is taken. See docs/pretrained.md.
+            all but the linear layer is taken. See docs/howto/pretrained.md.
     """
 
     class_tensors: ClassVar[tuple[str, ...]] = (r"^fc\.",)

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @register("cluster")
 class CtrCluster(Cluster):
-    """Shards, trainers and their head; see docs/cluster.md."""
+    """Shards, trainers and their head; see docs/howto/cluster.md."""
 
     def train(self, config: Config, path: Path, address: str, *, resume: bool, overwrite: bool) -> bool:
         """See `Cluster`."""

@@ -123,7 +123,7 @@ class LogStream(StreamedSource):
         schema: what the columns are.
         root: folder or zip of the files.
         files: their names, or patterns such as "day_*.tsv.gz".
-        shuffle_rows: rows among which a drawn order mixes; see docs/ctr_data.md.
+        shuffle_rows: rows among which a drawn order mixes; see docs/howto/ctr_data.md.
         block_bytes: of text that is parsed at once.
         threads: that parse; null for as many as compute.
         bad_files: how many files may be unreadable.

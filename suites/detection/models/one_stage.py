@@ -24,7 +24,7 @@ class OneStageDetector(Detector):
         backbone: image to feature maps.
         head: predictions and losses.
         neck: what lies between.
-        pretrained: name or file of published weights of the whole detector; see docs/pretrained.md.
+        pretrained: name or file of published weights of the whole detector; see docs/howto/pretrained.md.
     """
 
     def __init__(

@@ -172,7 +172,7 @@ class RetinaNet(OneStageDetector):
         backbone: image to maps of strides 8, 16 and 32.
         head: predictions and losses.
         neck: what lies between; FPN with RetinaNet's P6 and P7 from P5.
-        pretrained: name or file of published weights of the whole detector; see docs/pretrained.md. Those of
+        pretrained: name or file of published weights of the whole detector; see docs/howto/pretrained.md. Those of
             torchvision want `head.rounded_anchors`.
     """
 

@@ -171,7 +171,7 @@ class SSD(OneStageDetector):
         backbone: image to feature maps.
         head: predictions and losses.
         neck: what lies between.
-        pretrained: name or file of published weights of the whole detector; see docs/pretrained.md.
+        pretrained: name or file of published weights of the whole detector; see docs/howto/pretrained.md.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision",)

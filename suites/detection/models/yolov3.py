@@ -228,7 +228,7 @@ class YOLOv3(OneStageDetector):
         backbone: image to feature maps.
         head: predictions and losses.
         neck: what lies between.
-        pretrained: name or file of published weights, such as yolov3_tiny_coco; see docs/pretrained.md.
+        pretrained: name or file of published weights, such as yolov3_tiny_coco; see docs/howto/pretrained.md.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("darknet",)

@@ -1,6 +1,6 @@
 """Answer questions about configs and components: list, help, show, explain, check, diff.
 
-Run `paddock config COMMAND --help` for each; docs/config.md describes the files.
+Run `paddock config COMMAND --help` for each; docs/howto/config.md describes the files.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
 
 def _add_quantization(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("8 bits", "matrix products with 8-bit weights; see docs/quantization.md")
+    group = parser.add_argument_group("8 bits", "matrix products with 8-bit weights; see docs/howto/quantization.md")
     group.add_argument(
         "--quantize",
         choices=("dynamic", "static"),

@@ -15,7 +15,7 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Serve embeddings and scores over HTTP; see docs/serving.md.",
+        description="Serve embeddings and scores over HTTP; see docs/howto/serving.md.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("model", type=Path, help="the folder of an exported model, or of a run")

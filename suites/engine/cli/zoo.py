@@ -1,6 +1,6 @@
 """Published weights: list, search, show, fetch, run, convert: `paddock zoo fetch mobilenetv2_imagenet`.
 
-docs/pretrained.md says how configs and Python use them.
+docs/howto/pretrained.md says how configs and Python use them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The config system: YAML files that assemble components from the registry, checked against their signatures.
 
-See docs/config.md for the grammar and for how to add a component.
+See docs/howto/config.md for the grammar and for how to add a component.
 """
 
 from suites.engine.config.config import Config, build_value, load_config

@@ -134,7 +134,7 @@ def make_app(
     service = split.first
     app = FastAPI(
         title=f"Paddock: {split.name}",
-        description="Items of all requests share batches; see docs/serving.md.",
+        description="Items of all requests share batches; see docs/howto/serving.md.",
         version="1",
         openapi_tags=[{"name": "v1"}, {"name": "health"}, {"name": "open inference protocol v2"}],
     )

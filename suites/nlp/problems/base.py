@@ -51,7 +51,7 @@ class Problem(ABC):
         if dataset.example_type is not self.example_type:
             raise ConfigError(
                 f"{type(self).__name__}: takes {self.example_type.__name__} examples but {type(dataset).__name__} "
-                f"has {dataset.example_type.__name__}; choose a data set of the problem, see docs/nlp.md"
+                f"has {dataset.example_type.__name__}; choose a data set of the problem, see docs/howto/nlp.md"
             )
 
     @abstractmethod

@@ -31,7 +31,7 @@ class HRNet(Backbone):
         freeze_at: 1 the first convolution is not trained; 2 the second and the bottlenecks too; 3 to 5 the stages of 2,
             3 and 4 branches too, which all work at stride 4 as well.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
-        pretrained: name or file of published weights; see docs/pretrained.md.
+        pretrained: name or file of published weights; see docs/howto/pretrained.md.
         upsampling: how coarse maps are enlarged where they are added to finer ones: the classifiers' way, or that of
             their authors' segmentation networks.
     """

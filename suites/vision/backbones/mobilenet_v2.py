@@ -30,7 +30,7 @@ class MobileNetV2(Stack):
         output_stride: least resolution of the maps, 1 / 32, 1 / 16 or 1 / 8 of the image.
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
-        pretrained: name or file of published weights, such as mobilenetv2_imagenet; see docs/pretrained.md.
+        pretrained: name or file of published weights, such as mobilenetv2_imagenet; see docs/howto/pretrained.md.
         in_channels: of the image; with 3 M of them, M frames laid side by side, weights of networks for 3 are spread.
     """
 

@@ -43,7 +43,7 @@ class MobileNetV3(Stack):
             no map of stride 2.
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
-        pretrained: name or file of published weights; see docs/pretrained.md.
+        pretrained: name or file of published weights; see docs/howto/pretrained.md.
         output_stride: least resolution of the maps, 1 / 32, 1 / 16 or 1 / 8 of the image; stages that would go below it
             keep their map's size and dilate their depthwise convolutions instead.
     """

@@ -53,7 +53,7 @@ class ResNet(Backbone):
         zero_init: the last norm of each block starts with scale 0, so that each block starts as the identity.
         deformable: strides of the stages whose 3x3 convolutions are deformable ("dcn", version 2), of 8, 16, 32; of
             bottlenecks only.
-        pretrained: name or file of published weights; see docs/pretrained.md.
+        pretrained: name or file of published weights; see docs/howto/pretrained.md.
         in_channels: of the image; with 3 M of them, M frames laid side by side, weights of networks for 3 are spread.
         stem: channels of three 3x3 convolutions in place of the variant's stem, such as PSPNet's (64, 64, 128).
     """

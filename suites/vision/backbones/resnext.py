@@ -27,7 +27,7 @@ class ResNeXt(ResNet):
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         zero_init: see `ResNet`.
         deformable: see `ResNet`.
-        pretrained: name or file of published weights; see docs/pretrained.md.
+        pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
     def __init__(

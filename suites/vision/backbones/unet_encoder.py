@@ -21,7 +21,7 @@ class UNetEncoder(Backbone):
         widths: channels of the maps, finest first.
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
-        pretrained: name or file of weights of ours; see docs/pretrained.md.
+        pretrained: name or file of weights of ours; see docs/howto/pretrained.md.
     """
 
     def __init__(

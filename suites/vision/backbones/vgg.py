@@ -38,7 +38,7 @@ class VGG(Backbone):
             the last.
         reduced_fc: SSD's form.
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
-        pretrained: name or file of published weights; see docs/pretrained.md.
+        pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision",)

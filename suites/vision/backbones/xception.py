@@ -39,7 +39,7 @@ class Xception(Backbone):
             dilate their depthwise convolutions instead.
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
-        pretrained: name or file of weights of ours; see docs/pretrained.md.
+        pretrained: name or file of weights of ours; see docs/howto/pretrained.md.
     """
 
     def __init__(

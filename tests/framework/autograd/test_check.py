@@ -62,6 +62,6 @@ def test_an_operator_with_a_gradient_of_first_order_only_says_so(monkeypatch):
 
 
 def test_the_example_of_the_documentation_runs():
-    text = (Path(__file__).resolve().parents[3] / "docs" / "testing.md").read_text()
+    text = (Path(__file__).resolve().parents[3] / "docs" / "explanation" / "testing.md").read_text()
     (source,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    exec(compile(source, "docs/testing.md", "exec"), {})
+    exec(compile(source, "docs/explanation/testing.md", "exec"), {})

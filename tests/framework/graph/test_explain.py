@@ -102,7 +102,7 @@ def test_the_default_lists_keep_to_the_declarations_which_name_passes_only():
 
 
 def test_the_example_of_the_documentation_prints_what_it_shows(capsys):
-    page = (Path(__file__).resolve().parents[3] / "docs/programs.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs/explanation/programs.md").read_text()
     source, shown = re.findall(r"```(?:python)?\n(.*?)```", page, re.DOTALL)[:2]
     exec(compile(source, "network.py", "exec"), {})
     assert shown.strip() in capsys.readouterr().out

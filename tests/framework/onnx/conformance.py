@@ -16,7 +16,7 @@ from onnx.backend.test.runner import Runner
 from framework.onnx import exporters
 from framework.onnx.backend import PaddockBackend
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "onnx.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "howto" / "onnx.md"
 MARKS = ("<!-- made by tools/onnx_report.py -->\n", "<!-- end -->\n")
 NOT_SUPPORTED = Path(__file__).with_name("not_supported.txt")
 
@@ -79,7 +79,7 @@ def _array(x: Any) -> Any:
 
 
 def report(node_cases: list[Any], failures: dict[str, str | None]) -> str:
-    """The report of docs/onnx.md: for each operator, node tests passed of all, and whether `export` writes it."""
+    """The report of docs/howto/onnx.md: for each operator, node tests passed of all, and whether `export` writes it."""
     written = _written_operators()
     rows: dict[tuple[str, str], list[bool]] = {}
     base = {case.name: _operator(case) for case in node_cases if "_expanded" not in case.name}

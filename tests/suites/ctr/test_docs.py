@@ -1,4 +1,4 @@
-"""The examples of docs/ctr.md are real: its code runs, its types, arguments and configs exist."""
+"""The examples of docs/howto/ctr.md are real: its code runs, its types, arguments and configs exist."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from suites.engine.registry import REGISTRY, load_suites
 from tests.suites.ctr.helpers import columns, write_csv
 
 ROOT = Path(__file__).resolve().parents[3]
-TEXT = (ROOT / "docs" / "ctr.md").read_text()
+TEXT = (ROOT / "docs" / "howto" / "ctr.md").read_text()
 
 
 def types_of(section):
@@ -55,7 +55,7 @@ def test_the_python_of_the_tutorial_trains(tmp_path, monkeypatch):
     (block,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
     code = block.replace("batch_size=512", "batch_size=32").replace("engine.load(", "answer = engine.load(")
     names = {}
-    exec(compile(code, "docs/ctr.md", "exec"), names)
+    exec(compile(code, "docs/howto/ctr.md", "exec"), names)
     assert 0 < names["answer"]["y"] < 1
 
 

@@ -1,4 +1,4 @@
-"""The configs reach the figures that docs/ctr.md states, on real data; the issue's bounds are what must hold."""
+"""The configs reach the figures that docs/howto/ctr.md states, on real data; the issue's bounds are what must hold."""
 
 import importlib.util
 import json

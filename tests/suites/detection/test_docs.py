@@ -1,4 +1,4 @@
-"""The examples of docs/detection_data.md are real: types and arguments exist, the transform works."""
+"""The examples of docs/howto/detection_data.md are real: types and arguments exist, the transform works."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from suites.engine.config.signatures import signature_of
 from suites.engine.registry import REGISTRY, load_suites
 from tests.suites.detection.transforms.helpers import painted
 
-TEXT = (Path(__file__).resolve().parents[3] / "docs" / "detection_data.md").read_text()
+TEXT = (Path(__file__).resolve().parents[3] / "docs" / "howto" / "detection_data.md").read_text()
 load_suites(["detection"])
 COMPONENTS = REGISTRY.seen_by("detection")
 
@@ -40,7 +40,7 @@ def test_the_transform_of_ones_own_works():
     (code,) = blocks("python")
     scope = {}
     exec(
-        compile(code.replace('@register("transform", suite="detection")\n', ""), "docs/detection_data.md", "exec"),
+        compile(code.replace('@register("transform", suite="detection")\n', ""), "docs/howto/detection_data.md", "exec"),
         scope,
     )
     invert = scope["Invert"](prob=1.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 from suites.detection.datasets import DigitScenes
 from suites.vision.images import write_image
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "library.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "tutorial" / "library.md"
 
 
 def test_the_example_runs(tmp_path, monkeypatch):

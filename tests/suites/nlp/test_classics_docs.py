@@ -1,15 +1,15 @@
-"""The example of docs/nlp_classics.md runs."""
+"""The example of docs/howto/nlp_classics.md runs."""
 
 import re
 from pathlib import Path
 
-TEXT = (Path(__file__).resolve().parents[3] / "docs" / "nlp_classics.md").read_text()
+TEXT = (Path(__file__).resolve().parents[3] / "docs" / "howto" / "nlp_classics.md").read_text()
 
 
 def test_the_example_runs():
     (source,) = re.findall(r"```python\n(.*?)```", TEXT, re.S)
     scope: dict = {}
-    exec(compile(source, "docs/nlp_classics.md", "exec"), scope)
+    exec(compile(source, "docs/howto/nlp_classics.md", "exec"), scope)
     assert 3 < float(scope["loss"].numpy()) < 7  # about log(80) before training
     assert 1 <= len(scope["results"][0]) <= 4 and all(word < 80 for word in scope["best"].ids)
 

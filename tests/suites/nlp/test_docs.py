@@ -1,4 +1,4 @@
-"""The recipes of docs/nlp.md are right configs, and every type and config it names exists."""
+"""The recipes of docs/howto/nlp.md are right configs, and every type and config it names exists."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from suites.engine.config import load_config
 from suites.engine.registry import REGISTRY, load_suites
 
 ROOT = Path(__file__).resolve().parents[3]
-TEXT = (ROOT / "docs" / "nlp.md").read_text()
+TEXT = (ROOT / "docs" / "howto" / "nlp.md").read_text()
 RECIPES = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)
 
 

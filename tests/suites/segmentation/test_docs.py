@@ -1,4 +1,4 @@
-"""The examples of docs/segmentation.md are real: types and arguments exist."""
+"""The examples of docs/howto/segmentation.md are real: types and arguments exist."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from suites.engine.config.signatures import signature_of
 from suites.engine.registry import REGISTRY, load_suites
 
 ROOT = Path(__file__).resolve().parents[3]
-TEXT = (ROOT / "docs" / "segmentation.md").read_text()
+TEXT = (ROOT / "docs" / "howto" / "segmentation.md").read_text()
 BLOCKS = "".join(re.findall(r"```yaml\n(.*?)```", TEXT, re.S))
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/classification.md and docs/video.md are real: configs are right, types are registered."""
+"""The examples of docs/howto/classification.md and docs/howto/video.md are real: configs are right, types are registered."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.parametrize("suite", ["classification", "video"])
 
 
 def text_of(suite):
-    return (ROOT / "docs" / f"{suite}.md").read_text()
+    return (ROOT / "docs" / "howto" / f"{suite}.md").read_text()
 
 
 def test_the_config_of_ones_own_is_right(tmp_path, suite):

@@ -249,7 +249,7 @@ def test_damaged_logs_never_crash_and_whole_rows_are_read_right(tmp_path, criteo
 
 
 def usable(line):
-    """Whether a line is a row of Criteo's form, by the rules of docs/ctr_data.md."""
+    """Whether a line is a row of Criteo's form, by the rules of docs/howto/ctr_data.md."""
     line = line.removesuffix(b"\r")
     try:
         cells = line.decode().split("\t")

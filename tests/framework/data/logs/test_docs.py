@@ -1,4 +1,4 @@
-"""docs/ctr_data.md says what is there: its example runs, and every key and kind of fault is in it."""
+"""docs/howto/ctr_data.md says what is there: its example runs, and every key and kind of fault is in it."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from framework.data.logs import LogReader, LogSchema
 from framework.data.logs.faults import _SAID
 from framework.data.logs.schema import _FIELDS, _TOP
 
-TEXT = (Path(__file__).resolve().parents[4] / "docs" / "ctr_data.md").read_text()
+TEXT = (Path(__file__).resolve().parents[4] / "docs" / "howto" / "ctr_data.md").read_text()
 
 
 def test_the_example_reads_a_log(tmp_path):
@@ -19,7 +19,7 @@ def test_the_example_reads_a_log(tmp_path):
     code = code.replace("logs/day_*", f"{tmp_path}/day_*").replace(
         'batch["sparse"], batch["labels"]', "found.update(batch)"
     )
-    exec(compile(code, "docs/ctr_data.md", "exec"), {"found": found})
+    exec(compile(code, "docs/howto/ctr_data.md", "exec"), {"found": found})
     assert found["sparse"].shape == (2, 3) and found["history.offsets"][-1] == 2
 
 
@@ -29,4 +29,4 @@ def test_every_key_and_every_kind_of_fault_is_explained():
 
 
 def test_the_classes_say_what_they_take():
-    assert "shuffle_rows" in LogReader.__doc__ and "docs/ctr_data.md" in LogSchema.__doc__
+    assert "shuffle_rows" in LogReader.__doc__ and "docs/howto/ctr_data.md" in LogSchema.__doc__

@@ -1,4 +1,4 @@
-"""Every pair of backbone and detector that docs/detection.md claims is built, makes a step, and is exported."""
+"""Every pair of backbone and detector that docs/howto/detection.md claims is built, makes a step, and is exported."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ from suites.engine.losses import Loss
 from suites.vision import backbones
 from tests.suites.detection.models.helpers import arrays_of, assert_exports, images_of
 
-DOCS = Path(__file__).resolve().parents[4] / "docs" / "detection.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "howto" / "detection.md"
 CLASSES = 2
 
 BACKBONES = {

@@ -1,4 +1,4 @@
-"""The examples of docs/config.md run."""
+"""The examples of docs/howto/config.md run."""
 
 import re
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 from suites.engine.config.yaml_text import parse_text
 
 ROOT = Path(__file__).resolve().parents[4]
-TEXT = (ROOT / "docs" / "config.md").read_text()
+TEXT = (ROOT / "docs" / "howto" / "config.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -18,7 +18,7 @@ def blocks(language: str) -> list[str]:
 def test_yaml_examples_can_be_read():
     assert blocks("yaml")
     for block in blocks("yaml"):
-        parse_text(block, "docs/config.md")
+        parse_text(block, "docs/howto/config.md")
 
 
 def test_python_examples_run():

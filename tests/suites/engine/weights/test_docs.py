@@ -1,4 +1,4 @@
-"""docs/pretrained.md names every record and every scheme; its examples are right."""
+"""docs/howto/pretrained.md names every record and every scheme; its examples are right."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from suites.engine.registry import REGISTRY, load_suites
 from suites.engine.weights.records import get_record, record_names
 
 ROOT = Path(__file__).resolve().parents[4]
-TEXT = (ROOT / "docs" / "pretrained.md").read_text()
+TEXT = (ROOT / "docs" / "howto" / "pretrained.md").read_text()
 
 
 def test_every_record_is_in_the_table_and_its_config_comes_with_paddock():

@@ -1,4 +1,4 @@
-"""docs/slimming.md says what there is: the keys of `distil`, its example, the commands of `paddock slim`."""
+"""docs/howto/slimming.md says what there is: the keys of `distil`, its example, the commands of `paddock slim`."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ from suites.nlp.cli import slim
 from suites.nlp.slim.settings import Distil
 
 ROOT = Path(__file__).resolve().parents[4]
-TEXT = (ROOT / "docs" / "slimming.md").read_text()
+TEXT = (ROOT / "docs" / "howto" / "slimming.md").read_text()
 
 
 def test_every_key_is_told(tmp_path):
