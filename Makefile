@@ -2,7 +2,7 @@
 PYTHON ?= python3
 NATIVE := $(shell find framework/native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo ctr-demo test test-slow test-lowest lint types package bench sanitize fuzz docs lock clean
+.PHONY: demo ctr-demo test test-slow test-lowest lint types package bench sanitize fuzz docs site lock clean
 
 demo: .venv/paddock-setup
 	scripts/demo
@@ -39,6 +39,9 @@ fuzz: .venv/paddock-tests
 
 docs: .venv/paddock-setup
 	.venv/bin/python tools/op_docs.py
+
+site: .venv/paddock-tests
+	.venv/bin/python -m tools.docs_site
 
 lock:
 	scripts/lock

@@ -1,4 +1,4 @@
-"""Write the report of the ONNX node tests into docs/howto/onnx.md: `python tools/onnx_report.py`, in about half a minute."""
+"""Write the report of the ONNX node tests into docs/howto/onnx.md: `python tools/onnx_report.py`, half a minute."""
 
 from __future__ import annotations
 

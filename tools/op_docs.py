@@ -1,6 +1,6 @@
 """Write what is generated from the operator registry: `python tools/op_docs.py [--check]`.
 
-`framework/ops/__init__.pyi` holds the static types of `framework.ops`, docs/reference/operators/ a page for each family.
+`framework/ops/__init__.pyi` holds the static types of `framework.ops`, docs/reference/operators/ a page a family.
 """
 
 from __future__ import annotations

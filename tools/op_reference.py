@@ -12,6 +12,7 @@ from framework.ops import dispatch, registry
 from framework.ops.registry import OpInfo
 from framework.tensor import DTYPES
 
+FOLDER = "docs/reference/operators"
 _TYPES = {
     "bool": "bool",
     "int": "int",
@@ -30,8 +31,8 @@ def generated_files(types: Types) -> dict[str, str]:
     families: dict[str, list[OpInfo]] = {}
     for info in registry.OPS.values():
         families.setdefault(info.family, []).append(info)
-    files = {f"docs/reference/operators/{family}.md": _page(family, ops, types) for family, ops in sorted(families.items())}
-    files["docs/reference/operators/README.md"] = _index(families)
+    files = {f"{FOLDER}/{family}.md": _page(family, ops, types) for family, ops in sorted(families.items())}
+    files[f"{FOLDER}/README.md"] = _index(families)
     files["framework/ops/__init__.pyi"] = _stub()
     return files
 

@@ -204,7 +204,8 @@ class Interpreter:
                 + (f" and {len(names) - 5} more" if len(names) > 5 else "")
                 for (domain, op, version), names in sorted(missing.items())
             )
-            raise NotSupportedError(f"onnx: {len(missing)} operators are not supported: {listed}; see docs/howto/onnx.md")
+            count = f"onnx: {len(missing)} operators are not supported"
+            raise NotSupportedError(f"{count}: {listed}; see docs/howto/onnx.md")
 
     def _is_known(self, node: NodeProto, version: int) -> bool:
         if (node.domain, node.op) in self.model.functions or registry.find(node.domain, node.op, version):

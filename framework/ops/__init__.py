@@ -1,8 +1,8 @@
 """Operators: one function for each entry of the native registry, and the few that are compositions of others.
 
 `conv2d(x, weight, bias, stride=2)` takes inputs first, then attributes. Shapes, types and gradients are documented at
-each function (`help(ops.conv2d)`) and, by family, in docs/reference/operators/. The static types are in `__init__.pyi`, which
-`tools/op_docs.py` writes from the registry.
+each function (`help(ops.conv2d)`) and, by family, in docs/reference/operators/. The static types are in
+`__init__.pyi`, which `tools/op_docs.py` writes from the registry.
 """
 
 from framework.context import operators as _operators

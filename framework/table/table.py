@@ -1,7 +1,8 @@
 """Table: rows of numbers by 64-bit keys, made when a key is first seen, kept in the native core.
 
 A table is a *resource* of a Program: a look-up and a step are operations of it, but the rows are no state. They grow,
-they have their own files, and a run that fails does not put them back. docs/explanation/tables.md says what follows from that.
+they have their own files, and a run that fails does not put them back. docs/explanation/tables.md says what follows
+from that.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 from framework.errors import ConfigError
@@ -279,7 +280,8 @@ def suite_names() -> list[str]:
     """Names of the suites that exist as packages `suites.<name>`, sorted; nothing is imported."""
     import suites
 
-    found = (m.name for m in pkgutil.iter_modules(suites.__path__) if m.ispkg)
+    folder = Path(suites.__file__).parent  # __path__ of an editable installation has the repository's root too
+    found = (m.name for m in pkgutil.iter_modules([str(folder)]) if m.ispkg)
     return sorted(name for name in found if name not in _SHARED_PACKAGES)
 
 

@@ -1,11 +1,12 @@
 """Where files are read from: a folder or a zip, with one interface and a table of files that stays small.
 
 A path may lead into a zip: `data/bccd.zip` is its root, `data/nuclei.zip/images` a folder inside. Zips are
-read in place, nothing is unpacked.
+read in place, nothing is unpacked. A relative path is looked for in the working folder, then in `$PADDOCK_DATA`.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 import zipfile
@@ -20,6 +21,10 @@ import numpy as np
 from framework import limits
 from framework.errors import DataError
 
+FOLDER_VARIABLE = "PADDOCK_DATA"
+
+_log = logging.getLogger(__name__)
+_STANDS_FOR_IT = "data"  # the first part of a path that names the folder of all data sets
 _LOCAL_HEADER = 30  # bytes before the name in a zip's local file header
 
 
@@ -83,25 +88,67 @@ class Source(ABC):
         raise DataError(f"{self.root}: no {what}; looked for the folder {' or '.join(candidates)}")
 
 
+def find_data(path: str | os.PathLike[str]) -> Path:
+    """Return where a path of data leads; it may lead into an archive.
+
+    A relative path is looked for in the working folder, then in the folder that `$PADDOCK_DATA` names. A first
+    `data/` of the path stands for that folder: `data/coco` is `$PADDOCK_DATA/coco`. A path that leads nowhere is
+    returned as it is.
+    """
+    path = Path(path)
+    if _is_there(path):
+        return path
+    other = _in_data_folder(path)
+    if other is None or not _is_there(other):
+        return path
+    _log.info("%s: taken from %s ($%s)", path, other, FOLDER_VARIABLE)
+    return other
+
+
+def places_tried(path: str | os.PathLike[str]) -> str:
+    """Return where `find_data` looks for a path, for a message."""
+    path = Path(path)
+    if path.is_absolute():
+        return "the path is absolute, so it was looked for there only"
+    other = _in_data_folder(path)
+    second = f"{FOLDER_VARIABLE} names no other folder" if other is None else f"{other} (${FOLDER_VARIABLE})"
+    return f"looked for {Path.cwd() / path} and {second}" if other else f"looked for {Path.cwd() / path}; {second}"
+
+
+def _in_data_folder(path: Path) -> Path | None:
+    """The path below `$PADDOCK_DATA`; None for an absolute path, and where the variable is not set."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder or path.is_absolute():
+        return None
+    parts = path.parts[1:] if path.parts[:1] == (_STANDS_FOR_IT,) else path.parts
+    return Path(folder).absolute().joinpath(*parts)
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() or any(parent.is_file() for parent in path.parents)
+
+
 def open_source(path: str | os.PathLike[str]) -> Source:
-    """Opens a folder, a zip, or a folder inside a zip.
+    """Opens a folder, a zip, or a folder inside a zip, found by `find_data`.
 
     Raises:
         DataError: There is no such folder, or the zip is damaged.
     """
-    path = Path(path)
-    if path.is_dir():
-        return _Folder(path)
-    for archive in (path, *path.parents):
+    found = find_data(path)
+    if found.is_dir():
+        return _Folder(found)
+    for archive in (found, *found.parents):
         if archive.suffix.lower() == ".zip" and archive.is_file():
-            return _Zip(archive, path.relative_to(archive).as_posix())
-    raise DataError(f"{path}: no such folder or .zip file (looked from {Path.cwd()})")
+            return _Zip(archive, found.relative_to(archive).as_posix())
+    raise DataError(f"{path}: no such folder or .zip file; {places_tried(path)}")
 
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Bytes of a file that may lie inside a zip (`data/nuclei.zip/instances_val.json`)."""
-    path = Path(path)
-    return open_source(path.parent).read(path.name)
+    """Bytes of a file that may lie inside a zip (`data/nuclei.zip/instances_val.json`), found by `find_data`."""
+    found = find_data(path)
+    if not _is_there(found):
+        raise DataError(f"{path}: no such file; {places_tried(path)}")
+    return open_source(found.parent).read(found.name)
 
 
 class _Folder(Source):

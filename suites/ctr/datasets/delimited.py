@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from suites.ctr.datasets.base import ClickDataset, EveryNth, Rows
 from suites.ctr.encoding import MAX_SKIPPED, RawRows
 from suites.ctr.schema import Format, Schema
 from suites.engine.registry import register
-from suites.engine.sources import read_file
+from suites.engine.sources import find_data, read_file
 
 Split = Literal["train", "val", "test", "all"]
 _PARTS = {"train": tuple(range(8)), "val": (8,), "test": (9,)}  # of a single file, by row number modulo 10
@@ -48,9 +47,9 @@ class ClickLog(ClickDataset):
         max_skipped: float = MAX_SKIPPED,
         ordered: bool = False,
     ) -> None:
-        path = Path(root)
+        path = find_data(root)
         single = path.is_file() and path.suffix.lower() != ".zip"
-        paths = [str(path)] if single else [f"{root}/{name}" for name in files]
+        paths = [str(path)] if single else [f"{path}/{name}" for name in files]
         if single and split != "all":
             rows = EveryNth(10, _PARTS[split])
         self._hold(schema, read_delimited(paths, schema.format), rows, max_skipped, ordered)

@@ -20,6 +20,7 @@ from suites.ctr.datasets.base import ClickDataset, Rows
 from suites.ctr.encoding import Numbered, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
+from suites.engine.sources import find_data, places_tried
 
 _INSIDE = "recbole/dataset_example/ml-100k"
 _CLICK = 4.0  # rating from which on a film was liked
@@ -85,14 +86,14 @@ def _content(root: str | None, name: str) -> bytes:
             )
         path = Path(found.submodule_search_locations[0]).parent / _INSIDE
     else:
-        path = Path(root)
+        path = find_data(root)
     try:
         if path.suffix == ".whl":
             with zipfile.ZipFile(path) as wheel:
                 return wheel.read(f"{_INSIDE}/{name}")
         return (path / name).read_bytes()
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"MovieLens100K: {path}/{name} cannot be read ({error})") from None
+        raise DataError(f"MovieLens100K: {path}/{name} cannot be read ({error}); {places_tried(path)}") from None
 
 
 def _joined(files: Mapping[str, Mapping[str, list[str]]], history: int) -> dict[str, list[str]]:

@@ -24,6 +24,7 @@ from suites.ctr.encoding import Cell, scales_of
 from suites.ctr.features import Dense
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
+from suites.engine.sources import find_data, places_tried
 
 _log = logging.getLogger(__name__)
 _EXAMPLES = 32  # rows that are kept as they stood, to show predictions on
@@ -145,7 +146,10 @@ class LogStream(StreamedSource):
         super().__init__(schema, scale_rows, options)
         if not files:
             raise ConfigError("LogStream: files is empty; name at least one, or a pattern")
-        self._paths = expand([f"{root}/{name}" for name in files])
+        folder = find_data(root)
+        if not folder.is_dir():
+            raise DataError(f"LogStream: {root}: no such folder; {places_tried(root)}")
+        self._paths = expand([f"{folder}/{name}" for name in files])
 
     def _sample(self) -> list[Path]:
         return self._paths
@@ -192,7 +196,7 @@ class LogPasses(StreamedSource):
     ) -> None:
         options = {"shuffle_rows": shuffle_rows, "threads": threads}
         super().__init__(schema, scale_rows, options)
-        self._root, self._files = root, files
+        self._root, self._files = str(find_data(root)), files
         self._passes: dict[str, Any] = {"done": done, "begin": begin, "every": every}
         self._patience = Patience(wait_seconds, then="error")
 

@@ -151,7 +151,8 @@ def _coco(truth: GroundTruth, annotations: list[dict[str, Any]]) -> COCO:
         "categories": [{"id": label, "name": name} for label, name in enumerate(truth.class_names)],
         "annotations": annotations,
     }
-    coco.createIndex()
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints that it does so
+        coco.createIndex()
     return coco
 
 

@@ -149,7 +149,7 @@ def _parameter_lines(
             yield textwrap.fill(
                 parameter.doc, _WIDTH, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    "
             )
-        component, section = _inner(slot, Component), _inner(slot, Section)
+        component, section = inner_slot(slot, Component), inner_slot(slot, Section)
         if isinstance(component, Component) and parameter.name not in supplied:
             names = ", ".join(component.names()) or "none registered"
             yield textwrap.fill(
@@ -159,12 +159,12 @@ def _parameter_lines(
             yield from _parameter_lines(registry, section.arguments.parameters, (), f"{indent}    ")
 
 
-def _inner(slot: Slot, kind: type) -> Slot | None:
-    """The slot of this kind inside optional, union and list slots."""
+def inner_slot(slot: Slot, kind: type) -> Slot | None:
+    """Return the slot of this kind inside optional, union and list slots; None where there is none."""
     if isinstance(slot, kind):
         return slot
     parts = slot.options if isinstance(slot, UnionOf) else [slot.item] if isinstance(slot, ListOf) else []
-    return next((found for part in parts if (found := _inner(part, kind)) is not None), None)
+    return next((found for part in parts if (found := inner_slot(part, kind)) is not None), None)
 
 
 def _default_text(parameter: Parameter) -> str:

@@ -30,7 +30,7 @@ class Tsv(RowDataset):
     """Rows of a tab-separated file; nothing is quoted.
 
     Args:
-        path: the file, also inside a zip (`data/sst2.zip/train.tsv`).
+        path: the file, also inside a zip (`data/nlp/sst2/sst2.zip/train.tsv`).
         text: column of the text.
         pair: column of the second text; null for single texts.
         label: column of the label; null where there is none.

@@ -6,7 +6,7 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
-from suites.engine.sources import open_source
+from suites.engine.sources import find_data, open_source
 from suites.video.features import FeatureStore
 from suites.video.features.clips import read_clip_list
 from suites.video.sequences import FeatureSequence
@@ -29,7 +29,7 @@ class ClipFeatures(RecognitionDataset):
         rows = read_clip_list(source, annotations)
         self.class_names = read_classes(source, classes, rows)
         self.labels = read_labels(source, annotations, rows, self.class_names)
-        self._store = FeatureStore(features)
+        self._store = FeatureStore(find_data(features))
         self._names = tuple(row[0] for row in rows)
         found = [self._store.index_of(name) for name in self._names]
         missing = [name for name, index in zip(self._names, found, strict=True) if index is None]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.sources import find_data, places_tried
 from suites.video.datasets.tfrecord import read_sequence_example, record_places
 from suites.video.sequences import FeatureSequence
 from suites.vision.recognition.datasets import RecognitionDataset
@@ -41,9 +43,10 @@ class YouTube8M(RecognitionDataset):
         classes: list[str] | int = _CLASSES,
         most_rows: int = 300,
     ) -> None:
-        self._paths = sorted(glob.glob(files))
+        pattern = Path(files)
+        self._paths = sorted(glob.glob(str(find_data(pattern.parent) / pattern.name)))
         if not self._paths:
-            raise DataError(f"YouTube8M {files}: there are no such files")
+            raise DataError(f"YouTube8M {files}: there are no such files; {places_tried(pattern.parent)}")
         self.class_names = tuple(map(str, range(classes))) if isinstance(classes, int) else tuple(classes)
         self._modalities: Mapping[str, int] = dict(modalities or _SIZES)
         self._most_rows = most_rows

@@ -38,7 +38,8 @@ class EfficientNetLite(Stack):
         out_strides: strides of the maps given out, of 2, 4, 8, 16, 32; the network ends at the last.
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
-        pretrained: name or file of published weights, such as efficientnet_lite0_imagenet; see docs/howto/pretrained.md.
+        pretrained: name or file of published weights, such as efficientnet_lite0_imagenet; see
+            docs/howto/pretrained.md.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("efficientnet-lite-pytorch", "timm")

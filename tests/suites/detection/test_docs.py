@@ -40,7 +40,7 @@ def test_the_transform_of_ones_own_works():
     (code,) = blocks("python")
     scope = {}
     exec(
-        compile(code.replace('@register("transform", suite="detection")\n', ""), "docs/howto/detection_data.md", "exec"),
+        compile(code.replace('@register("transform", suite="detection")\n', ""), "detection_data.md", "exec"),
         scope,
     )
     invert = scope["Invert"](prob=1.0)

@@ -1,4 +1,4 @@
-"""The examples of docs/howto/classification.md and docs/howto/video.md are real: configs are right, types are registered."""
+"""The examples of docs/howto/classification.md and video.md are real: configs are right, types are registered."""
 
 import re
 from pathlib import Path

@@ -36,8 +36,8 @@ class FasterRCNN(Detector):
         neck: what lies between; P2 to P6 by default.
         rpn: where objects may be.
         mask_head: shapes of objects, for a network that learns them too.
-        pretrained: name or file of published weights of a whole detector; see docs/howto/pretrained.md. What depends on the
-            classes starts anew where their number differs.
+        pretrained: name or file of published weights of a whole detector; see docs/howto/pretrained.md. What depends on
+            the             classes starts anew where their number differs.
     """
 
     takes_padding = True

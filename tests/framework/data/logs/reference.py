@@ -1,4 +1,4 @@
-"""A reader of click logs in plain Python, written from docs/howto/ctr_data.md: the csv module, xxhash, one row at a time."""
+"""A reader of click logs in plain Python, written from docs/howto/ctr_data.md: csv, xxhash, one row at a time."""
 
 import csv
 import io
