@@ -29,8 +29,11 @@ def main() -> int:
         run = train_tiny(folder)
         answers = served(export(run, folder / "exported"))
         train_plug_in(repository / "examples" / "plugin", folder / "plugin")
+        train_suite(repository / "examples" / "cyclegan", folder / "suite")
         run_notebook(repository / "examples" / "ten_lines.ipynb", folder)
-    print(f"smoke: trained, exported and served; {answers}; trained the plug-in and the notebook's detector")
+    print(
+        f"smoke: trained, exported and served; {answers}; trained the plug-in, the CycleGAN and the notebook's detector"
+    )
     return 0
 
 
@@ -63,6 +66,23 @@ def train_plug_in(example: Path, folder: Path) -> None:
     paddock("train", "shapes.yml", "-o", "runtime.epochs=1", folder=folder)
     assert "top1" in paddock("eval", "runs/shapes", "--import", "shapes_plugin", folder=folder)
     assert (folder / "runs" / "shapes" / "figures.csv").is_file()
+
+
+def train_suite(example: Path, folder: Path) -> None:
+    """A suite from outside, CycleGAN, trains through the command, resumes, is evaluated, exported, and draws."""
+    shutil.copytree(example, folder / "cyclegan")
+    sizes = ["model.generator={channels: 4, blocks: 1}", "model.discriminator={channels: 4, halvings: 1}"]
+    counts = ["data.a.count=16", "data.b.count=16", "data.eval.count=4"]
+    short = ["runtime={epochs: 2, evaluation: {every: 1, pictures: 2}}"]
+    words = [word for change in (*sizes, *counts, *short) for word in ("-o", change)]
+    paddock("train", "cyclegan/digits.yml", "--import", "cyclegan", *words, folder=folder)
+    paddock("train", "runs/digits", "--resume", "--import", "cyclegan", folder=folder)
+    figures = paddock("eval", "runs/digits", "--import", "cyclegan", folder=folder)
+    assert json.loads(figures) == json.loads((folder / "runs/digits/metrics.json").read_text())
+    paddock("export", "runs/digits", "--output", "model", "--import", "cyclegan", folder=folder)
+    pictures = folder / "runs" / "digits" / "pictures"
+    paddock("infer", "model", str(pictures), "--output", "drawn", "--import", "cyclegan", folder=folder)
+    assert len(list((folder / "drawn").glob("*.jpg"))) == len(list(pictures.glob("*.jpg"))) == 2
 
 
 def run_notebook(notebook: Path, folder: Path) -> None:
