@@ -96,10 +96,10 @@ def find_data(path: str | os.PathLike[str]) -> Path:
     returned as it is.
     """
     path = Path(path)
-    if _is_there(path):
+    if is_there(path):
         return path
     other = _in_data_folder(path)
-    if other is None or not _is_there(other):
+    if other is None or not is_there(other):
         return path
     _log.info("%s: taken from %s ($%s)", path, other, FOLDER_VARIABLE)
     return other
@@ -124,7 +124,8 @@ def _in_data_folder(path: Path) -> Path | None:
     return Path(folder).absolute().joinpath(*parts)
 
 
-def _is_there(path: Path) -> bool:
+def is_there(path: Path) -> bool:
+    """Return whether a path leads to something, or into a file that may be an archive."""
     return path.exists() or any(parent.is_file() for parent in path.parents)
 
 
@@ -146,7 +147,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
 def read_file(path: str | os.PathLike[str]) -> bytes:
     """Bytes of a file that may lie inside a zip (`data/nuclei.zip/instances_val.json`), found by `find_data`."""
     found = find_data(path)
-    if not _is_there(found):
+    if not is_there(found):
         raise DataError(f"{path}: no such file; {places_tried(path)}")
     return open_source(found.parent).read(found.name)
 

@@ -24,7 +24,7 @@ from suites.ctr.encoding import Cell, scales_of
 from suites.ctr.features import Dense
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
-from suites.engine.sources import find_data, places_tried
+from suites.engine.sources import find_data, is_there, places_tried
 
 _log = logging.getLogger(__name__)
 _EXAMPLES = 32  # rows that are kept as they stood, to show predictions on
@@ -147,8 +147,8 @@ class LogStream(StreamedSource):
         if not files:
             raise ConfigError("LogStream: files is empty; name at least one, or a pattern")
         folder = find_data(root)
-        if not folder.is_dir():
-            raise DataError(f"LogStream: {root}: no such folder; {places_tried(root)}")
+        if not is_there(folder):
+            raise DataError(f"LogStream: {root}: no such folder or zip; {places_tried(root)}")
         self._paths = expand([f"{folder}/{name}" for name in files])
 
     def _sample(self) -> list[Path]:

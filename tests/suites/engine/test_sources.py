@@ -91,6 +91,9 @@ def test_data_sets_of_every_kind_of_reader_look_in_both_places(places):
     assert ImageFolder("data/photos").class_names == ("cat",)
     assert len(ClickLog(schema, "data/log", ["train.csv"])) == 8
     LogStream(schema, "data/log", ["train.csv"])
+    with zipfile.ZipFile(sets / "logs.zip", "w") as archive:
+        archive.writestr("day.csv", "a,1\n" * 8)
+    LogStream(schema, "data/logs.zip", ["day.csv"])
     for make in (
         lambda: ImageFolder("data/none"),
         lambda: ClickLog(schema, "data/none", ["train.csv"]),
