@@ -65,7 +65,7 @@ class Tensor:
     __array_priority__ = 100  # so that numpy_scalar * tensor calls Tensor.__rmul__
 
     def __init__(self, data: Any, *, requires_grad: bool = False) -> None:
-        self._data: Any = data  # _core.Array, or None for a traced value
+        self._data: Any = data  # _core.Array, None for a traced value, or an array that another device holds
         self._value: Value | None = None
         self.requires_grad = requires_grad
         self._grad: Tensor | UsedUp | None = None
@@ -103,12 +103,16 @@ class Tensor:
 
     # -- to and from other libraries
     def array(self) -> Any:
-        """The native array; TraceError while tracing."""
-        if self._data is None:
+        """The native array, brought to the host where another device holds it; TraceError while tracing."""
+        data = self._data
+        if data.__class__ is _core.Array:
+            return data
+        if data is None:
             raise TraceError(
                 "tensor: its data was asked for while a Program is traced, when only shapes are known; "
                 "move this out of the traced function or use operators such as ops.where"
             )
+        self._data = data.host()  # it lay on another device; who reads it may write to it, so it lives here again
         return self._data
 
     def numpy(self) -> np.ndarray:

@@ -14,6 +14,7 @@ from framework.errors import ShapeError
 from framework.graph import passes
 from framework.graph.compiled import CompiledProgram
 from framework.graph.grads import Border
+from framework.graph.native_executor import NATIVE
 from framework.graph.passes.report import Explanation
 from framework.graph.trace import Trace, expect_no_trace
 from framework.graph.trees import flatten, static_values, unflatten
@@ -86,6 +87,7 @@ class TracedFunction:
             context.grad_enabled,
             context.conv_algorithm,
             context.precision,
+            context.executor,
         )
         shapes = [t.shape for t in leaves]
         entry = self._kept.find(key, shapes, leaves, refuted)
@@ -121,8 +123,9 @@ class TracedFunction:
             trace.program.share_unequal(set())
         else:
             trace.program.learn_from(refuted.compiled.program)
-        passes.run(trace.program, self._pass_names)
-        return _Entry(CompiledProgram(trace.program), trace.modes, [t.shape for t in leaves], out_structure, border)
+        executor = context.executor or NATIVE
+        passes.run(trace.program, executor.passes(self._pass_names))
+        return _Entry(CompiledProgram(trace.program, executor=executor), trace.modes, [t.shape for t in leaves], out_structure, border)
 
 
 class _Entry:

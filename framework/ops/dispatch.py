@@ -43,11 +43,23 @@ def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
                 _refuse_leaked(info, inputs)
             data = _call(info.native, tuple([None if x is None else x._data for x in inputs]), attrs)
             out = tuple([Tensor(d) for d in data]) if info.many_outputs else Tensor(data)
+    except TypeError:
+        if not _bring_home(inputs):
+            raise
+        return apply(info, inputs, attrs)
     except DTypeError as refusal:
         return promotion.retried(apply, info, inputs, attrs, refusal)
     if wants_grad and context.grad_enabled:
         gradients.remember(info, inputs, attrs, out)
     return out
+
+
+def _bring_home(inputs: Sequence[Any]) -> bool:
+    """Whether the data of some inputs was on another device; it is on the host from here on."""
+    away = [x for x in inputs if x is not None and x._data is not None and x._data.__class__ is not _core.Array]
+    for x in away:
+        x.array()
+    return bool(away)
 
 
 def _refuse_leaked(info: OpInfo, inputs: Sequence[Any]) -> None:

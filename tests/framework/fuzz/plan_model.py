@@ -49,10 +49,10 @@ class _Plan:
     """A plan as the native side describes it, by value."""
 
     def __init__(self, compiled: CompiledProgram) -> None:
-        plan = compiled._executable.last_plan()
+        plan = compiled.execution.executable.last_plan()
         assert plan is not None, "the Program has no plan yet"
         self.arena_bytes: int = plan["arena_bytes"]
-        rows, self._numbers = plan["values"], compiled._numbers
+        rows, self._numbers = plan["values"], compiled.execution.numbers
         self._rows = {v: rows[n] for v, n in self._numbers.items()}
         self._by_number = {n: v for v, n in self._numbers.items()}
 

@@ -161,7 +161,7 @@ def test_a_plan_in_which_live_blocks_overlap_is_refused():
     traced.run()
     compiled = traced.compiled
     check_plan(compiled)
-    plan = compiled._executable.last_plan()
+    plan = compiled.execution.executable.last_plan()
     arena = [i for i, row in enumerate(plan["values"]) if row[2] == "arena"]
 
     class Executable:
@@ -169,7 +169,7 @@ def test_a_plan_in_which_live_blocks_overlap_is_refused():
             rows = [(*row[:4], 0 if i in arena else row[4], row[5]) for i, row in enumerate(plan["values"])]
             return plan | {"values": rows}
 
-    compiled._executable = Executable()
+    compiled.execution.executable = Executable()
     with pytest.raises(PlanError, match=r"is overwritten before|which is not declared"):
         check_plan(compiled)
 

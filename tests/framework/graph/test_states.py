@@ -183,10 +183,10 @@ def test_a_step_that_looks_up_and_takes_gradients_updates_in_place():
     ids, labels = framework.tensor(np.array([0, 3])), framework.tensor(np.array([0, 1]))
     plan = step.program_for(ids, labels)
     plan.plan([ids, labels])
-    places = [row[2] for row in plan._executable.last_plan()["values"]]
+    places = [row[2] for row in plan.execution.executable.last_plan()["values"]]
     program = plan.program
     new = next(iter(program.updates.values()))
-    assert places[plan._numbers[new]] == "state"
+    assert places[plan.execution.numbers[new]] == "state"
 
 
 def failing_late(w):
@@ -227,10 +227,11 @@ def test_a_state_that_a_failed_run_has_written_in_part_is_an_error_until_it_is_s
     x = framework.tensor(1.0)
     program(x)
     compiled = program.program_for(x)
-    sound, compiled._executable = compiled._executable, Torn()
+    execution = compiled.execution
+    sound, execution.executable = execution.executable, Torn()
     with pytest.raises(MemoryError):
         program(x)
-    compiled._executable = sound
+    execution.executable = sound
     text = r"layer.weight: a run of a Program failed .*\(MemoryError: no room for scratch\); give it a value again"
     for use in (lambda: w + 1.0, w.numpy, w.item, lambda: program(x), lambda: w.detach().tolist()):
         with pytest.raises(StateError, match=text):
