@@ -32,6 +32,10 @@ class StateError(PaddockError, RuntimeError):
     """A state was half written by a run that failed; set it again before it is read."""
 
 
+class DeviceMemoryError(PaddockError, MemoryError):
+    """A device has no room for what a Program needs."""
+
+
 class GradientError(PaddockError, RuntimeError):
     """A gradient was asked for where none can be computed."""
 

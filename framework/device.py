@@ -1,0 +1,66 @@
+"""Which device Programs run on: `set_device`, `device`.
+
+Operators that are called eagerly run on the CPU, wherever Programs run. A Program takes what it reads to its device and
+leaves its results and the states that it updates there; reading one brings it to the host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from framework.context import context
+from framework.errors import AttributeValueError
+
+if TYPE_CHECKING:
+    from framework.graph.executor import Executor
+
+NAMES = ("cpu", "gpu", "tpu", "xla-cpu")
+
+_executors: dict[str, Executor] = {}  # one a device, so that what was traced for it is found again
+
+
+def set_device(name: str) -> None:
+    """Programs that this thread calls from here on run on this device.
+
+    Args:
+        name: `cpu`, the core's own kernels; `gpu` or `tpu`, the first one there is, through XLA; `xla-cpu`, XLA on the
+            CPU, to try on a laptop what runs on a GPU.
+
+    Raises:
+        AttributeValueError: there is no such device.
+        NotSupportedError: JAX is missing or finds no such device; the message has the command that installs it.
+    """
+    context.executor = _executor(name)
+
+
+@contextlib.contextmanager
+def device(name: str) -> Iterator[None]:
+    """Inside, Programs that this thread calls run on this device; see `set_device`."""
+    before = context.executor
+    context.executor = _executor(name)
+    try:
+        yield
+    finally:
+        context.executor = before
+
+
+def current_device() -> str:
+    """The name of the device that Programs of this thread run on."""
+    return "cpu" if context.executor is None else str(context.executor.device)
+
+
+def _executor(name: str) -> Executor | None:
+    if name not in NAMES:
+        raise AttributeValueError(f"device: there is no '{name}'; there are {', '.join(NAMES)}")
+    if name == "cpu":
+        return None
+    if name not in _executors:
+        from framework.xla.runtime import find_device  # JAX is an extra that a run on the CPU never imports
+
+        where = find_device(name)
+        from framework.xla.executor import XlaExecutor
+
+        _executors[name] = XlaExecutor(name, where)
+    return _executors[name]

@@ -1,0 +1,283 @@
+"""The XLA executor: a Program becomes one compiled function of a device, for each set of input shapes."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from framework import errors
+from framework.errors import AttributeValueError, PaddockError
+from framework.graph.ir import Program, Value
+from framework.tensor import Tensor
+from framework.xla import rules as _rules  # noqa: F401  (fills the table of rules)
+from framework.xla.device_array import DeviceArray
+from framework.xla.lower import Faults, Lowering, constant, expect_lowered
+
+_log = logging.getLogger("paddock")
+
+# XLA fuses by itself. These make a Program smaller before it is lowered, whatever runs it; a model that was frozen for
+# inference keeps its folded batch norm.
+PASSES = (
+    "freeze_states",
+    "own_captured_constants",
+    "fold_batch_norm",
+    "fold_constants",
+    "merge_equal_operations",
+    "drop_dead_code",
+)
+_EMBEDDED = 64  # constants of more elements are arguments: in the code they would be copied and folded at length
+
+
+class XlaExecutor:
+    """Compiles Programs for one device with XLA."""
+
+    def __init__(self, device: str, where: Any) -> None:
+        """`where`: the jax.Device."""
+        self.device = device
+        self.where = where
+
+    def passes(self, names: Sequence[str]) -> Sequence[str]:
+        """Those that XLA does not do better itself."""
+        return [name for name in names if name in PASSES]
+
+    def compile(self, program: Program, loop_steps: int | None) -> XlaExecution:
+        """A Program, made ready."""
+        return XlaExecution(program, self.where)
+
+
+@dataclass
+class _Compiled:
+    """One compiled function, for one set of input shapes."""
+
+    function: Any
+    messages: list[tuple[str, str]]  # of data that can be refused
+    lowered: Any
+
+
+class XlaExecution:
+    """A Program on a device: states live there between runs, and results come to the host when they are read."""
+
+    def __init__(self, program: Program, where: Any) -> None:
+        expect_lowered(program)
+        self._program = program
+        self._where = where
+        self._compiled: dict[Any, _Compiled] = {}
+        self._states = list(program.states.items())
+        self._updates = [(s, program.states[s], new) for s, new in program.updates.items()]
+        self._kept = [(v, t) for v, t in self._states if v not in program.updates]
+        self._constants: list[Any] | None = None
+        self._pending: list[_Verdict] = []  # of runs that nobody looked at
+        self._lock = threading.RLock()
+        self.plans_made = 0
+        self.compile_seconds = 0.0
+
+    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Starts a run and returns its results, which are read when somebody looks at them.
+
+        Raises:
+            AttributeValueError: this run or the one before the last was given indices or labels that do not fit. Such a run
+                leaves states as they were.
+        """
+        with self._lock:
+            self._look_at_old_runs()
+            given = [self._on_device(t) for t in inputs]
+            updated = [self._to_give_away(t) for _, t, _ in self._updates]
+            kept = [self._on_device(t) for _, t in self._kept]
+            compiled = self._for(given, updated, kept)
+            try:
+                results, states, faults = compiled.function(updated, kept, given, self._device_constants())
+            except Exception as e:
+                self._lose_states(e)
+                raise _as_ours(e) from e
+            verdict = None if faults is None else _Verdict(compiled.messages, faults)
+            if verdict is not None:
+                self._pending.append(verdict)
+            for (_, t, _), buffer in zip(self._updates, states, strict=True):
+                t._data = DeviceArray(buffer, verdict and verdict.report)
+        return [Tensor(DeviceArray(buffer, verdict and verdict.expect_sound)) for buffer in results]
+
+    def plan(self, inputs: Sequence[Tensor]) -> None:
+        """Compiles for these inputs; does nothing when that is done."""
+        with self._lock:
+            given = [self._on_device(t) for t in inputs]
+            self._for(given, [self._on_device(t) for _, t, _ in self._updates], [self._on_device(t) for _, t in self._kept])
+
+    # -- data
+    def _on_device(self, t: Tensor) -> Any:
+        """The data of a tensor; what came from the host stays on the device until it is read or set."""
+        data = t._data
+        if isinstance(data, DeviceArray):
+            data.expect_kept()
+            if data.buffer.devices() == {self._where}:
+                return data.buffer
+            data = data.host()
+        if data is None:
+            data = t.array()  # which says what is wrong
+        buffer = jax.device_put(np.array(Tensor(data).numpy()), self._where)  # a copy: device_put may keep the memory
+        if t.persistable:
+            t._data = DeviceArray(buffer)
+        return buffer
+
+    def _to_give_away(self, t: Tensor) -> Any:
+        """A state's data for a run that overwrites it: a copy where somebody else holds the same data."""
+        buffer = self._on_device(t)
+        shared = sys.getrefcount(t._data) > 2  # the tensor's own and that of the call
+        return jnp.array(buffer, copy=True) if shared else buffer
+
+    def _lose_states(self, cause: BaseException) -> None:
+        for value, t, _ in self._updates:
+            data = t._data
+            if isinstance(data, DeviceArray) and data.buffer is not None and data.buffer.is_deleted():
+                data.lose(
+                    f"{t.name or value}: a run of a Program failed on the device when it had begun to update it "
+                    f"({type(cause).__name__}: {cause}); give it a value again, by set() or from a checkpoint"
+                )
+
+    def _device_constants(self) -> list[Any]:
+        if self._constants is None:
+            arrays = [a for a in self._program.constants.values() if a.size > _EMBEDDED]
+            self._constants = [jax.device_put(np.array(Tensor(a).numpy()), self._where) for a in arrays]
+        return self._constants
+
+    # -- data that is refused
+    def _look_at_old_runs(self) -> None:
+        """Raises for a run before the last one; the last may still be under way, and waiting for it would cost time."""
+        while len(self._pending) > 1:
+            self._pending.pop(0).report()
+
+    # -- compilation
+    def _for(self, given: list[Any], updated: list[Any], kept: list[Any]) -> _Compiled:
+        key = tuple((a.shape, str(a.dtype)) for a in given)
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(updated, kept, given)
+        return self._compiled[key]
+
+    def _compile(self, *arguments: Any) -> _Compiled:
+        start = time.perf_counter()
+        messages: list[tuple[str, str]] = []
+        function = self._function(messages)
+        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (*arguments, self._device_constants()))
+        with jax.default_device(self._where):
+            lowered = jax.jit(function, donate_argnums=0).lower(*shapes)
+            try:
+                compiled = lowered.compile()
+            except jax.errors.JaxRuntimeError as e:
+                raise _as_ours(e) from e
+        self.plans_made += 1
+        seconds = time.perf_counter() - start
+        self.compile_seconds += seconds
+        _log.info(
+            "xla: compiled %d operations for %s in %.1f s (%d so far, %.1f s)",
+            sum(1 for _ in self._program.operations()),
+            self._where.platform,
+            seconds,
+            self.plans_made,
+            self.compile_seconds,
+        )
+        return _Compiled(compiled, messages, compiled)
+
+    def _function(self, messages: list[tuple[str, str]]) -> Callable[..., Any]:
+        program = self._program
+
+        def function(updated: list[Any], kept: list[Any], given: list[Any], constants: list[Any]) -> Any:
+            lowering = Lowering(Faults(messages))
+            values: dict[Value, Any] = dict(zip(program.inputs, given, strict=True))
+            values |= {s: a for (s, _, _), a in zip(self._updates, updated, strict=True)}
+            values |= {s: a for (s, _), a in zip(self._kept, kept, strict=True)}
+            large = iter(constants)
+            values |= {v: next(large) if a.size > _EMBEDDED else constant(a) for v, a in program.constants.items()}
+            lowering.run(program, values)
+            states = [values[new].astype(values[s].dtype) for s, _, new in self._updates]
+            faults = lowering.faults
+            if not faults.noted:
+                return [values[v] for v in program.results], states, None
+            sound = faults.state[0] == 0
+            states = [jnp.where(sound, new, old) for new, old in zip(states, updated, strict=True)]
+            return [values[v] for v in program.results], states, faults.state
+
+        return function
+
+    # -- what people ask
+    def memory_report(self, inputs: Sequence[Tensor] | None) -> MemoryReport:
+        """What XLA says of the memory of a run with these inputs; by default of the last shapes that were compiled."""
+        if inputs is not None:
+            self.plan(inputs)
+        if not self._compiled:
+            raise AttributeValueError("memory_report: the Program has not run yet; pass its inputs")
+        return MemoryReport(list(self._compiled.values())[-1].function.memory_analysis())
+
+    def watch(self, compiled: Any) -> None:
+        """The profiler sees native kernels only; for a device take `jax.profiler`."""
+
+    def forget_plans(self) -> None:
+        """Drops compiled functions and the device's copies of constants."""
+        self._compiled.clear()
+        self._constants = None
+
+
+class _Verdict:
+    """Whether a run took its data; known when the run is over."""
+
+    def __init__(self, messages: list[tuple[str, str]], faults: Any) -> None:
+        self._messages = messages
+        self._faults = faults
+        self._error: PaddockError | None = None
+        self._reported = False
+
+    def expect_sound(self) -> None:
+        """Waits for the run; raises where it refused its data: its results mean nothing."""
+        if self._faults is not None:
+            number, value = (int(v) for v in np.asarray(self._faults))
+            self._faults = None
+            if number:
+                text, where = self._messages[number - 1]
+                self._error = AttributeValueError(
+                    text.replace("{}", str(value)) + (f" (traced at {where})" if where else "")
+                )
+        if self._error is not None:
+            self._reported = True
+            raise self._error
+
+    def report(self) -> None:
+        """As `expect_sound`, but once only: states are what they were before a run that refused its data."""
+        if not self._reported:
+            self.expect_sound()
+
+
+class MemoryReport:
+    """Bytes of a run on a device, as XLA counts them."""
+
+    def __init__(self, analysis: Any) -> None:
+        self.argument_bytes: int = analysis.argument_size_in_bytes
+        self.result_bytes: int = analysis.output_size_in_bytes
+        self.shared_bytes: int = analysis.alias_size_in_bytes  # results that take the place of arguments
+        self.temporary_bytes: int = analysis.temp_size_in_bytes
+        self.code_bytes: int = analysis.generated_code_size_in_bytes
+
+    def __str__(self) -> str:
+        mb = 1 / 2**20
+        return (
+            f"{self.argument_bytes * mb:.1f} MB of inputs and states, {self.temporary_bytes * mb:.1f} MB of values, "
+            f"{(self.result_bytes - self.shared_bytes) * mb:.1f} MB of results, {self.code_bytes * mb:.1f} MB of code"
+        )
+
+
+def _as_ours(e: BaseException) -> BaseException:
+    """An error of XLA as one of the core's, where the core has one for it."""
+    if isinstance(e, PaddockError):
+        return e
+    text = str(e).splitlines()[0] if str(e) else type(e).__name__
+    if "RESOURCE_EXHAUSTED" in text:
+        return errors.DeviceMemoryError(
+            f"device: out of memory ({text}); make the batch or the images smaller, or take bfloat16"
+        )
+    return errors.StateError(f"device: a run failed ({text})")

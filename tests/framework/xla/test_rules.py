@@ -1,0 +1,79 @@
+"""Every operator through XLA, on the CPU: against the references that the native kernels are tested with."""
+
+import numpy as np
+import pytest
+
+import framework
+from framework.ops import dispatch
+from framework.ops.registry import OPS
+from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
+from tests.framework.ops.harness import SPECS
+from tests.framework.ops.test_ops import allowed_errors, expected_of
+
+jax = pytest.importorskip("jax", reason="the extra [xla] is not installed")
+
+from framework.xla.executor import XlaExecution  # noqa: E402  (after the check)
+from framework.xla.lower import RULES  # noqa: E402
+
+# Operators without a rule, which run on the host, and why.
+ON_THE_HOST: dict[str, str] = {}
+
+LOWERED = list(SPECS.values())
+CASES = [
+    pytest.param(s, i, dtype, id=f"{s.name}-{i}-{dtype}")
+    for s in LOWERED
+    for i in range(len(s.samples))
+    for dtype in ("float32", "float64")
+    if dtype in s.dtypes
+]
+# XLA's functions (tanh, erf, exp, pow ...) and its trees of sums round more often than the native kernels' do.
+MORE_ROUNDINGS = 8
+
+
+def run(name, sample, dtype):
+    """The operator's outputs, computed by XLA."""
+
+    @framework.program
+    def function(given):
+        left = iter(given)
+        return dispatch.call_by_name(name, [None if x is None else next(left) for x in sample.inputs], **sample.attrs)
+
+    with framework.device("xla-cpu"):
+        out = function([t for t in sample.tensors(dtype) if t is not None])
+        return [np.array(o.numpy()) for o in (out if isinstance(out, tuple) else (out,))]
+
+
+@pytest.mark.parametrize(("spec", "i", "dtype"), CASES)
+def test_xla_equals_the_reference(spec, i, dtype):
+    outputs, units = expected_of(spec.name, i, dtype)
+    got = run(spec.name, spec.samples[i], dtype)
+    assert len(got) == len(outputs)
+    for g, expected, unit in zip(got, outputs, units, strict=True):
+        assert g.shape == expected.shape
+        if g.dtype.kind != "f":
+            np.testing.assert_array_equal(g, expected.astype(g.dtype))
+            continue
+        finite = np.isfinite(expected) & np.isfinite(expected.astype(g.dtype))
+        np.testing.assert_array_equal(g[~finite], expected.astype(g.dtype)[~finite])
+        error = np.abs(g.astype(np.float64) - expected)[finite]
+        allowed = MORE_ROUNDINGS * allowed_errors(spec, g.dtype, unit)[finite]
+        assert (error <= allowed).all(), f"{(error / allowed).max() * MORE_ROUNDINGS * spec.roundings:.3g} roundings off"
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_operator_has_a_rule_a_composition_or_a_reason(name):
+    assert (name in RULES or bool(OPS[name].composition)) != (name in ON_THE_HOST)
+
+
+def test_reasons_name_operators():
+    assert set(ON_THE_HOST) <= set(OPS)
+    assert all(ON_THE_HOST.values())
+
+
+def test_it_was_xla_that_ran():
+    double = framework.program(lambda x: x * 2)
+    x = framework.tensor(np.ones(3, np.float32))
+    with framework.device("xla-cpu"):
+        assert isinstance(double.program_for(x).execution, XlaExecution)
+        assert double(x).tolist() == [2, 2, 2]
+    assert not isinstance(double.program_for(x).execution, XlaExecution)
