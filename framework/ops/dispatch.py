@@ -43,12 +43,12 @@ def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
                 _refuse_leaked(info, inputs)
             data = _call(info.native, tuple([None if x is None else x._data for x in inputs]), attrs)
             out = tuple([Tensor(d) for d in data]) if info.many_outputs else Tensor(data)
-    except TypeError:
+    except DTypeError as refusal:
+        return promotion.retried(apply, info, inputs, attrs, refusal)
+    except (TypeError, RuntimeError):  # the binding takes no data of another device
         if not _bring_home(inputs):
             raise
         return apply(info, inputs, attrs)
-    except DTypeError as refusal:
-        return promotion.retried(apply, info, inputs, attrs, refusal)
     if wants_grad and context.grad_enabled:
         gradients.remember(info, inputs, attrs, out)
     return out

@@ -60,7 +60,6 @@ class _Compiled:
 
     function: Any
     messages: list[tuple[str, str]]  # of data that can be refused
-    lowered: Any
 
 
 class XlaExecution:
@@ -75,6 +74,7 @@ class XlaExecution:
         self._updates = [(s, program.states[s], new) for s, new in program.updates.items()]
         self._kept = [(v, t) for v, t in self._states if v not in program.updates]
         self._constants: list[Any] | None = None
+        self._offsets = _offsets_of(program)
         self._pending: list[_Verdict] = []  # of runs that nobody looked at
         self._lock = threading.RLock()
         self.plans_made = 0
@@ -89,10 +89,11 @@ class XlaExecution:
         """
         with self._lock:
             self._look_at_old_runs()
+            longest = self._longest(inputs)
             given = [self._on_device(t) for t in inputs]
             updated = [self._to_give_away(t) for _, t, _ in self._updates]
             kept = [self._on_device(t) for _, t in self._kept]
-            compiled = self._for(given, updated, kept)
+            compiled = self._for(longest, updated, kept, given)
             try:
                 results, states, faults = compiled.function(updated, kept, given, self._device_constants())
             except Exception as e:
@@ -108,8 +109,10 @@ class XlaExecution:
     def plan(self, inputs: Sequence[Tensor]) -> None:
         """Compiles for these inputs; does nothing when that is done."""
         with self._lock:
+            longest = self._longest(inputs)
             given = [self._on_device(t) for t in inputs]
-            self._for(given, [self._on_device(t) for _, t, _ in self._updates], [self._on_device(t) for _, t in self._kept])
+            updated = [self._on_device(t) for _, t, _ in self._updates]
+            self._for(longest, updated, [self._on_device(t) for _, t in self._kept], given)
 
     # -- data
     def _on_device(self, t: Tensor) -> Any:
@@ -155,16 +158,24 @@ class XlaExecution:
             self._pending.pop(0).report()
 
     # -- compilation
-    def _for(self, given: list[Any], updated: list[Any], kept: list[Any]) -> _Compiled:
-        key = tuple((a.shape, str(a.dtype)) for a in given)
+    def _longest(self, inputs: Sequence[Tensor]) -> tuple[int, ...]:
+        """For each input that holds offsets a bound of the sequences' lengths, one of few."""
+        found = []
+        for i in self._offsets:
+            at = np.asarray(inputs[i].numpy())
+            found.append(_bucket(int(np.max(at[1:] - at[:-1], initial=0))))
+        return tuple(found)
+
+    def _for(self, longest: tuple[int, ...], updated: list[Any], kept: list[Any], given: list[Any]) -> _Compiled:
+        key = (longest, *((a.shape, str(a.dtype)) for a in given))
         if key not in self._compiled:
-            self._compiled[key] = self._compile(updated, kept, given)
+            self._compiled[key] = self._compile(longest, updated, kept, given)
         return self._compiled[key]
 
-    def _compile(self, *arguments: Any) -> _Compiled:
+    def _compile(self, longest: tuple[int, ...], *arguments: Any) -> _Compiled:
         start = time.perf_counter()
         messages: list[tuple[str, str]] = []
-        function = self._function(messages)
+        function = self._function(messages, longest)
         shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (*arguments, self._device_constants()))
         with jax.default_device(self._where):
             lowered = jax.jit(function, donate_argnums=0).lower(*shapes)
@@ -183,13 +194,14 @@ class XlaExecution:
             self.plans_made,
             self.compile_seconds,
         )
-        return _Compiled(compiled, messages, compiled)
+        return _Compiled(compiled, messages)
 
-    def _function(self, messages: list[tuple[str, str]]) -> Callable[..., Any]:
+    def _function(self, messages: list[tuple[str, str]], longest: tuple[int, ...]) -> Callable[..., Any]:
         program = self._program
 
         def function(updated: list[Any], kept: list[Any], given: list[Any], constants: list[Any]) -> Any:
             lowering = Lowering(Faults(messages))
+            lowering.longest = {id(given[i]): bound for i, bound in zip(self._offsets, longest, strict=True)}
             values: dict[Value, Any] = dict(zip(program.inputs, given, strict=True))
             values |= {s: a for (s, _, _), a in zip(self._updates, updated, strict=True)}
             values |= {s: a for (s, _), a in zip(self._kept, kept, strict=True)}
@@ -222,6 +234,25 @@ class XlaExecution:
         """Drops compiled functions and the device's copies of constants."""
         self._compiled.clear()
         self._constants = None
+
+
+def _offsets_of(program: Program) -> list[int]:
+    """Which inputs are read as offsets of ragged rows."""
+    numbers = {v: i for i, v in enumerate(program.inputs)}
+    found = set()
+    for op in program.block:
+        for spec, value in zip(op.info.inputs, op.inputs, strict=False):
+            if spec["name"] in ("offsets", "k_offsets") and value in numbers:
+                found.add(numbers[value])
+    return sorted(found)
+
+
+def _bucket(length: int) -> int:
+    """The least of 16, 32, 64, 128, 256, 384 ... that holds so many rows: few sizes, so that few are compiled."""
+    for bound in (16, 32, 64):
+        if length <= bound:
+            return bound
+    return -(-length // 128) * 128
 
 
 class _Verdict:

@@ -1,5 +1,6 @@
 """The rules, one file a family of operators; importing them fills the table of `framework.xla.lower`."""
 
+from framework.xla.rules import attention as attention
 from framework.xla.rules import boxes as boxes
 from framework.xla.rules import control as control
 from framework.xla.rules import conv as conv
