@@ -23,9 +23,9 @@ from framework.creation import ones_like as ones_like
 from framework.creation import save as save
 from framework.creation import zeros as zeros
 from framework.creation import zeros_like as zeros_like
-from framework.device import current_device as current_device
-from framework.device import device as device
-from framework.device import set_device as set_device
+from framework.devices import current_device as current_device
+from framework.devices import device as device
+from framework.devices import set_device as set_device
 from framework.extend import Function as Function
 from framework.extend import TensorType as TensorType
 from framework.extend import include_dir as include_dir

@@ -27,7 +27,7 @@ class Context(threading.local):
     modes: dict[Any, bool] | None = None  # framework.mode: layers whose train/eval mode was read, while a trace watches
     programs: dict[int, Any] | None = None  # framework.profiler: Programs that run, by the ids of their executables
     blocks: dict[int, Any] | None = None  # framework.profiler: the blocks of those Programs
-    executor: Any = None  # framework.device: the framework.graph.executor.Executor of new Programs; None for the CPU's
+    executor: Any = None  # framework.devices: the framework.graph.executor.Executor of new Programs; None for the CPU's
     draws_weights: bool = True  # framework.nn.init: whether new parameters get their initial values
 
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from framework.context import context
+from framework.devices import executor_of
 from framework.errors import AttributeValueError, ShapeError
 from framework.graph.compiled import CompiledProgram
 from framework.graph.files import load_program
+from framework.graph.native_executor import NATIVE
 from framework.limits import current
 from framework.tensor import Tensor, from_numpy
 
@@ -27,23 +30,31 @@ class Predictor:
         extra: what the exporter stored beside the Program, such as preprocessing and class names.
     """
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, *, device: str | None = None) -> None:
         """Loads and checks the model.
+
+        Args:
+            folder: what an exporter wrote.
+            device: where it runs, see `framework.set_device`; by default where Programs of this thread do.
 
         Raises:
             CheckpointError: a file is missing or damaged, or asks for more than `framework.limits` allow.
+            NotSupportedError: there is no such device.
         """
         program, self.extra = load_program(folder)
         self.input_names = [v.name or f"input{i}" for i, v in enumerate(program.inputs)]
         self.input_types = [(v.dtype, v.shape) for v in program.inputs]
         self.output_types = [(v.dtype, v.shape) for v in program.results]
         self.fixed_shapes = bool(program.shape_reads)
-        self._compiled = CompiledProgram(program, loop_steps=current().loop_steps)
+        self._executor = (context.executor if device is None else executor_of(device)) or NATIVE
+        self._compiled = CompiledProgram(program, loop_steps=current().loop_steps, executor=self._executor)
 
     def replica(self) -> Predictor:
         """Another Predictor on the same weights, to run at the same time in another thread."""
         other = copy.copy(self)
-        other._compiled = CompiledProgram(self._compiled.program, loop_steps=self._compiled.loop_steps)
+        other._compiled = CompiledProgram(
+            self._compiled.program, loop_steps=self._compiled.loop_steps, executor=self._executor
+        )
         return other
 
     def run(self, inputs: Mapping[str, Any] | Sequence[Any]) -> list[np.ndarray]:

@@ -17,15 +17,18 @@ _PACKAGES = (DISTRIBUTION, "numpy", "opencv-python-headless", "pycocotools", "sa
 
 def report() -> dict[str, Any]:
     """Return versions, machine and threads, fit for JSON."""
-    from framework import num_threads
+    from framework import current_device, num_threads
 
+    device = current_device()
+    packages = _PACKAGES if device == "cpu" else (*_PACKAGES, "jax", "jaxlib")
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": num_threads(),
-        "packages": {name: package_version(name) for name in _PACKAGES},
+        "device": device,
+        "packages": {name: package_version(name) for name in packages},
         "commit": _commit(),
         "command": sys.argv,
     }

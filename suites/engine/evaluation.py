@@ -34,10 +34,11 @@ def predict_of(task: Task, *, eager: bool = False, conv_algorithm: str = "auto")
     """Return a function from the arrays of `task.eval_inputs` to those of `eval_step`, run as a Program."""
 
     run = _as_tensors(task.eval_step) if eager else program(task.eval_step)
+    device = framework.current_device()  # of this thread; a server's threads call the function
 
     def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         task.model.eval()
-        with no_grad(), framework.conv_algorithm(conv_algorithm):
+        with no_grad(), framework.device(device), framework.conv_algorithm(conv_algorithm):
             return {name: tensor.numpy() for name, tensor in run(arrays).items()}
 
     return predict

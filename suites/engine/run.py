@@ -88,8 +88,9 @@ class RunFolder:
         if not run.config.is_file():
             raise CheckpointError(f"{path} holds no run to resume; start one without --resume")
         saved = load_config(run.config, check=False)
-        if saved.digest() != config.digest():
-            keys = ", ".join(different_keys(saved.as_dict(), config.as_dict())[:8])
+        changed = [key for key in different_keys(saved.as_dict(), config.as_dict()) if key != "runtime.device"]
+        if changed:  # any device continues what another one began
+            keys = ", ".join(changed[:8])
             raise CheckpointError(
                 f"{path} was started with another config (different: {keys}), so it cannot be continued exactly; "
                 f"resume with `{resume_command(path, saved)}`, or start anew under another --name, "

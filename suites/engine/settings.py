@@ -155,6 +155,8 @@ class Runtime:
         seed: Of the weights' start, the order of samples and all random transforms.
         workers: Processes that read data ahead; 0 reads in the training process.
         threads: Threads that compute; null for one a core. The result does not depend on it.
+        device: What computes Programs: "cpu" with our kernels; "gpu" or "tpu" through XLA, which the extras [cuda] and
+            [xla] install; "xla-cpu" is XLA on the CPU, to try what a GPU would run.
         eager: Run operator by operator instead of as one traced Program; slower, for debugging.
         detect_anomaly: Look at the results of every operator of a training step, and end the run with an error that
             names the first one with a NaN; slower, for finding out why a loss became one.
@@ -183,6 +185,7 @@ class Runtime:
     seed: int = 0
     workers: int = 2
     threads: int | None = None
+    device: Literal["cpu", "gpu", "tpu", "xla-cpu"] = "cpu"
     eager: bool = False
     detect_anomaly: bool = False
     conv_algorithm: Literal["auto", "direct"] = "auto"
@@ -207,6 +210,10 @@ class Runtime:
         length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}
         _at_least("runtime", **{name: (value or 0, 1) for name, value in length.items()})
         _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), accumulate=(self.accumulate, 1))
+        if self.device != "cpu" and (self.eager or self.detect_anomaly):
+            raise AttributeValueError(
+                f"runtime: eager and detect_anomaly look at operators one by one, on the CPU; device is {self.device}"
+            )
         if self.threads is not None:
             _at_least("runtime", threads=(self.threads, 1))
         if self.minutes is not None and self.minutes <= 0:

@@ -133,6 +133,7 @@ class Trainer:
             stack.enter_context(heard(log.say))
             profiling = [Profiling(StepProfile(run.path, say=log.say))] if profile else []
             try:
+                stack.enter_context(framework.device(self.runtime.device))
                 loop = self._loop(run, log, [*profiling, *self.hooks], resume=resume)
                 if resume:
                     _continue(loop, run)
@@ -248,6 +249,8 @@ def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, 
     for optimizer in step.optimizers():
         if summary := optimizer.decay_summary():
             log.say(summary)
+    if runtime.device != "cpu":
+        log.say(f"device: {runtime.device}; the first step of each shape is compiled, which takes seconds to minutes")
     if runtime.detect_anomaly:
         log.say("runtime.detect_anomaly is on: results are searched for NaN, which is slower")
     if runtime.eager:

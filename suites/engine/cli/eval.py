@@ -11,6 +11,7 @@ from pathlib import Path
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print the figures as JSON and return the exit status; `words` are the command line."""
     from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.devices import add_device_option
     from suites.engine.profiling import StepProfile, add_profile_option
 
     parser = argparse.ArgumentParser(prog=prog, description="Evaluate a run, or a config with weights.")
@@ -27,6 +28,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument(
         "--exported", type=Path, help="a folder of `paddock export`: evaluate it in place of the run it came from"
     )
+    add_device_option(parser, "the run's own")
     add_profile_option(parser, "batches")
     a = parser.parse_args(words)
 
@@ -38,7 +40,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
         folder = a.config[0] if a.config[0].is_dir() else Path()
         profile = StepProfile(folder, say=lambda text: print(text, file=sys.stderr)) if a.profile else None
-        figures = {str(c): evaluate_weights(c, a.overrides, a.weights, profile=profile) for c in a.config}
+        how = {"profile": profile, "device": a.device}
+        figures = {str(c): evaluate_weights(c, a.overrides, a.weights, **how) for c in a.config}
         print(json.dumps(over_runs(figures) if len(figures) > 1 else figures[str(a.config[0])], indent=2))
         return 0
 
@@ -51,5 +54,5 @@ def _evaluate_export(a: argparse.Namespace) -> int:
 
     if len(a.config) > 1 or a.weights is not None or a.profile:
         raise ConfigError("eval: --exported takes one run, and neither --weights nor --profile")
-    print(json.dumps(evaluate_export(a.config[0], a.exported, a.overrides), indent=2))
+    print(json.dumps(evaluate_export(a.config[0], a.exported, a.overrides, device=a.device), indent=2))
     return 0

@@ -18,6 +18,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     `words` are the command line.
     """
     from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.devices import add_device_option
     from suites.engine.profiling import StepProfile, add_profile_option
 
     parser = argparse.ArgumentParser(
@@ -41,6 +42,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         "--video", type=Path, metavar="FILE", help="write the video with what is predicted on it, .mp4, .mov or .mkv"
     )
     parser.add_argument("--max-pixels", type=int, metavar="N", help="of an image; more than 67 million need it")
+    add_device_option(parser, "a run's own, the cpu for an export")
     add_override_option(parser)
     add_import_option(parser)
     add_profile_option(parser, "inputs")
@@ -56,7 +58,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         from suites.engine.inference import infer_files, infer_films, open_model
 
         profile = StepProfile(a.output or Path()) if a.profile else None
-        model = open_model(a.model, a.weights, a.overrides)
+        model = open_model(a.model, a.weights, a.overrides, device=a.device)
         if a.min_score is not None:
             model = replace(model, processor=model.processor.with_min_score(a.min_score))
         with allow(**({} if a.max_pixels is None else {"pixels": a.max_pixels})):

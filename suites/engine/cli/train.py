@@ -13,6 +13,7 @@ from pathlib import Path
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Train a run to its end and return the exit status; `words` are the command line."""
     from suites.engine.command_line import INTERRUPTED, add_import_option, add_override_option, run
+    from suites.engine.devices import add_device_option
     from suites.engine.profiling import add_profile_option
 
     parser = argparse.ArgumentParser(prog=prog, description="Train what a config describes.")
@@ -33,8 +34,11 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         help="train on many machines: 'local' tries it with a Ray of this machine, 'processes' without Ray, 'auto' "
         "is the cluster that this machine is part of, http://HOST:8265 the dashboard of another one",
     )
+    add_device_option(parser, "the config's runtime.device")
     add_profile_option(parser, "steps")
     a = parser.parse_args(words)
+    if a.device is not None:
+        a.overrides.append(f"runtime.device={a.device}")
 
     if a.seeds is not None and (a.seeds < 1 or a.profile or a.config.is_dir()):
         parser.error("--seeds takes a number above 0 and a config file, and no --profile")

@@ -34,7 +34,7 @@ class Network(nn.Layer):
 
     def __init__(self):
         super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.conv = nn.Conv2d(3, 8, 3, padding=1, bias=False)  # its gradient before a norm is rounding
         self.norm = nn.BatchNorm(8)
         self.table = nn.Embedding(20, 8)
         self.dropout = nn.Dropout(0.25)

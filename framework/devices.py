@@ -1,4 +1,4 @@
-"""Which device Programs run on: `set_device`, `device`.
+"""Which device Programs run on: `framework.set_device`, `framework.device`.
 
 Operators that are called eagerly run on the CPU, wherever Programs run. A Program takes what it reads to its device and
 leaves its results and the states that it updates there; reading one brings it to the host.
@@ -32,14 +32,14 @@ def set_device(name: str) -> None:
         AttributeValueError: there is no such device.
         NotSupportedError: JAX is missing or finds no such device; the message has the command that installs it.
     """
-    context.executor = _executor(name)
+    context.executor = executor_of(name)
 
 
 @contextlib.contextmanager
 def device(name: str) -> Iterator[None]:
     """Inside, Programs that this thread calls run on this device; see `set_device`."""
     before = context.executor
-    context.executor = _executor(name)
+    context.executor = executor_of(name)
     try:
         yield
     finally:
@@ -51,7 +51,8 @@ def current_device() -> str:
     return "cpu" if context.executor is None else str(context.executor.device)
 
 
-def _executor(name: str) -> Executor | None:
+def executor_of(name: str) -> Executor | None:
+    """What makes Programs ready for a device; None for the CPU's own. Raises as `set_device` does."""
     if name not in NAMES:
         raise AttributeValueError(f"device: there is no '{name}'; there are {', '.join(NAMES)}")
     if name == "cpu":
