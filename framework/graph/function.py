@@ -125,7 +125,13 @@ class TracedFunction:
             trace.program.learn_from(refuted.compiled.program)
         executor = context.executor or NATIVE
         passes.run(trace.program, executor.passes(self._pass_names))
-        return _Entry(CompiledProgram(trace.program, executor=executor), trace.modes, [t.shape for t in leaves], out_structure, border)
+        return _Entry(
+            CompiledProgram(trace.program, executor=executor),
+            trace.modes,
+            [t.shape for t in leaves],
+            out_structure,
+            border,
+        )
 
 
 class _Entry:

@@ -84,8 +84,8 @@ class XlaExecution:
         """Starts a run and returns its results, which are read when somebody looks at them.
 
         Raises:
-            AttributeValueError: this run or the one before the last was given indices or labels that do not fit. Such a run
-                leaves states as they were.
+            AttributeValueError: a run before the last was given indices or labels that do not fit; it has left states
+                as they were. The last run's are checked when a result or a state is read.
         """
         with self._lock:
             self._look_at_old_runs()
@@ -103,8 +103,9 @@ class XlaExecution:
             if verdict is not None:
                 self._pending.append(verdict)
             for (_, t, _), buffer in zip(self._updates, states, strict=True):
-                t._data = DeviceArray(buffer, verdict and verdict.report)
-        return [Tensor(DeviceArray(buffer, verdict and verdict.expect_sound)) for buffer in results]
+                t._data = DeviceArray(buffer, None if verdict is None else verdict.report)
+        sound = None if verdict is None else verdict.expect_sound
+        return [Tensor(DeviceArray(buffer, sound)) for buffer in results]
 
     def plan(self, inputs: Sequence[Tensor]) -> None:
         """Compiles for these inputs; does nothing when that is done."""

@@ -1,8 +1,8 @@
 """From a Program to a function of JAX arrays: one rule an operator, applied in the order of the operations.
 
-A rule is a function `(call, *inputs, **attrs)` under `@rule(name)`: inputs are JAX arrays in signature order (None for an
-absent one), attributes come by name in one form each; it returns the outputs. An operator without a rule is lowered
-through the composition that it stands for.
+A rule is a function `(call, *inputs, **attrs)` under `@rule(name)`: inputs are JAX arrays in signature order (None for
+an absent one), attributes come by name in one form each; it returns the outputs. An operator without a rule is lowered
+through the composition that it stands for, or runs on the host.
 """
 
 from __future__ import annotations
@@ -140,9 +140,7 @@ class Lowering:
             return list(BLOCKS[op.name](self, op, inputs))
         return self.apply(op.info, inputs, op.attrs, op.where)
 
-    def apply(
-        self, info: OpInfo, inputs: Sequence[Array | None], attrs: Sequence[Any], where: str
-    ) -> list[Array]:
+    def apply(self, info: OpInfo, inputs: Sequence[Array | None], attrs: Sequence[Any], where: str) -> list[Array]:
         """The outputs of an operator, checked against its shape rule.
 
         An operator without a rule and a composition runs on the host, in the middle of the run.
@@ -180,9 +178,7 @@ class Lowering:
         return self.block(trace.program, given)
 
 
-def _on_host(
-    info: OpInfo, inputs: Sequence[Array | None], attrs: Sequence[Any], types: Sequence[Type]
-) -> list[Array]:
+def _on_host(info: OpInfo, inputs: Sequence[Array | None], attrs: Sequence[Any], types: Sequence[Type]) -> list[Array]:
     """The outputs of the native kernel, for which the device waits."""
     _log.warning("%s: this operator runs on the host; the device waits for it at every run", info.name)
     there = [x is not None for x in inputs]
@@ -272,5 +268,3 @@ def linear_transpose(function: Callable[[Array], Array], like: Array, dy: Array)
 def wide(x: Array) -> Array:
     """Half types as float32, in which the core computes with them."""
     return x.astype(jnp.float32) if x.dtype in (jnp.float16, jnp.bfloat16) else x
-
-

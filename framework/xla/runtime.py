@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from framework.errors import NotSupportedError
+from framework.extras import install_command
 
 PLATFORMS = {"xla-cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 _EXTRAS = {"xla-cpu": "xla", "gpu": "cuda", "tpu": "xla"}
@@ -13,12 +14,7 @@ _OLDEST = (0, 10, 1)
 _BROKEN_ON_GPUS = ("0.10.2", "0.11.0")  # float32 scatter-add in a loop of compare and swap: jax-ml/jax#38806
 
 
-def install_command(name: str) -> str:
-    """What makes a device usable."""
-    return f"pip install 'paddock-zoo[{_EXTRAS[name]}]'"
-
-
-@lru_cache(maxsize=None)
+@cache
 def jax() -> Any:
     """The module, with 64-bit types on.
 
@@ -28,12 +24,12 @@ def jax() -> Any:
     try:
         import jax as module
     except ImportError as e:
-        raise NotSupportedError(f"device: JAX is not installed ({e}); run: {install_command('xla-cpu')}") from None
+        raise NotSupportedError(f"device: JAX is not installed ({e}); run: {install_command('xla')}") from None
     version = tuple(int(part) for part in module.__version__.split(".")[:3] if part.isdigit())
     if version < _OLDEST:
         raise NotSupportedError(
             f"device: JAX {module.__version__} is too old, {'.'.join(map(str, _OLDEST))} is needed; run: "
-            f"{install_command('xla-cpu')} --upgrade"
+            f"{install_command('xla')} --upgrade"
         )
     module.config.update("jax_enable_x64", True)  # int64 and float64 are types of the core
     return module
@@ -52,11 +48,11 @@ def find_device(name: str) -> Any:
         first_line = str(e).splitlines()[0] if str(e) else type(e).__name__
         raise NotSupportedError(
             f"device: there is no {name} that JAX {module.__version__} can use ({first_line}); look whether the driver "
-            f"lists it, and run: {install_command(name)}"
+            f"lists it, and run: {install_command(_EXTRAS[name])}"
         ) from None
     if name == "gpu" and module.__version__ in _BROKEN_ON_GPUS:
         raise NotSupportedError(
             f"device: JAX {module.__version__} adds gradients of embeddings hundreds of times too slowly on GPUs; "
-            "take another version of JAX: pip install --upgrade 'jax[cuda12]!=0.10.2,!=0.11.0'"
+            f"run: {install_command('cuda')}"
         )
     return device

@@ -191,7 +191,7 @@ def _nms(
     return _at(order, front, -1), jnp.minimum(jnp.sum(kept), max_outputs)
 
 
-def _softened(boxes: Array, scores: Array, usable: Array, gaussian: bool, threshold: float, sigma: float) -> Array:
+def _softened(boxes: Array, scores: Array, usable: Array, gaussian: bool, threshold: Array, sigma: float) -> Array:
     """Soft suppression (Bodla et al. 2017) of candidates in order: their scores, when the best lowered the others'."""
     iou = iou_of(boxes, boxes)
 
@@ -207,7 +207,7 @@ def _softened(boxes: Array, scores: Array, usable: Array, gaussian: bool, thresh
 
 
 def _softened_at_once(
-    boxes: Array, scores: Array, usable: Array, gaussian: bool, threshold: float, sigma: float
+    boxes: Array, scores: Array, usable: Array, gaussian: bool, threshold: Array, sigma: float
 ) -> Array:
     """Matrix suppression (Wang et al. 2020, SOLOv2) of candidates in order."""
     count = boxes.shape[0]
@@ -248,7 +248,7 @@ def _multiclass_nms(call: Call, boxes: Array, scores: Array, **attrs: Any) -> tu
     def one_image(image: tuple[Array, Array]) -> tuple[Array, Array, Array]:
         some, its_scores = image
         places, ranked, kept = lax.map(
-            lambda pair: _one_class(*pair, limit, attrs), (jnp.swapaxes(some, 0, 1), its_scores.T)
+            lambda pair: _one_class(pair[0], pair[1], limit, attrs), (jnp.swapaxes(some, 0, 1), its_scores.T)
         )
         labels = jnp.broadcast_to(jnp.arange(classes)[:, None], places.shape).ravel()
         places, ranked, kept = places.ravel(), ranked.ravel(), kept.ravel()
@@ -268,7 +268,7 @@ def _multiclass_nms(call: Call, boxes: Array, scores: Array, **attrs: Any) -> tu
             jnp.where(there, places[at], -1),
         )
 
-    return lax.map(one_image, (each, scores))  # type: ignore[no-any-return]
+    return lax.map(one_image, (each, scores))
 
 
 @rule("select_proposals")
@@ -305,7 +305,7 @@ def _select_proposals(
     if not (logits.shape[0] and count):
         scores = jnp.full(call.types[1][0], _NO_SCORE, logits.dtype)
         return jnp.zeros(call.shape, deltas.dtype), scores, jnp.zeros(logits.shape[0], jnp.int32)
-    return lax.map(one_image, (logits, deltas, limits))  # type: ignore[no-any-return]
+    return lax.map(one_image, (logits, deltas, limits))
 
 
 # -- matching
@@ -367,9 +367,7 @@ def _claimed(match: Array, iou: Array) -> Array:
 
 
 @rule("sample_matches")
-def _sample_matches(
-    call: Call, match: Array, keys: Array, *, count: int, positive_share: float
-) -> tuple[Array, Array]:
+def _sample_matches(call: Call, match: Array, keys: Array, *, count: int, positive_share: float) -> tuple[Array, Array]:
     most = min(math.floor(count * positive_share + 1e-6), count)  # 0.29 is a little less in binary than it says
     each = match.shape[1]
     if not each:
@@ -391,4 +389,4 @@ def _sample_matches(
         filled = i < chosen + rest
         return index, jnp.where(filled, its[index], -2)
 
-    return lax.map(one_image, (match, keys))  # type: ignore[no-any-return]
+    return lax.map(one_image, (match, keys))

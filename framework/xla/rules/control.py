@@ -79,6 +79,8 @@ def _scan(lowering: Lowering, op: Operation, inputs: Sequence[Array]) -> list[Ar
         following = [f.astype(s.dtype) for f, s in zip(results[:count], state, strict=True)]
         return (_first(faults, found), following), results[count:]
 
-    (faults, state), gathered = lax.scan(step, (jnp.zeros(2, jnp.int64), list(start)), list(over), reverse=bool(reverse))
+    (faults, state), gathered = lax.scan(
+        step, (jnp.zeros(2, jnp.int64), list(start)), list(over), reverse=bool(reverse)
+    )
     lowering.faults.merge(faults)
     return [*state, *gathered]

@@ -209,7 +209,9 @@ def _pooled(x: Array, kernel: Pair, stride: Pair, borders: Sequence[Pair], start
     return lax.reduce_window(cut, np.asarray(start, x.dtype), merge, (1, *kernel, 1), (1, *stride, 1), wanted)
 
 
-def _max_pool(call_shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> Any:
+def _max_pool(
+    call_shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]
+) -> Any:
     size, step = _pair(kernel), _pair(stride or kernel)
 
     def pool(x: Array) -> Array:
@@ -218,7 +220,9 @@ def _max_pool(call_shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[
     return pool
 
 
-def _first_largest(call_shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> Any:
+def _first_largest(
+    call_shape: Sequence[int], kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]
+) -> Any:
     """Max pooling whose derivative goes to the first largest value of a window, NaNs and infinities included."""
     size, step = _pair(kernel), _pair(stride or kernel)
     rows, columns = call_shape[1], call_shape[2]

@@ -12,7 +12,9 @@ from framework.xla.lower import Array, Call, rule
 from framework.xla.rules.ragged import checked, from_padded, longest, to_padded
 
 
-def _losses(emissions: Array, transitions: Array, start: Array, stop: Array, tags: Array, offsets: Array, bound: int) -> Array:
+def _losses(
+    emissions: Array, transitions: Array, start: Array, stop: Array, tags: Array, offsets: Array, bound: int
+) -> Array:
     """[B]; tags are in range."""
     rows, there = to_padded(emissions, offsets, bound)
     found = to_padded(tags, offsets, bound)[0]
@@ -75,8 +77,8 @@ def _crf_loss_grad(
     if not rows:
         return tuple(jnp.zeros_like(x) for x in given)
     bound = longest(call, offsets, rows)
-    _, back = jax.vjp(lambda *xs: _losses(*xs, found, at, bound), *given)
-    return back(dloss)  # type: ignore[no-any-return]
+    _, back = jax.vjp(lambda e, m, a, b: _losses(e, m, a, b, found, at, bound), *given)
+    return back(dloss)
 
 
 @rule("crf_decode")

@@ -175,8 +175,8 @@ def _where(call: Call, cond: Array, a: Array, b: Array) -> Array:
 def _clip(call: Call, x: Array, *, min: float, max: float) -> Array:
     if not jnp.issubdtype(x.dtype, jnp.floating):
         limits = jnp.iinfo(x.dtype)
-        low, high = (int(_cut(math.floor(v) if math.isfinite(v) else v, limits.min, limits.max)) for v in (min, max))
-        return jnp.clip(x, jnp.asarray(low, x.dtype), jnp.asarray(high, x.dtype))
+        whole = [int(_cut(math.floor(v) if math.isfinite(v) else v, limits.min, limits.max)) for v in (min, max)]
+        return jnp.clip(x, *(jnp.asarray(v, x.dtype) for v in whole))
     low, high = (jnp.asarray(v, x.dtype) for v in (min, max))
     return jnp.where(x < low, low, jnp.where(x > high, high, x))
 

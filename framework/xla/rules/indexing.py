@@ -86,7 +86,9 @@ def _tuples(call: Call, x: Array, indices: Array) -> Array:
 @rule("gather_nd")
 def _gather_nd(call: Call, x: Array, indices: Array) -> Array:
     rows = x.reshape(-1, *x.shape[indices.shape[-1] :])
-    return jnp.take(rows, _tuples(call, x, indices), 0, mode="clip") if rows.shape[0] else jnp.zeros(call.shape, x.dtype)
+    return (
+        jnp.take(rows, _tuples(call, x, indices), 0, mode="clip") if rows.shape[0] else jnp.zeros(call.shape, x.dtype)
+    )
 
 
 @rule("scatter_nd_add")
@@ -137,9 +139,7 @@ def _embedding_grad(call: Call, dy: Array, ids: Array, like: Array, *, padding_i
 
 
 @rule("embedding_grad_rows")
-def _embedding_grad_rows(
-    call: Call, dy: Array, ids: Array, like: Array, *, padding_idx: int
-) -> tuple[Array, Array]:
+def _embedding_grad_rows(call: Call, dy: Array, ids: Array, like: Array, *, padding_idx: int) -> tuple[Array, Array]:
     found = _index(call, ids, like.shape[0], "ids", wrap=False).ravel()
     rows = wide(dy).reshape(-1, dy.shape[-1])
     n = found.size
@@ -160,7 +160,7 @@ def ascending(x: Array) -> Array:
     if not jnp.issubdtype(x.dtype, jnp.floating):
         return x.astype(jnp.int32) if x.dtype == jnp.bool_ else x
     x = jnp.where(x == 0, 0, x)
-    return jnp.where(jnp.isnan(x), jnp.inf, x), jnp.isnan(x)  # type: ignore[return-value]
+    return jnp.where(jnp.isnan(x), jnp.inf, x), jnp.isnan(x)
 
 
 def sorted_places(x: Array, axis: int, descending: bool) -> Array:

@@ -140,7 +140,7 @@ def _numbers(reads_step: bool, inputs: Sequence[Array | None]) -> tuple[list[Arr
     """lr (and step), the gradient's scale, and how many of the inputs they are."""
     count = 2 if reads_step else 1
     scale = inputs[count] if len(inputs) > count else None
-    return list(inputs[:count]), scale, count + 1  # type: ignore[arg-type]
+    return list(inputs[:count]), scale, count + 1
 
 
 def _declare(name: str) -> None:

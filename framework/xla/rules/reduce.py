@@ -54,7 +54,9 @@ def _var(x: Array, axes: tuple[int, ...], keepdims: bool, correction: float) -> 
 
 
 _declare("sum", lambda x, axes, keepdims: jnp.sum(_whole(x), axis=axes, keepdims=keepdims))
-_declare("mean", lambda x, axes, keepdims: jnp.sum(x, axis=axes, keepdims=keepdims) / jnp.asarray(_count(x, axes), x.dtype))
+_declare(
+    "mean", lambda x, axes, keepdims: jnp.sum(x, axis=axes, keepdims=keepdims) / jnp.asarray(_count(x, axes), x.dtype)
+)
 _declare("prod", lambda x, axes, keepdims: jnp.prod(_whole(x), axis=axes, keepdims=keepdims))
 _declare("max", _extreme(False))
 _declare("min", _extreme(True))

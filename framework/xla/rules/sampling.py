@@ -37,7 +37,9 @@ def _places(v: Array, extent: int, padding: str, align_corners: bool) -> Array:
         at = _reflected(at, 0.0 if align_corners else -0.5, float(extent - 1 if align_corners else extent))
     if padding != "zeros":
         inside = (at > 0) & (at < extent - 1)
-        at = jnp.where(inside, at, lax.stop_gradient(jnp.where(at <= 0, 0.0, jnp.where(at >= extent - 1, extent - 1.0, at))))
+        at = jnp.where(
+            inside, at, lax.stop_gradient(jnp.where(at <= 0, 0.0, jnp.where(at >= extent - 1, extent - 1.0, at)))
+        )
     return at
 
 
@@ -85,7 +87,9 @@ def _grid_sample_grad(
     x, grid, dy = wide(x), wide(grid), wide(dy)
     # A place that is NaN reads pixel (0, 0) with the weight NaN: so goes its gradient.
     strange = jnp.any(jnp.isnan(grid), -1)
-    _, back = jax.vjp(lambda a, g: _sampled(a, g, mode, padding, align_corners), x, jnp.where(jnp.isnan(grid), 0.0, grid))
+    _, back = jax.vjp(
+        lambda a, g: _sampled(a, g, mode, padding, align_corners), x, jnp.where(jnp.isnan(grid), 0.0, grid)
+    )
     dx, dgrid = back(jnp.where(strange[..., None], 0, dy))
     if mode == "nearest":
         dgrid = jnp.zeros_like(grid)
@@ -108,7 +112,6 @@ def _axis_weights(start: Array, extent: Array, bins: int, sampling: int, pixels:
         at = base + (i + 0.5) * (bin_size / points)[:, None]
         inside = (at >= -1) & (at <= pixels) & (i < points)[:, None]
         at = jnp.clip(at, 0.0, pixels - 1.0)
-        low = jnp.floor(at)
         share = jnp.where(inside, 1 / points[:, None], 0)
         column = jnp.arange(pixels)
         tent = jnp.maximum(1 - jnp.abs(at[..., None] - column), 0)  # the weights of linear interpolation
@@ -151,10 +154,12 @@ def _region_weights(
         mine = (counts & (level == i)).reshape(-1)
         scale = 1 / strides[i]
 
-        def along(start: Array, extent: Array, pixels: int, mine: Array = mine, scale: float = scale) -> Array:
+        def along(
+            start: Array, extent: Array, pixels: int, mine: Array = mine, scale: float = scale, dtype: Any = one.dtype
+        ) -> Array:
             at = jnp.where(mine, start.reshape(-1) * scale - shift, 0.0)
             size_there = jnp.where(mine, jnp.maximum(extent.reshape(-1) * scale, least), 1.0)
-            w = _axis_weights(at, size_there, size, sampling, pixels, one.dtype)
+            w = _axis_weights(at, size_there, size, sampling, pixels, dtype)
             return jnp.where(mine[:, None, None], w, 0).reshape(images, each, size, pixels)
 
         weights.append((along(b[..., 1], height, one.shape[1]), along(b[..., 0], width, one.shape[2])))
@@ -247,4 +252,4 @@ def _deform_conv2d_grad(
     ones = jnp.ones(call.types[3][0], x.dtype) if mask is None else mask
     inputs = [wide(a) for a in (x, offset, weight, ones)]
     _, back = jax.vjp(lambda *given: _deformed(*given, **window), *inputs)
-    return back(wide(dy))  # type: ignore[no-any-return]
+    return back(wide(dy))

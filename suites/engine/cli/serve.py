@@ -105,7 +105,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             key=a.tls_key,
         )
         with allow(pixels=a.max_pixels):
-            others = [Other(open_model(folder, device=a.device), folder.resolve().name, share) for folder, share in map(_share, a.split)]
+            others = [
+                Other(open_model(folder, device=a.device), folder.resolve().name, share)
+                for folder, share in map(_share, a.split)
+            ]
             server = Server(model, settings, place, others=others, name=a.name)
             print(f"serving {a.name or settings.name} at {server.url} (documentation: {server.url}/docs)", flush=True)
             return server.run()

@@ -60,7 +60,7 @@ def trained(device, make_optimizer, steps=3):
     """Losses and states after some steps in float64."""
     framework.random.seed(7)
     network = Network()
-    for name, t in network.state_dict().items():
+    for t in network.state_dict().values():
         if t.dtype == "float32":
             values = np.random.default_rng(t.size).standard_normal(t.shape) * 0.3
             t._data = framework.tensor(values if t.requires_grad else np.abs(values) + 0.1).array()
@@ -346,7 +346,7 @@ def test_jax_missing_or_too_old_is_one_error_with_the_command(monkeypatch, versi
         monkeypatch.setitem(sys.modules, "jax", None)
     else:
         monkeypatch.setattr(jax, "__version__", version)
-    with pytest.raises(NotSupportedError, match=rf"{text}.*pip install 'paddock-zoo\[xla\]'"):
+    with pytest.raises(NotSupportedError, match=rf"{text}.*pip install 'jax>="):
         runtime.find_device("xla-cpu")
     runtime.jax.cache_clear()
 

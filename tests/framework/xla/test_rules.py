@@ -63,7 +63,9 @@ def test_xla_equals_the_reference(spec, i, dtype):
         error = np.abs(g.astype(np.float64) - expected)[finite]
         unit = unit + 1 if spec.name == "crf_loss_grad" else unit  # probabilities less 1 cancel to 0
         allowed = MORE_ROUNDINGS * allowed_errors(spec, g.dtype, unit)[finite]
-        assert (error <= allowed).all(), f"{(error / allowed).max() * MORE_ROUNDINGS * spec.roundings:.3g} roundings off"
+        assert (error <= allowed).all(), (
+            f"{(error / allowed).max() * MORE_ROUNDINGS * spec.roundings:.3g} roundings off"
+        )
 
 
 @pytest.mark.parametrize("name", OPS)
