@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,7 @@ PASSES = (
     "merge_equal_operations",
     "drop_dead_code",
 )
+_MANY, _MOST = 8, 64  # compiled functions of one Program from which on the user is told, and that are kept
 _EMBEDDED = 64  # constants of more elements are arguments: in the code they would be copied and folded at length
 
 
@@ -69,7 +71,7 @@ class XlaExecution:
         expect_lowered(program)
         self._program = program
         self._where = where
-        self._compiled: dict[Any, _Compiled] = {}
+        self._compiled: OrderedDict[Any, _Compiled] = OrderedDict()  # by shapes; what ran longest ago comes first
         self._states = list(program.states.items())
         self._updates = [(s, program.states[s], new) for s, new in program.updates.items()]
         self._kept = [(v, t) for v, t in self._states if v not in program.updates]
@@ -171,6 +173,15 @@ class XlaExecution:
         key = (longest, *((a.shape, str(a.dtype)) for a in given))
         if key not in self._compiled:
             self._compiled[key] = self._compile(longest, updated, kept, given)
+            if len(self._compiled) > _MOST:
+                self._compiled.popitem(last=False)
+            if len(self._compiled) == _MANY:
+                _log.warning(
+                    "xla: %d kinds of input shapes were compiled for one Program, each of which takes seconds: give "
+                    "it few shapes, by sizes of images and batches that repeat",
+                    _MANY,
+                )
+        self._compiled.move_to_end(key)
         return self._compiled[key]
 
     def _compile(self, longest: tuple[int, ...], *arguments: Any) -> _Compiled:
@@ -178,7 +189,8 @@ class XlaExecution:
         messages: list[tuple[str, str]] = []
         function = self._function(messages, longest)
         shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (*arguments, self._device_constants()))
-        with jax.default_device(self._where):
+        # A float32 product is one: on GPUs and TPUs the default would round its factors to 10 or 7 bits.
+        with jax.default_device(self._where), jax.default_matmul_precision("highest"):
             lowered = jax.jit(function, donate_argnums=0).lower(*shapes)
             try:
                 compiled = lowered.compile()

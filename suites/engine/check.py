@@ -10,6 +10,7 @@ import tempfile
 from itertools import islice
 from pathlib import Path
 
+import framework
 from framework import from_numpy, no_grad
 from framework.errors import ConfigError, NumericsError
 from suites.engine import checkpoint
@@ -29,6 +30,11 @@ _UPDATES = 2  # the second one runs with what the first one left in the optimize
 def check_runs(config: Config) -> None:
     """Raise the error that training would meet: of data, model, losses, optimizer, checkpoint or metric."""
     task, runtime = build_task(config), build_runtime(config)
+    with framework.device(runtime.device):
+        _check(config, task, runtime)
+
+
+def _check(config: Config, task: Task, runtime: Runtime) -> None:
     load_wanted(task.model)
     task.begin(None, lambda line: None, runtime.seed)
     step = task.step(config.part("optimizer"), runtime)

@@ -123,17 +123,16 @@ class Trainer:
         if self.world.size > 1:
             raise NotSupportedError("Trainer: gradients of several processes are not joined yet; train in one")
         path = Path(path)
-        run = (
-            RunFolder.reopen(path, self.config) if resume else RunFolder.create(path, self.config, overwrite=overwrite)
-        )
         with contextlib.ExitStack() as stack:
+            stack.enter_context(framework.device(self.runtime.device))  # one that is not there leaves no folder behind
+            make = RunFolder.reopen if resume else functools.partial(RunFolder.create, overwrite=overwrite)
+            run = make(path, self.config)
             stack.callback(run.close)
             log = RunLog(run.log)
             stack.callback(log.close)
             stack.enter_context(heard(log.say))
             profiling = [Profiling(StepProfile(run.path, say=log.say))] if profile else []
             try:
-                stack.enter_context(framework.device(self.runtime.device))
                 loop = self._loop(run, log, [*profiling, *self.hooks], resume=resume)
                 if resume:
                     _continue(loop, run)

@@ -1,0 +1,139 @@
+"""A run on another device: trained, stopped and resumed, evaluated, opened, exported; on XLA's CPU, which needs none."""
+
+import json
+import logging
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import framework
+
+from framework.errors import AttributeValueError, NotSupportedError
+from framework.io import load_tensors
+from framework.predictor import Predictor
+from suites import engine
+from suites.engine.check import check_runs
+from suites.engine.config import load_config
+from suites.engine.devices import usable
+from suites.engine.inference import export_run
+from suites.engine.training import evaluate_weights, train
+from tests.suites.engine import toy
+
+pytest.importorskip("jax", reason="the extra [xla] is not installed")
+
+CONFIG = """
+suite: toy
+optimizer: {type: Momentum, momentum: 0.9, weight_decay: 1.0e-4}
+schedule: {type: Cosine, base_lr: 0.2, reference_batch: 8, warmup_steps: 3}
+runtime: {epochs: 4, seed: 3, workers: 0, log_every: 5, checkpoint: {every: 3}, ema: {decay: 0.9}, clip_norm: 1.0,
+          evaluation: {every: 2, pictures: 2}}
+"""
+XLA = "runtime.device=xla-cpu"
+
+
+def write(folder):
+    (folder / "toy.yml").write_text(CONFIG)
+    return folder / "toy.yml"
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """An unbroken run on XLA: 20 steps."""
+    folder = tmp_path_factory.mktemp("xla")
+    train(write(folder), [XLA], runs=folder)
+    return folder / "toy"
+
+
+def weights(run):
+    return {name: t.numpy() for name, t in load_tensors(run / "weights/last.safetensors").items()}
+
+
+def stopped_at_step_12(folder, overrides):
+    """A run that Ctrl-C ended after a checkpoint, as a person would."""
+
+    class Stop(engine.hooks.Hook):
+        def after_step(self, trainer):
+            if trainer.step == 12:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    train(write(folder), overrides, runs=folder, hooks=[Stop()])
+    return folder / "toy"
+
+
+def test_a_run_on_xla_has_the_figures_of_one_on_the_cpu(tmp_path, reference):
+    """Its weights part from those of the CPU by roundings that training magnifies."""
+    train(write(tmp_path), runs=tmp_path)
+    native = weights(tmp_path / "toy")
+    for name, values in weights(reference).items():
+        np.testing.assert_allclose(values, native[name], rtol=1e-3, atol=1e-4, err_msg=name)
+    log = (reference / "log.txt").read_text()
+    assert "device: xla-cpu" in log and "xla: compiled" in log
+    assert json.loads((reference / "environment.json").read_text())["device"] == "xla-cpu"
+    assert framework.current_device() == "cpu"
+
+
+def test_training_twice_gives_the_same_bits(tmp_path, reference):
+    train(write(tmp_path), [XLA], runs=tmp_path)
+    for name, values in weights(reference).items():
+        assert values.tobytes() == weights(tmp_path / "toy")[name].tobytes(), name
+
+
+def test_a_run_continues_with_the_same_bits_and_on_any_other_device(tmp_path, reference):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    same, other = stopped_at_step_12(tmp_path / "a", [XLA]), stopped_at_step_12(tmp_path / "b", [XLA])
+    train(same, resume=True)
+    train(other, ["runtime.device=cpu"], resume=True)
+    for name, values in weights(reference).items():
+        assert values.tobytes() == weights(same)[name].tobytes(), name
+        np.testing.assert_allclose(weights(other)[name], values, rtol=1e-3, atol=1e-4)
+
+
+def test_evaluation_and_loading_take_the_runs_device_or_the_one_that_is_named(reference, caplog):
+    figures = evaluate_weights(reference)
+    assert figures == pytest.approx(evaluate_weights(reference, device="cpu"), rel=1e-4)
+    with caplog.at_level(logging.INFO, "paddock"):
+        image = toy.image(3, 20)
+        on_xla = engine.load(reference)(image)[0].value
+    assert "xla: compiled" in caplog.text
+    native = engine.load(reference, device="cpu")(image)[0].value
+    assert on_xla["brightness"] == pytest.approx(native["brightness"], rel=1e-4)
+
+
+def test_an_export_runs_on_a_device(tmp_path, reference):
+    export_run(reference, tmp_path / "export")
+    native, other = (Predictor(tmp_path / "export", device=device) for device in ("cpu", "xla-cpu"))
+    dtype, shape = native.input_types[0]
+    x = np.random.default_rng(0).random(shape).astype(dtype)
+    np.testing.assert_allclose(other.run([x])[0], native.run([x])[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(other.replica().run([x])[0], native.run([x])[0], rtol=1e-5, atol=1e-6)
+
+
+def test_gathered_gradients_work_on_a_device(tmp_path):
+    train(write(tmp_path), [XLA, "runtime.accumulate=2"], runs=tmp_path)
+    assert np.isfinite(weights(tmp_path / "toy")["hidden.weight"]).all()
+
+
+def test_check_runs_on_the_configs_device(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, "paddock"):
+        check_runs(load_config(write(tmp_path), [XLA]))
+    assert "xla: compiled" in caplog.text
+
+
+def test_a_device_that_is_not_here_is_an_error_when_asked_for_and_else_the_cpu_is_taken(monkeypatch, caplog):
+    def none_here(name):
+        raise NotSupportedError(f"device: there is no {name}")
+
+    monkeypatch.setattr("framework.xla.runtime.find_device", none_here)
+    monkeypatch.setattr("framework.devices._executors", {})
+    with pytest.raises(NotSupportedError, match="there is no gpu"):
+        usable("gpu", "cpu")
+    assert usable(None, "gpu") == "cpu"
+    assert "the run's device is gpu, which is not usable here" in caplog.text
+
+
+def test_looking_at_single_operators_is_refused_on_a_device():
+    with pytest.raises(AttributeValueError, match="eager and detect_anomaly look at operators one by one"):
+        engine.settings.Runtime(epochs=1, device="xla-cpu", eager=True)
