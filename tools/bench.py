@@ -1,7 +1,7 @@
-"""Time a workload on this machine: `python tools/bench.py [CASE ...] [--threads N] [--seconds S]`.
+"""Time a workload on this machine: `python tools/bench.py [CASE ...] [--threads N] [--seconds S] [--device NAME]`.
 
-Prints one JSON line a case: {"case", "unit", "rate", "step_ms", "steps", "peak_rss_mb"}. `rate` is the median over the
-timed steps. A training step is forward, loss, backward and the optimizer's update, in float32, as one Program. The
+Prints one JSON line a case: {"case", "unit", "rate", "step_ms", "steps", "peak_rss_mb"}; on a device other than the CPU
+also "device" and "first_step_s", which is mostly compilation. `rate` is the median over the timed steps. A training step is forward, loss, backward and the optimizer's update, in float32, as one Program. The
 cases stand in tools/bench_cases; most have a peer of the same network, shapes and mathematics in
 ../shared/bench/peer_torch.py, and benchmarks/training_vs_torch.py runs both in turns and gives the ratio. `--profile`
 shows where the time goes and keeps it in runs/bench/CASE. `python tools/bench.py loader CONFIG` is
@@ -38,11 +38,36 @@ CASES: dict[str, Callable[[], tuple[Step, int]]] = {
 }
 
 
-def measure(case: str, seconds: float, profile: StepProfile | None = None) -> dict[str, Any]:
+def measure(case: str, seconds: float, profile: StepProfile | None = None, device: str = "cpu") -> dict[str, Any]:
     """The JSON fields of one case; the first two steps are not timed, nor are those that are profiled."""
-    step, items = CASES[case]()
-    for _ in range(2):
+    import framework
+
+    with framework.device(device):
+        start = time.perf_counter()
+        step, items = _finished(CASES[case]())
         step()
+        first = time.perf_counter() - start
+        step()
+        fields = _timed(case, step, items, seconds, profile)
+    return fields if device == "cpu" else {**fields, "device": device, "first_step_s": round(first, 2)}
+
+
+def _finished(case: tuple[Step, int]) -> tuple[Step, int]:
+    """The step, which also waits for its results: on a device a run returns before it is done."""
+    from framework.graph.trees import flatten
+
+    step, items = case
+
+    def whole() -> None:
+        results: list[Any] = []
+        flatten(step(), results)
+        for result in results[:1]:  # all of them are there when one is
+            result.numpy()
+
+    return whole, items
+
+
+def _timed(case: str, step: Step, items: int, seconds: float, profile: StepProfile | None) -> dict[str, Any]:
     if profile is not None:
         for _ in range(profile.length):
             with profile.step():
@@ -67,6 +92,7 @@ def measure(case: str, seconds: float, profile: StepProfile | None = None) -> di
 def main(words: list[str] | None = None) -> int:
     """Measure the cases named on the command line and return the exit status."""
     from suites.engine.cli.bench import main as of_config
+    from suites.engine.devices import add_device_option
     from suites.engine.profiling import StepProfile, add_profile_option
 
     words = sys.argv[1:] if words is None else words
@@ -76,6 +102,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("cases", nargs="*", metavar="CASE", help="default: all of " + ", ".join(CASES))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=8)
+    add_device_option(parser, "cpu")
     add_profile_option(parser, "steps")
     a = parser.parse_args(words)
     unknown = [case for case in a.cases if case not in CASES]
@@ -86,7 +113,7 @@ def main(words: list[str] | None = None) -> int:
     set_num_threads(a.threads)
     for case in a.cases or CASES:
         profile = StepProfile(Path("runs/bench") / case) if a.profile else None
-        print(json.dumps(measure(case, a.seconds, profile)), flush=True)
+        print(json.dumps(measure(case, a.seconds, profile, a.device or "cpu")), flush=True)
     return 0
 
 

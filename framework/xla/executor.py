@@ -213,7 +213,7 @@ class XlaExecution:
         program = self._program
 
         def function(updated: list[Any], kept: list[Any], given: list[Any], constants: list[Any]) -> Any:
-            lowering = Lowering(Faults(messages))
+            lowering = Lowering(Faults(messages), self._where.platform)
             lowering.longest = {id(given[i]): bound for i, bound in zip(self._offsets, longest, strict=True)}
             values: dict[Value, Any] = dict(zip(program.inputs, given, strict=True))
             values |= {s: a for (s, _, _), a in zip(self._updates, updated, strict=True)}

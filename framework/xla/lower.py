@@ -111,13 +111,15 @@ class Faults:
 class Lowering:
     """Lowers the operations of one Program or block while JAX traces."""
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: Faults, platform: str) -> None:
+        """`platform`: of the device, as JAX calls it: cpu, gpu, tpu."""
         self.faults = faults
+        self.platform = platform
         self.longest: dict[int, int] = {}  # of offsets, by the id of their array: a bound of the sequences' lengths
 
     def inner(self) -> Lowering:
         """For a block, whose faults are merged by who lowers it."""
-        return Lowering(Faults(self.faults.messages))
+        return Lowering(Faults(self.faults.messages), self.platform)
 
     def run(self, program: Program, values: dict[Value, Array]) -> dict[Value, Array]:
         """Adds all values that the operations define; `values` holds inputs, states and constants."""
