@@ -1,4 +1,4 @@
-"""A run on another device: trained, stopped and resumed, evaluated, opened, exported; on XLA's CPU, which needs none."""
+"""A run on another device: trained, stopped, resumed, evaluated, opened, exported. XLA on the CPU needs no accelerator."""
 
 import json
 import logging
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import framework
-
 from framework.errors import AttributeValueError, NotSupportedError
 from framework.io import load_tensors
 from framework.predictor import Predictor
