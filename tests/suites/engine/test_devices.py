@@ -1,4 +1,4 @@
-"""A run on another device: trained, stopped, resumed, evaluated, opened, exported. XLA on the CPU needs no accelerator."""
+"""A run on another device: trained, stopped, resumed, evaluated, opened, exported; XLA on the CPU needs none."""
 
 import json
 import logging
