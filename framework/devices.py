@@ -18,28 +18,30 @@ if TYPE_CHECKING:
 
 NAMES = ("cpu", "gpu", "tpu", "xla-cpu")
 
-_executors: dict[str, Executor] = {}  # one a device, so that what was traced for it is found again
+_executors: dict[tuple[str, int], Executor] = {}  # one a device, so that what was traced for it is found again
 
 
-def set_device(name: str) -> None:
+def set_device(name: str, devices: int = 1) -> None:
     """Programs that this thread calls from here on run on this device.
 
     Args:
         name: `cpu`, the core's own kernels; `gpu` or `tpu`, the first one there is, through XLA; `xla-cpu`, XLA on the
             CPU, to try on a laptop what runs on a GPU.
+        devices: how many of them share each batch: arguments whose first extent they divide are split along it. The
+            results are those of one device, batch norm over the whole batch included.
 
     Raises:
         AttributeValueError: there is no such device.
-        NotSupportedError: JAX is missing or finds no such device; the message has the command that installs it.
+        NotSupportedError: JAX is missing or finds fewer devices; the message has the command that installs it.
     """
-    context.executor = executor_of(name)
+    context.executor = executor_of(name, devices)
 
 
 @contextlib.contextmanager
-def device(name: str) -> Iterator[None]:
+def device(name: str, devices: int = 1) -> Iterator[None]:
     """Inside, Programs that this thread calls run on this device; see `set_device`."""
     before = context.executor
-    context.executor = executor_of(name)
+    context.executor = executor_of(name, devices)
     try:
         yield
     finally:
@@ -51,17 +53,26 @@ def current_device() -> str:
     return "cpu" if context.executor is None else str(context.executor.device)
 
 
-def executor_of(name: str) -> Executor | None:
+def placement() -> tuple[str, int]:
+    """Where Programs of this thread run, as `device` takes it: for code that is called in other threads later."""
+    return current_device(), 1 if context.executor is None else int(context.executor.devices)
+
+
+def executor_of(name: str, devices: int = 1) -> Executor | None:
     """What makes Programs ready for a device; None for the CPU's own. Raises as `set_device` does."""
     if name not in NAMES:
         raise AttributeValueError(f"device: there is no '{name}'; there are {', '.join(NAMES)}")
+    if devices < 1 or (name == "cpu" and devices > 1):
+        raise AttributeValueError(
+            f"device: {devices} of {name}; it must be 1 or more, and 1 for cpu, which has threads"
+        )
     if name == "cpu":
         return None
-    if name not in _executors:
-        from framework.xla.runtime import find_device  # JAX is an extra that a run on the CPU never imports
+    if (name, devices) not in _executors:
+        from framework.xla.runtime import find_devices  # JAX is an extra that a run on the CPU never imports
 
-        where = find_device(name)
+        found = find_devices(name, devices)
         from framework.xla.executor import XlaExecutor
 
-        _executors[name] = XlaExecutor(name, where)
-    return _executors[name]
+        _executors[name, devices] = XlaExecutor(name, found)
+    return _executors[name, devices]

@@ -37,10 +37,12 @@ class Executor(Protocol):
     """Makes Programs ready for one device.
 
     Attributes:
-        device: its name, such as `cpu`; Programs are traced and kept for each device of their own.
+        device: its name, such as `cpu`; Programs are traced and kept for each executor of their own.
+        devices: how many of them share the work.
     """
 
     device: str
+    devices: int
 
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """Which of these passes pay here, in order. What they cost and gain is the executor's to know."""

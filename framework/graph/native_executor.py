@@ -83,6 +83,7 @@ class NativeExecutor:
     """Runs Programs on the CPU."""
 
     device = "cpu"
+    devices = 1
 
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """All of them: they were written for it."""

@@ -42,10 +42,11 @@ _EMBEDDED = 64  # constants of more elements are arguments: in the code they wou
 class XlaExecutor:
     """Compiles Programs for one device with XLA."""
 
-    def __init__(self, device: str, where: Any) -> None:
-        """`where`: the jax.Device."""
+    def __init__(self, device: str, devices: Sequence[Any]) -> None:
+        """`devices`: those of JAX that share the work."""
         self.device = device
-        self.where = where
+        self.devices = len(devices)
+        self.layout = Layout(devices)
 
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """Those that XLA does not do better itself."""
@@ -53,7 +54,31 @@ class XlaExecutor:
 
     def compile(self, program: Program, loop_steps: int | None) -> XlaExecution:
         """A Program, made ready."""
-        return XlaExecution(program, self.where)
+        return XlaExecution(program, self.layout)
+
+
+class Layout:
+    """How arrays lie on the devices that share a Program: states whole on each, batches split along their first axis.
+
+    The compiler finds out what has to be exchanged. As it splits whole arrays, a mean over the batch is that of all
+    devices, and a dropout mask that of one: the numbers do not depend on how many there are, but for roundings.
+    """
+
+    def __init__(self, devices: Sequence[Any]) -> None:
+        self.devices = list(devices)
+        self.platform: str = self.devices[0].platform
+        mesh = jax.sharding.Mesh(np.array(self.devices), ("batch",), axis_types=(jax.sharding.AxisType.Auto,))
+        self.whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+        self.split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
+
+    def of_input(self, shape: Sequence[int]) -> Any:
+        """Split where the first extent divides by the devices, else whole on each."""
+        count = len(self.devices)
+        return self.split if count > 1 and shape and shape[0] and shape[0] % count == 0 else self.whole
+
+    def kept_whole(self, x: Any) -> Any:
+        """A value of the Program that is to lie whole on each device."""
+        return x if len(self.devices) == 1 else jax.lax.with_sharding_constraint(x, self.whole)
 
 
 @dataclass
@@ -67,10 +92,10 @@ class _Compiled:
 class XlaExecution:
     """A Program on a device: states live there between runs, and results come to the host when they are read."""
 
-    def __init__(self, program: Program, where: Any) -> None:
+    def __init__(self, program: Program, layout: Layout) -> None:
         expect_lowered(program)
         self._program = program
-        self._where = where
+        self._layout = layout
         self._compiled: OrderedDict[Any, _Compiled] = OrderedDict()  # by shapes; what ran longest ago comes first
         self._states = list(program.states.items())
         self._updates = [(s, program.states[s], new) for s, new in program.updates.items()]
@@ -92,7 +117,7 @@ class XlaExecution:
         with self._lock:
             self._look_at_old_runs()
             longest = self._longest(inputs)
-            given = [self._on_device(t) for t in inputs]
+            given = [self._on_device(t, self._layout.of_input(t.shape)) for t in inputs]
             updated = [self._to_give_away(t) for _, t, _ in self._updates]
             kept = [self._on_device(t) for _, t in self._kept]
             compiled = self._for(longest, updated, kept, given)
@@ -113,22 +138,24 @@ class XlaExecution:
         """Compiles for these inputs; does nothing when that is done."""
         with self._lock:
             longest = self._longest(inputs)
-            given = [self._on_device(t) for t in inputs]
+            given = [self._on_device(t, self._layout.of_input(t.shape)) for t in inputs]
             updated = [self._on_device(t) for _, t, _ in self._updates]
             self._for(longest, updated, [self._on_device(t) for _, t in self._kept], given)
 
     # -- data
-    def _on_device(self, t: Tensor) -> Any:
-        """The data of a tensor; what came from the host stays on the device until it is read or set."""
+    def _on_device(self, t: Tensor, sharding: Any = None) -> Any:
+        """The data of a tensor, whole on each device by default; a state's stays there until it is read or set."""
+        sharding = sharding or self._layout.whole
         data = t._data
         if isinstance(data, DeviceArray):
             data.expect_kept()
-            if data.buffer.devices() == {self._where}:
-                return data.buffer
+            if data.buffer.devices() == sharding.device_set:
+                same = data.buffer.sharding.is_equivalent_to(sharding, data.ndim)
+                return data.buffer if same else jax.device_put(data.buffer, sharding)
             data = data.host()
         if data is None:
             data = t.array()  # which says what is wrong
-        buffer = jax.device_put(np.array(Tensor(data).numpy()), self._where)  # a copy: device_put may keep the memory
+        buffer = jax.device_put(np.array(Tensor(data).numpy()), sharding)  # a copy: device_put may keep the memory
         if t.persistable:
             t._data = DeviceArray(buffer)
         return buffer
@@ -151,7 +178,7 @@ class XlaExecution:
     def _device_constants(self) -> list[Any]:
         if self._constants is None:
             arrays = [a for a in self._program.constants.values() if a.size > _EMBEDDED]
-            self._constants = [jax.device_put(np.array(Tensor(a).numpy()), self._where) for a in arrays]
+            self._constants = [jax.device_put(np.array(Tensor(a).numpy()), self._layout.whole) for a in arrays]
         return self._constants
 
     # -- data that is refused
@@ -188,9 +215,12 @@ class XlaExecution:
         start = time.perf_counter()
         messages: list[tuple[str, str]] = []
         function = self._function(messages, longest)
-        shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (*arguments, self._device_constants()))
+        shapes = jax.tree.map(
+            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding),
+            (*arguments, self._device_constants()),
+        )
         # A float32 product is one: on GPUs and TPUs the default would round its factors to 10 or 7 bits.
-        with jax.default_device(self._where), jax.default_matmul_precision("highest"):
+        with jax.default_device(self._layout.devices[0]), jax.default_matmul_precision("highest"):
             lowered = jax.jit(function, donate_argnums=0).lower(*shapes)
             try:
                 compiled = lowered.compile()
@@ -200,9 +230,10 @@ class XlaExecution:
         seconds = time.perf_counter() - start
         self.compile_seconds += seconds
         _log.info(
-            "xla: compiled %d operations for %s in %.1f s (%d so far, %.1f s)",
+            "xla: compiled %d operations for %d of %s in %.1f s (%d so far, %.1f s)",
             sum(1 for _ in self._program.operations()),
-            self._where.platform,
+            len(self._layout.devices),
+            self._layout.platform,
             seconds,
             self.plans_made,
             self.compile_seconds,
@@ -213,7 +244,7 @@ class XlaExecution:
         program = self._program
 
         def function(updated: list[Any], kept: list[Any], given: list[Any], constants: list[Any]) -> Any:
-            lowering = Lowering(Faults(messages), self._where.platform)
+            lowering = Lowering(Faults(messages), self._layout.platform)
             lowering.longest = {id(given[i]): bound for i, bound in zip(self._offsets, longest, strict=True)}
             values: dict[Value, Any] = dict(zip(program.inputs, given, strict=True))
             values |= {s: a for (s, _, _), a in zip(self._updates, updated, strict=True)}
@@ -221,7 +252,7 @@ class XlaExecution:
             large = iter(constants)
             values |= {v: next(large) if a.size > _EMBEDDED else constant(a) for v, a in program.constants.items()}
             lowering.run(program, values)
-            states = [values[new].astype(values[s].dtype) for s, _, new in self._updates]
+            states = [self._layout.kept_whole(values[new].astype(values[s].dtype)) for s, _, new in self._updates]
             faults = lowering.faults
             if not faults.noted:
                 return [values[v] for v in program.results], states, None

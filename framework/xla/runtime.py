@@ -35,15 +35,15 @@ def jax() -> Any:
     return module
 
 
-def find_device(name: str) -> Any:
-    """The first device of a kind: `xla-cpu`, `gpu` or `tpu`.
+def find_devices(name: str, count: int) -> list[Any]:
+    """The first devices of a kind: `xla-cpu`, `gpu` or `tpu`.
 
     Raises:
-        NotSupportedError: this machine has none, or JAX cannot reach it; the message says what to do.
+        NotSupportedError: this machine has fewer, or JAX cannot reach them; the message says what to do.
     """
     module = jax()
     try:
-        device = module.local_devices(backend=PLATFORMS[name])[0]
+        found = module.local_devices(backend=PLATFORMS[name])
     except RuntimeError as e:
         first_line = str(e).splitlines()[0] if str(e) else type(e).__name__
         raise NotSupportedError(
@@ -55,4 +55,7 @@ def find_device(name: str) -> Any:
             f"device: JAX {module.__version__} adds gradients of embeddings hundreds of times too slowly on GPUs; "
             f"run: {install_command('cuda')}"
         )
-    return device
+    if len(found) < count:
+        more = " (JAX_NUM_CPU_DEVICES makes more of a CPU)" if name == "xla-cpu" else ""
+        raise NotSupportedError(f"device: {count} of {name} are asked for, but there are {len(found)}{more}")
+    return list(found[:count])

@@ -30,7 +30,7 @@ _UPDATES = 2  # the second one runs with what the first one left in the optimize
 def check_runs(config: Config) -> None:
     """Raise the error that training would meet: of data, model, losses, optimizer, checkpoint or metric."""
     task, runtime = build_task(config), build_runtime(config)
-    with framework.device(runtime.device):
+    with framework.device(runtime.device, runtime.devices):
         _check(config, task, runtime)
 
 

@@ -14,6 +14,7 @@ import framework
 from framework import from_numpy, no_grad, program
 from framework.atomic import write_text
 from framework.data import DataLoader
+from framework.devices import placement
 from framework.errors import ConfigError
 from suites.engine.losses import Loss
 from suites.engine.reporting.tally import Tally, add_skipped
@@ -34,11 +35,11 @@ def predict_of(task: Task, *, eager: bool = False, conv_algorithm: str = "auto")
     """Return a function from the arrays of `task.eval_inputs` to those of `eval_step`, run as a Program."""
 
     run = _as_tensors(task.eval_step) if eager else program(task.eval_step)
-    device = framework.current_device()  # of this thread; a server's threads call the function
+    where = placement()  # of this thread; a server's threads call the function
 
     def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         task.model.eval()
-        with no_grad(), framework.device(device), framework.conv_algorithm(conv_algorithm):
+        with no_grad(), framework.device(*where), framework.conv_algorithm(conv_algorithm):
             return {name: tensor.numpy() for name, tensor in run(arrays).items()}
 
     return predict

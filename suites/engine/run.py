@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from suites.engine.task import Metric, Processor, Task
 
 
+_CHANGEABLE = ("runtime.device", "runtime.devices")  # any device continues what another one began
+
+
 class RunFolder:
     """Paths and small files of one run.
 
@@ -88,8 +91,8 @@ class RunFolder:
         if not run.config.is_file():
             raise CheckpointError(f"{path} holds no run to resume; start one without --resume")
         saved = load_config(run.config, check=False)
-        changed = [key for key in different_keys(saved.as_dict(), config.as_dict()) if key != "runtime.device"]
-        if changed:  # any device continues what another one began
+        changed = [key for key in different_keys(saved.as_dict(), config.as_dict()) if key not in _CHANGEABLE]
+        if changed:
             keys = ", ".join(changed[:8])
             raise CheckpointError(
                 f"{path} was started with another config (different: {keys}), so it cannot be continued exactly; "

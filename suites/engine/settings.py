@@ -157,6 +157,8 @@ class Runtime:
         threads: Threads that compute; null for one a core. The result does not depend on it.
         device: What computes Programs: "cpu" with our kernels; "gpu" or "tpu" through XLA, which the extras [cuda] and
             [xla] install; "xla-cpu" is XLA on the CPU, to try what a GPU would run.
+        devices: How many of them share each batch. The figures are those of one device, batch norm over the whole batch
+            included; `data.train.batch_size` is that of all together.
         eager: Run operator by operator instead of as one traced Program; slower, for debugging.
         detect_anomaly: Look at the results of every operator of a training step, and end the run with an error that
             names the first one with a NaN; slower, for finding out why a loss became one.
@@ -186,6 +188,7 @@ class Runtime:
     workers: int = 2
     threads: int | None = None
     device: Literal["cpu", "gpu", "tpu", "xla-cpu"] = "cpu"
+    devices: int = 1
     eager: bool = False
     detect_anomaly: bool = False
     conv_algorithm: Literal["auto", "direct"] = "auto"
@@ -210,6 +213,11 @@ class Runtime:
         length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}
         _at_least("runtime", **{name: (value or 0, 1) for name, value in length.items()})
         _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), accumulate=(self.accumulate, 1))
+        if self.devices < 1 or (self.device == "cpu" and self.devices > 1):
+            raise AttributeValueError(
+                f"runtime: devices is {self.devices} with device {self.device}; it must be 1 or more, and 1 with cpu, "
+                "whose cores are runtime.threads"
+            )
         if self.device != "cpu" and (self.eager or self.detect_anomaly):
             raise AttributeValueError(
                 f"runtime: eager and detect_anomaly look at operators one by one, on the CPU; device is {self.device}"

@@ -14,7 +14,7 @@ import numpy as np
 import framework
 from framework.data import DataLoader, StreamLoader
 from framework.data.world import ALONE, World
-from framework.errors import NotSupportedError
+from framework.errors import ConfigError, NotSupportedError
 from framework.nn import init
 from framework.optim import Schedule
 from suites.engine.building import begin, limited
@@ -124,7 +124,9 @@ class Trainer:
             raise NotSupportedError("Trainer: gradients of several processes are not joined yet; train in one")
         path = Path(path)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(framework.device(self.runtime.device))  # one that is not there leaves no folder behind
+            stack.enter_context(
+                framework.device(self.runtime.device, self.runtime.devices)
+            )  # one that is not there leaves no folder behind
             make = RunFolder.reopen if resume else functools.partial(RunFolder.create, overwrite=overwrite)
             run = make(path, self.config)
             stack.callback(run.close)
@@ -157,6 +159,7 @@ class Trainer:
         task.begin(run.path, log.say, runtime.seed)
         loader = limited(task.train_loader(seed=runtime.seed, workers=runtime.workers), runtime.data, "another")
         loader.split(self.world)
+        _expect_even(loader.batch_size, runtime)
         loader.start()  # workers read while the rest is built
         if runtime.weights is not None:
             _start_from(task, runtime.weights, log)
@@ -186,6 +189,15 @@ class Trainer:
             accumulate=runtime.accumulate,
             folder=run.path,
             world=self.world,
+        )
+
+
+def _expect_even(batch_size: int, runtime: Runtime) -> None:
+    if batch_size % runtime.devices:
+        raise ConfigError(
+            f"data.train.batch_size is {batch_size}, which {runtime.devices} devices (runtime.devices) cannot share "
+            "evenly; "
+            f"take {batch_size // runtime.devices * runtime.devices or runtime.devices} or another multiple"
         )
 
 
@@ -249,7 +261,10 @@ def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, 
         if summary := optimizer.decay_summary():
             log.say(summary)
     if runtime.device != "cpu":
-        log.say(f"device: {runtime.device}; the first step of each shape is compiled, which takes seconds to minutes")
+        log.say(
+            f"device: {runtime.devices} of {runtime.device}; the first step of each shape is compiled, which takes "
+            "seconds to minutes"
+        )
     if runtime.detect_anomaly:
         log.say("runtime.detect_anomaly is on: results are searched for NaN, which is slower")
     if runtime.eager:

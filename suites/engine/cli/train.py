@@ -35,10 +35,13 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         "is the cluster that this machine is part of, http://HOST:8265 the dashboard of another one",
     )
     add_device_option(parser, "the config's runtime.device")
+    parser.add_argument("--devices", type=int, metavar="N", help="of them share each batch (runtime.devices)")
     add_profile_option(parser, "steps")
     a = parser.parse_args(words)
     if a.device is not None:
         a.overrides.append(f"runtime.device={a.device}")
+    if a.devices is not None:
+        a.overrides.append(f"runtime.devices={a.devices}")
 
     if a.seeds is not None and (a.seeds < 1 or a.profile or a.config.is_dir()):
         parser.error("--seeds takes a number above 0 and a config file, and no --profile")

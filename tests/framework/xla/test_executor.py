@@ -56,7 +56,7 @@ OPTIMIZERS = {
 }
 
 
-def trained(device, make_optimizer, steps=3):
+def trained(device, make_optimizer, steps=3, devices=1, batch=4):
     """Losses and states after some steps in float64."""
     framework.random.seed(7)
     network = Network()
@@ -77,10 +77,10 @@ def trained(device, make_optimizer, steps=3):
 
     rng = np.random.default_rng(3)
     losses = []
-    with framework.device(device):
+    with framework.device(device, devices):
         for _ in range(steps):
-            x, ids = rng.standard_normal((4, 6, 6, 3)), rng.integers(0, 20, (4, 5))
-            losses.append(step(x, ids, rng.integers(0, 4, 4), lr).item())
+            x, ids = rng.standard_normal((batch, 6, 6, 3)), rng.integers(0, 20, (batch, 5))
+            losses.append(step(x, ids, rng.integers(0, 4, batch), lr).item())
     states = {name: p.numpy().copy() for name, p in network.named_parameters()}
     return losses, states
 
@@ -347,7 +347,7 @@ def test_jax_missing_or_too_old_is_one_error_with_the_command(monkeypatch, versi
     else:
         monkeypatch.setattr(jax, "__version__", version)
     with pytest.raises(NotSupportedError, match=rf"{text}.*pip install 'jax>="):
-        runtime.find_device("xla-cpu")
+        runtime.find_devices("xla-cpu", 1)
     runtime.jax.cache_clear()
 
 

@@ -4,12 +4,15 @@ import json
 import logging
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import framework
-from framework.errors import AttributeValueError, NotSupportedError
+from framework.errors import AttributeValueError, ConfigError, NotSupportedError
 from framework.io import load_tensors
 from framework.predictor import Predictor
 from suites import engine
@@ -29,6 +32,7 @@ schedule: {type: Cosine, base_lr: 0.2, reference_batch: 8, warmup_steps: 3}
 runtime: {epochs: 4, seed: 3, workers: 0, log_every: 5, checkpoint: {every: 3}, ema: {decay: 0.9}, clip_norm: 1.0,
           evaluation: {every: 2, pictures: 2}}
 """
+ROOT = Path(__file__).parents[3]
 XLA = "runtime.device=xla-cpu"
 
 
@@ -68,7 +72,7 @@ def test_a_run_on_xla_has_the_figures_of_one_on_the_cpu(tmp_path, reference):
     for name, values in weights(reference).items():
         np.testing.assert_allclose(values, native[name], rtol=1e-3, atol=1e-4, err_msg=name)
     log = (reference / "log.txt").read_text()
-    assert "device: xla-cpu" in log and "xla: compiled" in log
+    assert "device: 1 of xla-cpu" in log and "xla: compiled" in log
     assert json.loads((reference / "environment.json").read_text())["device"] == "xla-cpu"
     assert framework.current_device() == "cpu"
 
@@ -122,15 +126,45 @@ def test_check_runs_on_the_configs_device(tmp_path, caplog):
 
 
 def test_a_device_that_is_not_here_is_an_error_when_asked_for_and_else_the_cpu_is_taken(monkeypatch, caplog):
-    def none_here(name):
+    def none_here(name, count):
         raise NotSupportedError(f"device: there is no {name}")
 
-    monkeypatch.setattr("framework.xla.runtime.find_device", none_here)
+    monkeypatch.setattr("framework.xla.runtime.find_devices", none_here)
     monkeypatch.setattr("framework.devices._executors", {})
     with pytest.raises(NotSupportedError, match="there is no gpu"):
         usable("gpu", "cpu")
     assert usable(None, "gpu") == "cpu"
     assert "the run's device is gpu, which is not usable here" in caplog.text
+
+
+def test_several_devices_train_to_the_figures_of_one(tmp_path, reference):
+    """Roundings of sums that are split in two are magnified by 20 steps."""
+    write(tmp_path)
+    command = [sys.executable, "-m", "suites.engine.cli", "train", str(tmp_path / "toy.yml"), "--runs", str(tmp_path)]
+    done = subprocess.run(
+        [*command, "--import", "tests.suites.engine.toy", "--device", "xla-cpu", "--devices", "2"],
+        cwd=ROOT,
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "device: 2 of xla-cpu" in done.stdout
+    for name, values in weights(tmp_path / "toy").items():
+        np.testing.assert_allclose(values, weights(reference)[name], rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def test_a_batch_that_the_devices_cannot_share_is_one_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("framework.devices.executor_of", lambda name, devices=1: None)
+    with pytest.raises(ConfigError, match=r"data.train.batch_size is 4, which 3 devices .* take 3 or another multiple"):
+        train(write(tmp_path), [XLA, "runtime.devices=3"], runs=tmp_path)
+
+
+@pytest.mark.parametrize(("device", "devices"), [("cpu", 2), ("xla-cpu", 0)])
+def test_a_number_of_devices_that_cannot_be_is_refused(device, devices):
+    with pytest.raises(AttributeValueError, match=f"devices is {devices} with device {device}"):
+        engine.settings.Runtime(epochs=1, device=device, devices=devices)
 
 
 def test_looking_at_single_operators_is_refused_on_a_device():

@@ -1,0 +1,53 @@
+"""Run in a process of its own by test_several_devices.py: what some devices compute, as JSON."""
+
+import json
+import sys
+
+import numpy as np
+
+import framework
+from framework import ops
+from framework.errors import AttributeValueError
+from tests.framework.xla.test_executor import OPTIMIZERS, trained
+
+
+def training(devices):
+    losses, states = trained("xla-cpu", OPTIMIZERS["momentum"], devices=devices, batch=8)
+    return {"losses": losses, "states": {name: values.ravel().tolist() for name, values in states.items()}}
+
+
+def placement():
+    """How a batch and a state lie on four devices, and what one device says of a bad label."""
+    w = framework.tensor(np.ones((3, 2), np.float32))
+    w.persistable = True
+
+    @framework.program
+    def step(x, labels):
+        loss = ops.mean(ops.cross_entropy(ops.matmul(x, w), labels))
+        w.set(w * 2.0)
+        return loss, x * 2.0
+
+    with framework.device("xla-cpu", 4):
+        x = np.arange(24, dtype=np.float32).reshape(8, 3)
+        _, doubled = step(x, np.zeros(8, np.int64))
+        shards = sorted({s.data.shape for s in doubled._data.buffer.addressable_shards})
+        state = sorted({s.data.shape for s in w._data.buffer.addressable_shards})
+        right = bool((doubled.numpy() == 2 * x).all())
+        odd = step(x[:7], np.zeros(7, np.int64))[1].numpy().shape
+        before = w.numpy().tolist()
+        try:
+            step(x, np.array([0, 0, 0, 0, 0, 0, 0, 2]))[0].item()
+            error = ""
+        except AttributeValueError as e:
+            error = str(e)
+        return {
+            "batch": shards,
+            "state": state,
+            "right": right,
+            "odd": odd,
+            "error": error,
+            "kept": w.numpy().tolist() == before,
+        }
+
+
+print(json.dumps({"training": training(int(sys.argv[2]))} if sys.argv[1] == "training" else placement()))
