@@ -161,16 +161,18 @@ nb::tuple unique_keys(const Tensor& keys, const Tensor& clicks, int bucket_bits)
   {
     Release release;
     const table::Batch batch({&part, 1}, 0, bucket_bits);
-    table::Workspace w;
+    table::BucketSums sums;
     for (int b = 0; b < 1 << bucket_bits; ++b) {
-      batch.find_uniques(b, w);
-      for (const table::UniqueKey& u : w.uniques) {
-        const auto number = static_cast<int64_t>(unique.size());
-        batch.for_each_place(u, [&](int64_t place) { inverse.data<int64_t>()[place] = number; });
+      batch.sum(b, sums);
+      const int64_t first = starts.back();
+      for (const table::Occurrence& o : batch.order().occurrences(b))
+        inverse.data<int64_t>()[o.place] = first + o.unique;
+      for (const table::UniqueKey& u : batch.order().uniques(b)) {
         unique.push_back(static_cast<int64_t>(u.key));
         shows.push_back(static_cast<float>(u.count));
-        clicked.push_back(static_cast<float>(batch.clicks_of(u)));
       }
+      for (double c : sums.clicks) clicked.push_back(static_cast<float>(c));
+      clicked.resize(unique.size());
       starts.push_back(static_cast<int64_t>(unique.size()));
     }
   }

@@ -1,10 +1,11 @@
-// The keys of one update, sorted by bucket, with equal ones found and their gradients summed in order.
+// The gradients of one update by bucket: those of equal keys summed in the order of their places.
 #pragma once
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "core/storage.h"
-#include "table/hash.h"
+#include "table/order.h"
 
 namespace paddock::table {
 
@@ -18,58 +19,30 @@ struct GradientPart {
   const float* shown = nullptr;  // [count], how often each key occurred; null: once
 };
 
-// A key of a bucket's share of a batch.
-struct UniqueKey {
-  uint64_t key, hash;
-  int32_t first, last, count;  // its items
-};
-
-// Memory that a thread uses for one bucket after the other.
-struct Workspace {
-  std::vector<UniqueKey> uniques;
-  std::vector<int32_t> heads;
-  std::vector<float> sum;
+// Of the different keys of a bucket, in memory that a thread uses for one bucket after the other.
+struct BucketSums {
+  std::vector<float> grads;    // [U, dim]
+  std::vector<double> clicks;  // [U], or nothing where nobody clicked
+  std::vector<double> shows;   // [U], or nothing where each occurrence counts once
 };
 
 class PADDOCK_API Batch {
  public:
-  Batch(std::span<const GradientPart> parts, int64_t dim, int bucket_bits);
+  // `order`: of the parts' keys, one part behind the other; null to make it.
+  Batch(std::span<const GradientPart> parts, int64_t dim, int bucket_bits, std::shared_ptr<KeyOrder> order = nullptr);
 
-  int64_t count() const { return count_; }
-  bool is_empty(int bucket) const {
-    return starts_[static_cast<size_t>(bucket)] == starts_[static_cast<size_t>(bucket) + 1];
-  }
-  // Fills w.uniques, in the order of first places.
-  void find_uniques(int bucket, Workspace& w) const;
-  // The gradients of a key, summed in order: in w.sum, or where its only one lies.
-  const float* sum_of(const UniqueKey& u, Workspace& w) const;
-  const float* first_gradient(const UniqueKey& u) const { return gradient(items_[u.first].place); }
-  double clicks_of(const UniqueKey& u) const;
-  double shows_of(const UniqueKey& u) const;
-  // Calls visit(place) for each place that a key has in the batch, in order.
-  template <class Visit>
-  void for_each_place(const UniqueKey& u, Visit visit) const {
-    for (int32_t k = u.first; k != kNone; k = items_[k].next) visit(int64_t{items_[k].place});
-  }
+  KeyOrder& order() const { return *order_; }
+  int64_t count() const { return order_->count(); }
+  void sum(int bucket, BucketSums& to) const;
 
  private:
-  static constexpr int32_t kNone = -1;
-  struct Item {
-    uint64_t key;
-    int32_t place, next;  // in the batch; the next item of the same key
-  };
-  template <class Visit>
-  void for_each_key(int64_t begin, int64_t end, Visit visit) const;
-  void sort(int bucket_bits);
-  const GradientPart& part_of(int64_t& place) const;
-  const float* gradient(int64_t place) const;
+  std::pair<size_t, int64_t> locate(int64_t place) const;
+  void sum_gradients(int bucket, std::vector<float>& sums) const;
 
   std::span<const GradientPart> parts_;
-  int64_t dim_, count_ = 0;
+  int64_t dim_;
   bool clicked_ = false, shown_ = false;
-  std::vector<int32_t> starts_;  // of each bucket in the items
-  Scratch memory_;
-  Item* items_;  // [count], by bucket, in order within one
+  std::shared_ptr<KeyOrder> order_;
 };
 
 }  // namespace paddock::table

@@ -28,7 +28,8 @@ RowLayout::RowLayout(int64_t dim, int64_t state)
 
 Bucket::~Bucket() { clear(); }
 
-void Bucket::start(const RowLayout* layout, Arena* arena) {
+void Bucket::start(const RowLayout* layout, Arena* arena, BuddyPages* pages) {
+  slots_ = Slots(PageAllocator<Slot>{pages});
   layout_ = layout;
   arena_ = arena;
   stride_ = layout->stride;
@@ -56,7 +57,7 @@ Slot* Bucket::insert(uint64_t key, uint64_t hash) {
 }
 
 void Bucket::resize(size_t count) {
-  std::vector<Slot> others(count);
+  Slots others(count, slots_.get_allocator());
   const size_t mask = count - 1;
   for (const Slot& slot : slots_) {
     if (slot.row == Slot::kEmpty) continue;

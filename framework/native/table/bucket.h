@@ -8,6 +8,7 @@
 
 #include "table/arena.h"
 #include "table/latch.h"
+#include "table/pages.h"
 
 namespace paddock::table {
 
@@ -38,6 +39,8 @@ struct Slot {
   bool has_row() const { return row < kCandidate; }
 };
 
+using Slots = std::vector<Slot, PageAllocator<Slot>>;
+
 // A key that lost its row, and the table's version then.
 struct Removal {
   uint64_t key;
@@ -50,14 +53,17 @@ class alignas(64) Bucket {
   ~Bucket();
   Bucket(const Bucket&) = delete;
   Bucket& operator=(const Bucket&) = delete;
-  void start(const RowLayout* layout, Arena* arena);
+  void start(const RowLayout* layout, Arena* arena, BuddyPages* pages);
 
   Latch& mutex() { return latch_; }
 
-  // Asks for the line where a search for `hash` begins. Needs no lock: a stale address does no harm.
+  // Asks for the lines where a search for `hash` begins. Needs no lock: a stale address does no harm.
   void prefetch(uint64_t hash) const {
     const Slot* slots = first_slot_.load(std::memory_order_relaxed);
-    if (slots) __builtin_prefetch(slots + (hash & mask_.load(std::memory_order_relaxed)));
+    if (!slots) return;
+    const Slot* first = slots + (hash & mask_.load(std::memory_order_relaxed));
+    __builtin_prefetch(first);
+    __builtin_prefetch(first + 2);  // a fifth of all searches end in the next line
   }
 
   // Null where there is none.
@@ -69,6 +75,11 @@ class alignas(64) Bucket {
       if (slots[i].row == Slot::kEmpty) return nullptr;
       if (slots[i].key == key) return slots + i;
     }
+  }
+  // The key's row, null where it has none.
+  char* find_row(uint64_t key, uint64_t hash) {
+    const Slot* slot = find(key, hash);
+    return slot && slot->has_row() ? row(slot->row) : nullptr;
   }
   Slot* insert(uint64_t key, uint64_t hash);  // a new slot, empty but for its key; the key has none
   void erase(Slot* slot);                     // moves other slots
@@ -83,7 +94,7 @@ class alignas(64) Bucket {
   // Counts what invalidates addresses of rows that somebody noted.
   uint32_t moves() const { return moves_; }
   int64_t index_bytes() const { return static_cast<int64_t>(slots_.size() * sizeof(Slot)); }
-  std::vector<Slot>& slots() { return slots_; }
+  Slots& slots() { return slots_; }
   std::vector<Removal>& removals() { return removals_; }
   void fit();  // gives index memory back after many keys have gone
   void clear();
@@ -101,7 +112,7 @@ class alignas(64) Bucket {
   int64_t stride_ = 0;
 
   uint32_t used_ = 0, rows_ = 0;
-  std::vector<Slot> slots_;  // a power of two
+  Slots slots_;  // a power of two
   std::vector<char*> blocks_;
   const RowLayout* layout_ = nullptr;
   Arena* arena_ = nullptr;

@@ -17,6 +17,14 @@ inline int bucket_of(uint64_t hash, int bucket_bits) {
   return bucket_bits ? static_cast<int>(hash >> (64 - bucket_bits)) : 0;
 }
 
+// Asks for the lines of memory that hold `bytes` from `from` on.
+inline void prefetch_lines(const void* from, int64_t bytes) {
+  constexpr uintptr_t kLine = 64;
+  const auto first = reinterpret_cast<uintptr_t>(from);
+  for (uintptr_t at = first & ~(kLine - 1); at < first + static_cast<uintptr_t>(bytes); at += kLine)
+    __builtin_prefetch(reinterpret_cast<const char*>(at));
+}
+
 // The slot of a sign is its top 12 bits.
 inline constexpr int kSlots = 4096;
 inline int slot_of(uint64_t key) { return static_cast<int>(key >> 52); }

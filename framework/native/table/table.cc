@@ -1,4 +1,5 @@
-// Making a table, and looking rows up: hash a window of keys, ask for index lines, ask for rows, then copy.
+// Making a table, and looking rows up: a window of keys, or in training a bucket's, one after the other; index lines
+// and rows are asked for some keys ahead.
 #include "table/table.h"
 
 #include <algorithm>
@@ -13,6 +14,9 @@ namespace {
 
 constexpr int64_t kWindow = 64;         // keys whose lines are on their way at the same time
 constexpr int64_t kLookupGrain = 1024;  // keys a thread takes at a time
+constexpr int64_t kOrdered = 1024;      // keys of a look-up from which on it pays to sort them
+constexpr int64_t kAhead = 16;          // keys whose rows are on their way
+constexpr int64_t kFloat = sizeof(float);
 constexpr size_t kLeastBlock = 16 << 10;
 constexpr int64_t kLine = 64;
 
@@ -22,6 +26,14 @@ size_t block_bytes(const RowLayout& layout) {
   size_t rows = 1;
   while (rows * stride < kLeastBlock) rows *= 2;
   return (rows * stride + kLine - 1) / kLine * kLine;
+}
+
+// A few numbers: a call of memcpy would cost more than they do.
+void copy_row(const float* from, int64_t dim, float* to) {
+  constexpr int64_t kStep = 4;
+  int64_t j = 0;
+  for (; j + kStep <= dim; j += kStep) std::memcpy(to + j, from + j, kStep * sizeof(float));
+  for (; j < dim; ++j) to[j] = from[j];
 }
 
 // Held only where steps may be added meanwhile.
@@ -43,13 +55,22 @@ Table::Table(TableConfig config)
   if (config_.dim < 1 || columns != config_.dim)
     fail(ErrorKind::kAttribute, "table ", config_.name, ": dim is ", config_.dim, " but init covers ", columns,
          " columns");
-  for (Bucket& b : buckets_) b.start(&layout_, &arena_);
+  for (Bucket& b : buckets_) b.start(&layout_, &arena_, &pages_);
 }
 
 Table::~Table() = default;
 
 void Table::lookup(const int64_t* keys, int64_t count, float* out, bool train) {
   const auto lock = reading(stepping_);
+  if (train && count >= kOrdered && count <= INT32_MAX) {
+    const Keys run(keys, static_cast<size_t>(count));
+    auto order = std::make_shared<KeyOrder>(std::span(&run, 1), config_.bucket_bits);
+    parallel_for(buckets(), bucket_grain(count), [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) lookup_bucket(*order, static_cast<int>(b), out);
+    });
+    orders_.put(std::move(order));
+    return;
+  }
   parallel_for(count, kLookupGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += kWindow)
       lookup_window(keys + i, std::min(kWindow, end - i), out + i * config_.dim, train);
@@ -67,16 +88,13 @@ void Table::lookup_window(const int64_t* keys, int64_t count, float* out, bool t
     hashes[i] = mix(static_cast<uint64_t>(keys[i]));
     bucket(hashes[i]).prefetch(hashes[i]);
   }
-  auto find_row = [&](Bucket& b, int64_t i) -> char* {
-    const Slot* slot = b.find(static_cast<uint64_t>(keys[i]), hashes[i]);
-    return slot && slot->has_row() ? b.row(slot->row) : nullptr;
-  };
-  const int64_t touched = stepping_.replays() ? layout_.stride : config_.dim * static_cast<int64_t>(sizeof(float));
+  auto find_row = [&](Bucket& b, int64_t i) { return b.find_row(static_cast<uint64_t>(keys[i]), hashes[i]); };
+  const int64_t touched = stepping_.replays() ? layout_.stride : config_.dim * kFloat;
   for (int64_t i = 0; i < count; ++i) {
     Bucket& b = bucket(hashes[i]);
     std::lock_guard lock(b.mutex());
     seen[i] = {find_row(b, i), b.moves()};
-    for (int64_t at = 0; seen[i].row && at < touched; at += kLine) __builtin_prefetch(seen[i].row + at);
+    if (seen[i].row) prefetch_lines(seen[i].row, touched);
   }
   const uint32_t step = stepping_.step();
   int64_t missed = 0;
@@ -99,6 +117,46 @@ void Table::lookup_window(const int64_t* keys, int64_t count, float* out, bool t
     read_absent(static_cast<uint64_t>(keys[i]), to, train, step);
   }
   if (missed) missed_.fetch_add(missed, std::memory_order_relaxed);
+}
+
+// Reads each different row once, then hands it to all places of its key.
+void Table::lookup_bucket(KeyOrder& order, int number, float* out) {
+  thread_local std::vector<float> memory;
+  const auto uniques = order.uniques(number);
+  if (uniques.empty()) return;
+  const int64_t dim = config_.dim, count = static_cast<int64_t>(uniques.size()), bytes = dim * kFloat;
+  const uint32_t step = stepping_.step();
+  memory.resize(static_cast<size_t>(count * dim));
+  float* values = memory.data();
+  Bucket& b = buckets_[static_cast<size_t>(number)];
+  {
+    std::lock_guard lock(b.mutex());
+    for (int64_t i = -2 * kAhead; i < count; ++i) {
+      if (i + 2 * kAhead < count) b.prefetch(uniques[static_cast<size_t>(i + 2 * kAhead)].hash());
+      if (i + kAhead >= 0 && i + kAhead < count) {
+        UniqueKey& u = uniques[static_cast<size_t>(i + kAhead)];
+        u.row = b.find_row(u.key, u.hash());
+        if (u.row) prefetch_lines(u.row, stepping_.replays() ? layout_.stride : bytes);
+      }
+      char* row = i < 0 ? nullptr : uniques[static_cast<size_t>(i)].row;
+      if (!row) continue;
+      if (stepping_.replays()) {
+        RowMeta& m = meta_of(row, layout_);
+        stepping_.catch_up(value_of(row), value_of(row) + dim, m.steps, m.touched, step);
+      }
+      copy_row(value_of(row), dim, values + i * dim);
+    }
+    order.moves(number) = b.moves();
+  }
+  int64_t missed = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const UniqueKey& u = uniques[static_cast<size_t>(i)];
+    if (u.row) continue;
+    read_absent(u.key, values + i * dim, true, step);
+    missed += u.count;
+  }
+  if (missed) missed_.fetch_add(missed, std::memory_order_relaxed);
+  for (const Occurrence& o : order.occurrences(number)) copy_row(values + o.unique * dim, dim, out + o.place * dim);
 }
 
 void Table::read_absent(uint64_t key, float* out, bool train, uint32_t step) const {

@@ -14,6 +14,7 @@
 #include "table/bucket.h"
 #include "table/hash.h"
 #include "table/initial.h"
+#include "table/order.h"
 #include "table/stepping.h"
 
 namespace paddock::table {
@@ -45,7 +46,7 @@ class PADDOCK_API Table {
   int buckets() const { return static_cast<int>(buckets_.size()); }
 
   // out: [count, dim]. A key without a row reads as its initial value where `train` and it would get a row at once,
-  // else as zeros.
+  // else as zeros. A look-up of many keys to `train` on leaves their order for the step.
   void lookup(const int64_t* keys, int64_t count, float* out, bool train);
   // One step of the rule for every key, by the sum of its gradients in order. A `scale` that is no finite number skips
   // it.
@@ -105,9 +106,11 @@ class PADDOCK_API Table {
   }
   void read_absent(uint64_t key, float* out, bool train, uint32_t step) const;
   void lookup_window(const int64_t* keys, int64_t count, float* out, bool train);
+  void lookup_bucket(KeyOrder& order, int number, float* out);
+  Batch batch_of(std::span<const GradientPart> parts, bool take);
   void update_bucket(const Batch& batch, int number, const RowNumbers& numbers);
-  int64_t bucket_grain(const Batch& batch) const;
-  char* row_for_update(Bucket& b, uint64_t key, uint64_t hash, double shows, double clicks);
+  int64_t bucket_grain(int64_t keys) const;
+  char* row_for_update(Bucket& b, uint64_t key, char* known, double shows, double clicks);
   char* add_row(Bucket& b, Slot* slot, uint64_t key);   // of zeros
   char* give_row(Bucket& b, Slot* slot, uint64_t key);  // with initial values
   void make_room(Bucket& b);
@@ -125,6 +128,8 @@ class PADDOCK_API Table {
   Initial initial_;
   Stepping stepping_;
   Arena arena_;
+  BuddyPages pages_;
+  OrderShelf orders_;
   std::vector<Bucket> buckets_;
   std::array<std::atomic<int64_t>, kSlots> by_slot_{};
   std::atomic<int64_t> rows_{0}, admitted_{0}, rejected_{0}, evicted_{0}, missed_{0}, updates_{0};

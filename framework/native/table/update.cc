@@ -13,31 +13,30 @@ namespace paddock::table {
 namespace {
 
 constexpr int64_t kKeysPerTask = 1024;
-constexpr int64_t kAhead = 8;  // keys whose rows are on their way
-constexpr int64_t kLine = 64;
+constexpr int64_t kAhead = 8;       // keys whose rows are on their way
 constexpr double kRoomShare = 0.1;  // of a full bucket that goes at a time
-
-void prefetch_lines(const void* from, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(static_cast<const char*>(from) + at);
-}
 
 }  // namespace
 
-int64_t Table::bucket_grain(const Batch& batch) const {
-  return std::max<int64_t>(1, buckets() * kKeysPerTask / std::max<int64_t>(1, batch.count()));
+int64_t Table::bucket_grain(int64_t keys) const {
+  return std::max<int64_t>(1, buckets() * kKeysPerTask / std::max<int64_t>(1, keys));
+}
+
+// The order that the look-up of the same keys has made, if there was one.
+Batch Table::batch_of(std::span<const GradientPart> parts, bool take) {
+  std::shared_ptr<KeyOrder> order;
+  if (parts.size() == 1) order = orders_.find({parts[0].keys, static_cast<size_t>(parts[0].count)}, take);
+  return Batch(parts, config_.dim, config_.bucket_bits, std::move(order));
 }
 
 double Table::sum_of_squares(std::span<const GradientPart> parts) {
-  const Batch batch(parts, config_.dim, config_.bucket_bits);
+  const Batch batch = batch_of(parts, false);
   std::vector<double> partial(buckets_.size(), 0.0);
-  parallel_for(buckets(), bucket_grain(batch), [&](int64_t begin, int64_t end) {
-    Workspace w;
+  parallel_for(buckets(), bucket_grain(batch.count()), [&](int64_t begin, int64_t end) {
+    BucketSums sums;
     for (int64_t b = begin; b < end; ++b) {
-      batch.find_uniques(static_cast<int>(b), w);
-      for (const UniqueKey& u : w.uniques) {
-        const float* grad = batch.sum_of(u, w);
-        for (int64_t j = 0; j < config_.dim; ++j) partial[static_cast<size_t>(b)] += double{grad[j]} * grad[j];
-      }
+      batch.sum(static_cast<int>(b), sums);
+      for (float g : sums.grads) partial[static_cast<size_t>(b)] += double{g} * g;
     }
   });
   double total = 0;
@@ -46,52 +45,58 @@ double Table::sum_of_squares(std::span<const GradientPart> parts) {
 }
 
 void Table::update(std::span<const GradientPart> parts, double lr, double scale) {
+  const Batch batch = batch_of(parts, true);
   if (!std::isfinite(scale)) return;
-  const Batch batch(parts, config_.dim, config_.bucket_bits);
   if (may_refuse()) refuse_overflow(batch);
   std::unique_lock<std::shared_mutex> alone;  // a step of dense Adam belongs to one update
   if (stepping_.replays()) alone = std::unique_lock(stepping_.history());
   const RowNumbers numbers = stepping_.begin(lr, scale);
-  parallel_for(buckets(), bucket_grain(batch), [&](int64_t begin, int64_t end) {
+  parallel_for(buckets(), bucket_grain(batch.count()), [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) update_bucket(batch, static_cast<int>(b), numbers);
   });
   updates_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Three keys are in work: the line of the index of one, the row of the next, and the one whose turn it is.
+// Three keys are in work: the line of the index of one, the row of the next, and the one whose turn it is. The index is
+// not asked for rows that a look-up has found.
 void Table::update_bucket(const Batch& batch, int number, const RowNumbers& numbers) {
-  thread_local Workspace w;
-  if (batch.is_empty(number)) return;
-  batch.find_uniques(number, w);
+  thread_local BucketSums memory;
+  BucketSums& sums = memory;
+  const auto uniques = batch.order().uniques(number);
+  if (uniques.empty()) return;
+  batch.sum(number, sums);
   Bucket& b = buckets_[static_cast<size_t>(number)];
   std::lock_guard lock(b.mutex());
-  const auto count = static_cast<int64_t>(w.uniques.size());
+  auto known = [&](const UniqueKey& u) { return batch.order().moves(number) == b.moves() ? u.row : nullptr; };
+  const auto count = static_cast<int64_t>(uniques.size());
   for (int64_t i = -2 * kAhead; i < count; ++i) {
     if (i + 2 * kAhead < count) {
-      const UniqueKey& u = w.uniques[static_cast<size_t>(i + 2 * kAhead)];
-      b.prefetch(u.hash);
-      prefetch_lines(batch.first_gradient(u), config_.dim * static_cast<int64_t>(sizeof(float)));
+      const UniqueKey& u = uniques[static_cast<size_t>(i + 2 * kAhead)];
+      if (!known(u)) b.prefetch(u.hash());
     }
     if (i + kAhead >= 0 && i + kAhead < count) {
-      const UniqueKey& u = w.uniques[static_cast<size_t>(i + kAhead)];
-      const Slot* slot = b.find(u.key, u.hash);
-      if (slot && slot->has_row()) prefetch_lines(b.row(slot->row), layout_.stride);
+      const UniqueKey& u = uniques[static_cast<size_t>(i + kAhead)];
+      const char* row = known(u) ? u.row : b.find_row(u.key, u.hash());
+      if (row) prefetch_lines(row, layout_.stride);
     }
     if (i < 0) continue;
-    const UniqueKey& u = w.uniques[static_cast<size_t>(i)];
-    const float* grad = batch.sum_of(u, w);
-    char* row = row_for_update(b, u.key, u.hash, batch.shows_of(u), batch.clicks_of(u));
-    if (row) stepping_.apply(numbers, row, grad, meta_of(row, layout_), layout_);
+    const auto k = static_cast<size_t>(i);
+    const UniqueKey& u = uniques[k];
+    const double shows = sums.shows.empty() ? u.count : sums.shows[k],
+                 clicks = sums.clicks.empty() ? 0 : sums.clicks[k];
+    char* row = row_for_update(b, u.key, known(u), shows, clicks);
+    if (row) stepping_.apply(numbers, row, sums.grads.data() + i * config_.dim, meta_of(row, layout_), layout_);
   }
 }
 
 // The row that the gradient belongs to; null for a key that has none yet. The step that admits a key makes its row, and
 // leaves its gradient out, which is that of the zeros that the key was read as.
-char* Table::row_for_update(Bucket& b, uint64_t key, uint64_t hash, double shows, double clicks) {
-  Slot* slot = b.find(key, hash);
-  char* row = slot && slot->has_row() ? b.row(slot->row) : nullptr;
+char* Table::row_for_update(Bucket& b, uint64_t key, char* known, double shows, double clicks) {
+  const uint64_t hash = mix(key);
+  char* row = known ? known : b.find_row(key, hash);
   bool learns = true;
   if (!row) {
+    Slot* slot = b.find(key, hash);
     learns = config_.admission.kind == AdmissionKind::kAll;
     if (!learns) {
       if (!slot) slot = b.insert(key, hash);
@@ -173,15 +178,10 @@ void Table::make_room(Bucket& b) {
 void Table::refuse_overflow(const Batch& batch) {
   if (rows() + batch.count() <= config_.most_rows) return;
   int64_t more = 0;
-  Workspace w;
   for (int i = 0; i < buckets(); ++i) {
-    batch.find_uniques(i, w);
     Bucket& b = buckets_[static_cast<size_t>(i)];
     std::lock_guard lock(b.mutex());
-    for (const UniqueKey& u : w.uniques) {
-      const Slot* slot = b.find(u.key, u.hash);
-      more += !slot || !slot->has_row();
-    }
+    for (const UniqueKey& u : batch.order().uniques(i)) more += !b.find_row(u.key, u.hash());
   }
   if (rows() + more > config_.most_rows)
     fail(ErrorKind::kState, "table ", config_.name, ": ", rows(), " rows and ", more,
