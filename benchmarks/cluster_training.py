@@ -21,10 +21,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from common import OURS, ROOT, Claim, Competitor, add_options, chosen_cases, compare, finish, in_turns, spread, table
+from common import OURS, ROOT, Claim, Competitor, add_rows, run_claims, spread
 
 CLAIMS = [Claim("cluster_b4096", 0.5, 0.7), Claim("cluster_b512", 0.3, 0.5)]
 SPARSE, DENSE = 26, 13
@@ -144,8 +146,9 @@ def cluster(folder: Path, batch: int, seconds: float) -> tuple[float, float]:
     return timer.rates()
 
 
-def run(side: str, case: str, rows: int, seconds: float, threads: int) -> None:
+def run(a: argparse.Namespace) -> None:
     """Time one side and print the JSON line that `common.measure` reads."""
+    side, case, rows, seconds, threads = a.side, a.cases[0], a.rows, a.seconds, a.threads
     sys.path.insert(0, str(ROOT))
     batch = int(case.rpartition("_b")[2])
     folder = Path(tempfile.mkdtemp())
@@ -159,34 +162,37 @@ def run(side: str, case: str, rows: int, seconds: float, threads: int) -> None:
     print(json.dumps(told | {"of_cpu": round(of_cpu)}))
 
 
+def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
+    """A cluster on this machine, and one process."""
+    given = ["--seconds", str(a.seconds), "--threads", str(a.threads), "--rows", str(a.rows), case]
+    return [Competitor(side, [sys.executable, __file__, "--side", side, *given]) for side in (OURS, PEER)]
+
+
+def of_cpu(found: dict[str, list[dict]]) -> dict[str, list[float]]:
+    """Samples a second of CPU of the cluster, and their ratio to those of one process."""
+    ours, peers = ([m["of_cpu"] for m in found.get(name, [])] for name in (OURS, PEER))
+    return {"of_cpu": ours, "cpu_ratios": [x / y for x, y in zip(ours, peers, strict=False)]}
+
+
+def told(result: Mapping[str, Any]) -> str:
+    """What a case takes of the processors."""
+    rate, ratio = spread(result["of_cpu"], 0), spread(result["cpu_ratios"])
+    return f"{result['case']}: {rate} samples a second of CPU, {ratio} of one process"
+
+
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [c.case for c in CLAIMS])
-    parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--side", help=argparse.SUPPRESS)
-    a = parser.parse_args(words)
-    if a.side:
-        run(a.side, a.cases[0], a.rows, a.seconds, a.threads)
-        return []
-
-    def command(case: str, side: str) -> list[str]:
-        given = ["--seconds", str(a.seconds), "--threads", str(a.threads), "--rows", str(a.rows)]
-        return [sys.executable, __file__, "--side", side, *given, case]
-
-    results = []
-    for claim in chosen_cases(a, CLAIMS):
-        sides = [Competitor(side, command(claim.case, side)) for side in (OURS, PEER)]
-        found = in_turns(sides, a.rounds, a.prefix)
-        ours, peers = ([m["of_cpu"] for m in found.get(name, [])] for name in (OURS, PEER))
-        ratios = [x / y for x, y in zip(ours, peers, strict=False)]
-        results.append(compare(claim, found) | {"of_cpu": ours, "cpu_ratios": ratios})
-    print(table(results))
-    for r in results:
-        of = f"{spread(r['of_cpu'], 0)} samples a second of CPU, {spread(r['cpu_ratios'])} of one process"
-        print(f"{r['case']}: {of}")
-    finish("cluster_training", results, a.json)
-    return results
+    return run_claims(
+        "cluster_training",
+        __doc__,
+        CLAIMS,
+        competitors,
+        run,
+        words,
+        options=add_rows(200_000),
+        figures=of_cpu,
+        told=told,
+    )
 
 
 if __name__ == "__main__":

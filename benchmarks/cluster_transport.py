@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from common import OURS, ROOT, Claim, Competitor, add_options, chosen_cases, compare, finish, in_turns, spread, table
+from common import OURS, ROOT, Claim, Competitor, add_rows, run_claims, spread
 
 DIM = 17
 SIZES = {"pull_100": 100, "pull_20000": 20_000, "push_20000": 20_000}
@@ -96,8 +96,9 @@ def in_process(case: str, rows: int, seconds: float) -> tuple[float, list[float]
     return measured(call, seconds, 0)
 
 
-def run(side: str, case: str, a: argparse.Namespace) -> None:
+def run(a: argparse.Namespace) -> None:
     """Time one side and print the JSON line that `common.measure` reads."""
+    side, case = a.side, a.cases[0]
     sys.path.insert(0, str(ROOT))
     import framework
 
@@ -109,28 +110,25 @@ def run(side: str, case: str, a: argparse.Namespace) -> None:
     print(json.dumps({"rate": rate, "unit": "M keys/s", "peak_rss_mb": memory, "step_ms": p50, "p99_ms": p99}))
 
 
+def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
+    """Two shards, and a table in one process."""
+    given = ["--seconds", str(a.seconds), "--rows", str(a.rows), case]
+    return [Competitor(side, [sys.executable, __file__, "--side", side, *given]) for side in (OURS, PEER)]
+
+
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [c.case for c in CLAIMS])
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--side", help=argparse.SUPPRESS)
-    a = parser.parse_args(words)
-    if a.side:
-        run(a.side, a.cases[0], a)
-        return []
-    results = []
-    for claim in chosen_cases(a, CLAIMS):
-        given = ["--seconds", str(a.seconds), "--rows", str(a.rows), claim.case]
-        sides = [Competitor(side, [sys.executable, __file__, "--side", side, *given]) for side in (OURS, PEER)]
-        found = in_turns(sides, a.rounds, a.prefix)
-        times = {k: [m[k] for m in found[OURS]] for k in ("step_ms", "p99_ms")}
-        results.append(compare(claim, found) | times)
-    print(table(results))
-    for r in results:
-        print(f"{r['case']}: p50 {spread(r['step_ms'])} ms, p99 {spread(r['p99_ms'])} ms")
-    finish("cluster_transport", results, a.json)
-    return results
+    return run_claims(
+        "cluster_transport",
+        __doc__,
+        CLAIMS,
+        competitors,
+        run,
+        words,
+        options=add_rows(1_000_000),
+        figures=lambda found: {key: [m[key] for m in found[OURS]] for key in ("step_ms", "p99_ms")},
+        told=lambda r: f"{r['case']}: p50 {spread(r['step_ms'])} ms, p99 {spread(r['p99_ms'])} ms",
+    )
 
 
 if __name__ == "__main__":

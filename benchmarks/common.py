@@ -68,6 +68,34 @@ def chosen_cases(arguments: argparse.Namespace, claims: Sequence[Claim]) -> list
     return [known[case] for case in arguments.cases or known]
 
 
+def data_path(name: str) -> Path:
+    """Where a file of the real data is looked for, such as "video/fight/fight.zip": $PADDOCK_DATA, ../shared/data."""
+    return Path(os.environ.get("PADDOCK_DATA") or ROOT.parent / "shared" / "data") / name
+
+
+def lacks(path: Path) -> str:
+    """What is said where real data are missing."""
+    return f"{path} is missing; set PADDOCK_DATA to the folder of the data sets (docs/howto/data.md has their sources)"
+
+
+def find_real_data() -> None:
+    """Let configs find the real data sets where `data_path` looks, unless PADDOCK_DATA says where they are."""
+    os.environ.setdefault("PADDOCK_DATA", str(data_path("")))
+
+
+def real_data(name: str) -> Path:
+    """A file of the real data sets; ends the program with a message where it is missing."""
+    path = data_path(name)
+    if not path.exists():
+        sys.exit(lacks(path))
+    return path
+
+
+def add_rows(rows: int) -> Callable[[argparse.ArgumentParser], object]:
+    """The option --rows with its default, for `run_claims`."""
+    return lambda parser: parser.add_argument("--rows", type=int, default=rows, help=f"rows of the data ({rows:,})")
+
+
 def has_modules(python: str, *modules: str) -> bool:
     """Whether an interpreter can import all of `modules`."""
     code = f"import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, {modules!r})))"
@@ -114,6 +142,9 @@ def run_claims(
     *,
     baseline: str | None = None,
     modes: Sequence[str] = (),
+    options: Callable[[argparse.ArgumentParser], object] = lambda parser: None,
+    figures: Callable[[dict[str, list[dict]]], dict[str, Any]] = lambda found: {},
+    told: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> list[dict]:
     """The command line of a comparison: measure the cases, print the table, return the results by case.
 
@@ -126,11 +157,15 @@ def run_claims(
         words: of the command line; None for the process's.
         baseline: the competitor that memory is compared with.
         modes: of the peer, for --modes.
+        options: adds the script's own to the parser.
+        figures: further ones of a case, of the measurements by competitor.
+        told: a line about a case's results, printed behind the table.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser, [claim.case for claim in claims])
     if modes:
         parser.add_argument("--modes", nargs="+", choices=modes, default=list(modes))
+    options(parser)
     parser.add_argument("--side", help=argparse.SUPPRESS)
     a = parser.parse_args(words)
     if a.side:
@@ -139,8 +174,10 @@ def run_claims(
     results = []
     for claim in chosen_cases(a, claims):
         found = in_turns(competitors(claim.case, a), a.rounds, a.prefix)
-        results.append(compare(claim, found, baseline=baseline))
+        results.append(compare(claim, found, baseline=baseline) | figures(found))
     print(table(results))
+    for result in results if told is not None else ():
+        print(told(result))
     finish(name, results, a.json)
     return results
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Cross-validation of a CTR config over all rows of its files: sets too small for one test part to decide anything.
 
-    python benchmarks/ctr_folds.py ctr/deepfm_criteo -o data.root=../shared/data/ctr/criteo_small/criteo_small.zip
+    python benchmarks/ctr_folds.py ctr/deepfm_criteo [-o data.root=FILE]
 
 Fold k is tested on the rows whose number modulo `--folds` is k and trained on all others, to the config's end: the test
 rows choose nothing. Prints the mean AUC of the folds with its standard deviation, and the AUC of all rows together,
@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from common import find_real_data
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -58,6 +59,7 @@ def main(words: list[str] | None = None) -> dict[str, object]:
     parser.add_argument("--folds", type=int, default=10)
     parser.add_argument("-o", dest="overrides", action="append", default=[], metavar="PATH=VALUE")
     a = parser.parse_args(words)
+    find_real_data()
     config = find_config(a.config)
     scores, labels, each = [], [], []
     for fold in range(a.folds):

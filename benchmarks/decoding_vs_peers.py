@@ -24,12 +24,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from common import OURS, ROOT, Claim, Competitor, has_modules, run_claims
+from common import OURS, ROOT, Claim, Competitor, has_modules, real_data, run_claims
 
 sys.path.insert(0, str(ROOT))
 
 FRAMES, SHORT = 16, 128
-FIGHT = ROOT.parent / "shared" / "data" / "video" / "fight" / "fight.zip"
 CLAIMS = [Claim("short", 0.9, 1.2), Claim("long", 0.9, 1.2)]
 PEERS = {"pyav": ("av",), "decord": ("decord",), "torchcodec": ("torch", "torchcodec")}
 SPREAD = (np.arange(FRAMES) + 0.5) / FRAMES
@@ -37,7 +36,7 @@ SPREAD = (np.arange(FRAMES) + 0.5) / FRAMES
 
 def make_clips(case: str, folder: Path) -> list[Path]:
     """The clips of a case, in a folder that keeps them for the next competitor."""
-    with zipfile.ZipFile(FIGHT) as archive:
+    with zipfile.ZipFile(real_data("video/fight/fight.zip")) as archive:
         names = sorted(name for name in archive.namelist() if name.endswith(".mp4"))
         if not (folder / "fight").is_dir():
             for name in names:

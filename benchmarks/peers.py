@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
-from common import OURS, Claim, Competitor, has_modules, run_claims
+from common import OURS, Claim, Competitor, has_modules, run_claims, time_steps
 
 MODES = ("eager", "channels_last", "compile")
 
@@ -68,3 +71,39 @@ def compare_cases(
         baseline: the competitor that memory is compared with.
     """
     return run_claims(name, doc, claims, competitors, lambda a: None, words, baseline=baseline, modes=MODES)
+
+
+def compare_networks(
+    script: str,
+    doc: str | None,
+    claims: Sequence[Claim],
+    peer_step: Callable[[str, str], tuple[Callable[[], Any], int]],
+    unit_of: Callable[[str], str],
+    words: list[str] | None,
+) -> list[dict]:
+    """The command line of a comparison whose peer is the same network in PyTorch, written in this repository.
+
+    Args:
+        script: file of the benchmark, which runs itself with --side in the peer's interpreter.
+        doc: its description.
+        claims: what is promised, a case of tools/bench.py each.
+        peer_step: a training step in PyTorch of (case, mode), and the items of its batch.
+        unit_of: what is counted in a second of a case.
+        words: of the command line; None for the process's.
+    """
+
+    def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
+        return [ours(case, a), *peer_modes(script, "torch", ("torch",), case, a)]
+
+    def run_peer(a: argparse.Namespace) -> None:
+        import torch
+
+        torch.set_num_threads(a.threads)
+        case = a.cases[0]
+        step, items = peer_step(case, a.side)
+        found = time_steps(step, a.seconds)
+        rate = round(items / found["step_ms"] * 1e3, 3)
+        print(json.dumps({"case": case, "unit": unit_of(case), "rate": rate, **found}))
+
+    name = Path(script).stem
+    return run_claims(name, doc, claims, competitors, run_peer, words, baseline="torch eager", modes=MODES)

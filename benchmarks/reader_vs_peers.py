@@ -29,11 +29,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import ROOT, Claim, Competitor, compare, finish, has_modules, in_turns, table
+from common import ROOT, Claim, Competitor, compare, data_path, finish, has_modules, in_turns, lacks, table
 
 sys.path.insert(0, str(ROOT))
 
-PIECE = ROOT.parent / "shared" / "data" / "ctr" / "criteo_small" / "criteo_small.zip"
 NUMBERS, VALUES, BATCH = 13, 26, 4096
 COLUMNS = ["label", *(f"i{i}" for i in range(1, 14)), *(f"c{i}" for i in range(1, 27))]
 SPARSE = [{"name": f"c{i}", "column": NUMBERS + i, "slot": i} for i in range(1, VALUES + 1)]
@@ -51,11 +50,13 @@ Batches = Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]  # sparse [N, 26],
 
 def make_log(path: Path, rows: int) -> None:
     """Write a log of `rows` rows."""
-    if PIECE.exists():
-        with zipfile.ZipFile(PIECE) as archive:
+    piece = data_path("ctr/criteo_small/criteo_small.zip")
+    if piece.exists():
+        with zipfile.ZipFile(piece) as archive:
             name = next(n for n in archive.namelist() if n.endswith("train.tsv"))
             lines = archive.read(name).splitlines()
     else:
+        print(f"rows are drawn: {lacks(piece)}", file=sys.stderr)
         lines = [_drawn(np.random.default_rng(i)) for i in range(7200)]
     cells = [line.split(b"\t") for line in lines]
     heads = [b"\t".join(c[: 1 + NUMBERS]) for c in cells]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Claim: every segmentation network learns 16 pieces of CamVid by heart, to mIoU 0.95, by its own config.
 
-    python benchmarks/segmentation_overfit.py CAMVID.zip [NAME ...] [--steps 1200]
+    python benchmarks/segmentation_overfit.py [NAME ...] [--steps 1200]
 
 A piece is 32 x 32 pixels, shown at four times the size: some networks' logits have stride 8, and a pole is a few pixels
 wide. The losses are those for rare classes. Minutes a network on two idle cores.
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from common import real_data
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -67,13 +68,13 @@ def overfitted(name: str, pieces: Path, steps: int, runs: Path) -> float:
 def main(words: list[str] | None = None) -> int:
     """Train the networks named on the command line, print their mIoU and return 1 where one is below 0.95."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("camvid", type=Path, help="the zip or the folder of the data set")
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of " + ", ".join(NAMES))
     parser.add_argument("--steps", type=int, default=1200)
     a = parser.parse_args(words)
     found = {}
+    camvid = real_data("segmentation/camvid/camvid.zip")
     with tempfile.TemporaryDirectory() as folder:
-        write_pieces(a.camvid, Path(folder) / "pieces")
+        write_pieces(camvid, Path(folder) / "pieces")
         for name in a.names or NAMES:
             found[name] = overfitted(name, Path(folder) / "pieces", a.steps, Path(folder))
     for name, value in found.items():

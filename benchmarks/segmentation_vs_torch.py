@@ -14,13 +14,11 @@ convolutions with fewer.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
 from typing import Any
 
-from common import Claim, Competitor, run_claims, time_steps
-from peers import MODES, ours, peer_modes
+from common import Claim
+from peers import compare_networks
 
 CLAIMS = [
     Claim("unet_train_b4_256", 1.4, 1.8),
@@ -55,28 +53,9 @@ def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
     return step, count
 
 
-def run_peer(a: argparse.Namespace) -> None:
-    """Time the peer's step in the mode of --side and print the JSON line that `common.measure` reads."""
-    import torch
-
-    torch.set_num_threads(a.threads)
-    step, items = peer_step(a.cases[0], a.side)
-    found = time_steps(step, a.seconds)
-    print(
-        json.dumps({"case": a.cases[0], "unit": "images/s", "rate": round(items / found["step_ms"] * 1e3, 3), **found})
-    )
-
-
-def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
-    """Ours, and the peer in every mode where it is installed."""
-    return [ours(case, a), *peer_modes(__file__, "torch", ("torch",), case, a)]
-
-
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    return run_claims(
-        "segmentation_vs_torch", __doc__, CLAIMS, competitors, run_peer, words, baseline="torch eager", modes=MODES
-    )
+    return compare_networks(__file__, __doc__, CLAIMS, peer_step, lambda case: "images/s", words)
 
 
 if __name__ == "__main__":

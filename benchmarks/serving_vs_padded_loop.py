@@ -24,21 +24,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from common import ROOT, Claim, Competitor, compare, finish, in_turns, spread, table
+from common import ROOT, Claim, Competitor, compare, data_path, finish, in_turns, lacks, spread, table
 
 sys.path.insert(0, str(ROOT))
 
 CLAIMS = {1: Claim("embed_minilm_client_batch_1", 1.5, 2.0), 32: Claim("embed_minilm_client_batch_32", 1.5, 2.0)}
 OURS, LOOP = "paddock", "padded loop"
 MINILM = ROOT / "cache" / "minilm_l6"
-DATA = ROOT.parent / "shared" / "data" / "nlp" / "sst2" / "sst2.zip"
+DATA = data_path("nlp/sst2/sst2.zip")
 
 
 def missing() -> str | None:
     """What a run without options lacks here, and where it comes from; None if it has everything."""
     if not MINILM.is_dir():
         return f"no {MINILM}; run scripts/fetch_minilm"
-    return None if DATA.exists() else f"no {DATA}; name a file of sentences with --texts"
+    return None if DATA.exists() else f"{lacks(DATA)}, or name a file of sentences with --texts"
 
 
 def sentences(path: Path, count: int) -> list[str]:

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from common import OURS, ROOT, Claim, Competitor, add_options, chosen_cases, compare, finish, in_turns, spread, table
+from common import OURS, ROOT, Claim, Competitor, add_rows, run_claims, spread
 
 BATCH, DIM, LINE = 100, 16, 64
 CLAIMS = [Claim(case, 5.0, 10.0) for case in ("table_b100", "snapshot_b100", "snapshot_int8_b100")]
@@ -132,8 +132,9 @@ def floor(case: str) -> float:
     return copy_rate() / (LINE + -(-row // LINE) * LINE)
 
 
-def run(side: str, case: str, rows: int, seconds: float, threads: int) -> None:
+def run(a: argparse.Namespace) -> None:
     """Time one side and print the JSON line that `common.measure` reads."""
+    side, case, rows, seconds = a.side, a.cases[0], a.rows, a.seconds
     fields: dict[str, object] = {}
     if side == "redis":
         rate = redis(rows, seconds)
@@ -165,25 +166,19 @@ def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
 
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, [c.case for c in CLAIMS])
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--side", help=argparse.SUPPRESS)
-    a = parser.parse_args(words)
-    if a.side:
-        run(a.side, a.cases[0], a.rows, a.seconds, a.threads)
-        return []
-    results = []
-    for claim in chosen_cases(a, CLAIMS):
-        found = in_turns(competitors(claim.case, a), a.rounds, a.prefix)
-        results.append(compare(claim, found) | {k: [m[k] for m in found[OURS]] for k in ("of_cpu", "floor")})
-    print(table(results))
-    for r in results:
-        print(
+    return run_claims(
+        "table_lookup",
+        __doc__,
+        CLAIMS,
+        competitors,
+        run,
+        words,
+        options=add_rows(1_000_000),
+        figures=lambda found: {key: [m[key] for m in found[OURS]] for key in ("of_cpu", "floor")},
+        told=lambda r: (
             f"{r['case']}: {spread(r['of_cpu'], 1)} a second of CPU; memory alone would allow {spread(r['floor'], 0)}"
-        )
-    finish("table_lookup", results, a.json)
-    return results
+        ),
+    )
 
 
 if __name__ == "__main__":

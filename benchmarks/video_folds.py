@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import find_real_data
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -95,6 +96,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--short", type=int, default=128, help="short side of the frames that are kept (128)")
     parser.add_argument("-o", dest="overrides", action="append", default=[], metavar="PATH=VALUE")
     a = parser.parse_args(words)
+    find_real_data()
     if a.folds < 2:
         parser.error("--folds must be 2 or more")
     path = find_config(a.config)

@@ -15,13 +15,11 @@ AVX-512 at 2.5 GHz does 40 G (one unit for products) or 80 G (two) a second.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
 from typing import Any
 
-from common import Claim, Competitor, run_claims, time_steps
-from peers import MODES, ours, peer_modes
+from common import Claim
+from peers import compare_networks
 
 CLAIMS = [
     Claim("tsm_resnet50_train_b2_t8", 1.4, 1.8),
@@ -79,28 +77,14 @@ def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
     return step, count
 
 
-def run_peer(a: argparse.Namespace) -> None:
-    """Time the peer's step in the mode of --side and print the JSON line that `common.measure` reads."""
-    import torch
-
-    torch.set_num_threads(a.threads)
-    case = a.cases[0]
-    step, items = peer_step(case, a.side)
-    found = time_steps(step, a.seconds)
-    unit = "videos/s" if case.startswith("nextvlad") else "clips/s"
-    print(json.dumps({"case": case, "unit": unit, "rate": round(items / found["step_ms"] * 1e3, 3), **found}))
-
-
-def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
-    """Ours, and the peer in every mode where it is installed."""
-    return [ours(case, a), *peer_modes(__file__, "torch", ("torch",), case, a)]
+def unit_of(case: str) -> str:
+    """What is counted in a second."""
+    return "videos/s" if case.startswith("nextvlad") else "clips/s"
 
 
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
-    return run_claims(
-        "video_vs_torch", __doc__, CLAIMS, competitors, run_peer, words, baseline="torch eager", modes=MODES
-    )
+    return compare_networks(__file__, __doc__, CLAIMS, peer_step, unit_of, words)
 
 
 if __name__ == "__main__":

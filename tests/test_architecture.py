@@ -93,6 +93,11 @@ def test_modules_import_each_other_in_no_circle():
         pytest.fail("modules import each other in a circle: " + " <- ".join(e.args[1]))
 
 
+def test_the_engine_knows_no_pixels():
+    found = [path for path in (ROOT / "suites" / "engine").rglob("*.py") if "cv2" in path.read_text()]
+    assert found == []
+
+
 def test_importing_the_core_loads_nothing_heavy():
     heavy = "('cv2', 'pycocotools', 'sklearn', 'rich', 'yaml')"
     code = f"import sys, framework; print(*[m for m in {heavy} if m in sys.modules])"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from framework.anomaly import search_here, search_like
 from framework.errors import AttributeValueError
 
 Made = TypeVar("Made")
@@ -45,7 +46,7 @@ class Crew(Generic[Made]):
             self.wait()
         if not self._threads:
             self._threads = [
-                threading.Thread(target=self._loop, args=(each,), daemon=True, name=f"hogwild-{i}")
+                threading.Thread(target=self._loop, args=(each, search_here()), daemon=True, name=f"hogwild-{i}")
                 for i, each in enumerate(self._workers)
             ]
             for thread in self._threads:
@@ -68,7 +69,8 @@ class Crew(Generic[Made]):
         if error is not None:
             raise error
 
-    def _loop(self, work: Callable[..., Made]) -> None:
+    def _loop(self, work: Callable[..., Made], search: int) -> None:
+        search_like(search)
         while (job := self._jobs.get()) is not _END:
             number, future, arguments = job
             try:

@@ -11,7 +11,7 @@ from framework import limits, random, set_num_threads
 from framework.data import DataLoader, FaultPolicy, StreamLoader
 from framework.errors import ConfigError
 from framework.nn import init
-from suites.engine.config import Config, Factory, load_config
+from suites.engine.config import Config, Factory, checked, load_config
 from suites.engine.plugins import import_plugins
 from suites.engine.registry import REGISTRY, load_suites
 from suites.engine.settings import DataSettings, Runtime
@@ -38,8 +38,8 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     written = load_config(source, overrides, check=False)
     data = written.as_dict().get("data")
     if isinstance(data, dict) and data.get("num_classes") == _COUNTED:
-        overrides.append(f"data.num_classes={_count_classes(written)}")
-    return load_config(source, overrides)
+        return load_config(source, [*overrides, f"data.num_classes={_count_classes(written)}"])
+    return checked(written)
 
 
 def _count_classes(config: Config) -> int:

@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -125,3 +126,40 @@ def test_an_engine_answers_turns_until_it_is_stopped(tmp_path):
     (tmp_path / "peer_inference.py").write_text("raise SystemExit(3)\n")
     with pytest.raises(RuntimeError, match="status 3"):
         in_turns.Engine("ort", "resnet50_infer_b1_224", a)
+
+
+def test_a_script_adds_options_figures_and_lines_of_its_own(common, capsys):
+    seen = []
+
+    def competitors(case, a):
+        seen.append(a.rows)
+        return [printing(common, common.OURS, rate=2.0, p99=7), printing(common, "peer", rate=1.0)]
+
+    results = common.run_claims(
+        "mine",
+        None,
+        [common.Claim("one", 1.0, 2.0)],
+        competitors,
+        lambda a: None,
+        ["--rounds", "2", "--rows", "30"],
+        options=common.add_rows(10),
+        figures=lambda found: {"p99": [m["p99"] for m in found[common.OURS]]},
+        told=lambda result: f"{result['case']}: p99 {result['p99']}",
+    )
+    assert seen == [30] and results[0]["p99"] == [7, 7] and results[0]["ratios"] == [2.0, 2.0]
+    assert capsys.readouterr().out.splitlines()[-1] == "one: p99 [7, 7]"
+
+
+def test_data_that_are_missing_are_said_with_the_way_to_them(common, tmp_path, monkeypatch):
+    monkeypatch.setenv("PADDOCK_DATA", str(tmp_path))
+    with pytest.raises(SystemExit, match=r"a/b\.zip is missing; set PADDOCK_DATA to the folder of the data sets"):
+        common.real_data("a/b.zip")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "b.zip").touch()
+    assert common.real_data("a/b.zip") == tmp_path / "a" / "b.zip"
+
+
+def test_configs_find_the_data_that_benchmarks_find(common, monkeypatch):
+    monkeypatch.delenv("PADDOCK_DATA", raising=False)
+    common.find_real_data()
+    assert os.environ.pop("PADDOCK_DATA") == str(ROOT.parent / "shared" / "data")

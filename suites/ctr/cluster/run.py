@@ -18,6 +18,8 @@ from suites.engine.cluster import Cluster
 from suites.engine.config import Config, load_config
 from suites.engine.log import RunLog, heard
 from suites.engine.registry import register
+from suites.engine.reporting.hook import keep_page
+from suites.engine.reporting.tally import TRAIN, Tally, write_tally
 from suites.engine.run import RunFolder, different_keys
 from suites.engine.training import evaluate_weights
 
@@ -51,6 +53,7 @@ class CtrCluster(Cluster):
                 log.say(f"stopped; continue with: paddock train {path} --resume --cluster {address}")
                 return False
         evaluate_weights(path)
+        keep_page(path, CtrTask.run_plots, _log.warning)
         _log.info("done; weights, rows and figures are in %s, as those of a run in one process", path)
         return True
 
@@ -70,6 +73,9 @@ class CtrCluster(Cluster):
         if resume and run.processor.is_file():
             task.adopt(run.read_processor(task.processor_class))
         run.write_processor(task.processor())
+        held = Tally()
+        task.count(held, None, training=True)
+        write_tally(run.path, TRAIN, held)
         places = places_at(address, run, settings)
         stack.callback(places.close)
         return Head(run, config, task, settings, places, log)

@@ -3,7 +3,7 @@
 See docs/howto/config.md for the grammar and for how to add a component.
 """
 
-from suites.engine.config.config import Config, build_value, load_config
+from suites.engine.config.config import Config, build_value, checked, load_config
 from suites.engine.config.factory import Factory, OfRole, Supplied
 from suites.engine.config.nodes import Problem
 from suites.engine.config.plain import plain
@@ -19,6 +19,7 @@ __all__ = [
     "Rules",
     "Supplied",
     "build_value",
+    "checked",
     "load_config",
     "plain",
     "rule",

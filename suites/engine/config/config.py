@@ -263,10 +263,18 @@ def load_config(
     file = find_config(FilePath(path)).resolve()
     tree = apply_overrides(read_merged(file), overrides)
     config = Config(resolve(tree), display_name(file), registry, rules)
-    if check:
-        use = import_plugins if trusted and not _is_of_a_run(file) else require_plugins
-        use(config.imports(), f"{config.source}: imports")
-        config.check()
+    return checked(config, trusted=trusted) if check else config
+
+
+def checked(config: Config, *, trusted: bool = True) -> Config:
+    """Return a config that `load_config` has read, checked as it does; see there for `trusted`.
+
+    Raises:
+        ConfigError: Anything wrong; each line names file, line and key path.
+    """
+    use = import_plugins if trusted and not _is_of_a_run(FilePath(config.source)) else require_plugins
+    use(config.imports(), f"{config.source}: imports")
+    config.check()
     return config
 
 

@@ -1,4 +1,8 @@
-"""Assess: evaluates now and then, keeps the best weights, draws predictions, and stops when nothing improves."""
+"""Assess: evaluates now and then, keeps the best weights, draws predictions, and stops when nothing improves.
+
+The worst cases of an evaluation are predicted again to be drawn, which takes its time. So they are drawn where a report
+shows them: of the last evaluation, and of each that is the best so far.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +59,7 @@ class Assess(Hook):
         self._best: float | None = None  # None until a figure is a number
         self._mark: float | None = None  # the last figure that early stopping counted as better
         self._without_better = 0
+        self._told: Metric | None = None  # of the evaluation at hand, on the set without a name
 
     def after_resume(self, loop: TrainingLoop) -> None:
         """Make up for an evaluation that Ctrl-C cut off."""
@@ -101,9 +106,12 @@ class Assess(Hook):
             with loop.evaluation_weights():
                 metrics = self._figures(after_batch)
                 draw_examples(loop.task, self._predict, self._run.pictures, self._settings.pictures)
+                if self._told is not None and (loop.ending or self._is_best(loop, metrics)):
+                    self._run.write_worst(self._sets[""][0], self._predict, self._told, self._settings.pictures)
         except Interrupted:
             return
         finally:
+            self._told = None
             self.close(loop)
         self._done_at = loop.step
         self._run.write_metrics({**metrics, "step": loop.step, "epoch": loop.step / loop.steps_per_epoch})
@@ -128,11 +136,15 @@ class Assess(Hook):
         return figures
 
     def _keep(self, name: str, tally: Tally, metric: Metric) -> None:
-        """Write what a metric tells of the evaluation set of that name, and draw the worst samples of the main one."""
+        """Write what a metric tells of the evaluation set of that name."""
         self._run.write_told(metric, tally, name)
         if not name:
-            task, _ = self._sets[name]
-            self._run.write_worst(task, self._predict, metric, self._settings.pictures)
+            self._told = metric
+
+    def _is_best(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> bool:
+        name, lower = main_figure(loop.task, self._settings)
+        value = metrics.get(name, math.nan)
+        return _above(-value if lower else value, self._best)
 
     def _compare(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         name, lower = main_figure(loop.task, self._settings)

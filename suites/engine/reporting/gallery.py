@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
-
+from framework.errors import DataError
+from suites.engine.registry import REGISTRY, load_suites, register_role
 from suites.engine.reporting.cases import FILE, MARKS
 from suites.engine.reporting.html import Room, grid, note, say
 from suites.engine.reporting.reading import Run
 
-_WIDTH, _HIGHEST, _QUALITY = 480, 640, 75  # pixels of a picture at most, JPEG's quality
-_WIDEST = 960  # of one that is wide, such as a strip of frames
-_WIDE = 2.5  # width over height
+Thumbnail = Callable[[bytes], tuple[bytes, bool]]  # a picture file's content: a small JPEG, and whether it is wide
+
 _MOST_FILE = 32 << 20  # bytes of a picture file
 _TEXT = 20_000  # characters of examples told in text
+_ROLE = "thumbnail"
+
+register_role(_ROLE, doc="Makes small pictures for reports.")
 
 
 def gallery(run: Run, of: str, room: Room, most: int) -> list[str]:
@@ -70,34 +72,27 @@ def _caption(name: str, why: str) -> str:
 
 def _figure(run: Run, path: Path, name: str, why: str, room: Room) -> str:
     try:
-        data = _thumbnail(path)
-    except (OSError, ValueError, cv2.error) as error:
+        content, wide = _thumbnail(path)
+    except (OSError, ValueError, DataError) as error:
         run.note(f"{path.relative_to(run.path)} is not shown ({error})")
         return ""
-    wide, content = data
     source = f"data:image/jpeg;base64,{base64.b64encode(content).decode()}"
     kind = ' class="wide"' if wide else ""
     return room.take(f'<figure{kind}><img alt="{say(name)}" src="{source}">{_caption(name, why)}</figure>')
 
 
-def _thumbnail(path: Path) -> tuple[bool, bytes]:
-    """Whether a picture file is a wide one, and a small JPEG of it; ValueError where it is damaged or huge."""
+def _thumbnail(path: Path) -> tuple[bytes, bool]:
+    """A small JPEG of a picture file, and whether it is a wide one; ValueError where it is huge or nothing draws it."""
     size = path.stat().st_size
     if size > _MOST_FILE:
         raise ValueError(f"it has {size >> 20} MiB")
-    image = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_COLOR) if size else None
-    if image is None:
-        raise ValueError("it is no picture")
-    height, width = image.shape[:2]
-    wide = width > _WIDE * height
-    factor = min((_WIDEST if wide else _WIDTH) / width, _HIGHEST / height)
-    if factor < 1:
-        small = max(1, round(width * factor)), max(1, round(height * factor))
-        image = cv2.resize(image, small, interpolation=cv2.INTER_AREA)
-    done, content = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
-    if not done:
-        raise ValueError("it cannot be written as a JPEG")
-    return wide, content.tobytes()
+    load_suites([])  # what all suites share has the one that knows pixels
+    names = REGISTRY.names(_ROLE)
+    if not names:
+        raise ValueError("nothing is registered that makes small pictures")
+    make: Any = REGISTRY.get(_ROLE, names[0])
+    content, wide = make(path.read_bytes())
+    return content, wide
 
 
 def _examples(path: Path) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from framework.errors import PaddockError
@@ -10,6 +12,7 @@ from suites.engine.reporting.page import PAGE, write_page
 
 if TYPE_CHECKING:
     from suites.engine.loop import TrainingLoop
+    from suites.engine.reporting.plots import Plot
 
 
 class Report(Hook):
@@ -21,9 +24,14 @@ class Report(Hook):
         """Write the page."""
         if loop.folder is None or not loop.world.first:
             return
-        try:
-            write_page([loop.folder], loop.folder / PAGE, loop.task.run_plots(loop.folder))
-        except ImportError as error:
-            loop.log.say(f"no report.html: {error}; install matplotlib, then `paddock report {loop.folder}`")
-        except (PaddockError, OSError) as error:
-            loop.log.say(f"no report.html: {error}")
+        keep_page(loop.folder, loop.task.run_plots, loop.log.say)
+
+
+def keep_page(folder: Path, further: Callable[[Path], Sequence[Plot]], say: Callable[[str], object]) -> None:
+    """Write the page of the run in `folder` with the suite's further plots of it; say why where there can be none."""
+    try:
+        write_page([folder], folder / PAGE, further(folder))
+    except ImportError as error:
+        say(f"no report.html: {error}; install matplotlib, then `paddock report {folder}`")
+    except (PaddockError, OSError) as error:
+        say(f"no report.html: {error}")

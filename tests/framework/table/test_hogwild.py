@@ -7,7 +7,7 @@ import pytest
 
 import framework
 from framework import ops, optim
-from framework.errors import AttributeValueError, ShapeError
+from framework.errors import AttributeValueError, NumericsError, ShapeError
 from framework.table import SGD, Adam, Hogwild, Normal, RowOptimizer, Table, Zeros
 
 
@@ -124,3 +124,17 @@ def test_a_number_of_threads_is_at_least_one():
         model(0)
     with pytest.raises(AttributeValueError, match="Hogwild: ahead is -1; it must be 0 or more"):
         Hogwild(ops.sum, optim.SGD([("w", weights(1))]), RowOptimizer([Table(1)]), ahead=-1)
+
+
+def test_a_search_for_nan_is_in_its_threads_too():
+    table, w = Table(2, rule=SGD(), init=Zeros()), weights(2, -1.0)
+    step = Hogwild(
+        lambda keys: ops.sum(ops.log(w)) + ops.sum(table.lookup(keys)),
+        optim.SGD([("w", w)], lr=0.1),
+        RowOptimizer([table]),
+        threads=2,
+    )
+    batches = [(np.arange(3),)] * 4
+    with framework.detect_anomaly(), pytest.raises(NumericsError, match="log"):
+        step.run(batches)
+    step.run(batches)  # outside of the block nothing is searched

@@ -8,6 +8,7 @@ import pytest
 
 from framework.errors import ConfigError, DataError
 from suites.engine.building import read_config
+from suites.engine.config import files
 
 FINETUNE = Path("classification/finetune_mobilenetv2")
 
@@ -36,3 +37,11 @@ def test_data_that_want_to_be_told_their_classes_say_so(photos):
     given = ["data.train.dataset.holdout=auto", "data.num_classes=auto"]  # any argument that waits for the number
     with pytest.raises(ConfigError, match="auto: ImageFolder does not know its classes"):
         read_config(FINETUNE, [f"data.root={photos}", *given])
+
+
+def test_a_config_whose_classes_are_written_is_read_once(photos, monkeypatch):
+    read = []
+    once = files.read_file
+    monkeypatch.setattr(files, "read_file", lambda path, name: read.append(path) or once(path, name))
+    read_config(FINETUNE, [f"data.root={photos}", "data.num_classes=3"])
+    assert len(read) == len(set(read)) > 1

@@ -322,6 +322,13 @@ def test_best_weights_are_those_of_the_best_evaluation(tmp_path):
     assert metrics == {"AP": 0.2, "AP50": 0.75, "step": 12, "epoch": 3.0}
 
 
+def test_the_worst_cases_are_drawn_of_the_last_evaluation_and_of_those_that_are_the_best_so_far(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(RunFolder, "write_worst", lambda self, task, *rest: drawn.append(task.evaluations))
+    make(tmp_path, steps=20, scores=[0.3, 0.1, 0.4, float("nan"), 0.2]).train()
+    assert drawn == [1, 3, 5]
+
+
 def test_a_figure_that_the_metric_does_not_give_is_said(tmp_path):
     trainer = make(tmp_path)
     trainer.task.main_metric = "mAP"

@@ -146,6 +146,10 @@ def test_killed_at_random_every_batch_counts_once_and_the_run_can_be_served_and_
     assert len(table) == len(keys)
     assert json.loads((run / "metrics.json").read_text())["auc"] > 0.6
     assert (run / "progressive.jsonl").read_text().count('"window"') > 0
+    held = json.loads((run / "data.json").read_text())
+    samples, whole, counts = held["train"]["names"]["rows"]
+    assert whole and counts["rows"] == samples == ROWS * 8 // 10  # of one file, 8 rows of 10 are trained on
+    assert "rows" in held["eval"]["names"] and "<h2>Data</h2>" in (run / "report.html").read_text()
 
     before = predictions(run)
     done = export_run(run, tmp_path / "exported")
