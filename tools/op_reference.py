@@ -48,7 +48,7 @@ def _index(families: dict[str, list[OpInfo]]) -> str:
         f"{len(registry.OPS)} operators by family. Made from the registry by `make docs`; do not edit.",
         "",
         "An entry gives the signature, the formula with shapes, the attributes, and these facts: the types taken,",
-        "whether there is a gradient (of every order where nothing else is said) or why not, the ONNX operators that",
+        "whether there is a gradient (of every order unless the entry says otherwise) or why not, the ONNX operators that",
         "an export writes ([onnx.md](../../howto/onnx.md) says what an import reads), and which memory is shared.",
         "",
         "| family | operators |",

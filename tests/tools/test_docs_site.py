@@ -1,6 +1,11 @@
 """The docs as a site: no dead link, every page in a menu, a reference that holds every component and operator."""
 
+import html
+import json
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -55,6 +60,36 @@ def test_every_page_is_built_and_reached_from_the_first(site):
 def test_pages_ask_nothing_of_the_network(site):
     for page in site.rglob("*.html"):
         assert not re.findall(r'<(?:script|img|link)[^>]+(?:src|href)="(https?:[^"]+)"', page.read_text()), page
+
+
+MEASURE = """<iframe id="f" src="PAGE" style="width:WIDTHpx;height:1800px;border:0"></iframe><p id="out"></p><script>
+f.onload = () => setTimeout(() => {
+  const page = f.contentDocument, root = page.documentElement;
+  const broken = [...page.images].filter(i => !i.naturalWidth).length;
+  out.textContent = JSON.stringify({width: f.contentWindow.innerWidth, wide: root.scrollWidth, broken: broken,
+    title: page.querySelector("h1").textContent, tabs: page.querySelectorAll(".md-tabs__link, .md-nav__link").length});
+}, 1500);
+</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [400, 1600])
+@pytest.mark.parametrize(
+    "page", ["index", "tutorial/photos", "howto/ctr", "results/speed", "reference/config/detection", "reference/layers"]
+)
+def test_a_page_in_a_real_browser(site, tmp_path, page, width):
+    browser = shutil.which(os.environ.get("CHROMIUM", "chromium"))
+    if browser is None:
+        pytest.skip("the package chromium is not installed")
+    measure = tmp_path / "measure.html"
+    measure.write_text(MEASURE.replace("PAGE", (site / f"{page}.html").as_uri()).replace("WIDTH", str(width)))
+    words = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+             "--allow-file-access-from-files", "--enable-logging=stderr", "--window-size=1800,2000",
+             "--virtual-time-budget=20000", f"--user-data-dir={tmp_path / 'b'}", "--dump-dom"]  # fmt: skip
+    done = subprocess.run([*words, measure.as_uri()], capture_output=True, text=True, timeout=90)
+    assert "CONSOLE" not in done.stderr, done.stderr
+    seen = json.loads(html.unescape(re.search(r'<p id="out">([^<]*)', done.stdout)[1]))
+    assert seen["wide"] <= seen["width"] == width and not seen["broken"] and seen["title"] and seen["tabs"] >= 5
 
 
 def test_the_reference_has_every_component_under_its_suite(pages):
