@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -74,6 +75,7 @@ def _attention(
     offsets: Array,
     k_offsets: Array | None,
     key: Array | None,
+    *,
     heads: int,
     scale: float,
     causal: bool,
@@ -127,13 +129,9 @@ def _ragged_attention(
     offsets: Array,
     k_offsets: Array | None = None,
     key: Array | None = None,
-    *,
-    heads: int,
-    scale: float,
-    causal: bool,
-    p: float,
+    **attrs: Any,
 ) -> tuple[Array, Array]:
-    return _forward(_attention(call, q, k, offsets, k_offsets, key, heads, scale, causal, p), q, k, v)
+    return _forward(_attention(call, q, k, offsets, k_offsets, key, **attrs), q, k, v)
 
 
 @rule("ragged_attention_grad")
@@ -149,13 +147,9 @@ def _ragged_attention_grad(
     k_offsets: Array | None = None,
     key: Array | None = None,
     dlse: Array | None = None,
-    *,
-    heads: int,
-    scale: float,
-    causal: bool,
-    p: float,
+    **attrs: Any,
 ) -> tuple[Array, Array, Array]:
-    attention = _attention(call, q, k, offsets, k_offsets, key, heads, scale, causal, p)
+    attention = _attention(call, q, k, offsets, k_offsets, key, **attrs)
     return _backward(attention, dy, y, lse, q, k, v, dlse)
 
 
@@ -165,14 +159,10 @@ def _ragged_self_attention(
     qkv: Array,
     offsets: Array,
     key: Array | None = None,
-    *,
-    heads: int,
-    scale: float,
-    causal: bool,
-    p: float,
+    **attrs: Any,
 ) -> tuple[Array, Array]:
     q, k, v = jnp.split(qkv, 3, 1)
-    return _forward(_attention(call, q, k, offsets, None, key, heads, scale, causal, p), q, k, v)
+    return _forward(_attention(call, q, k, offsets, None, key, **attrs), q, k, v)
 
 
 @rule("ragged_self_attention_grad")
@@ -185,12 +175,8 @@ def _ragged_self_attention_grad(
     offsets: Array,
     key: Array | None = None,
     dlse: Array | None = None,
-    *,
-    heads: int,
-    scale: float,
-    causal: bool,
-    p: float,
+    **attrs: Any,
 ) -> Array:
     q, k, v = jnp.split(qkv, 3, 1)
-    attention = _attention(call, q, k, offsets, None, key, heads, scale, causal, p)
+    attention = _attention(call, q, k, offsets, None, key, **attrs)
     return jnp.concatenate(_backward(attention, dy, y, lse, q, k, v, dlse), 1)

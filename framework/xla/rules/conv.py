@@ -35,6 +35,7 @@ def convolve(
     call: Call,
     x: Array,
     weight: Array,
+    *,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
@@ -92,50 +93,25 @@ def _conv2d(
     bias: Array | None = None,
     residual: Array | None = None,
     *,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
     algorithm: str,
     activation: str,
     slope: float,
     residual_last: bool,
+    **window: Any,
 ) -> Array:
-    y = wide(convolve(call, x, weight, stride, padding, dilation, groups))
+    y = wide(convolve(call, x, weight, **window))
     y = y if bias is None else y + wide(bias)
     return finished(y, None if residual is None else wide(residual), activation, slope, residual_last)
 
 
 @rule("conv2d_grad_input")
-def _conv2d_grad_input(
-    call: Call,
-    dy: Array,
-    weight: Array,
-    like: Array,
-    *,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    algorithm: str,
-) -> Array:
-    return linear_transpose(lambda x: convolve(call, x, weight, stride, padding, dilation, groups), like, dy)
+def _conv2d_grad_input(call: Call, dy: Array, weight: Array, like: Array, *, algorithm: str, **window: Any) -> Array:
+    return linear_transpose(lambda x: convolve(call, x, weight, **window), like, dy)
 
 
 @rule("conv2d_grad_weight")
-def _conv2d_grad_weight(
-    call: Call,
-    x: Array,
-    dy: Array,
-    like: Array,
-    *,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-    algorithm: str,
-) -> Array:
-    return linear_transpose(lambda w: convolve(call, x, w, stride, padding, dilation, groups), like, dy)
+def _conv2d_grad_weight(call: Call, x: Array, dy: Array, like: Array, *, algorithm: str, **window: Any) -> Array:
+    return linear_transpose(lambda w: convolve(call, x, w, **window), like, dy)
 
 
 @rule("conv2d_transpose")
@@ -145,15 +121,12 @@ def _conv2d_transpose(
     weight: Array,
     bias: Array | None = None,
     *,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
     algorithm: str,
     output_padding: tuple[int, ...],
+    **window: Any,
 ) -> Array:
     like = jax.ShapeDtypeStruct(call.shape, x.dtype)
-    y = linear_transpose(lambda image: convolve(call, image, weight, stride, padding, dilation, groups), like, x)
+    y = linear_transpose(lambda image: convolve(call, image, weight, **window), like, x)
     return wide(y) if bias is None else wide(y) + wide(bias)
 
 

@@ -22,16 +22,10 @@ from suites.engine.devices import usable
 from suites.engine.inference import export_run
 from suites.engine.training import evaluate_weights, train
 from tests.suites.engine import toy
+from tests.suites.engine.test_training import CONFIG
 
 pytest.importorskip("jax", reason="the extra [xla] is not installed")
 
-CONFIG = """
-suite: toy
-optimizer: {type: Momentum, momentum: 0.9, weight_decay: 1.0e-4}
-schedule: {type: Cosine, base_lr: 0.2, reference_batch: 8, warmup_steps: 3}
-runtime: {epochs: 4, seed: 3, workers: 0, log_every: 5, checkpoint: {every: 3}, ema: {decay: 0.9}, clip_norm: 1.0,
-          evaluation: {every: 2, pictures: 2}}
-"""
 ROOT = Path(__file__).parents[3]
 XLA = "runtime.device=xla-cpu"
 
