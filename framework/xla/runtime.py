@@ -25,6 +25,8 @@ def jax() -> Any:
         import jax as module
     except ImportError as e:
         raise NotSupportedError(f"device: JAX is not installed ({e}); run: {install_command('xla')}") from None
+    except RuntimeError as e:  # its wheels ask for AVX
+        raise NotSupportedError(f"device: JAX does not run on this machine ({e}); take the device cpu") from None
     version = tuple(int(part) for part in module.__version__.split(".")[:3] if part.isdigit())
     if version < _OLDEST:
         raise NotSupportedError(
