@@ -78,6 +78,14 @@ def lacks(path: Path) -> str:
     return f"{path} is missing; set PADDOCK_DATA to the folder of the data sets (docs/howto/data.md has their sources)"
 
 
+def has_network_file(a: argparse.Namespace, name: str, whose: str) -> bool:
+    """Whether the peers' networks are in the folder of --peers; says so where they are not."""
+    if (a.peers / name).exists():
+        return True
+    print(f"{whose} left out: {a.peers}/{name} is not there; name its folder with --peers", file=sys.stderr)
+    return False
+
+
 def find_real_data() -> None:
     """Let configs find the real data sets where `data_path` looks, unless PADDOCK_DATA says where they are."""
     os.environ.setdefault("PADDOCK_DATA", str(data_path("")))

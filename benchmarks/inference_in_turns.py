@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from common import OURS, ROOT, Claim, add_options, chosen_cases, finish, has_modules
+from common import OURS, ROOT, Claim, add_options, chosen_cases, finish, has_modules, has_network_file
 from inference_vs_engines import CLAIMS, ENGINES
 
 WARM_UPS = 3
@@ -139,7 +139,8 @@ def measure(claim: Claim, a: argparse.Namespace) -> dict[str, Any]:
     engines: dict[str, Engine] = {}
     try:
         engines[OURS] = Engine(OURS, claim.case, a)
-        for name, (modules, install) in ENGINES.items():
+        known = ENGINES if has_network_file(a, "peer_inference.py", "the engines are") else {}
+        for name, (modules, install) in known.items():
             if has_modules(a.peer_python, *modules):
                 engines[name] = Engine(name, claim.case, a)
             else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from common import Claim, Competitor, has_modules
+from common import Claim, Competitor, has_modules, has_network_file
 from peers import compare_cases, options, ours, torch_modes
 
 CLAIMS = [
@@ -32,8 +32,7 @@ ENGINES = {
 def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
     """Ours and every peer that is installed; says how to install the others."""
     found = [ours(case, a), *torch_modes(case, a)]
-    if not (a.peers / "peer_inference.py").exists():
-        print(f"the engines are left out: {a.peers}/peer_inference.py is not there; name its folder", file=sys.stderr)
+    if not has_network_file(a, "peer_inference.py", "the engines are"):
         return found
     for engine, (modules, install) in ENGINES.items():
         if has_modules(a.peer_python, *modules):

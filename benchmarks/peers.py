@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from common import OURS, Claim, Competitor, has_modules, run_claims, time_steps
+from common import OURS, Claim, Competitor, has_modules, has_network_file, run_claims, time_steps
 
 MODES = ("eager", "channels_last", "compile")
 
@@ -26,10 +26,7 @@ def ours(case: str, a: argparse.Namespace) -> Competitor:
 
 def torch_modes(case: str, a: argparse.Namespace) -> list[Competitor]:
     """PyTorch in every mode asked for; none, and a word how to install it, where it is missing."""
-    if not (a.peers / "peer_torch.py").exists():
-        print(
-            f"PyTorch is left out: {a.peers}/peer_torch.py is not there; name its folder with --peers", file=sys.stderr
-        )
+    if not has_network_file(a, "peer_torch.py", "PyTorch is"):
         return []
     if not has_modules(a.peer_python, "torch"):
         print(
