@@ -5,7 +5,6 @@
 #include "bind/convert.h"
 #include "op/context.h"
 #include "op/record.h"
-#include "op/tape.h"
 
 namespace paddock {
 namespace {
@@ -42,7 +41,14 @@ nb::dict describe_arg(const ArgSpec& arg) {
   d["variadic"] = arg.variadic;
   d["shape_only"] = arg.shape_only;
   d["wide"] = arg.wide;
+  d["narrow"] = arg.narrow;
   return d;
+}
+
+nb::list names_to_python(const std::vector<std::string>& names) {
+  nb::list list;
+  for (const auto& name : names) list.append(nb::str(name.c_str()));
+  return list;
 }
 
 nb::dict describe_attr(const AttrSpec& spec) {
@@ -53,7 +59,24 @@ nb::dict describe_attr(const AttrSpec& spec) {
   d["required"] = spec.required;
   d["default"] = spec.required ? nb::none() : attr_to_python(spec.fallback);
   d["doc"] = spec.doc;
+  d["choices"] = nb::tuple(names_to_python(spec.choices));
   return d;
+}
+
+// (operator, names of what it takes), or None.
+nb::object describe_recompute(const OpDef& op) {
+  if (!op.recompute_by) return nb::none();
+  return nb::make_tuple(op.recompute_by->op, nb::tuple(names_to_python(op.recompute_by->inputs)));
+}
+
+// (operator, attribute that must be 0 or ""), or None.
+nb::object describe_rows_step(const OpDef& op) {
+  return op.rows_form ? nb::object(nb::make_tuple(op.rows_form->op, op.rows_form->unless)) : nb::object(nb::none());
+}
+
+const char* precision_name(Precision p) {
+  constexpr const char* names[] = {"float32", "half", "follows"};
+  return names[static_cast<int>(p)];
 }
 
 template <class Spec, class Describe>
@@ -100,7 +123,16 @@ void bind_ops(nb::module_& m) {
       .def_ro("is_view", &OpDef::is_view)
       .def_ro("is_view_when_equal", &OpDef::is_view_when_equal)
       .def_ro("takes_half", &OpDef::takes_half)
-      .def_prop_ro("is_elementwise", [](const OpDef& op) { return is_elementwise(op); })
+      .def_ro("moves", &OpDef::moves)
+      .def_ro("is_internal", &OpDef::is_internal)
+      .def_ro("is_elementwise", &OpDef::is_elementwise)
+      .def_ro("spreads", &OpDef::spreads)
+      .def_ro("along", &OpDef::along_attr)
+      .def_ro("derivative_of", &OpDef::derivative_op)
+      .def_prop_ro("precision", [](const OpDef& op) { return precision_name(op.precision); })
+      .def_prop_ro("recompute", &describe_recompute)
+      .def_prop_ro("rows_step", &describe_rows_step)
+      .def_prop_ro("is_heavy", [](const OpDef& op) { return op.flops_fn != nullptr; })
       .def_prop_ro("inputs", [](const OpDef& op) { return describe_all(op.inputs, describe_arg); })
       .def_prop_ro("outputs", [](const OpDef& op) { return describe_all(op.outputs, describe_arg); })
       .def_prop_ro("attrs", [](const OpDef& op) { return describe_all(op.attrs, describe_attr); })
@@ -115,6 +147,14 @@ void bind_ops(nb::module_& m) {
   m.def("ops", [] { return all_ops(); }, nb::rv_policy::reference, "All operators.");
   m.def("call", &call, "Runs an operator at once: (op, inputs, attributes in signature order) -> Array or tuple.");
   m.def("infer", &infer, "The (shape, dtype) of each output.");
+  m.def(
+      "flops",
+      [](const OpDef& op, nb::list shapes, nb::list dtypes, nb::tuple attr_values) {
+        const InputTypes in(op, shapes, dtypes);
+        return count_flops(op, in.pointers.data(), static_cast<int>(in.pointers.size()),
+                           attrs_from_python(op, attr_values));
+      },
+      "The floating point operations of a call, by its definition; 0 where the operator declares none.");
   m.def(
       "implementation_of",
       [](const OpDef& op, nb::list shapes, nb::list dtypes, nb::tuple attr_values) {
