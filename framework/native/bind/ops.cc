@@ -4,6 +4,7 @@
 
 #include "bind/convert.h"
 #include "op/context.h"
+#include "op/eager.h"
 #include "op/record.h"
 
 namespace paddock {
@@ -11,22 +12,26 @@ namespace {
 
 constexpr int64_t kReleaseBytes = 64 << 10;  // outputs above this size are worth giving up the GIL
 
-nb::object call(const OpDef& op, nb::tuple inputs, nb::tuple attr_values) {
-  const size_t n = inputs.size();
-  std::vector<Tensor> in(n);
+// `inputs` is a tuple, or a list that nobody changes during the call: it keeps the arrays alive.
+nb::object call(const OpDef& op, nb::handle inputs, nb::tuple attr_values) {
+  if (!PyList_Check(inputs.ptr()) && !PyTuple_Check(inputs.ptr()))
+    fail(ErrorKind::kInternal, op.name, ": inputs must be a tuple or a list");
+  const Tensor absent;
+  const Py_ssize_t n = PySequence_Fast_GET_SIZE(inputs.ptr());
+  PyObject** items = PySequence_Fast_ITEMS(inputs.ptr());
+  Few<const Tensor*> in(n);
   int64_t bytes = 0;
-  for (size_t i = 0; i < n; ++i) {
-    nb::handle h = inputs[i];
-    if (h.is_none()) continue;
-    in[i] = nb::cast<const Tensor&>(h);
-    in[i].expect_whole();
-    bytes += in[i].bytes();
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    const nb::handle h = items[i];
+    in[i] = h.is_none() ? &absent : &nb::cast<const Tensor&>(h);
+    in[i]->expect_whole();
+    bytes += h.is_none() ? 0 : in[i]->bytes();
   }
-  auto attrs = attrs_from_python(op, attr_values);
+  const auto attrs = attrs_from_python(op, attr_values);
   std::vector<Tensor> out;
   {
     MaybeReleaseGil gil(bytes > kReleaseBytes);
-    out = run_op(op, in, attrs);
+    out = run_op(op, in.data(), static_cast<int>(n), attrs);
   }
   if (op.outputs.size() == 1 && !op.outputs[0].variadic) return nb::cast(std::move(out[0]));
   nb::list result;

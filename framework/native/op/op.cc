@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "op/context.h"
+#include "op/eager.h"
 #include "op/half.h"
 
 namespace paddock {
@@ -284,24 +285,26 @@ int64_t count_flops(const OpDef& op, const TensorType* const* inputs, int input_
   return op.flops_fn(InferContext(op, inputs, input_count, attrs, outputs));
 }
 
-std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs, const std::vector<AttrValue>& attrs) {
-  const int n = static_cast<int>(inputs.size());
-  std::vector<const TensorType*> types(n);
-  std::vector<const Tensor*> pointers(n);
-  for (int i = 0; i < n; ++i) {
-    types[i] = inputs[i] ? &inputs[i].type() : nullptr;
-    pointers[i] = &inputs[i];
-  }
-  std::vector<TensorType> out_types = infer_types(op, types.data(), n, attrs);
+std::vector<Tensor> run_op(const OpDef& op, const Tensor* const* inputs, int input_count,
+                           const std::vector<AttrValue>& attrs) {
+  Few<const TensorType*> types(input_count);
+  for (int i = 0; i < input_count; ++i) types[i] = *inputs[i] ? &inputs[i]->type() : nullptr;
+  const std::vector<TensorType> out_types = infer_types(op, types.data(), input_count, attrs);
   std::vector<Tensor> outputs;
   outputs.reserve(out_types.size());
-  if (!out_types.empty() && n > 0 && inputs[0] && op.is_view_of(inputs[0].type(), out_types[0])) {
-    outputs.push_back(inputs[0].reshaped(out_types[0]));
+  if (!out_types.empty() && input_count > 0 && *inputs[0] && op.is_view_of(inputs[0]->type(), out_types[0])) {
+    outputs.push_back(inputs[0]->reshaped(out_types[0]));
     return outputs;
   }
   for (const auto& t : out_types) outputs.emplace_back(t);
-  run_kernel({op, pointers.data(), n, outputs.data(), static_cast<int>(outputs.size()), attrs});
+  run_kernel({op, inputs, input_count, outputs.data(), static_cast<int>(outputs.size()), attrs});
   return outputs;
+}
+
+std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs, const std::vector<AttrValue>& attrs) {
+  Few<const Tensor*> pointers(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) pointers[i] = &inputs[i];
+  return run_op(op, pointers.data(), static_cast<int>(inputs.size()), attrs);
 }
 
 }  // namespace paddock

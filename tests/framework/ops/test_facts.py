@@ -1,4 +1,4 @@
-"""Facts that operators declare in their blocks (docs/explanation/operator_facts.md), held against what the operators do."""
+"""Facts that operators declare (docs/explanation/operator_facts.md), held against what the operators do."""
 
 import numpy as np
 import pytest
