@@ -68,6 +68,7 @@ def ours(case: str, threads: int) -> Callable[[], object]:
     sys.path.insert(0, str(ROOT))
     import framework
     from framework import ops, tensor
+    from framework.ops import internal
 
     framework.set_num_threads(threads)
     if case.startswith("nms"):
@@ -81,14 +82,14 @@ def ours(case: str, threads: int) -> Callable[[], object]:
         if case.endswith("forward"):
             return lambda: ops.roi_align(boxes, None, [x], **window)
         dy = tensor(normal(IMAGES * REGIONS, BINS, BINS, CHANNELS, seed=4))
-        return lambda: ops.roi_align_grad(dy, boxes, None, [x], **window)
+        return lambda: internal.roi_align_grad(dy, boxes, None, [x], **window)
     size = (IMAGES, DEFORMED, DEFORMED)
     x, weight = tensor(normal(*size, CHANNELS)), tensor(normal(CHANNELS, 3, 3, CHANNELS, seed=5))
     offset, mask = tensor(normal(*size, 18, seed=6)), tensor(normal(*size, 9, seed=7))
     if case.endswith("forward"):
         return lambda: ops.deform_conv2d(x, offset, weight, mask, padding=1)
     dy = tensor(normal(*size, CHANNELS, seed=8))
-    return lambda: ops.deform_conv2d_grad(dy, x, offset, weight, mask, padding=1)
+    return lambda: internal.deform_conv2d_grad(dy, x, offset, weight, mask, padding=1)
 
 
 def torchvision_ops() -> object:

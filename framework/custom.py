@@ -19,4 +19,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return list(registry.CUSTOM)
+    return [name for name, info in registry.CUSTOM.items() if not info.internal]

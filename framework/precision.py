@@ -4,6 +4,12 @@ Weights are float32 and are read as they are: on a CPU the arithmetic is float32
 would cost memory and accuracy for nothing. What is half is what lies between layers: results of products,
 convolutions, attention and normalisations, and their gradients; they are what a training step keeps in memory. An
 operator computes half inputs in float32 and rounds its results once, to nearest even. See docs/explanation/design.md.
+
+What an operator does is a fact of its block, `OpInfo.precision`. "half": the inputs that its block calls narrow are
+cast to half, unless they are parameters. "follows": half where all inputs are half, float32 where they differ; it moves
+values, or gives values that are no larger than what goes in. "float32", the default, also for operators from outside:
+softmax and losses, sums and means, exponentials, logarithms and powers, recurrent layers, optimizers. So do operators
+with blocks, whose states keep their type.
 """
 
 from __future__ import annotations
@@ -22,40 +28,6 @@ if TYPE_CHECKING:
 
 HALF_TYPES = ("float16", "bfloat16")
 PRECISIONS = ("float32", *HALF_TYPES)
-
-# Operators that make half results: the inputs called so are cast to half, unless they are parameters.
-NARROWED: dict[str, tuple[str, ...]] = {
-    "matmul": ("a", "b", "residual"),
-    "conv2d": ("x", "residual"),
-    "separable_conv2d": ("x", "residual"),
-    "conv2d_transpose": ("x",),
-    "ragged_attention": ("q", "k", "v"),
-    "ragged_self_attention": ("qkv",),
-    "scaled_dot_product_attention": ("q", "k", "v"),
-    "batch_norm": ("x", "residual"),
-    "batch_norm_inference": ("x", "residual"),
-    "layer_norm": ("x",),
-    "residual_layer_norm": ("x", "residual"),
-    "group_norm": ("x",),
-    "rms_norm": ("x",),
-}
-
-# Operators that follow their inputs: half where all are half, float32 where they differ. They move values, or give
-# values that are no larger than what goes in.
-FOLLOWING_FAMILIES = frozenset(("movement", "indexing", "shape", "pool", "resize"))
-FOLLOWING: frozenset[str] = frozenset().union(
-    ("add", "sub", "mul", "div", "neg", "abs", "sign", "floor", "ceil", "round", "trunc"),
-    ("maximum", "minimum", "clip", "where", "lerp", "dropout", "sigmoid", "tanh", "softsign"),
-    ("relu", "relu6", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "hardsigmoid", "hardswish", "prelu"),
-    ("relu_grad", "relu6_grad", "leaky_relu_grad", "gelu_grad", "silu_grad", "sigmoid_grad", "tanh_grad"),
-    ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite"),
-    ("max", "min", "argmax", "argmin", "segment_max", "segment_spread", "ragged_window"),
-    ("cast", "broadcast_to", "broadcast_like", "chain", "roi_align", "roi_align_grad", "rotary_embedding"),
-)
-_MOVING = ("cast", "broadcast_to", "broadcast_like")  # outside of these families, and of any type
-# Everything else computes in float32 and gives float32: softmax and losses, sums and means, exponentials, logarithms
-# and powers, recurrent layers, optimizers, and operators from outside. So do operators with blocks, whose states keep
-# their type.
 
 Cast = Callable[["OpInfo", Sequence[Any]], Sequence[Any]]
 
@@ -119,20 +91,15 @@ def like(x: Tensor, other: Tensor) -> Tensor:
 
 
 def _autocast(info: OpInfo, inputs: Sequence[Any]) -> Sequence[Any]:
-    narrowed = NARROWED.get(info.name)
-    if narrowed is not None:
-        return _narrow(info, inputs, narrowed)
-    if info.family in FOLLOWING_FAMILIES or info.name in FOLLOWING:
-        return _promote(info, inputs)
-    return _widen(info, inputs)
+    return _POLICY[info.precision](info, inputs)
 
 
-def _narrow(info: OpInfo, inputs: Sequence[Any], names: tuple[str, ...]) -> list[Any]:
-    dtype = context.precision
-    named = [spec["name"] in names for spec in info.inputs]
+def _narrow(info: OpInfo, inputs: Sequence[Any]) -> list[Any]:
+    dtype, last = context.precision, len(info.inputs) - 1
+    narrow = [info.inputs[min(i, last)]["narrow"] for i in range(len(inputs))]
     return [
-        _to(x, dtype) if x is not None and named[i] and x.dtype == "float32" and not _is_parameter(x) else x
-        for i, x in enumerate(inputs)
+        _to(x, dtype) if x is not None and wanted and x.dtype == "float32" and not _is_parameter(x) else x
+        for x, wanted in zip(inputs, narrow, strict=True)
     ]
 
 
@@ -151,8 +118,7 @@ def _promote(info: OpInfo, inputs: Sequence[Any]) -> Sequence[Any]:
         dtype = x.dtype
         if dtype in HALF_TYPES or (dtype == "float32" and x.ndim):
             types.add(dtype)
-    takes_half = info.takes_half or info.family in FOLLOWING_FAMILIES or info.name in _MOVING
-    if len(types) < 2 and (takes_half or not types & {*HALF_TYPES}):
+    if len(types) < 2 and (info.takes_half or info.moves or not types & {*HALF_TYPES}):
         return inputs
     return _widen(info, inputs)
 
@@ -165,6 +131,9 @@ def _widen(info: OpInfo, inputs: Sequence[Any]) -> list[Any]:
         else x
         for i, x in enumerate(inputs)
     ]
+
+
+_POLICY: dict[str, Cast] = {"half": _narrow, "follows": _promote, "float32": _widen}
 
 
 def _to(x: Tensor, dtype: str) -> Tensor:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
+from framework.ops import internal
 from framework.tensor import Tensor, tensor
 
 
@@ -28,7 +28,7 @@ class Generator:
     def key(self) -> Tensor:
         """The next key, int64 [2], for one random operator (`ops.dropout`, `ops.random_normal` ...)."""
         with no_grad():
-            key, following = ops.rng_next(self.state)
+            key, following = internal.rng_next(self.state)
             self.state.set(following)
         return key
 

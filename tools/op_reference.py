@@ -28,16 +28,20 @@ Types = Callable[[str], Mapping[str, Sequence[str]]]  # operator -> input -> typ
 
 def generated_files(types: Types) -> dict[str, str]:
     """Path from the repository's root to content: the stub, an index, and a page for each family."""
+    public = [info for info in registry.OPS.values() if not info.internal]
+    internal = [info for info in registry.OPS.values() if info.internal]
     families: dict[str, list[OpInfo]] = {}
-    for info in registry.OPS.values():
+    for info in public:
         families.setdefault(info.family, []).append(info)
     files = {f"{FOLDER}/{family}.md": _page(family, ops, types) for family, ops in sorted(families.items())}
-    files[f"{FOLDER}/README.md"] = _index(families)
-    files["framework/ops/__init__.pyi"] = _stub()
+    files[f"{FOLDER}/internal.md"] = _page("internal", internal, types, _INTERNAL)
+    files[f"{FOLDER}/README.md"] = _index(families, len(internal))
+    files["framework/ops/__init__.pyi"] = _stub(_COMPOSITIONS, public)
+    files["framework/ops/internal.pyi"] = _stub(_INTERNAL_HEAD, internal)
     return files
 
 
-def _index(families: dict[str, list[OpInfo]]) -> str:
+def _index(families: dict[str, list[OpInfo]], internal: int) -> str:
     rows = [
         f"| [{family}]({family}.md) | {', '.join(f'`{op.name}`' for op in ops)} |"
         for family, ops in sorted(families.items())
@@ -45,7 +49,8 @@ def _index(families: dict[str, list[OpInfo]]) -> str:
     head = [
         "# Operators",
         "",
-        f"{len(registry.OPS)} operators by family. Made from the registry by `make docs`; do not edit.",
+        f"{sum(map(len, families.values()))} operators by family. Made from the registry by `make docs`; do not edit.",
+        f"[internal.md](internal.md) has the {internal} that gradients, optimizers and passes call, not users.",
         "",
         "An entry gives the signature, the formula with shapes, the attributes, and these facts: the types taken,",
         "whether there is a gradient (of every order unless an entry says otherwise) or why not, the ONNX operators",
@@ -57,8 +62,15 @@ def _index(families: dict[str, list[OpInfo]]) -> str:
     return "\n".join([*head, *rows]) + "\n"
 
 
-def _page(family: str, ops: list[OpInfo], types: Types) -> str:
+_INTERNAL = (
+    "The functions of `framework.ops.internal`: gradients, optimizer steps, and forms that passes and layers make. "
+    "They may change with any version."
+)
+
+
+def _page(family: str, ops: list[OpInfo], types: Types, about: str = "") -> str:
     lines = [f"# Operators: {family}", "", "Made from the registry by `make docs`; do not edit.", ""]
+    lines += [about, ""] if about else []
     for info in ops:
         lines += _entry(info, types(info.name))
     return "\n".join(lines).rstrip() + "\n"
@@ -133,25 +145,35 @@ def _attribute_row(a: dict[str, Any]) -> str:
     return f"| {a['name']} | {a['type']} | {default} | {meaning} |"
 
 
-def _stub() -> str:
-    lines = [
-        '"""Static types of framework.ops, made from the registry by `make docs`; do not edit."""',
-        "",
-        "from collections.abc import Sequence",
-        "",
-        "from framework.ops.assignment import assign as assign",
-        "from framework.ops.compositions import stack as stack",
-        "from framework.ops.compositions import unstack as unstack",
-        "from framework.ops.contraction import einsum as einsum",
-        "from framework.ops.indexing import getitem as getitem",
-        "from framework.ops.pixels import pixel_shuffle as pixel_shuffle",
-        "from framework.ops.pixels import pixel_unshuffle as pixel_unshuffle",
-        "from framework.ops.selection import nonzero as nonzero",
-        "from framework.ops.selection import unique as unique",
-        "from framework.tensor import Tensor, TensorLike",
-        "",
-    ]
-    return "\n".join(lines + [_stub_line(info) for info in registry.OPS.values()]) + "\n"
+_COMPOSITIONS = [
+    '"""Static types of framework.ops, made from the registry by `make docs`; do not edit."""',
+    "",
+    "from collections.abc import Sequence",
+    "",
+    "from framework.ops.assignment import assign as assign",
+    "from framework.ops.compositions import stack as stack",
+    "from framework.ops.compositions import unstack as unstack",
+    "from framework.ops.contraction import einsum as einsum",
+    "from framework.ops.indexing import getitem as getitem",
+    "from framework.ops.pixels import pixel_shuffle as pixel_shuffle",
+    "from framework.ops.pixels import pixel_unshuffle as pixel_unshuffle",
+    "from framework.ops.selection import nonzero as nonzero",
+    "from framework.ops.selection import unique as unique",
+    "from framework.tensor import Tensor, TensorLike",
+    "",
+]
+_INTERNAL_HEAD = [
+    '"""Static types of framework.ops.internal, made from the registry by `make docs`; do not edit."""',
+    "",
+    "from collections.abc import Sequence",
+    "",
+    "from framework.tensor import Tensor, TensorLike",
+    "",
+]
+
+
+def _stub(head: list[str], infos: Sequence[OpInfo]) -> str:
+    return "\n".join(head + [_stub_line(info) for info in infos]) + "\n"
 
 
 def _stub_line(info: OpInfo) -> str:

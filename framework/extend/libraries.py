@@ -45,7 +45,7 @@ def load_operators(path: Path | str) -> SimpleNamespace:
     Its operators are then functions of `framework.custom`, for eager use, in Programs and in Programs read from files.
 
     Returns:
-        The library's functions by name.
+        The library's functions by name, but for those of operators that are declared `internal()`.
 
     Raises:
         LibraryError: the file is no library of operators, was built against other headers, lacks something, or has a
@@ -61,11 +61,12 @@ def load_operators(path: Path | str) -> SimpleNamespace:
             raise LibraryError(f"{file}: {e}{hint if 'undefined symbol' in str(e) else ''}") from None
         infos = [OpInfo(native, library=str(file)) for native in natives]
         _check_names(file, infos)
+        _check_facts(file, infos)
         for info in infos:
             info.own_rule = _native_rule(file, info, {i.name: i for i in infos})
         registry.CUSTOM.update({info.name: info for info in infos})
         _loaded[file] = infos
-    return SimpleNamespace(**{info.name: function_of(info.name) for info in _loaded[file]})
+    return SimpleNamespace(**{info.name: function_of(info.name) for info in _loaded[file] if not info.internal})
 
 
 def function_of(name: str) -> Callable[..., Any]:
@@ -137,6 +138,16 @@ def _check_names(file: Path, infos: Sequence[OpInfo]) -> None:
                 f"{file}: operator '{info.name}' has the name of an operator {owner}; give it another name, or, if "
                 "this is a newer build of that library, start Python again"
             )
+
+
+def _check_facts(file: Path, infos: Sequence[OpInfo]) -> None:
+    """Facts that name another operator name one that there is."""
+    own = {info.name for info in infos}
+    for info in infos:
+        named = {"recompute": info.recompute, "rows_step": info.rows_step, "derivative_of": (info.derivative_of,)}
+        for fact, what in named.items():
+            if what and what[0] and what[0] not in own and registry.find(what[0]) is None:
+                raise LibraryError(f"{file}: {info.name}: {fact} names the operator '{what[0]}', which does not exist")
 
 
 def _native_rule(file: Path, info: OpInfo, own: dict[str, OpInfo]) -> Rule | None:

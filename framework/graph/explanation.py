@@ -6,7 +6,6 @@ from framework import _core
 from framework.graph.ir import Operation, Program
 from framework.graph.passes.report import Explanation, PassReport, place_of
 
-CONVOLUTIONS = ("conv2d", "conv2d_grad_input", "conv2d_grad_weight", "conv2d_transpose")
 NAME = "convolution algorithms"
 
 
@@ -23,7 +22,7 @@ def convolution_report(program: Program) -> PassReport | None:
     """
     alike: dict[str, list[Operation]] = {}
     for op in program.block:
-        if op.name in CONVOLUTIONS:
+        if "winograd" in op.info.choices("algorithm"):
             alike.setdefault(f"{_shapes(op)}: {_algorithm(op)}", []).append(op)
     if not alike:
         return None

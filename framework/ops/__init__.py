@@ -1,8 +1,9 @@
-"""Operators: one function for each entry of the native registry, and the few that are compositions of others.
+"""Operators: one function for each entry of the native registry that users call, and the few that are compositions.
 
 `conv2d(x, weight, bias, stride=2)` takes inputs first, then attributes. Shapes, types and gradients are documented at
 each function (`help(ops.conv2d)`) and, by family, in docs/reference/operators/. The static types are in
-`__init__.pyi`, which `tools/op_docs.py` writes from the registry.
+`__init__.pyi`, which `tools/op_docs.py` writes from the registry. What gradients, optimizers and passes call is in
+`framework.ops.internal`.
 """
 
 from framework.context import operators as _operators
@@ -15,10 +16,10 @@ from framework.ops.pixels import pixel_shuffle, pixel_unshuffle
 from framework.ops.registry import OPS as _OPS
 from framework.ops.selection import nonzero, unique
 
-globals().update({name: _make_function(info) for name, info in _OPS.items()})
+globals().update({name: _make_function(info) for name, info in _OPS.items() if not info.internal})
 
 __all__ = [
-    *_OPS,
+    *(name for name, info in _OPS.items() if not info.internal),
     "assign",
     "einsum",
     "getitem",

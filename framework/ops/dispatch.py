@@ -23,26 +23,32 @@ _call = _core.call
 def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
     """Runs or records one operator; `inputs` are Tensors, numbers, arrays or None in signature order."""
     wants_grad = traced = lift = False
+    data = []
     for x in inputs:
         if x.__class__ is Tensor:
             if x.requires_grad:
                 wants_grad = True
             if x._value is not None or x.persistable:
                 traced = True
-        elif x is not None:
-            lift = True
-    if lift:
-        inputs = _lift(inputs)
-    if context.cast is not None:
-        inputs = context.cast(info, inputs)
+            data.append(x._data)
+        else:
+            data.append(None)
+            if x is not None:
+                lift = True
+    if lift or context.cast is not None:
+        if lift:
+            inputs = _lift(inputs)
+        if context.cast is not None:
+            inputs = context.cast(info, inputs)
+        data = [None if x is None else x._data for x in inputs]
     try:
         if traced and context.trace is not None:
             out = context.trace.record(info, inputs, attrs)
         else:
             if traced:
                 _refuse_leaked(info, inputs)
-            data = _call(info.native, tuple([None if x is None else x._data for x in inputs]), attrs)
-            out = tuple([Tensor(d) for d in data]) if info.many_outputs else Tensor(data)
+            made = _call(info.native, data, attrs)
+            out = tuple([Tensor(d) for d in made]) if info.many_outputs else Tensor(made)
     except DTypeError as refusal:
         return promotion.retried(apply, info, inputs, attrs, refusal)
     except (TypeError, RuntimeError):  # the binding takes no data of another device

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from framework import _core
 from framework.errors import AttributeValueError
+
+Shape = tuple[int, ...]
 
 
 class OpInfo:
@@ -16,26 +19,46 @@ class OpInfo:
         own_rule: the gradient of an operator from outside of the registry, a framework.autograd.rule_table.Rule.
         retention: what the tape keeps of its inputs and outputs, which the tape fills in at first use.
         pure: whether equal calls give equal results and a call that nobody reads may be left out.
+
+    The facts that its block declares (docs/explanation/operator_facts.md), each with a default that is safe:
+        internal: called by gradients, optimizers, passes and layers; not among the functions of framework.ops.
+        is_elementwise, spreads: whether the kernel of `chain` computes it, or repeats its value.
+        takes_half, moves: whether it computes half types, or moves elements of any type.
+        precision: what autocast makes of it, "float32", "half" (inputs with "narrow" are cast) or "follows".
+        recompute: None, or which operator makes its first output again cheaply, and the names of what that takes.
+        heavy: whether most of a step's time is spent in such operators; `flops` counts what a call of it does.
+        along: the attribute that names the axes that it works along; "" where it has none, or treats axes unlike.
+        derivative_of: the operator of one input whose derivative it is, times dy; "" for none.
+        rows_step: None, or the step of some rows with the same numbers, and the attribute that must be 0 for that.
     """
 
     __slots__ = (
+        "along",
         "attrs",
         "composition",
+        "derivative_of",
         "doc",
         "family",
+        "heavy",
         "in_place",
         "inputs",
+        "internal",
         "is_elementwise",
         "is_view",
         "is_view_when_equal",
         "library",
         "many_outputs",
+        "moves",
         "name",
         "native",
         "outputs",
         "own_rule",
+        "precision",
         "pure",
+        "recompute",
         "retention",
+        "rows_step",
+        "spreads",
         "takes_half",
         "widens",
     )
@@ -56,10 +79,34 @@ class OpInfo:
         self.is_view_when_equal: bool = native.is_view_when_equal
         self.composition: str = native.composition  # a function of framework.ops.compositions, "" for none
         self.is_elementwise: bool = native.is_elementwise
+        self.internal: bool = native.is_internal
+        self.spreads: bool = native.spreads
         self.takes_half: bool = native.takes_half
+        self.moves: bool = native.moves
+        self.precision: str = native.precision
+        self.recompute: tuple[str, tuple[str, ...]] | None = native.recompute
+        self.heavy: bool = native.is_heavy
+        self.along: str = native.along
+        self.derivative_of: str = native.derivative_of
+        self.rows_step: tuple[str, str] | None = native.rows_step
         self.widens: bool = bool(self.outputs) and self.outputs[0]["wide"]  # float32 from half inputs
         self.retention: Any = None
         self.many_outputs = len(self.outputs) != 1 or bool(self.outputs[0]["variadic"])
+
+    def choices(self, attr: str) -> tuple[str, ...]:
+        """The names that attribute `attr` takes; none where it takes anything, or there is no such attribute."""
+        return next((tuple(a["choices"]) for a in self.attrs if a["name"] == attr), ())
+
+    def flops(self, inputs: Sequence[tuple[Shape, str] | None], attrs: Sequence[Any]) -> int:
+        """Floating point operations of a call by its definition; `inputs` are (shape, dtype) or None where absent.
+
+        A multiply-add counts as two, whatever the implementation saves. 0 where the block declares no formula.
+        """
+        if not self.heavy:
+            return 0
+        shapes = [None if t is None else t[0] for t in inputs]
+        dtypes = [None if t is None else t[1] for t in inputs]
+        return int(_core.flops(self.native, shapes, dtypes, tuple(attrs)))
 
     def attr_values(self, given: dict[str, Any]) -> tuple[Any, ...]:
         """Attributes in signature order, defaults filled in.

@@ -7,6 +7,7 @@ from typing import Any
 
 from framework import ops
 from framework.errors import AttributeValueError
+from framework.ops import internal
 from framework.optim.optimizer import Optimizer, Params, expect_shares
 from framework.tensor import Tensor
 
@@ -56,9 +57,9 @@ class RMSProp(Optimizer):
             "weight_decay": self._decay[name],
         }
         if rows is None:
-            new = ops.rmsprop_step(p, grad, square, velocity, lr, grad_scale, **attrs)
+            new = internal.rmsprop_step(p, grad, square, velocity, lr, grad_scale, **attrs)
         else:
-            new = ops.rmsprop_rows_step(p, rows, grad, square, velocity, lr, grad_scale, **attrs)
+            new = internal.rmsprop_rows_step(p, rows, grad, square, velocity, lr, grad_scale, **attrs)
         for old, value in zip((p, square, velocity), new, strict=True):
             old.set(value)
 
@@ -105,9 +106,9 @@ class Adagrad(Optimizer):
         total, rows = self._slots["sum"][name], self._all_rows.get(name)
         attrs: dict[str, Any] = {"eps": self.eps, "weight_decay": self._decay[name]}
         if rows is None:
-            new, new_total = ops.adagrad_step(p, grad, total, lr, grad_scale, **attrs)
+            new, new_total = internal.adagrad_step(p, grad, total, lr, grad_scale, **attrs)
         else:
-            new, new_total = ops.adagrad_rows_step(p, rows, grad, total, lr, grad_scale, **attrs)
+            new, new_total = internal.adagrad_rows_step(p, rows, grad, total, lr, grad_scale, **attrs)
         p.set(new)
         total.set(new_total)
 
@@ -149,7 +150,7 @@ class LAMB(Optimizer):
 
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
         m, v = self._slots["m"][name], self._slots["v"][name]
-        new = ops.lamb_step(
+        new = internal.lamb_step(
             p,
             grad,
             m,

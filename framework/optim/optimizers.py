@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from framework import ops
+from framework.ops import internal
 from framework.optim.optimizer import Optimizer, Params, expect_shares
 from framework.tensor import Tensor
 
@@ -25,9 +25,9 @@ class SGD(Optimizer):
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
         rows, decay = self._all_rows.get(name), self._decay[name]
         if rows is None:
-            p.set(ops.sgd_step(p, grad, lr, grad_scale, weight_decay=decay))
+            p.set(internal.sgd_step(p, grad, lr, grad_scale, weight_decay=decay))
         else:
-            p.set(ops.sgd_rows_step(p, rows, grad, lr, grad_scale, weight_decay=decay))
+            p.set(internal.sgd_rows_step(p, rows, grad, lr, grad_scale, weight_decay=decay))
 
 
 class Momentum(Optimizer):
@@ -69,9 +69,9 @@ class Momentum(Optimizer):
             "nesterov": self.nesterov,
         }
         if rows is None:
-            new, new_velocity = ops.momentum_step(p, grad, velocity, lr, grad_scale, **attrs)
+            new, new_velocity = internal.momentum_step(p, grad, velocity, lr, grad_scale, **attrs)
         else:
-            new, new_velocity = ops.momentum_rows_step(p, rows, grad, velocity, lr, grad_scale, **attrs)
+            new, new_velocity = internal.momentum_rows_step(p, rows, grad, velocity, lr, grad_scale, **attrs)
         p.set(new)
         velocity.set(new_velocity)
 
@@ -121,9 +121,9 @@ class Adam(Optimizer):
             "decoupled": self.decoupled,
         }
         if rows is None:
-            new, new_m, new_v = ops.adam_step(p, grad, m, v, lr, count, grad_scale, **attrs)
+            new, new_m, new_v = internal.adam_step(p, grad, m, v, lr, count, grad_scale, **attrs)
         else:
-            new, new_m, new_v = ops.adam_rows_step(p, rows, grad, m, v, lr, count, grad_scale, lazy=True, **attrs)
+            new, new_m, new_v = internal.adam_rows_step(p, rows, grad, m, v, lr, count, grad_scale, lazy=True, **attrs)
         p.set(new)
         m.set(new_m)
         v.set(new_v)

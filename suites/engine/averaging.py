@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from framework import Tensor, no_grad, ops, tensor
+from framework import Tensor, no_grad, tensor
 from framework.errors import CheckpointError
+from framework.ops import internal
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -35,7 +36,7 @@ class MovingAverage:
         """Move the averages towards the live weights; `decay` is a scalar."""
         with no_grad():
             for name, average in self._averages.items():
-                average.set(ops.ema_step(average, self._live[name], decay))
+                average.set(internal.ema_step(average, self._live[name], decay))
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from framework import ops
 from framework.autograd.rule_table import joint_rule, rule, through_composition
+from framework.ops import internal
 
 
 def _ragged_attention(  # type: ignore[no-untyped-def]
@@ -11,7 +11,7 @@ def _ragged_attention(  # type: ignore[no-untyped-def]
 ):
     """Gradients of ragged_attention by q, k and v."""
     how = {"heads": heads, "scale": scale, "causal": causal, "p": p}
-    return ops.ragged_attention_grad(dy, y, lse, q, k, v, offsets, k_offsets, key, dlse, **how)
+    return internal.ragged_attention_grad(dy, y, lse, q, k, v, offsets, k_offsets, key, dlse, **how)
 
 
 def _ragged_self_attention(  # type: ignore[no-untyped-def]
@@ -19,7 +19,7 @@ def _ragged_self_attention(  # type: ignore[no-untyped-def]
 ):
     """Gradient of ragged_self_attention by qkv."""
     how = {"heads": heads, "scale": scale, "causal": causal, "p": p}
-    return ops.ragged_self_attention_grad(dy, y, lse, qkv, offsets, key, dlse, **how)
+    return internal.ragged_self_attention_grad(dy, y, lse, qkv, offsets, key, dlse, **how)
 
 
 joint_rule("ragged_attention", "q k v", _ragged_attention)

@@ -1,12 +1,12 @@
 """Gradients of framework/native/ops/crf.cc."""
 
-from framework import ops
 from framework.autograd.rule_table import first_order_only, joint_rule, no_gradient
+from framework.ops import internal
 
 joint_rule(
     "crf_loss",
     "emissions transitions start stop",
-    lambda dloss, emissions, transitions, start, stop, tags, offsets: ops.crf_loss_grad(
+    lambda dloss, emissions, transitions, start, stop, tags, offsets: internal.crf_loss_grad(
         dloss, emissions, transitions, start, stop, tags, offsets
     ),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from framework import ops
 from framework.autograd.rule_table import joint_rule, rule, through_composition
+from framework.ops import internal
 from framework.ops.dense_attention import mask_gradient
 
 
@@ -11,7 +11,7 @@ def _attention(  # type: ignore[no-untyped-def]
     dy, y, lse, q, k, v, mask, key, heads, scale, causal, p, dlse=None
 ):
     """Gradients by q, k and v."""
-    return ops.scaled_dot_product_attention_grad(
+    return internal.scaled_dot_product_attention_grad(
         dy, y, lse, q, k, v, mask, key, dlse, heads=heads, scale=scale, causal=causal, p=p
     )
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from framework import ops
 from framework.autograd.rule_table import flat, no_gradient, rule
-from framework.ops import broadcast_like, cast, square, sum_to, where
+from framework.ops import broadcast_like, cast, internal, square, where
+from framework.ops.internal import sum_to
 
 rule("neg", x=lambda dy: -dy)
 rule("abs", x=lambda dy, x: dy * ops.sign(x))
@@ -26,15 +27,15 @@ rule("acos", x=lambda dy, x: -dy * ops.rsqrt(1.0 - square(x)))
 rule("atan", x=lambda dy, x: dy / (square(x) + 1.0))
 rule("sinh", x=lambda dy, x: dy * ops.cosh(x))
 rule("cosh", x=lambda dy, x: dy * ops.sinh(x))
-rule("tanh", x=lambda dy, y: ops.tanh_grad(dy, y))
+rule("tanh", x=lambda dy, y: internal.tanh_grad(dy, y))
 rule("erf", x=lambda dy, x: dy * (2.0 / math.sqrt(math.pi)) * ops.exp(-square(x)))
-rule("sigmoid", x=lambda dy, y: ops.sigmoid_grad(dy, y))
+rule("sigmoid", x=lambda dy, y: internal.sigmoid_grad(dy, y))
 rule("log_sigmoid", x=lambda dy, x: dy * ops.sigmoid(-x))
 rule("softplus", x=lambda dy, x: dy * ops.sigmoid(x))
 rule("softsign", x=lambda dy, x: dy / square(ops.abs(x) + 1.0))
-rule("relu", x=lambda dy, y: ops.relu_grad(dy, y))
-rule("relu6", x=lambda dy, y: ops.relu6_grad(dy, y))
-rule("leaky_relu", x=lambda dy, x, slope: ops.leaky_relu_grad(dy, x, slope=slope))
+rule("relu", x=lambda dy, y: internal.relu_grad(dy, y))
+rule("relu6", x=lambda dy, y: internal.relu6_grad(dy, y))
+rule("leaky_relu", x=lambda dy, x, slope: internal.leaky_relu_grad(dy, x, slope=slope))
 rule(
     "prelu",
     x=lambda dy, x, slope: sum_to(where(x > 0.0, dy, dy * slope), x),
@@ -42,25 +43,25 @@ rule(
 )
 rule("elu", x=lambda dy, x, y, alpha: dy * where(x > 0.0, 1.0, y + alpha))
 rule("selu", x=lambda dy, x, y: dy * where(x > 0.0, _SELU_SCALE, y + _SELU_SCALE * _SELU_ALPHA))
-rule("gelu", x=lambda dy, x, approximate: ops.gelu_grad(dy, x, approximate=approximate))
-rule("silu", x=lambda dy, x: ops.silu_grad(dy, x))
+rule("gelu", x=lambda dy, x, approximate: internal.gelu_grad(dy, x, approximate=approximate))
+rule("silu", x=lambda dy, x: internal.silu_grad(dy, x))
 rule("mish", x=lambda dy, x: dy * _mish_slope(x))
 rule("hardsigmoid", x=lambda dy, x: where((x > -3.0) & (x < 3.0), dy / 6.0, 0.0))
 rule("hardswish", x=lambda dy, x: where(x > 3.0, dy, where(x > -3.0, dy * (x / 3.0 + 0.5), 0.0)))
 
-rule("relu_grad", dy=lambda ddx, y: ops.relu_grad(ddx, y))
-rule("relu6_grad", dy=lambda ddx, y: ops.relu6_grad(ddx, y))
-rule("leaky_relu_grad", dy=lambda ddx, x, slope: ops.leaky_relu_grad(ddx, x, slope=slope))
+rule("relu_grad", dy=lambda ddx, y: internal.relu_grad(ddx, y))
+rule("relu6_grad", dy=lambda ddx, y: internal.relu6_grad(ddx, y))
+rule("leaky_relu_grad", dy=lambda ddx, x, slope: internal.leaky_relu_grad(ddx, x, slope=slope))
 _STEP = "only its sign, or on which side of a kink it lies, matters"
 flat("relu_grad", y=_STEP)
 flat("relu6_grad", y=_STEP)
 flat("leaky_relu_grad", x=_STEP)
-rule("sigmoid_grad", dy=lambda ddx, y: ops.sigmoid_grad(ddx, y), y=lambda ddx, dy, y: ddx * dy * (1.0 - 2.0 * y))
-rule("tanh_grad", dy=lambda ddx, y: ops.tanh_grad(ddx, y), y=lambda ddx, dy, y: ddx * dy * (-2.0 * y))
-rule("silu_grad", dy=lambda ddx, x: ops.silu_grad(ddx, x), x=lambda ddx, dy, x: ddx * dy * _silu_curvature(x))
+rule("sigmoid_grad", dy=lambda ddx, y: internal.sigmoid_grad(ddx, y), y=lambda ddx, dy, y: ddx * dy * (1.0 - 2.0 * y))
+rule("tanh_grad", dy=lambda ddx, y: internal.tanh_grad(ddx, y), y=lambda ddx, dy, y: ddx * dy * (-2.0 * y))
+rule("silu_grad", dy=lambda ddx, x: internal.silu_grad(ddx, x), x=lambda ddx, dy, x: ddx * dy * _silu_curvature(x))
 rule(
     "gelu_grad",
-    dy=lambda ddx, x, approximate: ops.gelu_grad(ddx, x, approximate=approximate),
+    dy=lambda ddx, x, approximate: internal.gelu_grad(ddx, x, approximate=approximate),
     x=lambda ddx, dy, x, approximate: ddx * dy * (_gelu_tanh_curvature(x) if approximate else _gelu_curvature(x)),
 )
 

@@ -3,17 +3,15 @@
 from framework.autograd.rule_table import no_gradient, rule
 from framework.ops import (
     embedding,
-    embedding_grad,
     full_like,
     gather,
     gather_nd,
     put_along_axis_add,
     scatter,
     scatter_add,
-    scatter_nd_add,
-    scatter_pick,
     take_along_axis,
 )
+from framework.ops.internal import embedding_grad, scatter_nd_add, scatter_pick
 from framework.tensor import Tensor
 
 

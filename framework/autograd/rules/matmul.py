@@ -6,7 +6,8 @@ from typing import Any
 
 from framework.autograd.rule_table import rule, through_composition
 from framework.autograd.rules.activation import NEEDS_INPUT, at_input, before_activation
-from framework.ops import flatten, matmul, sum_to
+from framework.ops import flatten, matmul
+from framework.ops.internal import sum_to
 from framework.precision import like
 from framework.tensor import Tensor
 

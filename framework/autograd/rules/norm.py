@@ -11,6 +11,7 @@ from typing import Any
 from framework import ops
 from framework.autograd.rule_table import joint_rule, through_composition
 from framework.autograd.rules.activation import before_activation
+from framework.ops import internal
 
 T = Any  # Tensor, or None for an absent input
 
@@ -25,10 +26,10 @@ def _batch_norm(  # type: ignore[no-untyped-def]
     """Gradients of batch_norm by x, scale, bias and residual."""
     how = {"eps": eps, "activation": activation, "slope": slope}
     if activation == "none":
-        return *ops.batch_norm_grad(dy, x, scale, mean, var, dmean, dvar, eps=eps), dy
+        return *internal.batch_norm_grad(dy, x, scale, mean, var, dmean, dvar, eps=eps), dy
     if residual is None or residual_last:
-        return *ops.batch_norm_activation_grad(dy, x, scale, bias, mean, var, dmean, dvar, **how), dy
-    return ops.batch_norm_residual_grad(dy, y, x, scale, mean, var, dmean, dvar, **how)
+        return *internal.batch_norm_activation_grad(dy, x, scale, bias, mean, var, dmean, dvar, **how), dy
+    return internal.batch_norm_residual_grad(dy, y, x, scale, mean, var, dmean, dvar, **how)
 
 
 joint_rule("batch_norm", "x scale bias residual", _batch_norm)
@@ -49,7 +50,7 @@ def _batch_norm_inference(  # type: ignore[no-untyped-def]
     elif activation != "none":
         normalised = ops.batch_norm_inference(x, scale, bias, mean, var, eps=eps)
         dz = before_activation(dy, normalised, activation, slope)
-    rate, total, product = _rate(scale, var, eps), ops.sum_to(dz, mean), ops.sum_to(dz * (x - mean), mean)
+    rate, total, product = _rate(scale, var, eps), internal.sum_to(dz, mean), internal.sum_to(dz * (x - mean), mean)
     to_var = product * rate / (var + eps) * -0.5
     return dz * rate, product * ops.rsqrt(var + eps), total, -rate * total, to_var, dy if residual_last else dz
 
@@ -97,7 +98,7 @@ def _batch_norm_grad(
     ddy, du, scaled, to_mean, dr, e, dk = _second_order(ddx, ddscale, ddbias, dy, x, scale, mean, r, k, _leading(x))
     to_var = ops.reshape_like(dr, var) * r / (var + eps) * -0.5
     e, dk = ops.reshape_like(e, var), ops.reshape_like(dk, var)
-    return ddy, du, ops.sum_to(scaled, scale), ops.reshape_like(to_mean, mean), to_var, e, dk * 2.0
+    return ddy, du, internal.sum_to(scaled, scale), ops.reshape_like(to_mean, mean), to_var, e, dk * 2.0
 
 
 joint_rule("batch_norm_grad", "dy x scale mean var dmean dvar", _batch_norm_grad)
@@ -118,7 +119,7 @@ def _rstd_gradients(
 joint_rule(
     "layer_norm",
     "x scale bias",
-    lambda dy, x, scale, mean, rstd, dmean=None, drstd=None: ops.layer_norm_grad(
+    lambda dy, x, scale, mean, rstd, dmean=None, drstd=None: internal.layer_norm_grad(
         dy, x, mean, rstd, scale, dmean, drstd
     ),
 )
@@ -129,8 +130,8 @@ def _residual_layer_norm(  # type: ignore[no-untyped-def]
 ):
     """Gradients of residual_layer_norm by x, residual, scale and bias."""
     if key is not None:
-        return ops.residual_layer_norm_grad(dy, sum, mean, rstd, key, scale, dsum, dmean, drstd, p=p)
-    dx, dscale, dbias = ops.layer_norm_grad(dy, sum, mean, rstd, scale, dmean, drstd)
+        return internal.residual_layer_norm_grad(dy, sum, mean, rstd, key, scale, dsum, dmean, drstd, p=p)
+    dx, dscale, dbias = internal.layer_norm_grad(dy, sum, mean, rstd, scale, dmean, drstd)
     dx = dx if dsum is None else dx + dsum
     return dx, dx, dscale, dbias
 
@@ -148,7 +149,7 @@ def _layer_norm_grad(ddx: T, ddscale: T, ddbias: T, dy: T, x: T, mean: T, rstd: 
     ddy, du, scaled, *statistics = _rstd_gradients(
         ddx, ddscale, ddbias, dy, x, scale, column(mean), column(rstd), column(drstd), (x.ndim - 1,)
     )
-    dscale = None if scale is None else ops.sum_to(scaled, scale)
+    dscale = None if scale is None else internal.sum_to(scaled, scale)
     to_mean, to_rstd, to_dmean, to_drstd = (ops.squeeze(t, axis=-1) for t in statistics)
     return ddy, du, to_mean, to_rstd, dscale, to_dmean, to_drstd
 
@@ -157,7 +158,7 @@ joint_rule("layer_norm_grad", "dy x mean rstd scale dmean drstd", _layer_norm_gr
 joint_rule(
     "group_norm",
     "x scale bias",
-    lambda dy, x, scale, mean, rstd, groups, dmean=None, drstd=None: ops.group_norm_grad(
+    lambda dy, x, scale, mean, rstd, groups, dmean=None, drstd=None: internal.group_norm_grad(
         dy, x, scale, mean, rstd, dmean, drstd, groups=groups
     ),
 )
@@ -191,7 +192,7 @@ def _group_norm_grad(
         statistic(drstd),
         (1, 3),
     )
-    dscale = ops.reshape_like(ops.sum_to(scaled, grouped), scale)
+    dscale = ops.reshape_like(internal.sum_to(scaled, grouped), scale)
     return ops.reshape_like(ddy, dy), ops.reshape_like(du, x), dscale, *[ops.reshape_like(t, mean) for t in statistics]
 
 
@@ -199,6 +200,6 @@ joint_rule("group_norm_grad", "dy x scale mean rstd dmean drstd", _group_norm_gr
 joint_rule(
     "rms_norm",
     "x scale",
-    lambda dy, x, scale, rstd, drstd=None: ops.rms_norm_grad(dy, x, rstd, scale, drstd),
+    lambda dy, x, scale, rstd, drstd=None: internal.rms_norm_grad(dy, x, rstd, scale, drstd),
 )
 through_composition("rms_norm_grad")

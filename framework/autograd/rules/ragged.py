@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from framework import ops
 from framework.autograd.rule_table import no_gradient, rule
+from framework.ops import internal
 from framework.tensor import Tensor
 
 
@@ -23,7 +24,7 @@ rule("segment_max", x=lambda dy, x, rows: ops.put_along_axis_add(ops.full_like(x
 rule("segment_spread", x=lambda dy, offsets: ops.segment_sum(dy, offsets))
 rule(
     "ragged_window",
-    x=lambda dy, offsets, before, after: ops.ragged_window_grad(dy, offsets, before=before, after=after),
+    x=lambda dy, offsets, before, after: internal.ragged_window_grad(dy, offsets, before=before, after=after),
 )
 rule(
     "ragged_window_grad",

@@ -4,6 +4,7 @@ from typing import Any
 
 from framework import ops
 from framework.autograd.rule_table import held, rule
+from framework.ops import internal
 
 _HELD = "regions are chosen, and detectors learn nothing through where they lie"
 
@@ -12,7 +13,7 @@ def _roi_align(
     dy: Any, boxes: Any, count: Any, maps: Any, size: Any, strides: Any, sampling: Any, aligned: Any,
     canonical_size: Any, canonical_level: Any,
 ) -> Any:  # fmt: skip
-    return ops.roi_align_grad(
+    return internal.roi_align_grad(
         dy, boxes, count, maps, size=size, strides=strides, sampling=sampling, aligned=aligned,
         canonical_size=canonical_size, canonical_level=canonical_level,
     )  # fmt: skip

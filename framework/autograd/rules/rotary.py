@@ -4,6 +4,7 @@ from typing import Any
 
 from framework import ops
 from framework.autograd.rule_table import rule
+from framework.ops import internal
 from framework.ops.compositions import pairs_of
 
 T = Any  # Tensor
@@ -14,7 +15,7 @@ def _products(dy: T, x: T, cos: T, heads: int, interleaved: bool, turned: bool) 
     a, b = pairs_of(x, cos, heads, interleaved)
     da, db = pairs_of(dy, cos, heads, interleaved)
     products = db * a - da * b if turned else da * a + db * b
-    return ops.sum_to(ops.sum(products, axes=(-2,)), cos)
+    return internal.sum_to(ops.sum(products, axes=(-2,)), cos)
 
 
 rule(

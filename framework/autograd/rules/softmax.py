@@ -6,6 +6,7 @@ from typing import Any
 
 from framework import ops
 from framework.autograd.rule_table import joint_rule, rule
+from framework.ops import internal
 
 T = Any  # Tensor
 
@@ -19,7 +20,7 @@ rule("softmax", x=lambda dy, y, axis: y * (dy - ops.sum(dy * y, axes=(axis,), ke
 rule("log_softmax", x=lambda dy, y, axis: dy - ops.exp(y) * ops.sum(dy, axes=(axis,), keepdims=True))
 rule(
     "cross_entropy",
-    logits=lambda dloss, logits, labels, ignore_index, label_smoothing, from_end: ops.cross_entropy_grad(
+    logits=lambda dloss, logits, labels, ignore_index, label_smoothing, from_end: internal.cross_entropy_grad(
         dloss, logits, labels, ignore_index, label_smoothing, from_end
     ),
 )
@@ -30,7 +31,7 @@ def _cross_entropy_grad(
 ) -> tuple[T, T]:
     """Gradients of dloss * (softmax(logits) - target) by dloss and logits; ignored rows have none."""
     one = ops.full_like(dloss, value=1.0)
-    unit = ops.cross_entropy_grad(one, logits, labels, ignore_index, label_smoothing, from_end)
+    unit = internal.cross_entropy_grad(one, logits, labels, ignore_index, label_smoothing, from_end)
     p = ops.softmax(logits)
     weight = dloss * ops.cast(ops.not_equal(labels, ignore_index), dtype=logits.dtype)
     to_logits = p * (ddlogits - ops.sum(ddlogits * p, axes=(-1,), keepdims=True)) * _row(weight)

@@ -15,7 +15,6 @@ from framework.graph.passes.report import PassReport, chain_of, graph_pass
 from framework.graph.passes.rewriter import DataReaders, in_order
 from framework.ops import registry
 
-ACTIVATIONS = ("relu", "relu6", "leaky_relu")
 DEFAULT_SLOPE = 0.01  # of operators with another activation: its value means nothing
 
 
@@ -84,10 +83,10 @@ class _Backward:
         before = producers.get(last.inputs[0]) if last.name == "sum_to" else None
         path = [last] if before is None else [before, last]
         grad = path[0]
-        if grad.name not in [f"{name}_grad" for name in ACTIVATIONS] or norm.attr("activation") != "none":
+        if grad.info.derivative_of not in norm.info.choices("activation") or norm.attr("activation") != "none":
             return None
         activation = producers.get(grad.inputs[1])
-        if activation is None or f"{activation.name}_grad" != grad.name or _slope(activation) != _slope(grad):
+        if activation is None or activation.name != grad.info.derivative_of or _slope(activation) != _slope(grad):
             return None
         inner = producers.get(activation.inputs[0])
         if inner is norm:  # with a residual of its own, batch norm's input does not tell the activation's derivative
@@ -115,7 +114,7 @@ class _Backward:
         grad, norm = self.activation_grad, self.norm
         how = {
             "eps": norm.attr("eps"),
-            "activation": grad.name.removesuffix("_grad"),
+            "activation": grad.info.derivative_of,
             "slope": _slope(grad),
         }
         x, scale, bias = norm.inputs[:3]
@@ -194,7 +193,7 @@ class _Forward:
     def _wants(self, op: Operation) -> bool:
         if op.name == "add":
             return self.residual is None
-        return op.name in ACTIVATIONS and self.activation is None
+        return op.name in self.norm.info.choices("activation") and self.activation is None
 
     def _obstacle(self, y: Value, follower: Operation) -> str:
         if follower.name != "add" and _slope(follower) < 0:

@@ -52,9 +52,6 @@ def fuse_chains(program: Program, report: PassReport) -> None:
     program.block.ops = [merged.get(op, op) for op in program.block if op not in gone]
 
 
-_REPEATING = ("full_like", "broadcast_like", "unreduce")
-
-
 def _is_elementwise(op: Operation) -> bool:
     return op.info.is_elementwise and bool(op.outputs[0].shape)
 
@@ -66,7 +63,7 @@ def _computes_half(op: Operation) -> bool:
 
 def _repeats(op: Operation) -> bool:
     """Whether a chain can make what the operation gives without reading that from memory: one value spread out."""
-    return op.name in _REPEATING and not (op.name == "unreduce" and op.attr("axes"))
+    return op.info.spreads and not any(a["name"] == "axes" and op.attr("axes") for a in op.info.attrs)
 
 
 def _like(op: Operation) -> Value | None:
@@ -203,7 +200,7 @@ class _Tape:
     def finish(self, y: Value) -> None:
         """Rounds the result where it is half and not rounded yet; an element-wise statement makes it."""
         name = self._names[y]
-        spread = bool(self.statements) and self.statements[-1].operator in _REPEATING
+        spread = bool(self.statements) and registry.OPS[self.statements[-1].operator].spreads
         rounded = y.dtype not in HALF_TYPES or y in self._half
         if spread or not (rounded and self.statements and name == f"t{len(self.statements) - 1}"):
             self._state("cast", (name,), {"dtype": y.dtype})

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from framework import _core
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.products import ACTIVATIONS, activation_name
+from framework.graph.passes.products import activation_name
 from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
 from framework.graph.passes.rewriter import Readers, Rewriter
 from framework.ops import registry
 
 EPILOGUE_OPERATORS = ("conv2d", "matmul")
-CONVOLUTION_ACTIVATIONS = ("relu", "relu6", "leaky_relu")
 
 
 @graph_pass(before=("fold_constants",))
@@ -92,7 +91,7 @@ def _eps(rewriter: Rewriter, norm: Operation, like: Value | None) -> Value:
 @graph_pass(before=("fuse_activation",))
 def fuse_bias(program: Program, report: PassReport) -> None:
     """conv2d or matmul without bias -> add of a vector becomes its bias."""
-    _fuse_follower(program, report, ("add",), _as_bias)
+    _fuse_follower(program, report, _is_add, _as_bias)
 
 
 @graph_pass(after=("fuse_bias",), before=("fuse_activation",))
@@ -103,7 +102,7 @@ def fuse_residual(program: Program, report: PassReport) -> None:
     traced broadcast against each other later, which the merged operation refuses. The merged operation stands where
     the addition stood, so that the other summand is there by then.
     """
-    _fuse_follower(program, report, ("add",), _as_residual)
+    _fuse_follower(program, report, _is_add, _as_residual)
 
 
 @graph_pass(after=("fuse_residual", "fuse_activation"))
@@ -112,7 +111,7 @@ def fuse_last_residual(program: Program, report: PassReport) -> None:
 
     The conditions are those of fuse_residual.
     """
-    _fuse_follower(program, report, ("add",), _as_last_residual, lambda op: op.attr("activation") != "none")
+    _fuse_follower(program, report, _is_add, _as_last_residual, lambda op: op.attr("activation") != "none")
 
 
 @graph_pass(after=("fuse_activation", "fuse_last_residual"))
@@ -169,20 +168,30 @@ def _separable(depth: Operation, pointwise: Operation) -> Operation:
 @graph_pass()
 def fuse_activation(program: Program, report: PassReport) -> None:
     """conv2d or matmul -> an activation becomes its epilogue: relu, relu6, leaky_relu; matmul knows more."""
-    _fuse_follower(program, report, ACTIVATIONS, _as_activation)
+    _fuse_follower(program, report, _is_activation, _as_activation)
+
+
+def _is_add(op: Operation) -> bool:
+    return op.name == "add"
+
+
+def _is_activation(op: Operation) -> bool:
+    """Whether it is what some operator may end in."""
+    endings = (name for ender in EPILOGUE_OPERATORS for name in registry.OPS[ender].choices("activation"))
+    return not op.info.derivative_of and activation_name(op) in endings
 
 
 def _fuse_follower(
     program: Program,
     report: PassReport,
-    names: Sequence[str],
+    follows: Callable[[Operation], bool],
     absorb: Callable[[Operation, Operation], Operation | str],
     wanted: Callable[[Operation], bool] = lambda op: True,
 ) -> None:
     """Where `absorb(op, follower)` gives a merged operation, it replaces both at the follower's place.
 
-    It gives a reason where the two do not fit. A follower is an operation of `names` that reads op's result; an op that
-    is not `wanted` is left alone.
+    It gives a reason where the two do not fit. A follower is an operation with `follows` that reads op's result; an op
+    that is not `wanted` is left alone.
     """
     readers = Readers(program)
     merged: dict[Operation, Operation] = {}  # follower -> merged operation
@@ -191,7 +200,7 @@ def _fuse_follower(
         if op.name not in EPILOGUE_OPERATORS or not wanted(op):
             continue
         y = op.outputs[0]
-        follower = next((f for f in readers.of(y) if f.name in names), None)
+        follower = next((f for f in readers.of(y) if follows(f)), None)
         if follower is None:
             continue
         if follower in merged:
@@ -253,8 +262,8 @@ def _with_residual(op: Operation, follower: Operation, attrs: tuple[Any, ...]) -
 def _as_activation(op: Operation, follower: Operation) -> Operation | str:
     if op.attr("activation") != "none":
         return _ends_in(op)
-    if op.name == "conv2d" and follower.name not in CONVOLUTION_ACTIVATIONS:
-        return f"a convolution ends in {', '.join(CONVOLUTION_ACTIVATIONS)} only"
+    if activation_name(follower) not in op.info.choices("activation"):
+        return f"{op.name} ends in {', '.join(op.info.choices('activation')[1:])} only"
     slope = follower.attr("slope") if follower.name == "leaky_relu" else op.attr("slope")
     attrs = op.with_attrs(activation=activation_name(follower), slope=slope)
     return Operation(op.info, op.inputs, follower.outputs, attrs, op.where)

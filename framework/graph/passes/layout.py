@@ -13,9 +13,6 @@ from framework.graph.passes.rewriter import Rewriter
 
 Perm = tuple[int, ...]
 
-_REDUCTIONS = ("sum", "mean", "max", "min", "prod", "any", "all", "logsumexp")
-_ONE_AXIS = ("softmax", "log_softmax", "cumsum")
-
 
 @graph_pass(before=("fold_constants", "drop_dead_code", "fuse_bias", "fuse_activation"))
 def sink_transposes(program: Program, report: PassReport) -> None:
@@ -71,7 +68,7 @@ class _Sinker:
     def _push(self, op: Operation) -> bool:
         if op.info.is_elementwise:
             return self._elementwise(op)
-        rule = _RULES.get(op.name)
+        rule = _along if op.info.along else _RULES.get(op.name)
         if rule is None:
             return False
         found = [self.sunk.get(v) if v is not None else None for v in op.inputs]
@@ -123,17 +120,15 @@ class _Sinker:
 Change = tuple[dict[str, Any], Perm] | None
 
 
-def _along(name: str) -> Callable[[Operation, Perm], Change]:
-    """Operators with one axis."""
-    return lambda op, perm: ({name: perm[op.attr(name) % len(perm)]}, perm)
-
-
-def _reduced(op: Operation, perm: Perm) -> Change:
-    axes = [a % len(perm) for a in op.attr("axes")] or list(range(len(perm)))
-    moved = {"axes": sorted(perm[a] for a in axes)}
-    if op.attr("keepdims"):
+def _along(op: Operation, perm: Perm) -> Change:
+    """Operators that work along an axis, or some; they may drop those (keepdims)."""
+    name, rank = op.info.along, len(perm)
+    given, drops = op.attr(name), any(a["name"] == "keepdims" for a in op.info.attrs) and not op.attr("keepdims")
+    axes = [given % rank] if isinstance(given, int) else [a % rank for a in given] or list(range(rank))
+    moved = {name: perm[axes[0]] if isinstance(given, int) else sorted(perm[a] for a in axes)}
+    if not drops:
         return moved, perm
-    kept = [perm[i] for i in range(len(perm)) if i not in axes]
+    kept = [perm[i] for i in range(rank) if i not in axes]
     return moved, tuple(sorted(kept).index(p) for p in kept)
 
 
@@ -149,11 +144,4 @@ def _sliced(op: Operation, perm: Perm) -> Change:
     return {"axes": [perm[a % len(perm)] for a in axes]}, perm
 
 
-_RULES: dict[str, Callable[[Operation, Perm], Change]] = {
-    **dict.fromkeys(_ONE_AXIS, _along("axis")),
-    **dict.fromkeys(_REDUCTIONS, _reduced),
-    "concat": _along("axis"),
-    "split": _along("axis"),
-    "pad": _padded,
-    "slice": _sliced,
-}
+_RULES: dict[str, Callable[[Operation, Perm], Change]] = {"pad": _padded, "slice": _sliced}

@@ -27,7 +27,6 @@ STEPS = _steps()
 # Steps of some rows of a table: their gradient is the input `values`.
 ROW_STEPS = frozenset(name for name in registry.OPS if name.endswith("_rows_step"))
 SMALL = 16384  # elements: a parameter that keeps one thread busy for a few microseconds
-MOST = 128  # parameters in a group that are updated in their own memory
 
 
 @graph_pass(before=("update_early", "group_optimizer_steps", "fuse_chains"))
@@ -80,8 +79,9 @@ def group_optimizer_steps(program: Program, report: PassReport) -> None:
         scalars = tuple(op.input(name) for name in STEPS[op.name][1])
         groups.setdefault((op.name, op.attrs, op.outputs[0].dtype, scalars), []).append(op)
     for members in groups.values():
-        for i in range(0, len(members), MOST):
-            part = members[i : i + MOST]
+        most = _most(members[0])
+        for i in range(0, len(members), most):
+            part = members[i : i + most]
             if len(part) > 1:
                 _replace(program, part)
                 report.match(f"{len(part)} {part[0].name} in one {part[0].name}s")
@@ -95,6 +95,11 @@ def _why_alone(op: Operation, readers: Readers) -> str:
         return f"its {math.prod(param.shape)} elements are enough for an operator of its own"
     others = [r for v in op.outputs for r in readers.of(v) if r.name != "ema_step"]
     return f"its result is read by {name_of(others[0])}" if others else ""
+
+
+def _most(step: Operation) -> int:
+    """How many parameters of a group are updated in their own memory, as the group's block says."""
+    return (max(output for _, output in registry.OPS[f"{step.name}s"].in_place) + 1) // len(step.outputs)
 
 
 def _replace(program: Program, members: list[Operation]) -> None:

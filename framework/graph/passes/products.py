@@ -10,13 +10,10 @@ from framework.graph.passes.report import PassReport, chain_of, graph_pass, name
 from framework.graph.passes.rewriter import DataReaders, Readers
 from framework.ops import registry
 
-# Operators that matmul may end in; conv2d has the first three.
-ACTIVATIONS = ("relu", "relu6", "leaky_relu", "sigmoid", "tanh", "silu", "gelu")
-
 
 def activation_name(op: Operation) -> str:
-    """What matmul's attribute calls an activation, or the gradient of one."""
-    name = op.name.removesuffix("_grad")
+    """What the attribute `activation` calls this operation, or that of which it is the derivative."""
+    name = op.info.derivative_of or op.name
     return "gelu_tanh" if name == "gelu" and op.attr("approximate") else name
 
 
@@ -77,10 +74,11 @@ def _why_not_added(
 def fuse_activation_grad(program: Program, report: PassReport) -> None:
     """matmul -> relu_grad, gelu_grad, ... becomes one operator, matmul_activation_grad."""
     readers, producers = DataReaders(program), program.producers()
+    endings = registry.OPS["matmul_activation_grad"].choices("activation")
     merged: dict[Operation, Operation] = {}
     gone: set[Operation] = set()
     for op in program.block:
-        if op.name.removesuffix("_grad") not in ACTIVATIONS or not op.name.endswith("_grad"):
+        if not op.info.derivative_of or activation_name(op) not in endings:
             continue
         product = _product_behind(op, producers)
         if product is None:

@@ -7,17 +7,10 @@ from itertools import pairwise
 
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, graph_pass, name_of, place_of
-from framework.graph.passes.schedule import HEAVY_FAMILIES
 from framework.ops import registry
 from framework.precision import HALF_TYPES
 
-# Cost about one pass over memory and give the same bits again. batch_norm is repeated from its own statistics, a layer
-# norm of a sum from that sum.
-_CHEAP = frozenset(
-    ("batch_norm", "batch_norm_inference", "concat", "resize_nearest", "relu", "relu6", "leaky_relu", "gelu")
-) | {"layer_norm", "residual_layer_norm"}
-_AGAIN = {"batch_norm": "batch_norm_inference", "residual_layer_norm": "layer_norm"}
-# A value must be idle for so many convolutions or products: with fewer it is needed again while memory is fullest.
+# A value must be idle for so many heavy operations: with fewer it is needed again while memory is fullest.
 _LEAST_GAP = 4
 
 
@@ -55,10 +48,10 @@ class _Lives:
         self._reads: dict[Value, list[int]] = {}
         self._viewed: set[Value] = set()
         heavy = 0
-        self._heavy_before = []  # position -> convolutions and products before it
+        self._heavy_before = []  # position -> heavy operations before it
         for i, op in enumerate(program.block):
             self._heavy_before.append(heavy)
-            heavy += op.info.family in HEAVY_FAMILIES
+            heavy += op.info.heavy
             for v, spec in zip(op.inputs, _input_specs(op), strict=True):
                 if v is not None and not spec:
                     self._reads.setdefault(v, []).append(i)
@@ -103,7 +96,7 @@ class _Lives:
 
 def _is_cheap(op: Operation) -> bool:
     widens = op.name == "cast" and op.inputs[0] is not None and op.inputs[0].dtype in HALF_TYPES
-    return op.name in _CHEAP or widens
+    return op.info.recompute is not None or widens
 
 
 def _input_specs(op: Operation) -> list[bool]:
@@ -113,24 +106,24 @@ def _input_specs(op: Operation) -> list[bool]:
 
 
 def _repeated_inputs(op: Operation) -> list[Value | None]:
-    """What `_repeated` reads."""
-    if op.name == "batch_norm":
-        x, scale, bias, *residual = op.inputs
-        return [x, scale, bias, *op.outputs[1:], *residual]
-    if op.name == "residual_layer_norm":
-        return [op.outputs[1], op.input("scale"), op.input("bias")]
-    return op.inputs
+    """What `_repeated` reads: inputs and outputs of `op` that its block names, or its own inputs."""
+    again = op.info.recompute
+    if again is None or again[0] == op.name:
+        return op.inputs
+    outputs = {spec["name"]: v for spec, v in zip(op.info.outputs, op.outputs, strict=True)}
+    return [outputs[name] if name in outputs else op.input(name) for name in again[1]]
 
 
 def _repeated(program: Program, op: Operation) -> Operation:
     """An operation that gives the first result of `op` once more."""
-    outputs, attrs = op.outputs[:1], op.attrs
-    if op.name in ("layer_norm", "residual_layer_norm"):
-        outputs, attrs = [op.outputs[0], *op.outputs[-2:]], (op.attr("eps"),)
-    again = [Value(program, "temporary", v.shape, v.dtype) for v in outputs]
-    for new, old in zip(again, outputs, strict=True):
-        new.static = old.static
-    return Operation(registry.OPS[_AGAIN.get(op.name, op.name)], _repeated_inputs(op), again, attrs, op.where)
+    name = op.info.recompute[0] if op.info.recompute else op.name
+    info = registry.find(name)
+    assert info is not None
+    given = {a["name"]: value for a, value in zip(op.info.attrs, op.attrs, strict=True)}
+    attrs = info.attr_values({a["name"]: given[a["name"]] for a in info.attrs if a["name"] in given})
+    again = program.make_operation(info, _repeated_inputs(op), attrs, op.where)
+    again.outputs[0].static = op.outputs[0].static
+    return again
 
 
 def _emit(program: Program, again: dict[int, list[Operation]]) -> None:

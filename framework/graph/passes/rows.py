@@ -10,10 +10,6 @@ from framework.graph.passes.report import PassReport, chain_of, graph_pass, name
 from framework.graph.passes.rewriter import Readers
 from framework.ops import registry
 
-# Steps that have the numbers of a step of rows; those in _STILL only where no weight decay moves the other rows.
-_STILL = {"sgd_step": "sgd_rows_step", "adagrad_step": "adagrad_rows_step"}
-_STEPS = {"adam_step": "adam_rows_step"} | _STILL | {name: name for name in ROW_STEPS}
-
 
 @graph_pass(after=("fold_gradient_scale",), before=("update_early", "group_optimizer_steps", "fuse_chains"))
 def keep_gradient_rows(program: Program, report: PassReport) -> None:
@@ -49,7 +45,9 @@ def keep_gradient_rows(program: Program, report: PassReport) -> None:
 
 def _gradient_of(step: Operation) -> Value | None:
     """The gradient that an optimizer's step reads; None for another operation."""
-    return step.input("values" if step.name in ROW_STEPS else "grad") if step.name in _STEPS else None
+    if step.name in ROW_STEPS:
+        return step.input("values")
+    return step.input("grad") if step.info.rows_step else None
 
 
 def _lookups(gradient: Value, producers: dict[Value, Operation]) -> tuple[list[Operation], list[Operation]]:
@@ -72,8 +70,9 @@ def _why_dense(
     table = step.inputs[0]
     if table is None or not table.static or math.prod(table.shape) <= SMALL:
         return "the table is small, or its size may vary"
-    if step.name in _STILL and step.attr("weight_decay") != 0:
-        return "weight decay moves every row"
+    unless = step.info.rows_step[1] if step.info.rows_step else ""
+    if unless and step.attr(unless) != 0:
+        return f"{unless.replace('_', ' ')} moves every row"
     if len({op.attrs for op in lookups}) > 1 or len({v.dtype for op in lookups for v in (op.inputs[1],) if v}) > 1:
         return "its lookups differ in padding_idx or in the type of their ids"
     inner = [op for op in (*sums, *lookups) if op.outputs[0] is not gradient]
@@ -111,7 +110,7 @@ def _rows_of(program: Program, lookups: list[Operation]) -> list[Operation]:
 
 
 def _step_of_rows(step: Operation, rows: Operation) -> Operation:
-    info = registry.OPS[_STEPS[step.name]]
+    info = registry.OPS[step.info.rows_step[0] if step.info.rows_step else step.name]
     param, *others = step.inputs
     others = others[2:] if step.name in ROW_STEPS else others[1:]
     attrs = {a["name"]: v for a, v in zip(step.info.attrs, step.attrs, strict=True)}

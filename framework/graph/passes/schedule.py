@@ -5,8 +5,6 @@ from __future__ import annotations
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.report import PassReport, graph_pass
 
-HEAVY_FAMILIES = frozenset(("conv", "matmul"))  # of operators that take most of a step's time
-
 
 @graph_pass(after=("fold_constants", "merge_equal_operations", "drop_dead_code", "fuse_batch_norm", "fuse_activation"))
 def update_early(program: Program, report: PassReport) -> None:
@@ -41,7 +39,7 @@ def update_early(program: Program, report: PassReport) -> None:
 
 
 def _update_branches(program: Program) -> set[Operation]:
-    """Operations on which neither a result nor another convolution or product depends, only new values of states.
+    """Operations on which neither a result nor another heavy operation depends, only new values of states.
 
     One with an effect of its own (a table's look-up or step, Python code) is not among them, and keeps its place: a
     step of a table comes after the look-ups that came before it.
@@ -50,11 +48,7 @@ def _update_branches(program: Program) -> set[Operation]:
     side: set[Operation] = set()
     for op in reversed(program.block.ops):
         readers = [reader for v in op.outputs for reader in users.get(v, ())]
-        if (
-            op.info.pure
-            and results.isdisjoint(op.outputs)
-            and all(r in side and r.info.family not in HEAVY_FAMILIES for r in readers)
-        ):
+        if op.info.pure and results.isdisjoint(op.outputs) and all(r in side and not r.info.heavy for r in readers):
             side.add(op)
     return side
 

@@ -54,17 +54,17 @@ Tensor copy_of(const Tensor& t) {
 }
 
 nb::tuple run(Executable& e, const std::vector<Tensor>& inputs, nb::list state_list) {
-  std::vector<Tensor> states;
-  std::vector<bool> seen_by_others;
-  for (Py_ssize_t i = 0; i < static_cast<Py_ssize_t>(state_list.size()); ++i) {
-    const nb::handle h = PyList_GetItem(state_list.ptr(), i);  // takes no reference
-    const auto& t = nb::cast<const Tensor&>(h);
-    seen_by_others.push_back(is_shared(h, t));
-    states.push_back(t);
-  }
-  std::vector<int> shared;
+  const auto count = static_cast<Py_ssize_t>(state_list.size());
+  const auto item = [&](Py_ssize_t i) {
+    return nb::handle(PyList_GetItem(state_list.ptr(), i));
+  };  // takes no reference
+  std::vector<int>
+      shared;  // asked before `states` refers to their storages too; of what is only read it does not matter
   for (const auto& u : e.updates())
-    if (u.state < static_cast<int>(states.size()) && seen_by_others[u.state]) shared.push_back(u.state);
+    if (u.state < count && is_shared(item(u.state), nb::cast<const Tensor&>(item(u.state)))) shared.push_back(u.state);
+  std::vector<Tensor> states;
+  states.reserve(count);
+  for (Py_ssize_t i = 0; i < count; ++i) states.push_back(nb::cast<const Tensor&>(item(i)));
   std::vector<Tensor> results;
   {
     nb::gil_scoped_release release;

@@ -37,9 +37,9 @@ void whole_run(const void* const* in, void* y, int64_t n, const double*) {
       broadcast_binary(c.in(0), c.in(1), c.out(0), sizeof(T), sizeof(R), binary_run<T, R, name##_formula>); \
     });                                                                                                     \
   }
-#define BINARY(name, types, doc, ...) BINARY_KERNEL(name, types, false, T, __VA_ARGS__)
+#define BINARY(name, types, facts, doc, ...) BINARY_KERNEL(name, types, false, T, __VA_ARGS__)
 #define COMPARE(name, types, doc, ...) BINARY_KERNEL(name, types, true, bool, __VA_ARGS__)
-#define GRAD(name, second, doc, ...) GRAD_KERNEL(name, false, , __VA_ARGS__)
+#define GRAD(name, function, second, doc, ...) GRAD_KERNEL(name, false, , __VA_ARGS__)
 #define GRAD_KERNEL(name, attr_given, attr, ...)                                                           \
   struct name##_formula {                                                                                  \
     template <class T>                                                                                     \

@@ -7,9 +7,7 @@
 namespace paddock::cpu {
 
 // What the attribute `activation` names.
-inline Activation activation_of(const KernelContext& c) {
-  return static_cast<Activation>(activation_choice(c, kProductActivations));
-}
+inline Activation activation_of(const KernelContext& c) { return static_cast<Activation>(activation_choice(c)); }
 
 // The inner loop of an activation that is not one of the epilogue's own, or of an activation's gradient.
 inline ValueLoop activation_loop(const KernelContext& c, Activation activation, bool gradient) {

@@ -24,7 +24,7 @@ RecurrentShape::RecurrentShape(const KernelContext& c)
       hidden(c.in("weight_h").shape()[2]),
       sequences(c.in("offsets").numel() - 1),
       rows(c.out(0).shape()[0]),
-      first_is_reverse(choice(c, "direction", {"forward", "reverse", "both"}) == 1) {}
+      first_is_reverse(choice(c, "direction") == 1) {}
 
 Band::Band(const CheckedOffsets& offsets, const std::vector<int64_t>& order, int64_t start, int64_t step, bool reverse)
     : direction_(reverse ? -1 : 1) {

@@ -28,9 +28,9 @@ struct Sampler {
         width(c.in("x").shape()[2]),
         channels(c.in("x").shape()[3]),
         places(c.in("grid").shape()[1] * c.in("grid").shape()[2]),
-        nearest(choice(c, "mode", {"bilinear", "nearest"}) == 1),
+        nearest(choice(c, "mode") == 1),
         align(c.attr<bool>("align_corners")),
-        padding(choice(c, "padding", {"zeros", "border", "reflection"})) {}
+        padding(choice(c, "padding")) {}
 
   // Where a number of the grid lies along an axis of n pixels.
   Place place(double v, int64_t n) const {

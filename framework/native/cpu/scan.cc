@@ -156,6 +156,27 @@ PADDOCK_CPU_KERNEL(cumprod_grad) {
   });
 }
 
+PADDOCK_CPU_KERNEL(linear_scan) {
+  const Tensor& a = c.in("a");
+  const Around at(a.shape(), c.axis("axis", a.shape().rank()));
+  const bool reverse = c.attr<bool>("reverse");
+  dispatch_float(a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *factor = a.data<T>(), *added = c.in("b").data<T>();
+    T* y = c.out(0).data<T>();
+    for_columns(at, [&](int64_t o, int64_t first, int64_t width) {
+      double value[kColumns] = {};
+      for (int64_t i = 0; i < at.n; ++i) {
+        const int64_t row = ((reverse ? at.n - 1 - i : i) + o * at.n) * at.inner + first;
+        for (int64_t j = 0; j < width; ++j) {
+          value[j] = added[row + j] + (i ? factor[row + j] * value[j] : 0.0);
+          y[row + j] = static_cast<T>(value[j]);
+        }
+      }
+    });
+  });
+}
+
 PADDOCK_CPU_KERNEL(unreduce) {
   const Tensor &x = c.in(0), &y = c.out(0);
   const uint32_t mask = c.axes_mask("axes", y.shape().rank());

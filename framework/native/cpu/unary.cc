@@ -34,8 +34,8 @@ void unary_run(const void* const* in, void* y, int64_t n, const double* attrs) {
     dispatch_types<types>(c.in(0).dtype(),                                                                           \
                           [&](auto tag) { run_whole(c, name##_run<typename decltype(tag)::type>, {__VA_ARGS__}); }); \
   }
-#define UNARY(name, types, doc, ...) FORMULA(name, static_cast<T>(__VA_ARGS__)) UNARY_KERNEL(name, types, false)
-#define UNARY_ATTR(name, attr_name, fallback, attr_doc, doc, ...) \
+#define UNARY(name, types, facts, doc, ...) FORMULA(name, static_cast<T>(__VA_ARGS__)) UNARY_KERNEL(name, types, false)
+#define UNARY_ATTR(name, attr_name, fallback, attr_doc, facts, doc, ...) \
   FORMULA(name, static_cast<T>(__VA_ARGS__)) UNARY_KERNEL(name, kFloats, true, c.attr<double>(#attr_name))
 #define TEST(name, types, doc, ...)                                                                                    \
   FORMULA(name, __VA_ARGS__)                                                                                           \

@@ -1,5 +1,6 @@
 // What a library of operators from outside of the tree includes: the blocks of its operators, their kernels, and a
-// note about the headers it was built against, which is read before any of its code runs. See docs/custom_operators.md.
+// note about the headers it was built against, which is read before any of its code runs. See
+// docs/howto/custom_operators.md.
 #pragma once
 #include "core/parallel.h"
 #include "op/choice.h"

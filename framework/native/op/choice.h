@@ -6,17 +6,15 @@
 
 namespace paddock {
 
-// The number of the chosen name in `names`; `Context` is InferContext or KernelContext.
+// The number of the chosen name among the attribute's declared choices; `Context` is InferContext or KernelContext.
 template <class Context>
-int choice(const Context& c, const char* attr, std::initializer_list<const char*> names) {
+int choice(const Context& c, const char* attr) {
   const auto value = c.template attr<std::string>(attr);
-  int i = 0;
-  for (const char* name : names) {
-    if (value == name) return i;
-    ++i;
-  }
+  const std::vector<std::string>& names = c.op().attrs[c.op().attr_index(attr)].choices;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (value == names[i]) return static_cast<int>(i);
   std::string allowed;
-  for (const char* name : names) allowed += cat(allowed.empty() ? "" : ", ", "'", name, "'");
+  for (const std::string& name : names) allowed += cat(allowed.empty() ? "" : ", ", "'", name, "'");
   fail(ErrorKind::kAttribute, c.op().name, ": ", attr, " is '", value, "'; takes ", allowed);
 }
 
@@ -28,8 +26,8 @@ inline constexpr std::initializer_list<const char*> kProductActivations = {
 
 // What an operator may apply to its result on the way to memory, by the attributes `activation` and `slope`.
 template <class Context>
-int activation_choice(const Context& c, std::initializer_list<const char*> names = kActivations) {
-  const int chosen = choice(c, "activation", names);
+int activation_choice(const Context& c) {
+  const int chosen = choice(c, "activation");
   if (chosen == 3 && !(c.template attr<double>("slope") >= 0))
     fail(ErrorKind::kAttribute, c.op().name, ": slope is ", c.template attr<double>("slope"),
          " but must be at least 0");

@@ -58,6 +58,9 @@ class PADDOCK_API InferContext {
   // An Ints attribute of axes as a bit mask; empty means all of `rank`.
   uint32_t axes_mask(std::string_view name, int rank) const;
 
+  // A result's shape, once the shape rule has given it.
+  const Shape& result(int i) const { return outputs_[i].shape; }
+
   void out(int i, const Shape& shape, DType dtype);
   void out(std::string_view name, const Shape& shape, DType dtype) { out(op_.output_index(name), shape, dtype); }
 

@@ -9,7 +9,7 @@ namespace paddock {
 // What separable_conv2d applies between its convolutions; the order is that of cpu::Activation.
 template <class Context>
 int depth_activation_choice(const Context& c) {
-  const int chosen = choice(c, "depth_activation", {"none", "relu", "relu6", "leaky_relu"});
+  const int chosen = choice(c, "depth_activation");
   if (chosen == 3 && !(c.template attr<double>("depth_slope") >= 0))
     fail(ErrorKind::kAttribute, c.op().name, ": depth_slope is ", c.template attr<double>("depth_slope"),
          " but must be at least 0");
@@ -31,10 +31,12 @@ struct ConvWindow {
 // Larger strides, dilations and paddings are a damaged file's: sums and products of them must not overflow.
 inline constexpr int64_t kMostPixels = int64_t{1} << 20;
 
-// The attribute `algorithm`; the order is that of cpu::ConvAlgorithm.
+// The order is that of cpu::ConvAlgorithm.
+inline constexpr std::initializer_list<const char*> kConvAlgorithms = {"auto", "direct", "winograd"};
+
 template <class Context>
 int algorithm_choice(const Context& c) {
-  return choice(c, "algorithm", {"auto", "direct", "winograd"});
+  return choice(c, "algorithm");
 }
 
 // The attributes stride, padding, dilation and groups with the weight's extents; each checked to make sense alone.

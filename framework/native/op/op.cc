@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "op/context.h"
+#include "op/eager.h"
 #include "op/half.h"
 
 namespace paddock {
@@ -77,11 +78,11 @@ OpDef& OpDef::doc(std::string text) {
   return *this;
 }
 OpDef& OpDef::attr(std::string attr_name, AttrType type, std::string text) {
-  attrs.push_back({std::move(attr_name), type, {}, true, std::move(text)});
+  attrs.push_back({std::move(attr_name), type, {}, true, std::move(text), {}});
   return *this;
 }
 OpDef& OpDef::attr(std::string attr_name, AttrType type, AttrValue fallback, std::string text) {
-  attrs.push_back({std::move(attr_name), type, std::move(fallback), false, std::move(text)});
+  attrs.push_back({std::move(attr_name), type, std::move(fallback), false, std::move(text), {}});
   return *this;
 }
 OpDef& OpDef::infer(InferFn fn) {
@@ -115,6 +116,69 @@ OpDef& OpDef::half(std::string_view wide) {
       for (ArgSpec& arg : *args) arg.wide = arg.wide || arg.name == named.name;
     if (index_of(inputs, named.name) < 0) output_index(named.name);  // a name of neither is an error
   }
+  return *this;
+}
+OpDef& OpDef::any_type() {
+  moves = true;
+  return follows();
+}
+OpDef& OpDef::choices(std::initializer_list<const char*> names) {
+  if (attrs.empty()) fail(ErrorKind::kInternal, name, ": choices() stands before any attribute");
+  attrs.back().choices.assign(names.begin(), names.end());
+  return *this;
+}
+OpDef& OpDef::internal() {
+  is_internal = true;
+  return *this;
+}
+OpDef& OpDef::elementwise() {
+  is_elementwise = true;
+  return *this;
+}
+OpDef& OpDef::spread() {
+  spreads = true;
+  return *this;
+}
+OpDef& OpDef::float32() {
+  precision = Precision::kFloat32;
+  return *this;
+}
+OpDef& OpDef::follows() {
+  precision = Precision::kFollows;
+  return *this;
+}
+OpDef& OpDef::narrows(std::string_view input_names) {
+  precision = Precision::kHalf;
+  for (const ArgSpec& named : parse_args(input_names)) inputs[input_index(named.name)].narrow = true;
+  return *this;
+}
+OpDef& OpDef::recompute() {
+  recompute_by = Recompute{name, {}};
+  for (const ArgSpec& arg : inputs) recompute_by->inputs.push_back(arg.name);
+  return *this;
+}
+OpDef& OpDef::recompute(std::string other, std::string_view reads) {
+  recompute_by = Recompute{std::move(other), {}};
+  for (const ArgSpec& arg : parse_args(reads)) {
+    if (index_of(inputs, arg.name) < 0) output_index(arg.name);  // a name of neither is an error
+    recompute_by->inputs.push_back(arg.name);
+  }
+  return *this;
+}
+OpDef& OpDef::flops(FlopsFn fn) {
+  flops_fn = fn;
+  return *this;
+}
+OpDef& OpDef::along(std::string attr_name) {
+  along_attr = std::move(attr_name);
+  return *this;
+}
+OpDef& OpDef::derivative_of(std::string function) {
+  derivative_op = std::move(function);
+  return *this;
+}
+OpDef& OpDef::rows_step(std::string other, std::string unless) {
+  rows_form = RowsStep{std::move(other), std::move(unless)};
   return *this;
 }
 OpDef& OpDef::cpu(KernelFn fn) {
@@ -214,24 +278,33 @@ std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* in
   return outputs;
 }
 
-std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs, const std::vector<AttrValue>& attrs) {
-  const int n = static_cast<int>(inputs.size());
-  std::vector<const TensorType*> types(n);
-  std::vector<const Tensor*> pointers(n);
-  for (int i = 0; i < n; ++i) {
-    types[i] = inputs[i] ? &inputs[i].type() : nullptr;
-    pointers[i] = &inputs[i];
-  }
-  std::vector<TensorType> out_types = infer_types(op, types.data(), n, attrs);
+int64_t count_flops(const OpDef& op, const TensorType* const* inputs, int input_count,
+                    const std::vector<AttrValue>& attrs) {
+  if (!op.flops_fn) return 0;
+  std::vector<TensorType> outputs = infer_types(op, inputs, input_count, attrs);
+  return op.flops_fn(InferContext(op, inputs, input_count, attrs, outputs));
+}
+
+std::vector<Tensor> run_op(const OpDef& op, const Tensor* const* inputs, int input_count,
+                           const std::vector<AttrValue>& attrs) {
+  Few<const TensorType*> types(input_count);
+  for (int i = 0; i < input_count; ++i) types[i] = *inputs[i] ? &inputs[i]->type() : nullptr;
+  const std::vector<TensorType> out_types = infer_types(op, types.data(), input_count, attrs);
   std::vector<Tensor> outputs;
   outputs.reserve(out_types.size());
-  if (!out_types.empty() && n > 0 && inputs[0] && op.is_view_of(inputs[0].type(), out_types[0])) {
-    outputs.push_back(inputs[0].reshaped(out_types[0]));
+  if (!out_types.empty() && input_count > 0 && *inputs[0] && op.is_view_of(inputs[0]->type(), out_types[0])) {
+    outputs.push_back(inputs[0]->reshaped(out_types[0]));
     return outputs;
   }
   for (const auto& t : out_types) outputs.emplace_back(t);
-  run_kernel({op, pointers.data(), n, outputs.data(), static_cast<int>(outputs.size()), attrs});
+  run_kernel({op, inputs, input_count, outputs.data(), static_cast<int>(outputs.size()), attrs});
   return outputs;
+}
+
+std::vector<Tensor> run_op(const OpDef& op, const std::vector<Tensor>& inputs, const std::vector<AttrValue>& attrs) {
+  Few<const Tensor*> pointers(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) pointers[i] = &inputs[i];
+  return run_op(op, pointers.data(), static_cast<int>(inputs.size()), attrs);
 }
 
 }  // namespace paddock

@@ -2,6 +2,7 @@
 // One block an operator, in ops/; its CPU kernel stands under the same name in cpu/.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -20,6 +21,7 @@ struct AttrSpec {
   AttrValue fallback;
   bool required;
   std::string doc;
+  std::vector<std::string> choices;  // of a string that names one of a few ways to work; empty where it is free
 };
 
 struct ArgSpec {
@@ -28,6 +30,7 @@ struct ArgSpec {
   bool variadic = false;    // "xs...": any number; the last input, or the last output
   bool shape_only = false;  // read for its shape and type only; the plan does not keep its bytes alive
   bool wide = false;        // float32 where the operator computes half types: weights, statistics, their gradients
+  bool narrow = false;      // cast to the half type under a policy of half types, unless it is a parameter
 };
 
 // Output `output` may take the buffer of input `input` when that dies at this operator and the sizes agree.
@@ -53,7 +56,28 @@ struct DataCheck {
   int64_t (*limit)(const InferContext&);
 };
 using InferFn = void (*)(InferContext&);
+// The floating point operations of one call, by the types of inputs and results: a multiply-add counts as two, whatever
+// the implementation saves.
+using FlopsFn = int64_t (*)(const InferContext&);
 using KernelFn = void (*)(const KernelContext&);
+
+// What a policy of half types (autocast) makes of an operator.
+enum class Precision : uint8_t {
+  kFloat32,  // half inputs are cast to float32
+  kHalf,     // the inputs called `narrow` are cast to the half type
+  kFollows,  // half where all inputs are half, float32 where they differ
+};
+
+// Another operator, of which the first output is this one's, and what it takes: names of inputs and outputs.
+struct Recompute {
+  std::string op;
+  std::vector<std::string> inputs;
+};
+
+// A step of some rows of a table, of which the numbers are those of this step of all rows where `unless` is 0.
+struct RowsStep {
+  std::string op, unless;
+};
 
 enum class Device : uint8_t { kCPU, kCUDA };
 inline constexpr int kDeviceCount = 2;
@@ -68,8 +92,18 @@ struct PADDOCK_API OpDef {
   bool is_view_when_equal = false;  // the same, in calls where the first input and the output have one type
   bool runs_blocks = false;         // its kernel runs other instructions, which a profile records in its place
   bool takes_half = false;          // computes float16 and bfloat16: in float32, rounding its results once
-  std::string gradient_op;          // the operator that computes its gradient, for one from outside of the tree
+  bool moves = false;               // moves elements of any type, half types too, without computing
+  bool is_internal = false;         // called by gradients, optimizers, passes and layers, not by users
+  bool is_elementwise = false;      // the chain's kernel computes it element by element
+  bool spreads = false;             // repeats one value over the shape of its last input
+  Precision precision = Precision::kFloat32;
+  std::string along_attr;     // the attribute that names its axes; it treats all others alike
+  std::string derivative_op;  // the operator of one input that this one is the derivative of, times dy
+  std::optional<Recompute> recompute_by;
+  std::optional<RowsStep> rows_form;
+  std::string gradient_op;  // the operator that computes its gradient, for one from outside of the tree
   InferFn infer_fn = nullptr;
+  FlopsFn flops_fn = nullptr;
   KernelFn kernels[kDeviceCount] = {};
   KernelFn half_kernels[kDeviceCount] = {};  // reads and writes half types itself; where null, copies are made
 
@@ -94,6 +128,25 @@ struct PADDOCK_API OpDef {
   // It computes half types too (see op/half.h). Inputs called as in `wide`, "scale, bias", may be float32 beside half
   // ones, and outputs called so stay float32.
   OpDef& half(std::string_view wide = "");
+  // It moves elements of any type without computing, so it follows its inputs' type.
+  OpDef& any_type();
+  // Facts that passes, policies and reports read. Each has a safe default: leaving it out costs speed or memory, never
+  // a meaning.
+  OpDef& choices(std::initializer_list<const char*> names);  // of the attribute declared last
+  OpDef& internal();
+  OpDef& elementwise();
+  OpDef& spread();
+  OpDef& float32();                              // the default, said where a table has a column for it
+  OpDef& follows();                              // Precision::kFollows
+  OpDef& narrows(std::string_view input_names);  // Precision::kHalf; "x, residual" are those that are cast
+  // Making its first output again costs about one pass over memory and gives the same bits: by itself, or by another
+  // operator from these inputs and outputs of this one, "x, scale, mean". Attributes go over by name.
+  OpDef& recompute();
+  OpDef& recompute(std::string other, std::string_view reads);
+  OpDef& flops(FlopsFn fn);                    // most of a step's time is spent in operators that declare it
+  OpDef& along(std::string attr_name);         // an axis, or axes of which none given means all; see `keepdims`
+  OpDef& derivative_of(std::string function);  // its inputs are dy and what that one takes or gives
+  OpDef& rows_step(std::string other, std::string unless = "");
   // The kernel, for an operator from outside of the tree.
   OpDef& cpu(KernelFn fn);
   // Its gradient is operator `name` of the same library, say "dy, x -> dx": its inputs are inputs, outputs and
@@ -118,6 +171,9 @@ struct KernelEntry {
 };
 PADDOCK_API void register_kernels(const std::vector<KernelEntry>& entries);
 
+// The floating point operations of a call; 0 where the operator declares none.
+PADDOCK_API int64_t count_flops(const OpDef& op, const TensorType* const* inputs, int input_count,
+                                const std::vector<AttrValue>& attrs);
 // Runs the shape rule; out types in signature order (as many as the rule set, for a variadic output).
 PADDOCK_API std::vector<TensorType> infer_types(const OpDef& op, const TensorType* const* inputs, int input_count,
                                                 const std::vector<AttrValue>& attrs);

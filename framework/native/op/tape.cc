@@ -46,7 +46,8 @@ class Parser {
     const std::string_view name = take(rest, '(');
     if (rest.empty() || rest.back() != ')') bad("it is not of the form name(arguments)");
     rest.remove_suffix(1);
-    Statement s{kind_of(name), &operator_called(name), {}, {}};
+    const OpDef& op = operator_called(name);
+    Statement s{kind_of(op), &op, {}, {}};
     for (const auto& spec : s.op->attrs) s.attrs.push_back(spec.fallback);
     uint64_t given = 0;
     while (!trimmed(rest).empty()) {
@@ -60,10 +61,12 @@ class Parser {
     return s;
   }
 
-  static Statement::Kind kind_of(std::string_view name) {
-    if (name == "broadcast_like") return Statement::kBroadcastLike;
-    if (name == "full_like") return Statement::kFullLike;
-    return name == "unreduce" ? Statement::kUnreduce : Statement::kElementwise;
+  Statement::Kind kind_of(const OpDef& op) const {
+    if (!op.spreads) return Statement::kElementwise;
+    if (op.name == "broadcast_like") return Statement::kBroadcastLike;
+    if (op.name == "full_like") return Statement::kFullLike;
+    if (op.name == "unreduce") return Statement::kUnreduce;
+    bad("'", op.name, "' spreads a value in a way that a chain does not know");
   }
 
   const OpDef& operator_called(std::string_view name) const {
@@ -73,7 +76,7 @@ class Parser {
     } catch (const Error&) {
       bad("there is no operator '", name, "'");
     }
-    if (kind_of(name) == Statement::kElementwise && !is_elementwise(*op)) bad("'", name, "' is not element-wise");
+    if (!op->is_elementwise && !op->spreads) bad("'", name, "' is not element-wise");
     return *op;
   }
 
@@ -139,11 +142,6 @@ class Parser {
 };
 
 }  // namespace
-
-bool is_elementwise(const OpDef& op) {
-  const bool changes_shape = op.name == "broadcast_to" || op.name == "broadcast_like" || op.name == "sum_to";
-  return op.name == "sigmoid_cross_entropy" || (op.family.starts_with("elementwise") && !changes_shape);
-}
 
 std::vector<Statement> parse_tape(const std::string& who, const std::string& text, int inputs) {
   return Parser(who, inputs).parse(text);

@@ -6,9 +6,6 @@
 
 namespace paddock {
 
-// Whether element i of the result depends on element i of the inputs alone, which broadcast: chain may run it.
-PADDOCK_API bool is_elementwise(const OpDef& op);
-
 struct TapeArg {
   enum Kind : uint8_t { kInput, kResult, kLike } kind;
   int index;

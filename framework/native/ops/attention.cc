@@ -90,6 +90,7 @@ constexpr const char* kWhat =
         .half("lse")
         .checks(DataCheck::kOffsets, "offsets", queries)
         .checks(DataCheck::kOffsets, "k_offsets", keys)
+        .narrows("q, k, v")
         .infer([](InferContext& c) {
           const int64_t heads = expect_separate(c);
           c.out("y", c.shape("q"), c.in("q").dtype);
@@ -104,6 +105,7 @@ constexpr const char* kWhat =
         .half("lse, dlse")
         .checks(DataCheck::kOffsets, "offsets", queries)
         .checks(DataCheck::kOffsets, "k_offsets", keys)
+        .internal()
         .infer([](InferContext& c) {
           expect_separate(c);
           expect_outputs(c, c.shape("q")[0], c.shape("q")[1], c.in("q").dtype);
@@ -118,6 +120,7 @@ constexpr const char* kWhat =
         .fused_from("ragged_self_attention")
         .half("lse")
         .checks(DataCheck::kOffsets, "offsets", packed_rows)
+        .narrows("qkv")
         .infer([](InferContext& c) {
           const int64_t columns = expect_packed(c), rows = c.shape("qkv")[0];
           c.out("y", {rows, columns}, c.in("qkv").dtype);
@@ -131,6 +134,7 @@ constexpr const char* kWhat =
         .fused_from("ragged_self_attention_grad")
         .half("lse, dlse")
         .checks(DataCheck::kOffsets, "offsets", packed_rows)
+        .internal()
         .infer([](InferContext& c) {
           const int64_t columns = expect_packed(c);
           expect_outputs(c, c.shape("qkv")[0], columns, c.in("qkv").dtype);

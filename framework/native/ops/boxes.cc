@@ -52,6 +52,7 @@ Shape decoded_shape(const InferContext& c) {
     decoding_attrs(define_op("box_decode_grad", "dy, deltas, anchors -> ddeltas, danchors", __FILE__)
                        .doc("Gradients of box_decode, before they are summed along the axes that its inputs repeat.\n\n"
                             "deltas, anchors: [..., 4]; dy, ddeltas, danchors: [..., 4], as the boxes.")
+                       .internal()
                        .infer([](InferContext& c) {
                          const Shape boxes = decoded_shape(c);
                          c.expect_shape("dy", boxes);
@@ -81,6 +82,7 @@ PADDOCK_OP(clip_boxes_grad, "dy, boxes, sizes -> dboxes")
         "Gradient of clip_boxes: dy where the coordinate was not moved, else 0.\n\n"
         "dy, boxes, dboxes: [N, P, 4]; sizes: [N, 2] int32 or int64.")
     .inplace("dy", "dboxes")
+    .internal()
     .infer([](InferContext& c) { infer_clip(c, "dy"); });
 
 PADDOCK_OP(anchor_grid, "map -> anchors")

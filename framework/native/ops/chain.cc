@@ -35,6 +35,8 @@ OpDef& in_place_of_every_input(OpDef& op) {
         .attr("tape", AttrType::kString, "The statements, separated by ';'.")
         .shape_only("like")
         .fused_from("chain")
+        .internal()
+        .follows()
         .infer([](InferContext& c) {
           std::vector<TensorType> results;
           const int inputs = std::max(0, c.input_count() - 1);

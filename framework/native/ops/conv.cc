@@ -7,11 +7,13 @@ namespace paddock {
 namespace {
 
 OpDef& algorithm_attr(OpDef& op) {
-  return op.attr(
-      "algorithm", AttrType::kString, std::string("auto"),
-      "'auto' (what should be fastest for the shapes), 'direct' (every product of the definition) or "
-      "'winograd' (fewer products, error up to 1e-5 of the largest output; 3 x 3 kernels with stride and groups 1, "
-      "with a dilation only where padding keeps the image's size, in float32; float64 is always direct).");
+  return op
+      .attr(
+          "algorithm", AttrType::kString, std::string("auto"),
+          "'auto' (what should be fastest for the shapes), 'direct' (every product of the definition) or "
+          "'winograd' (fewer products, error up to 1e-5 of the largest output; 3 x 3 kernels with stride and groups 1, "
+          "with a dilation only where padding keeps the image's size, in float32; float64 is always direct).")
+      .choices(kConvAlgorithms);
 }
 
 void check_algorithm(const InferContext& c, const Shape& weight) {
@@ -41,10 +43,13 @@ void expect_images(const InferContext& c, std::initializer_list<const char*> nam
                               "x: [N, H, W, C]; weight: [K, R, S, C/groups]; bias: [K]; residual, y: [N, P, Q, K],\n"
                               "P = (H + top + bottom - dilation * (R - 1) - 1) // stride + 1, Q likewise.")))
         .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
+        .choices(kActivations)
         .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
         .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
         .inplace("residual", "y")
         .half("weight, bias")
+        .narrows("x, residual")
+        .flops([](const InferContext& c) { return convolution_flops(c.result(0), c.shape("weight")); })
         .infer([](InferContext& c) {
           expect_images(c, {"x", "weight"});
           activation_choice(c);
@@ -64,13 +69,22 @@ constexpr const char* kDepthActivationDoc = "Applied between the two convolution
                           "x: [N, H, W, C]; depth_weight: [C, R, S, 1]; weight: [K, 1, 1, C]; depth_bias: [C]; bias: "
                           "[K]; residual, y: [N, P, Q, K]. groups is C."))
         .attr("depth_activation", AttrType::kString, std::string("none"), kDepthActivationDoc)
+        .choices(kActivations)
         .attr("depth_slope", AttrType::kFloat, 0.01, "As `slope`, of the activation between.")
         .attr("activation", AttrType::kString, std::string("none"), kActivationDoc)
+        .choices(kActivations)
         .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
         .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
         .inplace("residual", "y")
         .fused_from("separable_conv2d")
         .half("depth_weight, weight, depth_bias, bias")
+        .internal()
+        .narrows("x, residual")
+        .flops([](const InferContext& c) {
+          const Shape& y = c.result(0);
+          const Shape between{y[0], y[1], y[2], c.shape("depth_weight")[0]};
+          return convolution_flops(between, c.shape("depth_weight")) + convolution_flops(y, c.shape("weight"));
+        })
         .infer([](InferContext& c) {
           expect_images(c, {"x", "depth_weight", "weight"});
           activation_choice(c);
@@ -95,6 +109,8 @@ constexpr const char* kDepthActivationDoc = "Applied between the two convolution
                                          "C/groups]; like, dx: [N, H, W, C].")))
         .shape_only("like")
         .half("weight")
+        .internal()
+        .flops([](const InferContext& c) { return convolution_flops(c.shape("dy"), c.shape("weight")); })
         .infer([](InferContext& c) {
           expect_images(c, {"dy", "weight", "like"});
           check_algorithm(c, c.shape("weight"));
@@ -108,6 +124,8 @@ constexpr const char* kDepthActivationDoc = "Applied between the two convolution
                                          "dweight: [K, R, S, C/groups].")))
         .shape_only("like")
         .half("like, dweight")
+        .internal()
+        .flops([](const InferContext& c) { return convolution_flops(c.shape("dy"), c.result(0)); })
         .infer([](InferContext& c) {
           expect_images(c, {"x", "dy", "like"});
           check_algorithm(c, c.shape("like"));
@@ -148,6 +166,8 @@ Shape transposed_shape(const InferContext& c, const Shape& x, const Shape& weigh
         .attr("output_padding", AttrType::kInts, Ints{0},
               "Rows and columns more at the far side, less than the stride; one number, or (height, width).")
         .half("weight, bias")
+        .narrows("x")
+        .flops([](const InferContext& c) { return convolution_flops(c.shape("x"), c.shape("weight")); })
         .infer([](InferContext& c) {
           expect_images(c, {"x", "weight"});
           check_algorithm(c, c.shape("weight"));

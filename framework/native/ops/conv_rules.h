@@ -17,6 +17,11 @@ inline OpDef& window_attrs(OpDef& op) {
             "Parts of the channels that are convolved apart; C of them is a depthwise convolution.");
 }
 
+// pixels: [N, P, Q, K] of the smaller image; weight: [K, R, S, C/groups].
+inline int64_t convolution_flops(const Shape& pixels, const Shape& weight) {
+  return 2 * pixels.numel() * weight.count(1, weight.rank());
+}
+
 // Checks that `weight` fits `channels` input channels, given by `name` of shape `x`.
 inline void expect_channels(const InferContext& c, const char* name, const Shape& x, const Shape& weight,
                             int64_t groups) {

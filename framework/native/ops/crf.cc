@@ -54,6 +54,7 @@ PADDOCK_OP(crf_loss_grad,
             "dstop: [K]."))
     .checks(DataCheck::kOffsets, "offsets", emitted_rows)
     .checks(DataCheck::kIndices, "tags", tag_count)
+    .internal()
     .infer([](InferContext& c) {
       const Extents e = expect_tagged(c);
       c.expect_dtype("dloss", c.in("emissions").dtype);

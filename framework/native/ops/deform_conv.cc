@@ -31,6 +31,7 @@ constexpr const char* kShapes =
                  "outside of the image (Dai et al. 2017, arXiv:1703.06211), and count `mask` times (v2, Zhu et al. "
                  "2018, arXiv:1811.11168).\n\n",
                  kShapes, "; bias: [K]; y: [N, P, Q, K], P and Q as of conv2d."))
+        .flops([](const InferContext& c) { return convolution_flops(c.result(0), c.shape("weight")); })
         .infer([](InferContext& c) {
           const Shape y = deformed_shape(c);
           if (c.has("bias")) c.expect_shape("bias", {c.shape("weight")[0]});
@@ -42,6 +43,8 @@ constexpr const char* kShapes =
         .doc(cat("Gradients of deform_conv2d.\n\n", kShapes,
                  "; dy: [N, P, Q, K]; dx, doffset, dweight: as theirs; dmask: [N, P, Q, G * R * S], also without a "
                  "mask."))
+        .internal()
+        .flops([](const InferContext& c) { return 2 * convolution_flops(c.shape("dy"), c.shape("weight")); })
         .infer([](InferContext& c) {
           c.expect_shape("dy", deformed_shape(c));
           const DType dtype = c.in("x").dtype;

@@ -69,6 +69,7 @@ constexpr const char* kShapes =
                  kShapes, "."))
         .fused_from("scaled_dot_product_attention")
         .half("mask, lse")
+        .narrows("q, k, v")
         .infer([](InferContext& c) {
           expect_attention(c);
           c.out("y", c.shape("q"), c.in("q").dtype);
@@ -81,6 +82,7 @@ constexpr const char* kShapes =
                  "; dy, dlse, dq, dk, dv: as y, lse, q, k, v."))
         .fused_from("scaled_dot_product_attention_grad")
         .half("mask, lse, dlse")
+        .internal()
         .infer([](InferContext& c) {
           expect_attention(c);
           for (const char* name : {"dy", "y", "lse", "dlse"})

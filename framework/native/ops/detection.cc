@@ -59,6 +59,7 @@ PADDOCK_OP(multiclass_nms, "boxes, scores -> detections, count, index")
           "one (Bodla et al. 2017, arXiv:1704.04503); 'matrix_linear' and 'matrix_gaussian' times the least of "
           "f(IoU) / f(the better one's own largest IoU) with f = 1 - IoU or exp(-IoU^2 / sigma), once and all at the "
           "same time (Wang et al. 2020, SOLOv2, arXiv:2003.10152, whose sigma is 1 / ours).")
+    .choices(kNmsMethods)
     .attr("sigma", AttrType::kFloat, 0.5, "Of the Gaussian methods, above 0.")
     .attr("post_threshold", AttrType::kFloat, 0.0,
           "Detections count whose lowered score is above this; not read by 'hard'.")

@@ -64,30 +64,36 @@ constexpr const char* kUnaryShapes = "  x, y: any shape, the same.";
 constexpr const char* kBinaryShapes = "  a, b: shapes that broadcast (NumPy's rules); y: their common shape.";
 
 #define ELEMENTWISE(name, signature, types) \
-  [[maybe_unused]] static OpDef& op_##name = with_half(types, define_op(#name, signature, __FILE__))
-#define UNARY(name, types, text, ...) \
-  ELEMENTWISE(name, "x -> y", types).doc(std::string(text) + kUnaryShapes).inplace("x", "y").infer(&infer_unary<types>);
-#define UNARY_ATTR(name, attr_name, fallback, attr_text, text, ...)                 \
+  [[maybe_unused]] static OpDef& op_##name = with_half(types, define_op(#name, signature, __FILE__)).elementwise()
+#define UNARY(name, types, facts, text, ...) \
+  ELEMENTWISE(name, "x -> y", types)         \
+      .doc(std::string(text) + kUnaryShapes) \
+      .inplace("x", "y")                     \
+      .infer(&infer_unary<types>) facts;
+#define UNARY_ATTR(name, attr_name, fallback, attr_text, facts, text, ...)          \
   ELEMENTWISE(name, "x -> y", kFloats)                                              \
       .doc(std::string(text) + kUnaryShapes)                                        \
       .attr(#attr_name, AttrType::kFloat, static_cast<double>(fallback), attr_text) \
       .inplace("x", "y")                                                            \
-      .infer(&infer_unary<kFloats>);
+      .infer(&infer_unary<kFloats>) facts;
 #define TEST(name, types, text, ...) \
-  ELEMENTWISE(name, "x -> y", types).doc(std::string(text) + kUnaryShapes).infer(&infer_test<types>);
-#define BINARY(name, types, text, ...)        \
+  ELEMENTWISE(name, "x -> y", types).doc(std::string(text) + kUnaryShapes).follows().infer(&infer_test<types>);
+#define BINARY(name, types, facts, text, ...) \
   ELEMENTWISE(name, "a, b -> y", types)       \
       .doc(std::string(text) + kBinaryShapes) \
       .inplace("a", "y")                      \
       .inplace("b", "y")                      \
-      .infer(&infer_binary<types>);
+      .infer(&infer_binary<types>) facts;
 #define COMPARE(name, types, text, ...) \
-  ELEMENTWISE(name, "a, b -> y", types).doc(std::string(text) + kBinaryShapes).infer(&infer_compare<types>);
-#define GRAD(name, second, text, ...)                               \
+  ELEMENTWISE(name, "a, b -> y", types).doc(std::string(text) + kBinaryShapes).follows().infer(&infer_compare<types>);
+#define GRAD(name, function, second, text, ...)                     \
   ELEMENTWISE(name, "dy, " #second " -> dx", kFloats)               \
       .doc(std::string(text) + "  dy, " #second ", dx: one shape.") \
       .inplace("dy", "dx")                                          \
       .inplace(#second, "dx")                                       \
+      .derivative_of(#function)                                     \
+      .internal()                                                   \
+      .follows()                                                    \
       .infer(&infer_grad);
 #include "ops/elementwise_table.inc"
 #undef UNARY
@@ -106,6 +112,10 @@ PADDOCK_OP(leaky_relu_grad, "dy, x -> dx")
     .inplace("dy", "dx")
     .inplace("x", "dx")
     .half()
+    .internal()
+    .follows()
+    .elementwise()
+    .derivative_of("leaky_relu")
     .infer(&infer_grad);
 
 PADDOCK_OP(prelu, "x, slope -> y")
@@ -115,6 +125,8 @@ PADDOCK_OP(prelu, "x, slope -> y")
         "common shape.")
     .inplace("x", "y")
     .half("slope")
+    .follows()
+    .elementwise()
     .infer(&infer_binary<kFloats>);
 
 PADDOCK_OP(gelu, "x -> y")
@@ -122,6 +134,9 @@ PADDOCK_OP(gelu, "x -> y")
     .attr("approximate", AttrType::kBool, false, "Use 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) in its place.")
     .inplace("x", "y")
     .half()
+    .follows()
+    .elementwise()
+    .recompute()
     .infer(&infer_unary<kFloats>);
 
 PADDOCK_OP(gelu_grad, "dy, x -> dx")
@@ -130,6 +145,10 @@ PADDOCK_OP(gelu_grad, "dy, x -> dx")
     .inplace("dy", "dx")
     .inplace("x", "dx")
     .half()
+    .internal()
+    .follows()
+    .elementwise()
+    .derivative_of("gelu")
     .infer(&infer_grad);
 
 PADDOCK_OP(where, "cond, a, b -> y")
@@ -137,6 +156,8 @@ PADDOCK_OP(where, "cond, a, b -> y")
     .inplace("a", "y")
     .inplace("b", "y")
     .half()
+    .follows()
+    .elementwise()
     .infer([](InferContext& c) {
       c.expect_dtype("cond", DType::kBool);
       if (c.in(1).dtype != c.in(2).dtype)
@@ -152,6 +173,8 @@ PADDOCK_OP(clip, "x -> y")
     .attr("max", AttrType::kFloat, "Upper limit; whole-number types round it down.")
     .inplace("x", "y")
     .half()
+    .follows()
+    .elementwise()
     .infer([](InferContext& c) {
       expect_types(c, 0, kNumbers);
       double low = c.attr<double>("min"), high = c.attr<double>("max");
@@ -165,6 +188,8 @@ PADDOCK_OP(lerp, "a, b, weight -> y")
     .inplace("b", "y")
     .inplace("weight", "y")
     .half()
+    .follows()
+    .elementwise()
     .infer([](InferContext& c) {
       c.expect_same_dtype();
       expect_types(c, 0, kFloats);
@@ -178,12 +203,15 @@ PADDOCK_OP(cast, "x -> y")
     .attr("dtype", AttrType::kString, "Type of y.")
     .attr("elidable", AttrType::kBool, false,
           "A precision policy put it in: a pass may leave out its rounding. One that somebody wrote always rounds.")
+    .any_type()
+    .elementwise()
     .infer([](InferContext& c) { c.out(0, c.shape(0), c.attr<DType>("dtype")); });
 
 PADDOCK_OP(broadcast_to, "x -> y")
     .doc("x repeated along new axes and axes of extent 1.  x: broadcasts to `shape`; y: `shape`.")
     .attr("shape", AttrType::kInts, "Shape of y.")
     .view_when_equal()
+    .any_type()
     .infer([](InferContext& c) {
       Shape y(c.attr<Ints>("shape"));
       if (!broadcasts_to(c.shape(0), y)) c.shape_error("x of shape ", c.shape(0), " does not broadcast to ", y);
@@ -195,6 +223,8 @@ PADDOCK_OP(broadcast_like, "x, like -> y")
     .shape_only("like")
     .inplace("x", "y")
     .view_when_equal()
+    .any_type()
+    .spread()
     .infer([](InferContext& c) {
       if (!broadcasts_to(c.shape(0), c.shape(1)))
         c.shape_error("x of shape ", c.shape(0), " does not broadcast to like's shape ", c.shape(1));
@@ -209,6 +239,7 @@ PADDOCK_OP(sum_to, "x, like -> y")
     .inplace("x", "y")
     .view_when_equal()
     .half()
+    .internal()
     .infer([](InferContext& c) {
       expect_types(c, 0, kNumbers);
       if (!broadcasts_to(c.shape(1), c.shape(0)))

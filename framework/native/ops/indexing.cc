@@ -36,6 +36,7 @@ PADDOCK_OP(gather, "x, indices -> y")
         "x: [..., n, ...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...].")
     .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
     .checks(DataCheck::kWrapped, "indices", axis_extent)
+    .any_type()
     .infer([](InferContext& c) {
       c.expect_index("indices");
       const int axis = c.axis("axis", c.shape(0).rank());
@@ -50,6 +51,7 @@ PADDOCK_OP(scatter_add, "x, indices, updates -> y")
     .inplace("x", "y")
     .half()
     .checks(DataCheck::kWrapped, "indices", axis_extent)
+    .follows()
     .infer([](InferContext& c) {
       expect_number(c, "x");
       c.expect_index("indices");
@@ -68,6 +70,7 @@ PADDOCK_OP(scatter, "x, indices, updates -> y")
     .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
     .inplace("x", "y")
     .checks(DataCheck::kWrapped, "indices", axis_extent)
+    .any_type()
     .infer([](InferContext& c) {
       c.expect_index("indices");
       expect_same_as_x(c, "updates");
@@ -82,6 +85,8 @@ PADDOCK_OP(scatter_pick, "x, indices -> y")
         "...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...].")
     .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
     .checks(DataCheck::kWrapped, "indices", axis_extent)
+    .internal()
+    .any_type()
     .infer([](InferContext& c) {
       c.expect_index("indices");
       const int axis = c.axis("axis", c.shape(0).rank());
@@ -117,6 +122,7 @@ PADDOCK_OP(gather_nd, "x, indices -> y")
     .doc(cat("Slices of `x` by tuples of indices: y[i, ...] = x[indices[i, 0], ..., indices[i, K - 1], ...].\n\n",
              kTuplesDoc, "y: [*indices.shape[:-1], ...]."))
     .checks(DataCheck::kTuples, "indices", tuple_extents)
+    .any_type()
     .infer([](InferContext& c) { c.out(0, named_shape(c), c.in(0).dtype); });
 
 PADDOCK_OP(scatter_nd_add, "x, indices, updates -> y")
@@ -125,6 +131,8 @@ PADDOCK_OP(scatter_nd_add, "x, indices, updates -> y")
     .inplace("x", "y")
     .half()
     .checks(DataCheck::kTuples, "indices", tuple_extents)
+    .internal()
+    .follows()
     .infer([](InferContext& c) {
       expect_number(c, "x");
       expect_same_as_x(c, "updates");
@@ -146,6 +154,7 @@ PADDOCK_OP(take_along_axis, "x, indices -> y")
         "x: [..., n, ...]; indices: [..., m, ...], int32 or int64; y: as indices.")
     .attr("axis", AttrType::kInt, kAxisDoc)
     .checks(DataCheck::kWrapped, "indices", axis_extent)
+    .any_type()
     .infer([](InferContext& c) {
       expect_along(c, c.axis("axis", c.shape(0).rank()));
       c.out(0, c.shape(1), c.in(0).dtype);
@@ -159,6 +168,7 @@ PADDOCK_OP(put_along_axis_add, "x, indices, updates -> y")
     .inplace("x", "y")
     .half()
     .checks(DataCheck::kWrapped, "indices", axis_extent)
+    .follows()
     .infer([](InferContext& c) {
       expect_number(c, "x");
       expect_same_as_x(c, "updates");
@@ -181,6 +191,7 @@ PADDOCK_OP(embedding, "weight, ids -> y")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, kPaddingDoc)
     .half()
     .checks(DataCheck::kIndices, "ids", table_rows)
+    .follows()
     .infer([](InferContext& c) {
       c.expect_rank("weight", 2);
       c.expect_floating("weight");
@@ -208,6 +219,8 @@ PADDOCK_OP(embedding_grad, "dy, ids, like -> dweight")
     .shape_only("like")
     .half()
     .checks(DataCheck::kIndices, "ids", gradient_rows)
+    .internal()
+    .follows()
     .infer([](InferContext& c) {
       infer_embedding_grad(c);
       c.out(0, c.shape("like"), c.in("dy").dtype);
@@ -222,6 +235,8 @@ PADDOCK_OP(embedding_grad_rows, "dy, ids, like -> rows, values")
     .shape_only("like")
     .half()
     .checks(DataCheck::kIndices, "ids", gradient_rows)
+    .internal()
+    .follows()
     .infer([](InferContext& c) {
       infer_embedding_grad(c);
       const int64_t n = c.shape("ids").numel();
@@ -251,6 +266,7 @@ PADDOCK_OP(topk, "x -> values, indices")
     .attr("k", AttrType::kInt, "How many, at most the axis' extent.")
     .attr("axis", AttrType::kInt, int64_t{-1}, "The axis to look along; negative counts from the end.")
     .attr("largest", AttrType::kBool, true, "Take the largest; otherwise the smallest.")
+    .any_type()
     .infer([](InferContext& c) {
       Shape y = c.shape(0);
       const int axis = c.axis("axis", y.rank());
@@ -267,6 +283,7 @@ PADDOCK_OP(sort, "x -> values, indices")
         "larger than any number.\n\nvalues, indices: as x.")
     .attr("axis", AttrType::kInt, int64_t{-1}, "The axis to sort along; negative counts from the end.")
     .attr("descending", AttrType::kBool, false, "Largest first.")
+    .any_type()
     .infer([](InferContext& c) {
       c.axis("axis", c.shape(0).rank());
       c.out(0, c.shape(0), c.in(0).dtype);

@@ -25,7 +25,7 @@ Shape product_shape(const InferContext& c) {
   c.expect_rank_at_least("b", 2);
   c.expect_floating("a");
   c.expect_same_dtype();
-  activation_choice(c, kProductActivations);
+  activation_choice(c);
   const int ta = c.attr<bool>("transpose_a"), tb = c.attr<bool>("transpose_b");
   const int64_t rows = a.dim(ta ? -1 : -2), depth = a.dim(ta ? -2 : -1), columns = b.dim(tb ? -2 : -1);
   if (b.dim(tb ? -1 : -2) != depth)
@@ -44,10 +44,15 @@ void infer_product(InferContext& c) {
   c.out(0, y, c.in("a").dtype);
 }
 
+int64_t product_flops(const InferContext& c) {
+  return 2 * c.result(0).numel() * c.shape("a").dim(c.attr<bool>("transpose_a") ? -2 : -1);
+}
+
 OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc) {
   return op.attr("transpose_a", AttrType::kBool, false, "Take the last two axes of a the other way round.")
       .attr("transpose_b", AttrType::kBool, false, "Take the last two axes of b the other way round.")
       .attr("activation", AttrType::kString, std::move(activation), activation_doc)
+      .choices(kProductActivations)
       .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc);
 }
 
@@ -61,6 +66,8 @@ OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc
             "residual, y: [..., M, K].")
         .inplace("residual", "y")
         .half("a, b, bias")
+        .narrows("a, b, residual")
+        .flops(&product_flops)
         .infer(&infer_product);
 
 [[maybe_unused]] OpDef& op_matmul_activation_grad =
@@ -73,6 +80,8 @@ OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc
             "sigmoid, tanh).  a, b: as in matmul; at, dz: [..., M, K].")
         .fused_from("matmul_activation_grad")
         .half("a, b")
+        .internal()
+        .flops(&product_flops)
         .infer([](InferContext& c) {
           const Shape y = product_shape(c);
           c.expect_shape("at", y);

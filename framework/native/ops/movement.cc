@@ -30,6 +30,7 @@ Ints permutation(const InferContext& c, int rank) {
 PADDOCK_OP(transpose, "x -> y")
     .doc("Axes of `x` in another order: axis i of y is axis perm[i] of x.")
     .attr("perm", AttrType::kInts, Ints{}, "Axes of x in y's order; none given reverses them.")
+    .any_type()
     .infer([](InferContext& c) {
       const Shape& x = c.shape(0);
       Shape y;
@@ -40,6 +41,9 @@ PADDOCK_OP(transpose, "x -> y")
 PADDOCK_OP(concat, "xs... -> y")
     .doc("Joins tensors along an axis; their other extents agree.  xs: [..., n_i, ...]; y: [..., sum n_i, ...].")
     .attr("axis", AttrType::kInt, "The axis to join along; negative counts from the end.")
+    .any_type()
+    .recompute()
+    .along("axis")
     .infer([](InferContext& c) {
       if (c.input_count() == 0) c.shape_error("there is nothing to join; give at least one tensor");
       for (int i = 1; i < c.input_count(); ++i)
@@ -65,6 +69,8 @@ PADDOCK_OP(split, "x -> ys...")
     .doc("Cuts `x` along an axis into parts of given extents, one output each.")
     .attr("axis", AttrType::kInt, "The axis to cut; negative counts from the end.")
     .attr("sizes", AttrType::kInts, "Extents of the parts; one of them may be -1, the rest.")
+    .any_type()
+    .along("axis")
     .infer([](InferContext& c) {
       Shape y = c.shape(0);
       const int axis = c.axis("axis", y.rank());
@@ -91,6 +97,7 @@ PADDOCK_OP(split_like, "x, likes... -> ys...")
     .doc("Cuts `x` along an axis into parts as long as `likes` are there: what undoes concat.")
     .attr("axis", AttrType::kInt, "The axis to cut; negative counts from the end.")
     .shape_only("likes")
+    .any_type()
     .infer([](InferContext& c) {
       Shape y = c.shape(0);
       const int axis = c.axis("axis", y.rank());
@@ -119,6 +126,7 @@ PADDOCK_OP(slice, "x -> y")
     .attr("ends", AttrType::kInts, kEndsDoc)
     .attr("axes", AttrType::kInts, Ints{}, kAxesDoc)
     .attr("steps", AttrType::kInts, Ints{}, kStepsDoc)
+    .any_type()
     .infer([](InferContext& c) { c.out(0, sliced_shape(slice_ranges(c, c.shape(0))), c.in(0).dtype); });
 
 PADDOCK_OP(slice_grad, "dy, like -> dx")
@@ -128,6 +136,8 @@ PADDOCK_OP(slice_grad, "dy, like -> dx")
     .attr("axes", AttrType::kInts, Ints{}, kAxesDoc)
     .attr("steps", AttrType::kInts, Ints{}, kStepsDoc)
     .shape_only("like")
+    .internal()
+    .any_type()
     .infer([](InferContext& c) {
       c.expect_shape("dy", sliced_shape(slice_ranges(c, c.shape("like"))));
       c.out(0, c.shape("like"), c.in("dy").dtype);
@@ -135,7 +145,7 @@ PADDOCK_OP(slice_grad, "dy, like -> dx")
 
 Shape padded_shape(const InferContext& c, Shape x) {
   const Ints pads = c.attr<Ints>("pads");
-  const int mode = choice(c, "mode", {"constant", "reflect", "edge"});
+  const int mode = choice(c, "mode");
   if (static_cast<int>(pads.size()) != 2 * x.rank())
     c.attr_error("pads has ", pads.size(), " numbers but shape ", x, " needs ", 2 * x.rank(), ", two an axis");
   for (int a = 0; a < x.rank(); ++a) {
@@ -154,15 +164,20 @@ PADDOCK_OP(pad, "x -> y")
     .doc("`x` with elements added before and after on each axis.")
     .attr("pads", AttrType::kInts, kPadsDoc)
     .attr("mode", AttrType::kString, std::string("constant"), kModeDoc)
+    .choices({"constant", "reflect", "edge"})
     .attr("value", AttrType::kFloat, 0.0, "The new elements' value in mode 'constant'.")
+    .any_type()
     .infer([](InferContext& c) { c.out(0, padded_shape(c, c.shape(0)), c.in(0).dtype); });
 
 PADDOCK_OP(pad_grad, "dy, like -> dx")
     .doc("Gradient of pad: each element of `like`'s shape sums `dy` over the places that pad copies it to.")
     .attr("pads", AttrType::kInts, kPadsDoc)
     .attr("mode", AttrType::kString, std::string("constant"), kModeDoc)
+    .choices({"constant", "reflect", "edge"})
     .shape_only("like")
     .half()
+    .internal()
+    .follows()
     .infer([](InferContext& c) {
       c.expect_floating("dy");
       c.expect_shape("dy", padded_shape(c, c.shape("like")));
@@ -172,6 +187,7 @@ PADDOCK_OP(pad_grad, "dy, like -> dx")
 PADDOCK_OP(flip, "x -> y")
     .doc("`x` with the order of elements reversed on some axes.")
     .attr("axes", AttrType::kInts, Ints{}, "Axes to reverse; none given reverses all.")
+    .any_type()
     .infer([](InferContext& c) {
       c.axes_mask("axes", c.shape(0).rank());
       c.out(0, c.shape(0), c.in(0).dtype);
@@ -184,6 +200,7 @@ PADDOCK_OP(roll, "x -> y")
     .attr("shifts", AttrType::kInts, "How far, one number an axis; a negative one moves towards the front.")
     .attr("axes", AttrType::kInts, Ints{},
           "The axes that `shifts` speaks of; none given: all elements move in row-major order by the only shift.")
+    .any_type()
     .infer([](InferContext& c) {
       const Ints shifts = c.attr<Ints>("shifts"), axes = c.attr<Ints>("axes");
       const int rank = c.shape(0).rank();
@@ -205,12 +222,14 @@ PADDOCK_OP(triu, "x -> y")
     .doc("The upper triangle of matrices: x where column - row >= k, 0 elsewhere.  x, y: [..., M, N], any type.")
     .attr("k", AttrType::kInt, int64_t{0}, kDiagonalDoc)
     .inplace("x", "y")
+    .any_type()
     .infer(&infer_triangle);
 
 PADDOCK_OP(tril, "x -> y")
     .doc("The lower triangle of matrices: x where column - row <= k, 0 elsewhere.  x, y: [..., M, N], any type.")
     .attr("k", AttrType::kInt, int64_t{0}, kDiagonalDoc)
     .inplace("x", "y")
+    .any_type()
     .infer(&infer_triangle);
 
 Shape tiled_shape(const InferContext& c, Shape x) {
@@ -227,6 +246,7 @@ Shape tiled_shape(const InferContext& c, Shape x) {
 PADDOCK_OP(tile, "x -> y")
     .doc("`x` repeated whole along each axis.  x: [n, ...]; y: [n * repeats[0], ...].")
     .attr("repeats", AttrType::kInts, "How often, one number an axis.")
+    .any_type()
     .infer([](InferContext& c) { c.out(0, tiled_shape(c, c.shape(0)), c.in(0).dtype); });
 
 PADDOCK_OP(tile_grad, "dy, like -> dx")
@@ -234,6 +254,8 @@ PADDOCK_OP(tile_grad, "dy, like -> dx")
     .attr("repeats", AttrType::kInts, "How often, one number an axis.")
     .shape_only("like")
     .half()
+    .internal()
+    .follows()
     .infer([](InferContext& c) {
       c.expect_floating("dy");
       c.expect_shape("dy", tiled_shape(c, c.shape("like")));

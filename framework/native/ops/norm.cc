@@ -43,12 +43,15 @@ PADDOCK_OP(batch_norm, "x, scale, bias, residual? -> y, mean, var")
         "of each channel over all other axes.  x: [..., C]; scale, bias, mean, var: [C]; residual, y: like x.")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .attr("activation", AttrType::kString, "none", kActivationDoc)
+    .choices(kActivations)
     .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
     .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
     .inplace("x", "y")
     .inplace("residual", "y")
     .fused_from("batch_norm")
     .half("scale, bias, mean, var")
+    .narrows("x, residual")
+    .recompute("batch_norm_inference", "x, scale, bias, mean, var, residual")
     .infer([](InferContext& c) {
       Shape channels = batch_norm_shapes(c, {"scale", "bias"});
       check_activation_and_residual(c);
@@ -63,12 +66,15 @@ PADDOCK_OP(batch_norm_inference, "x, scale, bias, mean, var, residual? -> y")
         "batch_norm, its y bit for bit.  x, residual, y: [..., C]; the others: [C].")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .attr("activation", AttrType::kString, "none", kActivationDoc)
+    .choices(kActivations)
     .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
     .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
     .inplace("x", "y")
     .inplace("residual", "y")
     .fused_from("batch_norm_inference")
     .half("scale, bias, mean, var")
+    .narrows("x, residual")
+    .recompute()
     .infer([](InferContext& c) {
       batch_norm_shapes(c, {"scale", "bias", "mean", "var"});
       check_activation_and_residual(c);
@@ -92,6 +98,7 @@ PADDOCK_OP(batch_norm_grad, "dy, x, scale, mean, var, dmean?, dvar? -> dx, dscal
     .inplace("dy", "dx")
     .inplace("x", "dx")
     .half("scale, mean, var, dmean, dvar, dscale, dbias")
+    .internal()
     .infer(&infer_batch_norm_grad);
 
 PADDOCK_OP(batch_norm_activation_grad, "dy, x, scale, bias, mean, var, dmean?, dvar? -> dx, dscale, dbias")
@@ -101,11 +108,13 @@ PADDOCK_OP(batch_norm_activation_grad, "dy, x, scale, bias, mean, var, dmean?, d
         "[..., C]; the others: [C].")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .attr("activation", AttrType::kString, "none", kActivationDoc)
+    .choices(kActivations)
     .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
     .inplace("dy", "dx")
     .inplace("x", "dx")
     .fused_from("batch_norm_activation_grad")
     .half("scale, bias, mean, var, dmean, dvar, dscale, dbias")
+    .internal()
     .infer([](InferContext& c) {
       activation_choice(c);
       infer_batch_norm_grad(c);
@@ -119,12 +128,14 @@ PADDOCK_OP(batch_norm_residual_grad, "dy, y, x, scale, mean, var, dmean?, dvar? 
         "others: [C].")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .attr("activation", AttrType::kString, "none", kActivationDoc)
+    .choices(kActivations)
     .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
     .inplace("x", "dx")
     .inplace("y", "dx")
     .inplace("dy", "dresidual")
     .fused_from("batch_norm_residual_grad")
     .half("scale, mean, var, dmean, dvar, dscale, dbias")
+    .internal()
     .infer([](InferContext& c) {
       activation_choice(c);
       infer_batch_norm_grad(c);
@@ -146,6 +157,8 @@ PADDOCK_OP(layer_norm, "x, scale?, bias? -> y, mean, rstd")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .inplace("x", "y")
     .half("scale, bias, mean, rstd")
+    .narrows("x")
+    .recompute()
     .infer([](InferContext& c) {
       Shape last = channels_of_x(c, 1);
       expect_if_given(c, "scale", last);
@@ -161,6 +174,7 @@ PADDOCK_OP(layer_norm_grad, "dy, x, mean, rstd, scale?, dmean?, drstd? -> dx, ds
     .inplace("dy", "dx")
     .inplace("x", "dx")
     .half("scale, mean, rstd, dmean, drstd, dscale, dbias")
+    .internal()
     .infer([](InferContext& c) {
       c.expect_floating("x");
       c.expect_same_dtype();
@@ -181,6 +195,7 @@ PADDOCK_OP(rms_norm, "x, scale? -> y, rstd")
     .inplace("x", "y")
     .fused_from("rms_norm")
     .half("scale, rstd")
+    .narrows("x")
     .infer([](InferContext& c) {
       expect_if_given(c, "scale", channels_of_x(c, 1));
       c.out("y", c.shape("x"), c.in("x").dtype);
@@ -195,6 +210,7 @@ PADDOCK_OP(rms_norm_grad, "dy, x, rstd, scale?, drstd? -> dx, dscale")
     .inplace("x", "dx")
     .fused_from("rms_norm_grad")
     .half("scale, rstd, drstd, dscale")
+    .internal()
     .infer([](InferContext& c) {
       c.expect_floating("x");
       c.expect_same_dtype();
@@ -237,6 +253,9 @@ PADDOCK_OP(residual_layer_norm, "x, residual, scale?, bias?, key? -> y, sum, mea
     .inplace("residual", "sum")
     .fused_from("residual_layer_norm")
     .half("scale, bias, mean, rstd")
+    .internal()
+    .narrows("x, residual")
+    .recompute("layer_norm", "sum, scale, bias")
     .infer([](InferContext& c) {
       c.expect_floating("x");
       expect_dtype_of(c, "x", {"residual", "scale", "bias"});
@@ -262,6 +281,7 @@ PADDOCK_OP(residual_layer_norm_grad,
     .inplace("sum", "dresidual")
     .fused_from("residual_layer_norm_grad")
     .half("scale, mean, rstd, dmean, drstd, dscale, dbias")
+    .internal()
     .infer([](InferContext& c) {
       c.expect_floating("sum");
       expect_dtype_of(c, "sum", {"dy", "mean", "rstd", "scale", "dsum", "dmean", "drstd"});
@@ -293,6 +313,7 @@ PADDOCK_OP(group_norm, "x, scale, bias -> y, mean, rstd")
     .attr("eps", AttrType::kFloat, 1e-5, kEpsDoc)
     .inplace("x", "y")
     .half("scale, bias, mean, rstd")
+    .narrows("x")
     .infer([](InferContext& c) {
       Shape channels = channels_of_x(c, 2);
       c.expect_shape("scale", channels);
@@ -310,6 +331,7 @@ PADDOCK_OP(group_norm_grad, "dy, x, scale, mean, rstd, dmean?, drstd? -> dx, dsc
     .inplace("dy", "dx")
     .inplace("x", "dx")
     .half("scale, mean, rstd, dmean, drstd, dscale, dbias")
+    .internal()
     .infer([](InferContext& c) {
       c.expect_floating("x");
       c.expect_same_dtype();

@@ -41,6 +41,8 @@ OpDef& adam_attrs(OpDef& op) {
         .doc(std::string("param - lr * (grad + weight_decay * param).  param, grad: same shape; lr: [].") + kScaleDoc)
         .inplace("param", "param_out")
         .inplace("grad", "param_out")
+        .internal()
+        .rows_step("sgd_rows_step", "weight_decay")
         .infer([](InferContext& c) {
           check_weight_decay(c);
           infer_step(c, {"param", "grad"}, "lr");
@@ -55,6 +57,7 @@ OpDef& adam_attrs(OpDef& op) {
         .inplace("param", "param_out")
         .inplace("velocity", "velocity_out")
         .inplace("grad", "velocity_out")
+        .internal()
         .infer([](InferContext& c) {
           check_momentum(c);
           infer_step(c, {"param", "grad", "velocity"}, "lr");
@@ -73,6 +76,8 @@ OpDef& adam_attrs(OpDef& op) {
         .inplace("m", "m_out")
         .inplace("v", "v_out")
         .inplace("grad", "m_out")
+        .internal()
+        .rows_step("adam_rows_step")
         .infer([](InferContext& c) {
           check_adam(c);
           infer_step(c, {"param", "grad", "m", "v"}, "lr");
@@ -82,6 +87,7 @@ OpDef& adam_attrs(OpDef& op) {
     sgd_attrs(define_op("sgd_rows_step", "param, rows, values, lr, grad_scale? -> param_out", __FILE__)
                   .doc(std::string("sgd_step on some rows.") + kRowsDoc + kScaleDoc)
                   .inplace("param", "param_out")
+                  .internal()
                   .infer([](InferContext& c) {
                     check_weight_decay(c);
                     infer_step(c, {"param"}, "lr");
@@ -94,6 +100,7 @@ OpDef& adam_attrs(OpDef& op) {
                        .doc(std::string("momentum_step on some rows.") + kRowsDoc + kScaleDoc)
                        .inplace("param", "param_out")
                        .inplace("velocity", "velocity_out")
+                       .internal()
                        .infer([](InferContext& c) {
                          check_momentum(c);
                          infer_step(c, {"param", "velocity"}, "lr");
@@ -115,6 +122,7 @@ OpDef& adam_attrs(OpDef& op) {
         .attr(
             "lazy", AttrType::kBool, false,
             "Rows that are not listed, or whose gradient is all zeros, stand still; otherwise their m and v move them.")
+        .internal()
         .infer([](InferContext& c) {
           check_adam(c);
           infer_step(c, {"param", "m", "v"}, "lr");
@@ -125,12 +133,14 @@ PADDOCK_OP(ema_step, "average, value, decay -> average_out")
     .doc("average + (1 - decay) * (value - average): a moving average.  average, value: same shape; decay: [].")
     .inplace("average", "average_out")
     .inplace("value", "average_out")
+    .internal()
     .infer([](InferContext& c) { infer_step(c, {"average", "value"}, "decay"); });
 
 [[maybe_unused]] OpDef& op_sgd_steps = group_in_place(
     sgd_attrs(define_op("sgd_steps", "lr, grad_scale?, tensors... -> updated...", __FILE__)
                   .doc(std::string("sgd_step") + kGroupDoc +
                        " tensors: param, grad of each; updated: param_out of each; the others: as in sgd_step.")
+                  .internal()
                   .infer([](InferContext& c) {
                     check_weight_decay(c);
                     check_scalars(c);
@@ -143,6 +153,7 @@ PADDOCK_OP(ema_step, "average, value, decay -> average_out")
                        .doc(std::string("momentum_step") + kGroupDoc +
                             " tensors: param, grad, velocity of each; updated: param_out, velocity_out of each; the "
                             "others: as in momentum_step.")
+                       .internal()
                        .infer([](InferContext& c) {
                          check_momentum(c);
                          check_scalars(c);
@@ -155,6 +166,7 @@ PADDOCK_OP(ema_step, "average, value, decay -> average_out")
                    .doc(std::string("adam_step") + kGroupDoc +
                         " tensors: param, grad, m, v of each; updated: param_out, m_out, v_out of each; the others: as "
                         "in adam_step.")
+                   .internal()
                    .infer([](InferContext& c) {
                      check_adam(c);
                      check_scalars(c);
@@ -166,6 +178,7 @@ PADDOCK_OP(ema_step, "average, value, decay -> average_out")
     group_in_place(define_op("ema_steps", "decay, tensors... -> updated...", __FILE__)
                        .doc(std::string("ema_step") + kGroupDoc +
                             " tensors: average, value of each; updated: average_out of each; decay: [].")
+                       .internal()
                        .infer([](InferContext& c) {
                          expect_scalar(c, "decay");
                          infer_group(c, 1, 2, 1);

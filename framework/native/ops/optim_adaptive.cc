@@ -34,6 +34,7 @@ OpDef& rmsprop_attrs(OpDef& op) {
         .inplace("square", "square_out")
         .inplace("velocity", "velocity_out")
         .inplace("grad", "square_out")
+        .internal()
         .infer([](InferContext& c) {
           check_rmsprop(c);
           infer_step(c, {"param", "grad", "square", "velocity"}, "lr");
@@ -46,6 +47,7 @@ OpDef& rmsprop_attrs(OpDef& op) {
         .inplace("param", "param_out")
         .inplace("square", "square_out")
         .inplace("velocity", "velocity_out")
+        .internal()
         .infer([](InferContext& c) {
           check_rmsprop(c);
           infer_step(c, {"param", "square", "velocity"}, "lr");
@@ -57,6 +59,7 @@ OpDef& rmsprop_attrs(OpDef& op) {
                       .doc(std::string("rmsprop_step") + kGroupDoc +
                            " tensors: param, grad, square, velocity of each; updated: param_out, square_out, "
                            "velocity_out of each; the others: as in rmsprop_step.")
+                      .internal()
                       .infer([](InferContext& c) {
                         check_rmsprop(c);
                         check_scalars(c);
@@ -82,6 +85,8 @@ OpDef& adagrad_attrs(OpDef& op) {
         .inplace("param", "param_out")
         .inplace("sum", "sum_out")
         .inplace("grad", "sum_out")
+        .internal()
+        .rows_step("adagrad_rows_step", "weight_decay")
         .infer([](InferContext& c) {
           check_adagrad(c);
           infer_step(c, {"param", "grad", "sum"}, "lr");
@@ -92,6 +97,7 @@ OpDef& adagrad_attrs(OpDef& op) {
         .doc(std::string("adagrad_step on some rows; without weight decay the same numbers.") + kRowsDoc + kScaleDoc)
         .inplace("param", "param_out")
         .inplace("sum", "sum_out")
+        .internal()
         .infer([](InferContext& c) {
           check_adagrad(c);
           infer_step(c, {"param", "sum"}, "lr");
@@ -103,6 +109,7 @@ OpDef& adagrad_attrs(OpDef& op) {
                       .doc(std::string("adagrad_step") + kGroupDoc +
                            " tensors: param, grad, sum of each; updated: param_out, sum_out of each; the others: as in "
                            "adagrad_step.")
+                      .internal()
                       .infer([](InferContext& c) {
                         check_adagrad(c);
                         check_scalars(c);
@@ -139,6 +146,7 @@ OpDef& lamb_attrs(OpDef& op) {
         .inplace("m", "m_out")
         .inplace("v", "v_out")
         .inplace("grad", "m_out")
+        .internal()
         .infer([](InferContext& c) {
           check_lamb(c);
           infer_step(c, {"param", "grad", "m", "v"}, "lr");
@@ -149,6 +157,7 @@ OpDef& lamb_attrs(OpDef& op) {
                    .doc(std::string("lamb_step") + kGroupDoc +
                         "tensors: param, grad, m, v of each; updated: param_out, m_out, v_out of each; the others: as "
                         "in lamb_step.")
+                   .internal()
                    .infer([](InferContext& c) {
                      check_lamb(c);
                      check_scalars(c);

@@ -43,6 +43,7 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
         .doc("The largest value of each window; NaN where a window holds one.  x: [N, H, W, C]; y: [N, P, Q, C] with "
              "P = floor((H + top + bottom - kernel) / stride) + 1, or ceil.")
         .half()
+        .follows()
         .infer(&infer_pool));
 
 [[maybe_unused]] OpDef& op_max_pool2d_grad = window_attrs(
@@ -50,6 +51,8 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
         .doc("Gradient of max_pool2d: each dy goes to the first largest value of its window.  dy: [N, P, Q, C]; x, dx: "
              "[N, H, W, C].")
         .half()
+        .internal()
+        .follows()
         .infer([](InferContext& c) { infer_pool_grad(c, "x"); }));
 
 [[maybe_unused]] OpDef& op_max_pool2d_pick = window_attrs(
@@ -57,6 +60,8 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
         .doc("The value of `v` where each window of `x` has its first largest value: the adjoint of max_pool2d_grad.  "
              "v, x: [N, H, W, C]; y: [N, P, Q, C].")
         .half()
+        .internal()
+        .follows()
         .infer([](InferContext& c) {
           c.expect_shape("v", c.shape("x"));
           c.expect_same_dtype();
@@ -68,6 +73,7 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
         .doc("The mean of each window.  x: [N, H, W, C]; y: [N, P, Q, C] with P = floor((H + top + bottom - kernel) / "
              "stride) + 1, or ceil.")
         .half()
+        .follows()
         .infer(&infer_pool));
 
 [[maybe_unused]] OpDef& op_avg_pool2d_grad = average_attrs(
@@ -75,6 +81,8 @@ void infer_pool_grad(InferContext& c, std::string_view like) {
         .doc("Gradient of avg_pool2d by its input, which `like` stands for.  dy: [N, P, Q, C]; like, dx: [N, H, W, C].")
         .shape_only("like")
         .half()
+        .internal()
+        .follows()
         .infer([](InferContext& c) { infer_pool_grad(c, "like"); }));
 
 OpDef& adaptive_attrs(OpDef& op) {
@@ -90,6 +98,7 @@ constexpr const char* kAdaptive =
                        .doc(cat("The largest value of each of P x Q windows, NaN where a window holds one; ", kAdaptive,
                                 "x: [N, H, W, C]; y: [N, P, Q, C] with [P, Q] = size."))
                        .half()
+                       .follows()
                        .infer(&infer_pool));
 
 [[maybe_unused]] OpDef& op_adaptive_max_pool2d_grad = adaptive_attrs(
@@ -97,6 +106,8 @@ constexpr const char* kAdaptive =
         .doc("Gradient of adaptive_max_pool2d: each dy goes to the first largest value of its window.  dy: [N, P, Q, "
              "C]; x, dx: [N, H, W, C].")
         .half()
+        .internal()
+        .follows()
         .infer([](InferContext& c) { infer_pool_grad(c, "x"); }));
 
 [[maybe_unused]] OpDef& op_adaptive_max_pool2d_pick =
@@ -104,6 +115,8 @@ constexpr const char* kAdaptive =
                        .doc("The value of `v` where each window of `x` has its first largest value: the adjoint of "
                             "adaptive_max_pool2d_grad.  v, x: [N, H, W, C]; y: [N, P, Q, C].")
                        .half()
+                       .internal()
+                       .follows()
                        .infer([](InferContext& c) {
                          c.expect_shape("v", c.shape("x"));
                          c.expect_same_dtype();
@@ -115,6 +128,7 @@ constexpr const char* kAdaptive =
                        .doc(cat("The mean of each of P x Q windows; ", kAdaptive,
                                 "x: [N, H, W, C]; y: [N, P, Q, C] with [P, Q] = size."))
                        .half()
+                       .follows()
                        .infer(&infer_pool));
 
 [[maybe_unused]] OpDef& op_adaptive_avg_pool2d_grad = adaptive_attrs(
@@ -123,6 +137,8 @@ constexpr const char* kAdaptive =
              "H, W, C].")
         .shape_only("like")
         .half()
+        .internal()
+        .follows()
         .infer([](InferContext& c) { infer_pool_grad(c, "like"); }));
 
 }  // namespace

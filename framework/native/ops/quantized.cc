@@ -16,19 +16,23 @@ PADDOCK_OP(quantized_matmul, "x, weight, weight_scale, bias?, residual?, x_scale
         "for all rows and q is cut to [-127, 127]; a row with a NaN gives NaN.\n"
         "x: [..., C] float32; weight: [K, C] int8; weight_scale, bias: [K]; x_scale: []; residual, y: [..., K].")
     .attr("activation", AttrType::kString, std::string("none"), kProductActivationDoc)
+    .choices(kProductActivations)
     .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
     .attr("algorithm", AttrType::kString, std::string("auto"),
           "'auto' takes the processor's 8-bit dot products (VNNI) where it has them, 'widening' does without; the "
           "result is the same.")
+    .choices({"auto", "widening"})
     .inplace("residual", "y")
+    .internal()
+    .flops([](const InferContext& c) { return 2 * c.result(0).numel() * c.shape("weight")[1]; })
     .infer([](InferContext& c) {
       const Shape &x = c.shape("x"), &weight = c.shape("weight");
       c.expect_rank_at_least("x", 1);
       c.expect_rank("weight", 2);
       c.expect_dtype("x", DType::kF32);
       c.expect_dtype("weight", DType::kI8);
-      activation_choice(c, kProductActivations);
-      choice(c, "algorithm", {"auto", "widening"});
+      activation_choice(c);
+      choice(c, "algorithm");
       if (x.back() != weight[1])
         c.shape_error("x has ", x.back(), " columns (axis -1 of ", x, ") but weight has ", weight[1], " (axis 1 of ",
                       weight, ")");
@@ -53,6 +57,7 @@ PADDOCK_OP(quantized_embedding, "weight, weight_scale, ids -> y")
         "float32.")
     .attr("padding_idx", AttrType::kInt, int64_t{-1}, "An id whose row reads as zeros; -1 for none.")
     .checks(DataCheck::kIndices, "ids", [](const InferContext& c) { return c.shape("weight")[0]; })
+    .internal()
     .infer([](InferContext& c) {
       c.expect_rank("weight", 2);
       c.expect_dtype("weight", DType::kI8);

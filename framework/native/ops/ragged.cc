@@ -36,6 +36,7 @@ PADDOCK_OP(segment_max, "x, offsets -> y, rows")
              kOffsetsDoc, "; y: [B, ...]; rows: int64, as y."))
     .half()
     .checks(DataCheck::kFilled, "offsets", rows_of_x)
+    .follows()
     .infer([](InferContext& c) {
       infer_segments(c);
       Shape y = c.shape("x");
@@ -49,6 +50,7 @@ PADDOCK_OP(segment_spread, "x, offsets, like -> y")
     .shape_only("like")
     .half()
     .checks(DataCheck::kOffsets, "offsets", rows_of_like)
+    .follows()
     .infer([](InferContext& c) {
       const int64_t sequences = expect_offsets(c, "offsets");
       c.expect_rank_at_least("x", 1);
@@ -106,6 +108,7 @@ PADDOCK_OP(ragged_window, "x, offsets -> y")
     .attr("after", AttrType::kInt, kAfterDoc)
     .half()
     .checks(DataCheck::kOffsets, "offsets", rows_of_x)
+    .follows()
     .infer([](InferContext& c) {
       expect_offsets(c, "offsets");
       c.expect_rank("x", 2);
@@ -121,6 +124,7 @@ PADDOCK_OP(ragged_window_grad, "dy, offsets -> dx")
     .attr("after", AttrType::kInt, kAfterDoc)
     .half()
     .checks(DataCheck::kOffsets, "offsets", rows_of_dy)
+    .internal()
     .infer([](InferContext& c) {
       expect_offsets(c, "offsets");
       c.expect_rank("dy", 2);

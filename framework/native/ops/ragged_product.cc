@@ -12,6 +12,7 @@ PADDOCK_OP(segment_outer, "x, z, offsets -> y")
              kOffsetsDoc, "; y: [B, K, D]."))
     .half()
     .checks(DataCheck::kOffsets, "offsets", rows_of_x)
+    .flops([](const InferContext& c) { return 2 * c.shape("x").numel() * c.shape("z")[1]; })
     .infer([](InferContext& c) {
       c.expect_rank("x", 2);
       c.expect_rank("z", 2);
@@ -30,6 +31,7 @@ PADDOCK_OP(segment_product, "x, m, offsets -> y")
     .attr("transpose_m", AttrType::kBool, false, "The matrices are given transposed.")
     .half()
     .checks(DataCheck::kOffsets, "offsets", rows_of_x)
+    .flops([](const InferContext& c) { return 2 * c.result(0).numel() * c.shape("x")[1]; })
     .infer([](InferContext& c) {
       c.expect_rank("x", 2);
       c.expect_rank("m", 3);

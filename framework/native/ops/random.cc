@@ -25,6 +25,7 @@ void infer_random(InferContext& c) {
 
 PADDOCK_OP(rng_next, "state -> key, next")
     .doc("Draws a key for one random operator: key = state, next = (seed, call number + 1).  all: int64[2].")
+    .internal()
     .infer([](InferContext& c) {
       expect_key(c, "state");
       c.out("key", {2}, DType::kI64);
@@ -111,6 +112,7 @@ PADDOCK_OP(dropout, "x, key -> y")
     .attr("p", AttrType::kFloat, "Probability of 0, in [0, 1).")
     .inplace("x", "y")
     .half()
+    .follows()
     .infer([](InferContext& c) {
       c.expect_floating("x");
       expect_key(c, "key");

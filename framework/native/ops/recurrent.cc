@@ -19,6 +19,9 @@ struct Extents {
 
 using Names = std::initializer_list<const char*>;
 
+// Every row meets weight [S, gates H, H]; the gates' own arithmetic is left out.
+int64_t steps_flops(const Shape& rows, const Shape& weight) { return 2 * rows[0] * weight.numel(); }
+
 // Inputs that may be absent, all of one shape.
 void expect_each(const InferContext& c, Names names, const Shape& expected) {
   for (const char* name : names) {
@@ -33,7 +36,7 @@ Extents expect_cell(const InferContext& c, int64_t gates, int64_t rows, Names st
   c.expect_floating("weight_h");
   c.expect_rank("weight_h", 3);
   const Shape& w = c.shape("weight_h");
-  const int64_t parts = choice(c, "direction", {"forward", "reverse", "both"}) == 2 ? 2 : 1;
+  const int64_t parts = choice(c, "direction") == 2 ? 2 : 1;
   if (w[0] != parts || w[2] < 1 || w[1] != gates * w[2])
     c.shape_error("weight_h has shape ", w, " but must have [", parts, ", ", gates, " H, H] with direction '",
                   c.attr<std::string>("direction"), "'");
@@ -75,8 +78,10 @@ PADDOCK_OP(lstm, "x_gates, weight_h, offsets, h0?, c0? -> y, h, c, gates, cells"
              "H], the last state; gates: [T, S * 4 H], after sigmoid and tanh, and cells: [T, S * H], every c', are "
              "what the gradient reads."))
     .attr("direction", AttrType::kString, std::string("forward"), kDirectionDoc)
+    .choices({"forward", "reverse", "both"})
     .inplace("x_gates", "gates")
     .checks(DataCheck::kOffsets, "offsets", [](const InferContext& c) { return c.shape("x_gates")[0]; })
+    .flops([](const InferContext& c) { return steps_flops(c.shape("x_gates"), c.shape("weight_h")); })
     .infer([](InferContext& c) {
       const Extents e = expect_forward(c, 4, {"h0", "c0"});
       const DType type = c.in("x_gates").dtype;
@@ -94,8 +99,11 @@ PADDOCK_OP(lstm_grad,
              ", c0, dh, dc, dh0, dc0: [S, B, H].  y, cells, dy, dcells: [T, S * H]; gates, dgates, dx_gates: [T, S * 4 "
              "H]; weight_h, dweight_h: [S, 4 H, H]."))
     .attr("direction", AttrType::kString, std::string("forward"), kDirectionDoc)
+    .choices({"forward", "reverse", "both"})
     .inplace("gates", "dx_gates")
     .checks(DataCheck::kOffsets, "offsets", [](const InferContext& c) { return c.shape("y")[0]; })
+    .internal()
+    .flops([](const InferContext& c) { return 2 * steps_flops(c.shape("y"), c.shape("weight_h")); })
     .infer([](InferContext& c) {
       const Extents e = expect_backward(c, 4, {"h0", "c0", "dh", "dc"}, {"y", "dy", "cells", "dcells"});
       const DType type = c.in("y").dtype;
@@ -117,7 +125,9 @@ PADDOCK_OP(gru, "x_gates, weight_h, offsets, bias_h?, h0? -> y, h, gates")
              "h: [S, B, H], the last state; gates: [T, S * 4 H], sigmoid(r + u), s, the tanh and w, is what the "
              "gradient reads."))
     .attr("direction", AttrType::kString, std::string("forward"), kDirectionDoc)
+    .choices({"forward", "reverse", "both"})
     .checks(DataCheck::kOffsets, "offsets", [](const InferContext& c) { return c.shape("x_gates")[0]; })
+    .flops([](const InferContext& c) { return steps_flops(c.shape("x_gates"), c.shape("weight_h")); })
     .infer([](InferContext& c) {
       const Extents e = expect_forward(c, 3, {"h0"});
       expect_each(c, {"bias_h"}, {e.parts, 3 * e.hidden});
@@ -132,7 +142,10 @@ PADDOCK_OP(gru_grad, "y, gates, weight_h, offsets, h0?, dy?, dh?, dgates? -> dx_
              ", dh, dh0: [S, B, H].  y, dy: [T, S * H]; gates, dgates: [T, S * 4 H]; dx_gates: [T, S * 3 H]; weight_h, "
              "dweight_h: [S, 3 H, H]; dbias_h: [S, 3 H]."))
     .attr("direction", AttrType::kString, std::string("forward"), kDirectionDoc)
+    .choices({"forward", "reverse", "both"})
     .checks(DataCheck::kOffsets, "offsets", [](const InferContext& c) { return c.shape("y")[0]; })
+    .internal()
+    .flops([](const InferContext& c) { return 2 * steps_flops(c.shape("y"), c.shape("weight_h")); })
     .infer([](InferContext& c) {
       const Extents e = expect_backward(c, 3, {"h0", "dh"}, {"y", "dy"});
       const DType type = c.in("y").dtype;

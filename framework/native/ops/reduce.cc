@@ -76,6 +76,7 @@ OpDef& with_axes(OpDef& op, const std::string& text, InferFn rule) {
       .attr("axes", AttrType::kInts, Ints{}, "Axes to reduce, negative counted from the end; none means all.")
       .attr("keepdims", AttrType::kBool, false, "Keep the reduced axes with extent 1.")
       .half()
+      .along("axes")
       .infer(rule);
 }
 
@@ -88,9 +89,11 @@ REDUCTION(sum,
           &infer_sum);
 REDUCTION(mean, "The arithmetic mean, NaN of no elements.", &infer_floating);
 REDUCTION(max, "The largest element; NaN if there is one. The gradient is shared equally by all that are largest.",
-          &infer_extreme);
+          &infer_extreme)
+    .follows();
 REDUCTION(min, "The smallest element; NaN if there is one. The gradient is shared equally by all that are smallest.",
-          &infer_extreme);
+          &infer_extreme)
+    .follows();
 REDUCTION(prod,
           "The product, 1 of no elements; whole numbers give int64. Its gradient holds with zeros among the "
           "elements, its second derivative only without.",
@@ -128,6 +131,7 @@ PADDOCK_OP(var_grad, "dy, x -> dx")
     .attr("correction", AttrType::kFloat, 0.0, "What was taken off the number of elements.")
     .inplace("x", "dx")
     .half()
+    .internal()
     .infer([](InferContext& c) {
       c.expect_floating("dy");
       c.expect_same_dtype();
@@ -142,6 +146,8 @@ PADDOCK_OP(var_grad, "dy, x -> dx")
       .attr("axis", AttrType::kInt, "Axis to search, negative counted from the end.")                     \
       .attr("keepdims", AttrType::kBool, false, "Keep the axis with extent 1.")                           \
       .half()                                                                                             \
+      .follows()                                                                                          \
+      .along("axis")                                                                                      \
       .infer(&infer_arg)
 
 ARG_REDUCTION(argmax, "Index of the largest element along an axis; the first of equals, a NaN before all.");
@@ -153,6 +159,7 @@ PADDOCK_OP(cumsum, "x -> y")
     .attr("reverse", AttrType::kBool, false, "Sum from the end instead.")
     .inplace("x", "y")
     .half()
+    .along("axis")
     .infer([](InferContext& c) {
       DType t = c.in(0).dtype;
       if (!is_floating(t) && t != DType::kI32 && t != DType::kI64)
@@ -169,6 +176,7 @@ PADDOCK_OP(cumprod, "x -> y")
     .attr("reverse", AttrType::kBool, false, "Multiply from the end instead.")
     .inplace("x", "y")
     .half()
+    .along("axis")
     .infer([](InferContext& c) {
       DType t = c.in(0).dtype;
       if (!is_floating(t) && t != DType::kI32 && t != DType::kI64)
@@ -185,12 +193,31 @@ PADDOCK_OP(cumprod_grad, "dy, x -> dx")
     .attr("axis", AttrType::kInt, "As in cumprod.")
     .attr("reverse", AttrType::kBool, false, "As in cumprod.")
     .half()
+    .internal()
     .infer([](InferContext& c) {
       c.expect_floating("dy");
       c.expect_same_dtype();
       c.expect_shape("dy", c.shape("x"));
       c.axis("axis", c.shape("x").rank());
       c.out(0, c.shape("x"), c.in("x").dtype);
+    });
+
+PADDOCK_OP(linear_scan, "a, b -> y")
+    .doc(
+        "The recurrence y[i] = a[i] * y[i - 1] + b[i] along an axis, 0 before the first, so that a[0] counts for "
+        "nothing.  a, b, y: one shape.")
+    .attr("axis", AttrType::kInt, "Axis to go along, negative counted from the end.")
+    .attr("reverse", AttrType::kBool, false, "Go from the last element to the first.")
+    .inplace("a", "y")
+    .inplace("b", "y")
+    .half()
+    .along("axis")
+    .infer([](InferContext& c) {
+      c.expect_floating("a");
+      c.expect_same_dtype();
+      c.expect_shape("b", c.shape("a"));
+      c.axis("axis", c.shape("a").rank());
+      c.out(0, c.shape("a"), c.in("a").dtype);
     });
 
 PADDOCK_OP(unreduce, "x, like -> y")
@@ -202,6 +229,8 @@ PADDOCK_OP(unreduce, "x, like -> y")
     .attr("average", AttrType::kBool, false, "Divide by the number of repetitions.")
     .shape_only("like")
     .half()
+    .internal()
+    .spread()
     .infer([](InferContext& c) {
       const Shape& like = c.shape(1);
       c.expect_floating("x");

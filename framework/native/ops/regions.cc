@@ -72,6 +72,7 @@ Shape regions_shape(const InferContext& c, int first_map) {
              "all by default; maps: [N, H, W, C] each, finest first; y: [N * R, S, S, C], zeros for rows that do not "
              "count and for boxes without area.")
         .half("boxes")
+        .follows()
         .infer([](InferContext& c) {
           expect_regions(c, 2);
           c.out(0, regions_shape(c, 2), c.in(2).dtype);
@@ -83,6 +84,8 @@ Shape regions_shape(const InferContext& c, int first_map) {
                           "dy: [N * R, S, S, C]; boxes: [N, R, 4]; count: [N]; maps, dmaps: [N, H, W, C] each.")
                      .shape_only("maps")
                      .half("boxes")
+                     .internal()
+                     .follows()
                      .infer([](InferContext& c) {
                        expect_regions(c, 3);
                        c.expect_shape("dy", regions_shape(c, 3));

@@ -52,6 +52,7 @@ OpDef& define_resize(const char* name, const char* doc) {
       .doc(doc)
       .shape_only("like")
       .half()
+      .follows()
       .infer(&infer_resize)
       .attr("size", AttrType::kInts, Ints{}, "Height and width of the output: one number or two.")
       .attr("scale", AttrType::kFloats, std::vector<double>{},
@@ -59,7 +60,13 @@ OpDef& define_resize(const char* name, const char* doc) {
 }
 
 OpDef& define_resize_grad(const char* name, const char* doc) {
-  return define_op(name, "dy, like -> dx", __FILE__).doc(doc).shape_only("like").half().infer(&infer_resize_grad);
+  return define_op(name, "dy, like -> dx", __FILE__)
+      .doc(doc)
+      .shape_only("like")
+      .half()
+      .internal()
+      .follows()
+      .infer(&infer_resize_grad);
 }
 
 OpDef& align_attr(OpDef& op) {
@@ -67,10 +74,12 @@ OpDef& align_attr(OpDef& op) {
                  "Corner pixels' centres coincide; else pixels are squares and image borders coincide.");
 }
 
-[[maybe_unused]] OpDef& op_resize_nearest = define_resize(
-    "resize_nearest",
-    "y[n, p, q] = x[n, floor(p * H / P), floor(q * W / Q)]. P and Q come from `size`, from `scale`, or are those of "
-    "`like`; give one of the three.  x: [N, H, W, C]; like: [_, P, Q, _]; y: [N, P, Q, C].");
+[[maybe_unused]] OpDef& op_resize_nearest =
+    define_resize("resize_nearest",
+                  "y[n, p, q] = x[n, floor(p * H / P), floor(q * W / Q)]. P and Q come from `size`, from `scale`, or "
+                  "are those of "
+                  "`like`; give one of the three.  x: [N, H, W, C]; like: [_, P, Q, _]; y: [N, P, Q, C].")
+        .recompute();
 
 [[maybe_unused]] OpDef& op_resize_nearest_grad =
     define_resize_grad("resize_nearest_grad",

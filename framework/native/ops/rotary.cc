@@ -15,6 +15,7 @@ PADDOCK_OP(rotary_embedding, "x, cos, sin -> y")
     .inplace("x", "y")
     .fused_from("rotary_embedding")
     .half("cos, sin")
+    .follows()
     .infer([](InferContext& c) {
       c.expect_floating("x");
       c.expect_same_dtype();

@@ -13,8 +13,8 @@ void expect_sampling(const InferContext& c) {
   if (grid[0] != x[0]) c.shape_error("grid ", grid, " is for ", grid[0], " images but x ", x, " has ", x[0]);
   if (grid[3] != 2) c.shape_error("grid ", grid, " has ", grid[3], " numbers a place (axis -1) but must have 2: x, y");
   if (x[1] < 1 || x[2] < 1) c.shape_error("x of shape ", x, " has no pixels to sample");
-  choice(c, "mode", {"bilinear", "nearest"});
-  choice(c, "padding", {"zeros", "border", "reflection"});
+  choice(c, "mode");
+  choice(c, "padding");
 }
 
 Shape sampled_shape(const InferContext& c) {
@@ -26,8 +26,10 @@ OpDef& sampling_attrs(OpDef& op) {
   return op
       .attr("mode", AttrType::kString, std::string("bilinear"),
             "'bilinear': between the four pixels around a place; 'nearest': the nearest pixel, halves to even.")
+      .choices({"bilinear", "nearest"})
       .attr("padding", AttrType::kString, std::string("zeros"),
             "What lies outside of the image: 'zeros', the 'border' or its 'reflection'.")
+      .choices({"zeros", "border", "reflection"})
       .attr("align_corners", AttrType::kBool, false,
             "-1 and 1 are the centres of the corner pixels; else the image's edges.");
 }
@@ -49,6 +51,7 @@ OpDef& sampling_attrs(OpDef& op) {
             "Gradients of grid_sample; dgrid is 0 in mode 'nearest', where places are cut at the border, and at a NaN. "
             " dy: [N, P, Q, C]; x, dx: [N, H, W, C]; grid, dgrid: [N, P, Q, 2].")
         .half("grid, dgrid")
+        .internal()
         .infer([](InferContext& c) {
           expect_sampling(c);
           c.expect_shape("dy", sampled_shape(c));

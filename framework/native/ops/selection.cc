@@ -17,6 +17,7 @@ PADDOCK_OP(nonzero_sized, "x -> indices")
         "the last rows hold `fill`.  x: any shape and type; indices: int64 [size, rank of x].")
     .attr("size", AttrType::kInt, "Number of rows of the result.")
     .attr("fill", AttrType::kInt, int64_t{0}, "What rows without a place hold.")
+    .internal()
     .infer([](InferContext& c) { c.out(0, {expect_size(c), c.shape(0).rank()}, DType::kI64); });
 
 PADDOCK_OP(unique_sized, "x -> values, inverse, counts")
@@ -28,6 +29,7 @@ PADDOCK_OP(unique_sized, "x -> values, inverse, counts")
     .attr("size", AttrType::kInt, "Number of values of the result.")
     .attr("fill", AttrType::kFloats, std::vector<double>{},
           "One number for places without a value, rounded to the type; none given: the smallest value.")
+    .internal()
     .infer([](InferContext& c) {
       const int64_t size = expect_size(c);
       if (c.attr<std::vector<double>>("fill").size() > 1) c.attr_error("fill takes one number, or none");

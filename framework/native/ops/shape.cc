@@ -40,12 +40,14 @@ PADDOCK_OP(reshape, "x -> y")
     .attr("shape", AttrType::kInts,
           "Extents of y. 0 keeps x's extent on that axis, one -1 takes the rest, so that the batch may vary.")
     .view()
+    .any_type()
     .infer([](InferContext& c) { c.out(0, resolve_shape(c, c.shape(0), c.attr<Ints>("shape")), c.in(0).dtype); });
 
 PADDOCK_OP(reshape_like, "x, like -> y")
     .doc("The elements of `x` under the shape of `like`, which must have as many.")
     .view()
     .shape_only("like")
+    .any_type()
     .infer([](InferContext& c) {
       if (c.in(0).numel() != c.in(1).numel())
         c.shape_error("x of shape ", c.shape(0), " and like of shape ", c.shape(1),
@@ -58,6 +60,7 @@ PADDOCK_OP(flatten, "x -> y")
     .attr("start", AttrType::kInt, int64_t{1}, "First axis to join; negative counts from the end.")
     .attr("end", AttrType::kInt, int64_t{-1}, "Last axis to join, included.")
     .view()
+    .any_type()
     .infer([](InferContext& c) {
       const Shape& x = c.shape(0);
       int start = c.axis("start", x.rank()), end = c.axis("end", x.rank());
@@ -78,6 +81,7 @@ PADDOCK_OP(unflatten_like, "x, like -> y")
     .attr("end", AttrType::kInt, int64_t{1}, "Last axis of `like`, included.")
     .view()
     .shape_only("like")
+    .any_type()
     .infer([](InferContext& c) {
       const Shape &x = c.shape(0), &like = c.shape(1);
       const int axis = c.axis("axis", x.rank());
@@ -97,6 +101,7 @@ PADDOCK_OP(expand_dims, "x -> y")
     .doc("Inserts an axis of extent 1 at `axis`.")
     .attr("axis", AttrType::kInt, "Where the new axis stands in y; -1 puts it last.")
     .view()
+    .any_type()
     .infer([](InferContext& c) {
       const Shape& x = c.shape(0);
       int axis = c.axis("axis", x.rank(), /*allow_end=*/true);
@@ -112,6 +117,7 @@ PADDOCK_OP(squeeze, "x -> y")
     .doc("Drops the axis `axis`, whose extent must be 1.")
     .attr("axis", AttrType::kInt, "The axis to drop; negative counts from the end.")
     .view()
+    .any_type()
     .infer([](InferContext& c) {
       Shape y = c.shape(0);
       int axis = c.axis("axis", y.rank());
@@ -137,6 +143,7 @@ PADDOCK_OP(full_like, "like -> y")
     .doc("A tensor of one value with the shape and type of `like`.")
     .attr("value", AttrType::kFloat, "The value of every element, rounded to the type.")
     .shape_only("like")
+    .spread()
     .infer([](InferContext& c) { c.out(0, c.shape(0), c.in(0).dtype); });
 
 PADDOCK_OP(extent, "x -> y")
@@ -148,7 +155,7 @@ PADDOCK_OP(extent, "x -> y")
       c.out(0, Shape{}, DType::kI64);
     });
 
-PADDOCK_OP(copy, "x -> y").doc("A copy of `x` in memory of its own.").infer([](InferContext& c) {
+PADDOCK_OP(copy, "x -> y").doc("A copy of `x` in memory of its own.").any_type().infer([](InferContext& c) {
   c.out(0, c.shape(0), c.in(0).dtype);
 });
 

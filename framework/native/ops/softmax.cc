@@ -18,6 +18,7 @@ PADDOCK_OP(softmax, "x -> y")
     .attr("axis", AttrType::kInt, int64_t{-1}, kAxisDoc)
     .inplace("x", "y")
     .half()
+    .along("axis")
     .infer(&infer_softmax);
 
 PADDOCK_OP(log_softmax, "x -> y")
@@ -25,6 +26,7 @@ PADDOCK_OP(log_softmax, "x -> y")
     .attr("axis", AttrType::kInt, int64_t{-1}, "The axis along which the results' exponentials sum to 1.")
     .inplace("x", "y")
     .half()
+    .along("axis")
     .infer(&infer_softmax);
 
 Shape without_last(Shape s) {
@@ -67,6 +69,7 @@ OpDef& label_attrs(OpDef& op) {
             "dlogits: [..., K]; labels: int32 or int64 [...].")
         .inplace("logits", "dlogits")
         .half("dloss")
+        .internal()
         .infer([](InferContext& c) {
           c.expect_shape("dloss", labelled_rows(c));
           c.expect_dtype("dloss", c.in("logits").dtype);
@@ -93,6 +96,7 @@ PADDOCK_OP(sigmoid_cross_entropy, "logits, targets -> loss")
     .inplace("logits", "loss")
     .inplace("targets", "loss")
     .half("loss, targets")
+    .elementwise()
     .infer([](InferContext& c) {
       c.expect_floating("logits");
       c.expect_same_dtype();

@@ -34,6 +34,16 @@ std::vector<PreparedBlocks> find_constants(const ProgramDesc& program) {
   return prepared;
 }
 
+// Types of states are part of a plan's key, so this holds for every run of the plan.
+void expect_states_keep_types(const ProgramDesc& program, const Plan& plan) {
+  for (const auto& u : program.updates) {
+    const TensorType &state = plan.input_types[program.input_count + u.state], &value = plan.types[u.value];
+    if (!(value == state))
+      fail(ErrorKind::kShape, "program: state ", u.state, " of type ", state.dtype, " ", state.shape,
+           " would be updated with ", value.dtype, " ", value.shape, "; a state keeps its shape and type");
+  }
+}
+
 int64_t next_id() {
   static std::atomic<int64_t> made{0};
   return made++;
@@ -80,7 +90,9 @@ const Plan& Executable::find_plan(std::vector<TensorType> key) {
   if (it != plans_.end()) {
     plans_.splice(plans_.begin(), plans_, it);
   } else {
-    plans_.push_front(make_plan(program_, std::move(key)));
+    Plan plan = make_plan(program_, std::move(key));
+    expect_states_keep_types(program_, plan);
+    plans_.push_front(std::move(plan));
     ++plans_made_;
     if (plans_.size() > kKeptPlans) plans_.pop_back();
   }
@@ -190,12 +202,6 @@ std::vector<Tensor> Executable::run(const std::vector<Tensor>& inputs, const std
   for (const Tensor& t : inputs) t.expect_whole();
   for (const Tensor& t : states) t.expect_whole();
   const Plan& plan = find_plan(inputs, states);
-  for (size_t i = 0; i < program_.updates.size(); ++i) {
-    const auto& u = program_.updates[i];
-    if (!(plan.types[u.value] == states[u.state].type()))
-      fail(ErrorKind::kShape, "program: state ", u.state, " of shape ", states[u.state].shape(),
-           " would be updated with shape ", plan.types[u.value].shape, "; a state keeps its shape and type");
-  }
   std::vector<Tensor> results;
   results.reserve(program_.results.size());
   for (int v : program_.results) results.emplace_back(plan.types[v]);

@@ -110,6 +110,16 @@ def _cumprod(call: Call, x: Array, *, axis: int, reverse: bool) -> Array:
     return lax.cumprod(_running(x), axis % x.ndim, reverse)
 
 
+@rule("linear_scan")
+def _linear_scan(call: Call, a: Array, b: Array, *, axis: int, reverse: bool) -> Array:
+    """Two stretches of the recurrence, y -> a y + b each, are one of a2 a1 and a2 b1 + b2."""
+
+    def join(first: tuple[Array, Array], then: tuple[Array, Array]) -> tuple[Array, Array]:
+        return first[0] * then[0], then[0] * first[1] + then[1]
+
+    return lax.associative_scan(join, (_running(a), _running(b)), reverse=reverse, axis=axis % a.ndim)[1]
+
+
 @rule("cumprod_grad")
 def _cumprod_grad(call: Call, dy: Array, x: Array, *, axis: int, reverse: bool) -> Array:
     x, dy = (jnp.moveaxis(_running(a), axis, 0) for a in (x, dy))

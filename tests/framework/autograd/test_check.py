@@ -10,6 +10,7 @@ from framework import ops
 from framework.autograd.check import check_gradients
 from framework.autograd.rule_table import RULES
 from framework.errors import GradientError
+from framework.ops import internal
 
 X = np.random.default_rng(0).standard_normal((3, 4))
 
@@ -30,13 +31,13 @@ def test_right_gradients_pass():
 
 
 def test_a_first_derivative_that_is_wrong_in_the_seventh_digit_is_found(with_rule):
-    with_rule("tanh", lambda dy, y: ops.tanh_grad(dy, y) * (1.0 + 1e-7))
+    with_rule("tanh", lambda dy, y: internal.tanh_grad(dy, y) * (1.0 + 1e-7))
     with pytest.raises(AssertionError, match=r"gradient .* but central difference"):
         check_gradients(ops.tanh, [X])
 
 
 def test_a_second_derivative_that_is_wrong_is_found(with_rule):
-    with_rule("tanh", lambda dy, y: ops.tanh_grad(dy, y.detach()))  # the first derivative is right
+    with_rule("tanh", lambda dy, y: internal.tanh_grad(dy, y.detach()))  # the first derivative is right
     check_gradients(ops.tanh, [X])
     with pytest.raises(AssertionError, match=r"gradient .* but central difference"):
         check_gradients(ops.tanh, [X], order=2)

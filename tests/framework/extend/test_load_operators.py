@@ -48,6 +48,18 @@ PADDOCK_OPERATOR(odd_throws, "x -> y") {
   op.doc("Fails.").infer([](InferContext& c) { c.out("y", c.shape("x"), c.in("x").dtype); });
   op.cpu([](const KernelContext&) { throw std::runtime_error("out of paper"); });
 }
+PADDOCK_OPERATOR(odd_facts, "x -> y") {
+  op.doc("x, with facts.").attr("mode", AttrType::kString, std::string("plain"), "How.").choices({"plain", "grand"});
+  op.attr("axis", AttrType::kInt, int64_t{-1}, "An axis.").along("axis").half().narrows("x").recompute();
+  op.flops([](const InferContext& c) { return 2 * c.result(0).numel(); });
+  op.infer([](InferContext& c) { choice(c, "mode"); c.out("y", c.shape("x"), c.in("x").dtype); });
+  op.cpu([](const KernelContext& c) {
+    std::copy_n(c.in("x").data<float>(), c.out("y").numel(), c.out("y").data<float>());
+  });
+}
+PADDOCK_OPERATOR(odd_hidden, "x -> y") {
+  op.doc("Its first element.").internal().infer([](InferContext& c) { c.out("y", {}, c.in("x").dtype); }).cpu(first);
+}
 PADDOCK_OPERATOR(odd_many, "xs... -> y") {
   op.doc("The number of its inputs.").infer([](InferContext& c) { c.out("y", {}, DType::kI64); });
   op.cpu([](const KernelContext& c) { *c.out("y").data<int64_t>() = c.input_count(); });
@@ -105,6 +117,24 @@ def test_gradients_come_from_the_block_and_from_python(example):
     check_gradients(lambda x: soft_clip(x, 1.5), [X], order=2)
     with pytest.raises(AttributeValueError, match="soft_clip has a gradient already"):
         framework.operator_gradient("soft_clip", x=lambda dy: dy)
+
+
+def test_a_block_declares_facts_and_what_it_leaves_out_is_safe(odd):
+    info, plain = registry.CUSTOM["odd_facts"], registry.CUSTOM["odd_many"]
+    assert (info.precision, info.recompute, info.along, info.heavy) == ("half", ("odd_facts", ("x",)), "axis", True)
+    assert (plain.precision, plain.recompute, plain.along, plain.heavy) == ("float32", None, "", False)
+    assert info.choices("mode") == ("plain", "grand")
+    x = framework.tensor(X.astype(np.float32))
+    assert info.flops([(x.shape, x.dtype)], info.attr_values({})) == 6
+    with pytest.raises(AttributeValueError, match="odd_facts: mode is 'small'; takes 'plain', 'grand'"):
+        odd.odd_facts(x, mode="small")
+    with framework.autocast("bfloat16"):
+        assert odd.odd_facts(x).dtype == "bfloat16" and odd.odd_many([ops.cast(x, dtype="bfloat16")]).item() == 1
+
+
+def test_an_internal_operator_is_left_out_of_the_functions(odd):
+    assert not hasattr(odd, "odd_hidden") and "odd_hidden" not in dir(framework.custom)
+    assert registry.CUSTOM["odd_hidden"].internal and not registry.CUSTOM["odd_many"].internal
 
 
 def test_shape_rules_and_attributes_are_checked(example):
@@ -198,6 +228,21 @@ WRONG = {  # name: signature, body of the block, what is said about it
         "x -> y",
         f'op.doc("A."){RULE}{KERNEL}.gradient("matmul");',
         "matmul: 'a' is not an argument of bad_grad_op, or d<output>",
+    ),
+    "chained": (
+        "x -> y",
+        f'op.doc("A.").elementwise(){RULE}{KERNEL};',
+        r"chained' is declared elementwise\(\) or spread\(\)",
+    ),
+    "no_axis": (
+        "x -> y",
+        f'op.doc("A.").along("axis"){RULE}{KERNEL};',
+        "no_axis' works along 'axis', which is no attr",
+    ),
+    "no_again": (
+        "x -> y",
+        f'op.doc("A.").recompute("nothing", "x"){RULE}{KERNEL};',
+        "no_again: recompute names the operator 'nothing', which does not exist",
     ),
     "throws": ("x -> y", 'throw std::runtime_error("not today");', "not today"),
 }

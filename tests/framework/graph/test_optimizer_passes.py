@@ -6,6 +6,7 @@ import pytest
 import framework
 from framework import ops, optim
 from framework.graph import passes
+from framework.ops import internal
 
 X = np.random.default_rng(0).standard_normal((6, 3)).astype(np.float32)
 PLAIN = ("fold_constants", "merge_equal_operations", "drop_dead_code")
@@ -109,7 +110,7 @@ def test_averages_of_updated_parameters_are_grouped_after_them():
         optimizer.step()
         with framework.no_grad():
             for n, p in params.items():
-                averages[n].set(ops.ema_step(averages[n], p, DECAY))
+                averages[n].set(internal.ema_step(averages[n], p, DECAY))
         return loss
 
     step(X)

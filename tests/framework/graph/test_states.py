@@ -7,7 +7,8 @@ import pytest
 
 import framework
 from framework import ops
-from framework.errors import AttributeValueError, StateError, TraceError
+from framework.errors import AttributeValueError, ShapeError, StateError, TraceError
+from framework.ops import internal
 
 
 def state(values, dtype=np.float32, name=None) -> framework.Tensor:
@@ -151,6 +152,27 @@ def test_refused_indices_leave_states_as_they_were_wherever_they_stand():
     assert count.item() == 2
 
 
+def test_a_new_value_of_another_shape_is_refused_with_the_plan_and_leaves_the_state():
+    w = state([1.0, 2.0])
+
+    @framework.program
+    def step(x):
+        w.set(w * 2.0 if x.ndim == 0 else x + 1.0)  # of w's shape when it was traced
+        return x * 2.0
+
+    step(framework.tensor(np.zeros(2, np.float32)))
+    compiled = step.program_for(framework.tensor(np.zeros(2, np.float32)))
+    made = compiled.plans_made
+    for x in (np.zeros(3, np.float32), np.zeros(3, np.float32)):
+        for refused in (compiled.run, compiled.plan):
+            with pytest.raises(ShapeError, match=r"state 0 of type float32 \[2\] would be updated with float32 \[3\]"):
+                refused([framework.tensor(x)])
+        np.testing.assert_array_equal(w.numpy(), [1.0, 1.0])
+    assert compiled.plans_made == made
+    step(framework.tensor(np.ones(2, np.float32)))
+    np.testing.assert_array_equal(w.numpy(), [2.0, 2.0])
+
+
 def test_refused_rows_in_a_block_leave_states_as_they_were():
     w = state([1.0])
     table = framework.tensor(TABLE)
@@ -177,7 +199,7 @@ def test_a_step_that_looks_up_and_takes_gradients_updates_in_place():
     def step(ids, labels):
         loss = ops.mean(ops.cross_entropy(ops.embedding(table, ids), labels))
         loss.backward()
-        table.set(ops.sgd_step(table, table.grad, framework.tensor(0.1)))
+        table.set(internal.sgd_step(table, table.grad, framework.tensor(0.1)))
         return loss
 
     ids, labels = framework.tensor(np.array([0, 3])), framework.tensor(np.array([0, 1]))

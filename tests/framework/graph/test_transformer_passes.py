@@ -150,7 +150,7 @@ def test_a_convolution_knows_fewer_activations():
     image = np.ones((1, 2, 2, 4), np.float32)
     run = framework.program(lambda x: ops.gelu(conv(x)), pass_names=("fuse_activation",))
     missed = run.explain(image)["fuse_activation"].missed
-    assert missed[0].endswith("not fused: a convolution ends in relu, relu6, leaky_relu only")
+    assert missed[0].endswith("not fused: conv2d ends in relu, relu6, leaky_relu only")
 
 
 def test_gelu_at_inference_leaves_nothing_but_the_product():

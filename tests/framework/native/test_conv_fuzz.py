@@ -11,6 +11,7 @@ import pytest
 
 import framework
 from framework import _core, ops
+from framework.ops import internal
 from tests.framework.native.conv_reference import PASSES, Case, compute, reference, worst_case
 
 
@@ -115,7 +116,7 @@ def test_transposed_convolution_is_the_gradient_by_the_image_plus_bias(seed):
         for algorithm in ("direct", "winograd") if case.winograd else ("direct",):
             attrs = {**case.attrs, "algorithm": algorithm}
             tdy, tw, tx = (framework.tensor(a) for a in (dy, w, x))
-            expected = ops.conv2d_grad_input(tdy, tw, tx, **attrs).numpy() + bias
+            expected = internal.conv2d_grad_input(tdy, tw, tx, **attrs).numpy() + bias
             got = ops.conv2d_transpose(tdy, tw, framework.tensor(bias), output_padding=rest, **attrs).numpy()
             np.testing.assert_array_equal(got, expected, err_msg=f"{isa} {algorithm} {case}")
 
@@ -187,7 +188,7 @@ def test_a_separable_convolution_has_the_bits_of_its_parts_with_any_number_of_th
         for threads in (1, 2, 3):
             framework.set_num_threads(threads)
             inputs = (x, depth_weight, w, depth_bias, bias, residual)
-            y = ops.separable_conv2d(*inputs, depth_activation="relu6", **case.attrs, **end).numpy()
+            y = internal.separable_conv2d(*inputs, depth_activation="relu6", **case.attrs, **end).numpy()
             assert np.array_equal(y, expected), f"{isa}, {threads} threads"
 
 

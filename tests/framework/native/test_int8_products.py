@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import framework
-from framework import _core, ops
+from framework import _core
+from framework.ops import internal
 from tests.framework.ops.specs.quantized import reference
 
 WAYS = [(isa, algorithm) for isa in _core.supported_isas() for algorithm in ("auto", "widening")]
@@ -43,7 +44,7 @@ def test_random_products_have_the_bits_of_the_definition(isa, algorithm):
         for seed in range(40):
             given = product(seed)
             activation = ("none", "relu", "relu6")[seed % 3]
-            got = ops.quantized_matmul(**given, activation=activation, algorithm=algorithm).numpy()
+            got = internal.quantized_matmul(**given, activation=activation, algorithm=algorithm).numpy()
             np.testing.assert_array_equal(got, reference(**given, activation=activation))
 
 
@@ -53,7 +54,7 @@ def test_sums_of_the_largest_products_do_not_saturate(isa, algorithm):
     with instruction_set(isa):
         for x, w, depth in ((127, 127, 4000), (-127, 127, 4000), (127, -128, 1 << 17), (-127, -128, 1 << 17)):
             rows, weight = np.full((7, depth), x, np.float32), np.full((17, depth), w, np.int8)
-            y = ops.quantized_matmul(rows, weight, np.ones(17, np.float32), algorithm=algorithm).numpy()
+            y = internal.quantized_matmul(rows, weight, np.ones(17, np.float32), algorithm=algorithm).numpy()
             np.testing.assert_array_equal(y, np.full((7, 17), np.float32(x * w * depth)))
 
 
@@ -66,7 +67,7 @@ def test_one_and_two_threads_give_the_same_bits_where_the_work_is_split(activati
     try:
         for threads in (1, 2):
             framework.set_num_threads(threads)
-            results.append(ops.quantized_matmul(x, w, scale, activation=activation).numpy().tobytes())
+            results.append(internal.quantized_matmul(x, w, scale, activation=activation).numpy().tobytes())
     finally:
         framework.set_num_threads(before)
     assert results[0] == results[1]
@@ -77,14 +78,14 @@ def test_a_row_does_not_depend_on_the_rows_beside_it():
     rng = np.random.default_rng(1)
     x = rng.standard_normal((23, 70)).astype(np.float32) * np.geomspace(1e-3, 1e3, 23, dtype=np.float32)[:, None]
     w, scale = rng.integers(-127, 128, (130, 70)).astype(np.int8), np.ones(130, np.float32)
-    whole = ops.quantized_matmul(x, w, scale).numpy()
+    whole = internal.quantized_matmul(x, w, scale).numpy()
     for i in range(len(x)):
-        np.testing.assert_array_equal(ops.quantized_matmul(x[i], w, scale).numpy(), whole[i])
+        np.testing.assert_array_equal(internal.quantized_matmul(x[i], w, scale).numpy(), whole[i])
 
 
 def test_weights_packed_by_a_program_are_those_of_its_instruction_set():
     given = product(5)
-    run = framework.program(lambda x: ops.quantized_matmul(x, **constants), pass_names=("freeze_states",))
+    run = framework.program(lambda x: internal.quantized_matmul(x, **constants), pass_names=("freeze_states",))
     constants = {k: framework.tensor(v) for k, v in given.items() if v is not None and k != "x"}
     for t in constants.values():
         t.persistable = True

@@ -5,6 +5,7 @@ import pytest
 
 import framework
 from framework import _core, ops
+from framework.ops import internal
 from tests.framework.ops.harness import composed
 
 OFFSETS = np.array([0, 300, 310, 311, 500])  # blocks have 96 queries and 256 keys
@@ -26,7 +27,7 @@ def test_long_sequences_equal_one_masked_matrix(causal, p, isa):
     try:
         y, lse = ops.ragged_attention(q, k, v, OFFSETS, key=KEY, **attrs)
         dy = np.ones_like(q)
-        grads = ops.ragged_attention_grad(dy, y, lse, q, k, v, OFFSETS, key=KEY, **attrs)
+        grads = internal.ragged_attention_grad(dy, y, lse, q, k, v, OFFSETS, key=KEY, **attrs)
     finally:
         _core.use_isa(before)
     # A weighted mean of 300 values of size 4: the sum of weights and of products each round at most 300 times, by
@@ -60,7 +61,7 @@ def test_no_rows_give_no_rows():
     empty, none = np.zeros((0, 4), np.float32), np.zeros(1, np.int64)
     y, lse = ops.ragged_attention(empty, empty, empty, none, heads=2)
     assert y.shape == (0, 4) and lse.shape == (0, 2)
-    dqkv = ops.ragged_self_attention_grad(empty, y, lse, np.zeros((0, 12), np.float32), none, heads=2)
+    dqkv = internal.ragged_self_attention_grad(empty, y, lse, np.zeros((0, 12), np.float32), none, heads=2)
     assert dqkv.shape == (0, 12)
 
 

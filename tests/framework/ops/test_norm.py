@@ -5,6 +5,7 @@ import pytest
 
 import framework
 from framework import ops
+from framework.ops import internal
 from tests.framework.ops.harness import normal
 
 SHAPES = [(3, 9, 9, 5), (2, 33, 17, 64), (300, 130), (1, 1, 1, 3)]
@@ -31,10 +32,10 @@ def test_the_gradient_masks_exactly_where_the_activation_cut(activation, isa):
     dy = f32(2, 33, 17, 24, seed=4)
     z, mean, var = ops.batch_norm(x, scale, bias)
     slope = {"slope": 0.1} if activation == "leaky_relu" else {}
-    masked = getattr(ops, f"{activation}_grad")(dy, z, **slope)
-    apart = ops.batch_norm_grad(masked, x, scale, mean, var)
-    fused = ops.batch_norm_activation_grad(dy, x, scale, bias, mean, var, activation=activation, **slope)
-    by_y = ops.batch_norm_residual_grad(
+    masked = getattr(internal, f"{activation}_grad")(dy, z, **slope)
+    apart = internal.batch_norm_grad(masked, x, scale, mean, var)
+    fused = internal.batch_norm_activation_grad(dy, x, scale, bias, mean, var, activation=activation, **slope)
+    by_y = internal.batch_norm_residual_grad(
         dy, getattr(ops, activation)(z, **slope), x, scale, mean, var, activation=activation, **slope
     )
     for a, b, c in zip(apart, fused, by_y, strict=False):
@@ -46,7 +47,7 @@ def test_a_gradient_through_a_composition_counts_an_input_given_twice():
     def f(x):
         scale, bias = ops.sum(x * 0.1, axes=(0,)) + 1.0, ops.mean(x, axes=(0,))
         _, mean, var = ops.batch_norm(x, scale, bias)
-        dx, dscale, dbias = ops.batch_norm_activation_grad(x, x, scale, bias, mean, var, activation="leaky_relu")
+        dx, dscale, dbias = internal.batch_norm_activation_grad(x, x, scale, bias, mean, var, activation="leaky_relu")
         return ops.sum(ops.square(dx)) + ops.sum(dscale * dbias)
 
     from framework.autograd.check import check_gradients

@@ -235,11 +235,12 @@ spec(
     reference=_cumprod,
     roundings=8,
     samples=[
-        Sample([away_from([0.0], normal(3, 4))], {"axis": 1}),
-        Sample([away_from([0.0], normal(5, 3, 2))], {"axis": 0, "reverse": True}),
-        Sample([away_from([0.0], normal(2, 4, 300))], {"axis": -2}),
+        Sample([normal(3, 4)], {"axis": 1}),
+        Sample([normal(5, 3, 2)], {"axis": 0, "reverse": True}),
+        Sample([normal(2, 4, 300)], {"axis": -2}),
         Sample([np.zeros((2, 0))], {"axis": 1}),
         Sample([integers(-2, 3, 4, 3)], {"axis": 0}),
+        Sample([ZEROS], {"axis": 1}),
     ],
     errors=[
         Bad([normal(3)], AttributeValueError, r"axis is 1 but must lie in \[-1, 0\]", {"axis": 1}),
@@ -250,12 +251,39 @@ spec(
     "cumprod_grad",
     reference=_cumprod_grad,
     samples=[
-        Sample([normal(3, 4, seed=1), away_from([0.0], normal(3, 4))], {"axis": 1}),
-        Sample([normal(4, 3, 2, seed=1), away_from([0.0], normal(4, 3, 2))], {"axis": 0, "reverse": True}),
-        Sample([normal(3, 280, seed=1), away_from([0.0], normal(3, 280))], {"axis": 0}),
-        Sample([normal(2, 4, seed=1), ZEROS], {"axis": 1}, differentiable=[]),
+        Sample([normal(3, 4, seed=1), normal(3, 4)], {"axis": 1}),
+        Sample([normal(4, 3, 2, seed=1), normal(4, 3, 2)], {"axis": 0, "reverse": True}),
+        Sample([normal(3, 280, seed=1), normal(3, 280)], {"axis": 0}),
+        Sample([normal(2, 4, seed=1), ZEROS], {"axis": 1}),
+        Sample([normal(2, 4, seed=1), ZEROS], {"axis": 0, "reverse": True}),
     ],
     errors=[Bad([normal(3), normal(4)], ShapeError, r"dy has shape \[3\] but must have \[4\]", {"axis": 0})],
+)
+
+
+def _linear_scan(a, b, axis, reverse=False):
+    a, b = (np.moveaxis(v, axis, 0)[:: -1 if reverse else 1] for v in (a, b))
+    y = np.zeros_like(b)
+    for i in range(len(b)):
+        y[i] = a[i] * y[i - 1] + b[i] if i else b[i]
+    return np.moveaxis(y[:: -1 if reverse else 1], 0, axis)
+
+
+spec(
+    "linear_scan",
+    reference=_linear_scan,
+    roundings=8,
+    samples=[
+        Sample([normal(3, 4), normal(3, 4, seed=1)], {"axis": 1}),
+        Sample([normal(5, 3, 2), normal(5, 3, 2, seed=1)], {"axis": 0, "reverse": True}),
+        Sample([ZEROS, normal(2, 4, seed=1)], {"axis": -1}),
+        Sample([normal(2, 4, 300), normal(2, 4, 300, seed=1)], {"axis": -2}),
+        Sample([np.zeros((2, 0)), np.zeros((2, 0))], {"axis": 1}),
+    ],
+    errors=[
+        Bad([normal(3), normal(4)], ShapeError, r"b has shape \[4\] but must have \[3\]", {"axis": 0}),
+        Bad([normal(3), normal(3)], AttributeValueError, r"axis is 1 but must lie in \[-1, 0\]", {"axis": 1}),
+    ],
 )
 
 
