@@ -32,7 +32,7 @@ class Stepping {
   const std::vector<float>& rates() const { return rates_; }
   void set_rates(const std::vector<float>& rates);
   // Steps that a row replays one by one before what is left of its average of gradients cannot be seen; see
-  // docs/tables.md.
+  // docs/explanation/tables.md.
   int64_t most_replayed() const { return most_replayed_; }
 
  private:
