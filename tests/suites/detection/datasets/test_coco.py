@@ -75,7 +75,7 @@ def test_what_is_no_coco_file_is_named(tmp_path):
     path.write_bytes(b"\xff\xd8\xff\xe0" * 9)
     with pytest.raises(DataError, match="not a JSON file"):
         opened(path)
-    with pytest.raises(DataError, match=r"annotations.jsn: cannot be read"):
+    with pytest.raises(DataError, match=r"annotations.jsn: no such file"):
         opened(path.with_suffix(".jsn"))
 
 
