@@ -286,7 +286,7 @@ def test_a_task_id_adds_its_row(folder):
         ("data.train.tokens=10", DataError, r"batches of 10 tokens are too small"),
         ("model.vocab_size=20", ConfigError, r"the tokenizer has 30 tokens but the model's embedding 20 rows"),
         ("data.classes=[bad, fine]", DataError, r"label 'good' was not seen in training; known are bad, fine"),
-        ("data.train.dataset.path=nowhere.tsv", DataError, r"nowhere.tsv: cannot be read"),
+        ("data.train.dataset.path=nowhere.tsv", DataError, r"nowhere.tsv: no such file"),
     ],
 )
 def test_wrong_configs_are_refused(folder, override, error, match):
