@@ -42,7 +42,7 @@ def convolve(
     groups: int,
 ) -> Array:
     """The sums of conv2d.  x: [N, H, W, C]; weight: [K, R, S, C/groups]; y: [N, P, Q, K]."""
-    if call.lowering.platform == "cpu" and groups == x.shape[3] == weight.shape[0] and groups > 1 and x.size:
+    if call.lowering.platform == "cpu" and groups == x.shape[3] > 1 and x.size:
         return _depthwise(x, weight, _pair(stride), _borders(padding), _pair(dilation))
     return lax.conv_general_dilated(
         x,
@@ -57,7 +57,7 @@ def convolve(
 
 def _depthwise(x: Array, weight: Array, stride: Pair, borders: Sequence[Pair], dilation: Pair) -> Array:
     """A depthwise convolution as a sum of shifted images: what XLA makes of the other form on a CPU is far slower."""
-    padded = jnp.pad(x, [(0, 0), *borders, (0, 0)])
+    padded = jnp.repeat(jnp.pad(x, [(0, 0), *borders, (0, 0)]), weight.shape[0] // x.shape[3], 3)
     _, taps_h, taps_w, _ = weight.shape
     extents = [
         (padded.shape[i + 1] - dilation[i] * (taps - 1) - 1) // stride[i] + 1 for i, taps in enumerate((taps_h, taps_w))
