@@ -49,7 +49,8 @@ def _check(config: Config, task: Task, runtime: Runtime) -> None:
         _update(step, batches[number * count : (number + 1) * count], schedule(number), number)
     _save_and_load(step)
     with step.averaged_weights():
-        _check_evaluation(task, runtime)
+        for one in task.evaluations().values():
+            _check_evaluation(one, runtime)
 
 
 def _check_losses(task: Task, batch: Batch) -> None:

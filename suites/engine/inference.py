@@ -292,6 +292,7 @@ def infer_films(
     *,
     window: float | None = None,
     video: Path | None = None,
+    seconds: float | None = None,
 ) -> InferenceReport:
     """Predict over the time of videos; write `predictions.json`, and with `video` what was drawn on the one video.
 
@@ -301,6 +302,7 @@ def infer_films(
         output: the folder of predictions.json; None writes none.
         window: seconds that one prediction is about; None for each frame by itself.
         video: the file to write.
+        seconds: after which a live input, such as a camera, ends; None for when the user stops it.
 
     A video that cannot be read is skipped and reported. Raises ConfigError for `video` with several inputs, or where
     nothing would be written.
@@ -321,6 +323,7 @@ def infer_films(
                 lambda items: predict_items(model.processor, model.inputs, model.predict, items),
                 window,
                 video,
+                seconds,
             )
         except DataError as error:
             report.skipped.append(str(error))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from suites.engine.config import Config
 
 _SHOWN = 5  # places listed of each kind of finding
+_PART = " part "  # between the name of a set and the number of one that it is joined of
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,25 @@ class Inspector(ABC):
     def write_picture(self, path: Path, picture: np.ndarray) -> None:
         """Write what `picture` gave as a file, whole or not at all; folders are made."""
 
+    def parts(self, dataset: Any) -> Sequence[Any]:
+        """Return the data sets that `dataset` is joined of, which are looked at one by one; by default itself."""
+        return (dataset,)
+
     def write(self, dataset: Any, indices: Sequence[int], folder: Path, part: str, kind: str) -> Path:
         """Write samples as one part, such as "train", of a set of format `kind`; return what a config names."""
         raise NotSupportedError(f"{type(self).__name__}: writes no data sets")
 
 
+def named_parts(name: str, parts: Sequence[Any]) -> dict[str, Any]:
+    """Return the data sets that set `name` is joined of, by names such as "train part 0"; alone it keeps its name."""
+    return {name: parts[0]} if len(parts) == 1 else {f"{name}{_PART}{i}": part for i, part in enumerate(parts)}
+
+
 def shared_samples(sets: Mapping[str, Inspected]) -> list[Finding]:
-    """Return an error for each two sets that hold copies of the same samples, such as training and evaluation."""
+    """Return a finding for each two sets that hold copies of the same samples, such as training and evaluation.
+
+    It is an error, but between two parts of one set (`named_parts`) a warning.
+    """
     found = []
     items = list(sets.items())
     for at, (one, a) in enumerate(items):
@@ -101,7 +114,11 @@ def shared_samples(sets: Mapping[str, Inspected]) -> list[Finding]:
             pairs = zip(b.digests, b.names, strict=True)
             copies = [f"{first[digest]} = {name}" for digest, name in pairs if digest and digest in first]
             if copies:
-                text = f"{len(copies)} samples of {two} are copies of samples of {one}, so its figures are too good"
+                text = f"{len(copies)} samples of {two} are copies of samples of {one}"
+                if one.partition(_PART)[0] == two.partition(_PART)[0]:
+                    found.append(Finding("warning", f"{text}, so they count twice", tuple(copies)))
+                    continue
+                text += ", so its figures are too good"
                 found.append(Finding("error", text, tuple(copies), advice="take them out of one of the sets"))
     return found
 

@@ -196,16 +196,26 @@ class Processor(ABC):
         """Return the bytes that `from_json` will make of a value, known before it does; DataError for too many."""
         return 0
 
+    def is_live(self, word: str) -> bool:
+        """Return whether an input of `paddock infer` goes on until it is stopped, as a camera does; `film` takes it."""
+        return False
+
     def film(
-        self, path: Path, predict: Callable[[list[Any]], list[Any]], window: float | None, video: Path | None
+        self,
+        path: Path,
+        predict: Callable[[list[Any]], list[Any]],
+        window: float | None,
+        video: Path | None,
+        seconds: float | None = None,
     ) -> Any:
         """Return what is predicted over the time of a video file, fit for JSON; one part is in memory at a time.
 
         Args:
-            path: the video.
+            path: the video, or an input that `is_live`.
             predict: items to results.
             window: seconds that one prediction is about; None for each frame by itself.
             video: where to write it with what is predicted drawn on it; None writes nothing.
+            seconds: after which a live input ends; None for when the user stops it.
 
         By default NotSupportedError: this processor's items are no parts of a video.
         """

@@ -16,6 +16,7 @@ from suites.video.reading import read_video
 from suites.video.sampling import Segments
 from suites.video.sequence_processor import SequenceProcessor
 from suites.video.windows import labelled, spans, windows
+from suites.vision.camera import opened_moving
 from suites.vision.film import check_film_name, encode_film, written_film
 from suites.vision.images import IMAGE_SUFFIXES, read_image
 from suites.vision.pipeline import Transform
@@ -97,18 +98,25 @@ class VideoProcessor(RecognitionProcessor):
         return base64.b64encode(encode_film(np.zeros((2, 64, 64, 3), np.uint8), rate=10)).decode()
 
     def film(
-        self, path: Path, predict: Callable[[list[Any]], list[Any]], window: float | None, video: Path | None
+        self,
+        path: Path,
+        predict: Callable[[list[Any]], list[Any]],
+        window: float | None,
+        video: Path | None,
+        seconds: float | None = None,
     ) -> dict[str, Any]:
         """The classes of each window of a video, and `spans` of windows with the same best class.
 
         With `video` it is read a second time, and written with classes and a bar of labels on its frames.
         """
         if window is None:
-            raise ConfigError("infer: --video labels a video over time, so it needs --window too, such as --window 2s")
+            raise ConfigError("infer: over time this model labels windows, so it needs --window too, such as 2s")
         if video is not None:
             check_film_name(video)
+            if self.is_live(str(path)):
+                raise ConfigError("infer: --video reads its source twice, which no camera allows; record a file first")
         found = []
-        with opened_video(path, threads=0) as source:
+        with opened_moving(path, seconds) as source:
             for part in windows(source, window, self._segments):
                 (classes,) = predict([part.frames])
                 found.append({"start": round(part.start, 3), "end": round(part.end, 3), "classes": classes})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from suites.engine.inspection import Inspector
 from suites.vision.images import write_image
+from suites.vision.joining import Joining
 from suites.vision.pipeline import Augmented
 from suites.vision.transforms import Normalize
 
@@ -23,6 +25,10 @@ class VisualInspector(Inspector):
         """The set through its transforms but `Normalize`, after which nothing can be seen."""
         transforms = config.build(f"data.{name}.transforms")
         return Augmented(dataset, [t for t in transforms if not isinstance(t, Normalize)])
+
+    def parts(self, dataset: Any) -> Sequence[Any]:
+        """Those of a `Joined` set."""
+        return dataset.parts if isinstance(dataset, Joining) else (dataset,)
 
     def write_picture(self, path: Path, picture: np.ndarray) -> None:
         """Writes an uint8 RGB picture."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from framework.data import Sampler
 from framework.data.streams import order_rng
-from framework.errors import AttributeValueError, DataError
-from suites.engine.registry import register_role
+from framework.errors import AttributeValueError, ConfigError, DataError
+from suites.engine.registry import register, register_role
 
 
 class Classed(Protocol):
@@ -33,6 +33,9 @@ class Order(ABC):
     @abstractmethod
     def sampler(self, dataset: Classed, seed: int) -> Sampler:
         """Returns the order of `dataset` with random choices of `seed`."""
+
+
+register_role("order", Order, doc="Which samples an epoch has, in which order.")
 
 
 class _Weighted:
@@ -60,6 +63,33 @@ class _Weighted:
             filling = rng.choice(len(self._counts), missing, p=self._counts / self._counts.sum())
             chosen = np.concatenate([chosen, filling])
         return chosen[: len(self._counts)].astype(np.int64)
+
+
+@register("order")
+class Shares(Order):
+    """Gives each part of a `Joined` data set its share of an epoch; which samples of it are drawn differs by epoch.
+
+    An epoch has as many samples as the set, so a small part is repeated and of a large one some are left out.
+
+    Args:
+        weights: the parts' shares, in any unit.
+    """
+
+    def __init__(self, weights: list[float]) -> None:
+        if not weights or not min(weights) > 0:
+            raise AttributeValueError(f"Shares: weights are {weights}; each must be above 0")
+        self._weights = np.array(weights, np.float64)
+
+    def sampler(self, dataset: Classed, seed: int) -> Sampler:
+        """Returns the order; raises ConfigError for a data set without parts, or with another number of them."""
+        sizes = getattr(dataset, "part_sizes", None)
+        if sizes is None:
+            raise ConfigError(
+                f"Shares: {type(dataset).__name__} has no parts; take a Joined data set, or another order"
+            )
+        if len(sizes) != len(self._weights):
+            raise ConfigError(f"Shares: there are {len(self._weights)} weights for {len(sizes)} parts; give one a part")
+        return _Weighted(np.repeat(self._weights / sizes, sizes), seed)
 
 
 class RepeatFactor(Order):
@@ -136,6 +166,3 @@ class LikeShapes:
         rest = rest[: len(rest) // self._batch_size * self._batch_size]
         batches = np.concatenate([*full, rest]).reshape(-1, self._batch_size)
         return batches[order_rng(self._seed + 1, epoch).permutation(len(batches))]
-
-
-register_role("order", Order, doc="Which samples an epoch has, in which order.")

@@ -16,11 +16,12 @@ import numpy as np
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.config import build_value, plain
 from suites.engine.task import Batch, Processor
+from suites.vision.camera import camera_number, opened_moving
 from suites.vision.film import Film, written_film
 from suites.vision.images import checked_size, decode_image, encode_image, read_image
 from suites.vision.pipeline import Transform
 from suites.vision.sample import VisualSample
-from suites.vision.videos import VIDEO_SUFFIXES, frames_of, opened_video
+from suites.vision.videos import VIDEO_SUFFIXES, frames_of
 
 Self = TypeVar("Self", bound="VisualProcessor")
 
@@ -67,6 +68,10 @@ class VisualProcessor(Processor):
     @abstractmethod
     def collate(self, samples: Sequence[Any]) -> Batch:
         """Samples as a batch."""
+
+    def is_live(self, word: str) -> bool:
+        """Whether it is a camera's number."""
+        return camera_number(word) is not None
 
     def prepare(self, items: Sequence[Any]) -> Batch:
         """Items as a batch, exactly as in evaluation."""
@@ -121,13 +126,18 @@ class ImageProcessor(VisualProcessor):
             yield str(path), partial(_raise, error)
 
     def film(
-        self, path: Path, predict: Callable[[list[Any]], list[Any]], window: float | None, video: Path | None
+        self,
+        path: Path,
+        predict: Callable[[list[Any]], list[Any]],
+        window: float | None,
+        video: Path | None,
+        seconds: float | None = None,
     ) -> list[dict[str, Any]]:
         """The result of each frame with its time; with `video` the frames with what is found on them, as a video."""
         if window is not None:
             raise ConfigError("infer: this model looks at single frames, so --window says nothing; take it away")
         found = []
-        with opened_video(path, threads=0) as source, _film(video, source.rate) as film:
+        with opened_moving(path, seconds) as source, _film(video, source.rate) as film:
             for frame in source.frames():
                 (result,) = predict([frame.pixels])
                 found.append({"seconds": round(frame.seconds, 3), "found": self.summary(result)})

@@ -2,5 +2,6 @@
 
 from suites.classification.datasets.digits import Digits
 from suites.classification.datasets.files import ImageFolder, ImageList, ImageNet
+from suites.classification.datasets.joined import Joined
 
-__all__ = ["Digits", "ImageFolder", "ImageList", "ImageNet"]
+__all__ = ["Digits", "ImageFolder", "ImageList", "ImageNet", "Joined"]

@@ -3,6 +3,7 @@
 from suites.detection.datasets.base import DetectionDataset, FileDataset
 from suites.detection.datasets.coco import CocoDetection, read_coco_ground_truth
 from suites.detection.datasets.digits import DigitScenes
+from suites.detection.datasets.joined import Joined
 from suites.detection.datasets.labelme import LabelmeDetection
 from suites.detection.datasets.voc import VocDetection
 from suites.detection.datasets.wider import WiderFace
@@ -13,6 +14,7 @@ __all__ = [
     "DetectionDataset",
     "DigitScenes",
     "FileDataset",
+    "Joined",
     "LabelmeDetection",
     "VocDetection",
     "WiderFace",

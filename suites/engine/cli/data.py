@@ -22,12 +22,14 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 def check_command(arguments: argparse.Namespace) -> int:
     """Inspect all data sets of a config; write pictures of what was found."""
     from suites.engine.building import read_config
-    from suites.engine.inspection import shared_samples
+    from suites.engine.inspection import named_parts, shared_samples
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
     found: dict[str, Inspected] = {}
-    for name, dataset in _datasets(config).items():
+    sets = _datasets(config).items()
+    parts = (pair for name, whole in sets for pair in named_parts(name, inspector.parts(whole)).items())
+    for name, dataset in parts:
         found[name] = inspected = inspector.inspect(dataset)
         print("\n".join([f"{name}:", *(f"  {line}" for line in inspected.summary)]))
         for finding in sorted(inspected.findings, key=lambda one: _ORDER[one.level]):

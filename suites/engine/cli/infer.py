@@ -1,6 +1,7 @@
 """Show predictions of a run or an export: `paddock infer runs/demo photo.jpg folder/ 'more/*.png' --output out`.
 
 Over the time of a video: `paddock infer runs/actions long.mp4 --window 2s --output out --video labelled.mp4`.
+Of camera 0, until Ctrl-C: `paddock infer runs/detector 0 --output out --video seen.mp4`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         "inputs",
         nargs="+",
         help="files, folders of files, or patterns such as 'photos/*.jpg'; of a model of text also texts, or files "
-        "with one a line",
+        "with one a line; of a model of pictures also 0, the first camera",
     )
     parser.add_argument("--output", type=Path, help="folder for pictures and predictions.json; text needs none")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
@@ -41,6 +42,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument(
         "--video", type=Path, metavar="FILE", help="write the video with what is predicted on it, .mp4, .mov or .mkv"
     )
+    parser.add_argument("--seconds", metavar="TIME", type=_seconds, help="stop a camera after e.g. 30s (at Ctrl-C)")
     parser.add_argument("--max-pixels", type=int, metavar="N", help="of an image; more than 67 million need it")
     add_device_option(parser, "a run's own, the cpu for an export")
     add_override_option(parser)
@@ -49,8 +51,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     a = parser.parse_args(words)
     if a.batch_size is not None and a.batch_size < 1:
         parser.error("--batch-size takes a number above 0")
-    over_time = a.window is not None or a.video is not None
-    if over_time and (a.batch_size is not None or a.profile):
+    asked = a.window is not None or a.video is not None
+    if asked and (a.batch_size is not None or a.profile):
         parser.error("--window and --video take one part at a time: leave out --batch-size and --profile")
 
     def start() -> int:
@@ -61,9 +63,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         model = open_model(a.model, a.weights, a.overrides, device=a.device)
         if a.min_score is not None:
             model = replace(model, processor=model.processor.with_min_score(a.min_score))
+        over_time = asked or any(model.processor.is_live(word) for word in a.inputs)
         with allow(**({} if a.max_pixels is None else {"pixels": a.max_pixels})):
             if over_time:
-                report = infer_films(model, a.inputs, a.output, window=a.window, video=a.video)
+                report = infer_films(model, a.inputs, a.output, window=a.window, video=a.video, seconds=a.seconds)
             else:
                 report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)
         for line in report.skipped:

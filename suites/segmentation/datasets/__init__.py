@@ -3,8 +3,17 @@
 from suites.segmentation.datasets.ade20k import Ade20k
 from suites.segmentation.datasets.base import SegmentationDataset
 from suites.segmentation.datasets.cityscapes import Cityscapes
+from suites.segmentation.datasets.joined import Joined
 from suites.segmentation.datasets.labelme import LabelmeSegmentation
 from suites.segmentation.datasets.pairs import ImageLabelPairs
 from suites.segmentation.datasets.voc import VocSegmentation
 
-__all__ = ["Ade20k", "Cityscapes", "ImageLabelPairs", "LabelmeSegmentation", "SegmentationDataset", "VocSegmentation"]
+__all__ = [
+    "Ade20k",
+    "Cityscapes",
+    "ImageLabelPairs",
+    "Joined",
+    "LabelmeSegmentation",
+    "SegmentationDataset",
+    "VocSegmentation",
+]

@@ -1,12 +1,13 @@
 """The segmentation task as the engine uses it: learns from files on disk, evaluates, draws and exports."""
 
 import json
+from itertools import islice
 
 import numpy as np
 import pytest
 
 from framework import from_numpy, no_grad
-from framework.errors import AttributeValueError, CheckpointError, ConfigError
+from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
 from suites.engine.building import build_task, read_config
 from suites.engine.check import check_runs
 from suites.engine.inference import export_run, infer_files, open_model
@@ -92,6 +93,27 @@ def test_a_small_network_learns_discs_and_squares_from_files_and_can_be_exported
 
 def test_a_checked_config_runs_both_steps(config_file):
     check_runs(read_config(config_file))
+
+
+def test_a_check_goes_through_every_evaluation_set(config_file, root):
+    other = "data.more_eval={other: {dataset: {type: ImageLabelPairs, root: ROOT, images: val/images, labels: TRUTH}, "
+    other = f"{other}transforms: [{{type: Normalize}}], batch_size: 4}}}}".replace("ROOT", str(root))
+    check_runs(read_config(config_file, [other.replace("TRUTH", "val/labels")]))
+    with pytest.raises(DataError, match="nowhere"):
+        check_runs(read_config(config_file, [other.replace("TRUTH", "nowhere")]))
+
+
+def test_a_run_trains_on_two_data_sets_in_their_shares(config_file, tmp_path):
+    text = config_file.read_text()
+    one = '{type: ImageLabelPairs, root: "${data.root}", images: train/images, labels: train/labels}'
+    two = one.replace("train/", "val/")
+    both = f"{{type: Joined, parts: [{one}, {two}]}}\n    order: {{type: Shares, weights: [3, 1]}}"
+    config_file.write_text(text.replace(f"dataset: {one}", f"dataset: {both}"))
+    task = build_task(read_config(config_file))
+    with task.train_loader(seed=0, workers=0) as loader:
+        seen = np.concatenate([batch["image_ids"] for batch in islice(loader.stream(), 80)])
+    assert len(seen) == 20 * 32 and np.mean(seen < 24) == pytest.approx(0.75, abs=0.05)  # 3 deviations: 0.051
+    train(config_file, ["runtime.steps=3"], runs=tmp_path, name="run")
 
 
 @pytest.mark.parametrize(
