@@ -182,11 +182,16 @@ class Normalize(Transform):
 
     Args:
         mean, std: Of red, green, blue, for values in [0, 1]; ImageNet's by default.
+        bgr: Gives the network blue, green, red, as most of Detectron2's weights expect.
     """
 
-    def __init__(self, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD) -> None:
+    def __init__(
+        self, mean: Sequence[float] = IMAGENET_MEAN, std: Sequence[float] = IMAGENET_STD, bgr: bool = False
+    ) -> None:
         self._normal = Normalizer(mean, std)
+        self._bgr = bgr
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample with a float32 image; the given image must be uint8."""
-        return sample.recoloured(self._normal(sample.pixels))
+        normal = self._normal(sample.pixels)
+        return sample.recoloured(np.ascontiguousarray(normal[..., ::-1]) if self._bgr else normal)

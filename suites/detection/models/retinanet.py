@@ -16,6 +16,7 @@ from framework.tensor import Tensor
 from suites.detection.anchor_boxes import RATIOS, retinanet_anchors
 from suites.detection.losses.anchored import RetinaNetLoss
 from suites.detection.matching import rows_of
+from suites.detection.models import detectron2_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Suppression, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import OneStageDetector
@@ -133,6 +134,7 @@ class RetinaNetHead(Head):
                 "so these must be equal (put an FPN before it)"
             )
         self.num_classes = num_classes
+        self.octaves, self.ratios = octaves, len(ratios)
         self.anchors = retinanet_anchors(strides, scale, octaves, ratios, rounded_anchors)
         self.loss = loss or RetinaNetLoss()
         self.postprocess = postprocess or LevelPostProcess()
@@ -177,7 +179,7 @@ class RetinaNet(OneStageDetector):
     """
 
     takes_padding = True
-    schemes: ClassVar[tuple[str, ...]] = SCHEMES
+    schemes: tuple[str, ...] = SCHEMES
     class_tensors: ClassVar[tuple[str, ...]] = (r"^head\.cls_out\.",)
 
     def __init__(
@@ -187,10 +189,17 @@ class RetinaNet(OneStageDetector):
         neck: Factory[Neck] | None = None,
         pretrained: str | None = None,
     ) -> None:
+        if detectron2_names.SCHEME in backbone.schemes:
+            self.schemes = (*SCHEMES, detectron2_names.SCHEME)
         super().__init__(backbone, head, neck or Factory.of(FPN, extra="conv_p5"), pretrained)
 
     def names_in(self, scheme: str) -> Names:
-        """Names in torchvision's `retinanet_resnet50_fpn`, whose classes are COCO's 91 ids."""
+        """Detectron2's names, or those in torchvision's `retinanet_resnet50_fpn`, whose classes are COCO's 91 ids."""
+        assert isinstance(self.head, RetinaNetHead)
+        if scheme == detectron2_names.SCHEME:
+            head = self.head
+            shape = len(head.cls_convs), head.octaves, head.ratios, head.num_classes
+            return detectron2_names.backbone_names(self.backbone, self.neck) | detectron2_names.retinanet_head(*shape)
         towers = {}
         for tower, branch in (("cls_convs", "classification_head"), ("box_convs", "regression_head")):
             for i in range(len(getattr(self.head, tower))):

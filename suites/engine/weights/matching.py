@@ -25,6 +25,8 @@ class Source:
         axes: which of their axes ours are, where the order is another: (1, 0) of Paddle's linear weights [in, out].
         flipped: axes of ours that run backwards there.
         skipped: their first rows that ours has no place for, such as those of a box for "background".
+        rows: for each of our rows the number of theirs, where the order is another; left as it is where they have
+            another number of rows.
         repeated: how often theirs lies in ours along the last axis, each time divided by this number: the weights of an
             image network for frames laid side by side, which then see the mean frame.
         view: extents that their tensor is seen with before its axes are ordered; one may be -1. It is seen flat again,
@@ -35,12 +37,15 @@ class Source:
     axes: tuple[int, ...] | None = None
     flipped: tuple[int, ...] = ()
     skipped: int = 0
+    rows: tuple[int, ...] | None = None
     repeated: int = 1
     view: tuple[int, ...] | None = None
 
     def ours(self, theirs: np.ndarray) -> np.ndarray:
         """A tensor of theirs as ours has it; as it is where it has another number of axes."""
         theirs = theirs[self.skipped :]
+        if self.rows is not None and len(self.rows) == len(theirs):
+            theirs = theirs[list(self.rows)]
         if self.view is not None and self.axes is not None:
             try:
                 seen = theirs.reshape(self.view)
@@ -54,6 +59,8 @@ class Source:
 
     def theirs(self, ours: np.ndarray) -> np.ndarray:
         """The inverse of `ours`; their rows that it skips are zeros."""
+        if self.rows is not None:
+            return replace(self, rows=None).theirs(ours[np.argsort(self.rows)])
         if self.skipped:
             rows = replace(self, skipped=0).theirs(ours)
             return np.concatenate([np.zeros((self.skipped, *rows.shape[1:]), rows.dtype), rows])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from framework.errors import AttributeValueError, NotSupportedError
+from framework.errors import AttributeValueError
 from framework.tensor import Tensor
+from suites.detection.models import detectron2_names
 from suites.detection.models.base import Detections, Detector, Neck, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import full_sizes
@@ -37,11 +38,10 @@ class FasterRCNN(Detector):
         rpn: where objects may be.
         mask_head: shapes of objects, for a network that learns them too.
         pretrained: name or file of published weights of a whole detector; see docs/howto/pretrained.md. What depends on
-            the             classes starts anew where their number differs.
+            the classes starts anew where their number differs.
     """
 
     takes_padding = True
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
     default_mask_head: ClassVar[Factory[MaskHead] | None] = None
     head_kind: ClassVar[type[RoIHead]] = RoIHead
     class_tensors: ClassVar[tuple[str, ...]] = (r"\.classes\.", r"^head\..*deltas\.", r"^mask_head\.out_")
@@ -73,21 +73,44 @@ class FasterRCNN(Detector):
         self.size_multiple = max(backbone.strides)
         self.needs_masks = mask_head is not None
         self.num_classes: int | None = self.head.num_classes
+        self.schemes = self._schemes()
         start_from(self, pretrained)
 
+    def _schemes(self) -> tuple[str, ...]:
+        """Who has such models: torchvision with a `BoxHead` only, both with an FPN and a backbone that they know."""
+        if not isinstance(self.neck, FPN):
+            return ()
+        heads: dict[str, tuple[type[RoIHead], ...]] = {
+            "torchvision": (BoxHead,),
+            detectron2_names.SCHEME: (BoxHead, CascadeHead),
+        }
+        return tuple(s for s, kind in heads.items() if isinstance(self.head, kind) and s in self.backbone.schemes)
+
     def names_in(self, scheme: str) -> Names:
-        """torchvision's names, of models with a `BoxHead`; anchors and RoIAlign are theirs with `rounded_anchors: true`
-        of the RPN and `aligned: false` of the pools."""
-        if not isinstance(self.head, BoxHead) or not isinstance(self.neck, FPN):
-            raise NotSupportedError(
-                f"{type(self).__name__}: torchvision has such models with an FPN and a BoxHead only"
-            )
+        """The names of a scheme. Anchors and RoIAlign are Detectron2's; they are torchvision's with
+        `rounded_anchors: true` of the RPN and `aligned: false` of the pools."""
+        if scheme == detectron2_names.SCHEME:
+            return self._detectron2()
+        assert isinstance(self.head, BoxHead) and isinstance(self.neck, FPN)
         names = names_of.pyramid(self.backbone, self.neck) | Names(names_of.rpn())
         names = names | Names(names_of.box_head(self.neck.channels[0], self.head.pool.size))
         if self.mask_head is not None:
             convs = self.mask_head.convs
             return names | Names(names_of.mask_head(len(convs), self.mask_head.width))
         return Names(names.sources, (*names.unused, r"^roi_heads\.mask_"))
+
+    def _detectron2(self) -> Names:
+        assert isinstance(self.head, (BoxHead, CascadeHead))
+        names = detectron2_names.backbone_names(self.backbone, self.neck) | detectron2_names.rpn()
+        shape = self.neck.channels[0], self.head.pool.size, self.head.num_classes
+        if isinstance(self.head, BoxHead):
+            names |= detectron2_names.box_predictor("head.predictor", "", *shape)
+        else:
+            for i in range(len(self.head.predictors)):
+                names |= detectron2_names.box_predictor(f"head.predictors.{i}", f".{i}", *shape)
+        if self.mask_head is not None:
+            return names | detectron2_names.mask_head(len(self.mask_head.convs), self.mask_head.width)
+        return names | Names({}, (r"^roi_heads\.mask_head\.",))
 
     def maps(self, images: Tensor) -> list[Tensor]:
         """The pyramid's maps, finest first, of images [N, H, W, 3]."""
@@ -143,10 +166,9 @@ class CascadeRCNN(FasterRCNN):
         neck: as for `FasterRCNN`.
         rpn: as for `FasterRCNN`.
         mask_head: shapes of objects, if wanted ("Cascade Mask R-CNN").
-        pretrained: as for `FasterRCNN`; of our own names only.
+        pretrained: as for `FasterRCNN`.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ()
     head_kind = CascadeHead
 
 

@@ -106,6 +106,15 @@ def test_normalize_matches_its_formula(image):
     np.testing.assert_allclose(out, expected, atol=1e-6)
 
 
+def test_normalize_gives_blue_green_red_where_weights_want_it():
+    sample = painted([])
+    plain, turned = (
+        Normalize((0.1, 0.2, 0.3), (0.5, 0.25, 2.0), bgr=bgr)(sample, rng()).image for bgr in (False, True)
+    )
+    np.testing.assert_array_equal(turned, plain[..., ::-1])
+    assert turned.flags.c_contiguous
+
+
 def test_what_needs_uint8_says_so():
     sample = Normalize()(painted([]), rng())
     with pytest.raises(DTypeError, match="Normalize: the image is float32; it takes uint8, so use it once"):
