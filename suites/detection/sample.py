@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import cv2
 import numpy as np
 
 from suites.vision.geometry import Move
+from suites.vision.pixels import fill_colour
 from suites.vision.sample import ImageSample, reclassed
 from suites.vision.structures import Instances, Masks
 
@@ -44,6 +46,21 @@ class Sample(ImageSample):
     def reclassed(self, classes: Mapping[int, int]) -> Sample:
         """The sample with other classes in place of some."""
         return replace(self, instances=replace(self.instances, classes=reclassed(self.instances.classes, classes)))
+
+    def warped(self, matrix: np.ndarray, fill: Sequence[float]) -> Sample:
+        """The sample moved by an affine map [2, 3] of (x, y, 1), at the same size; pixel (0, 0) has its centre there.
+
+        What comes from outside has the colour `fill` (RGB in [0, 1]). Objects whose centre leaves the image go.
+        `placement` cannot say where the image lies then, so this is for training only.
+        """
+        colour = fill_colour(fill, self.image)
+        image = cv2.warpAffine(self.image, matrix, self.size[::-1], flags=cv2.INTER_LINEAR, borderValue=colour)
+        instances = self.instances.warped(matrix, self.size)
+        x, y = instances.boxes.centres.T
+        inside = (x > 0) & (x < self.size[1]) & (y > 0) & (y < self.size[0])
+        if instances.masks is not None:
+            inside &= instances.masks.areas() > 0
+        return replace(self, image=image, instances=instances[inside].clipped(self.size))
 
     def pick(self, keep: np.ndarray) -> Sample:
         """The same image with the objects that `keep` (bool or indices) selects."""

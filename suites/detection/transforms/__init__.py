@@ -1,6 +1,8 @@
 """Augmentation for detection: sample transforms, batch transforms and collation (the recipe of YOLOv3 and SSD)."""
 
 from suites.engine.registry import register, register_role
+from suites.vision.affine import RandomAffine
+from suites.vision.covering import GridMask, RandomErasing
 from suites.vision.ordering import ClassAware, RepeatFactor
 from suites.vision.pipeline import Augmented, BatchTransform, MixingTransform, Transform
 from suites.vision.transforms import (
@@ -17,7 +19,11 @@ register_role("transform", Transform, doc="sample -> sample, of a training or ev
 for _order in (ClassAware, RepeatFactor):
     register("order")(_order)
 register_role("batch_transform", BatchTransform, doc="samples of a batch -> samples")
-for _transform in (ColorDistort, Letterbox, Normalize, PadToMultiple, RandomFlip, Resize, ResizeKeepRatio):
+_SHARED: tuple[type[Transform], ...] = (
+    *(ColorDistort, GridMask, Letterbox, Normalize, PadToMultiple, RandomAffine),
+    *(RandomErasing, RandomFlip, Resize, ResizeKeepRatio),
+)
+for _transform in _SHARED:
     register("transform")(_transform)
 
 from suites.detection.transforms.batch import Each, collate  # noqa: E402  (registers for the roles above)
@@ -29,7 +35,7 @@ from suites.detection.transforms.geometry import (  # noqa: E402
     RandomIoUCrop,
     RandomShape,
 )
-from suites.detection.transforms.mixup import Mixup  # noqa: E402
+from suites.detection.transforms.mixup import CutMix, Mixup  # noqa: E402
 from suites.detection.transforms.mosaic import CopyPaste, Mosaic  # noqa: E402
 
 __all__ = [
@@ -38,16 +44,20 @@ __all__ = [
     "ClassAware",
     "ColorDistort",
     "CopyPaste",
+    "CutMix",
     "DataAnchorSampling",
     "DropTinyBoxes",
     "Each",
+    "GridMask",
     "Letterbox",
     "MixingTransform",
     "Mixup",
     "Mosaic",
     "Normalize",
     "PadToMultiple",
+    "RandomAffine",
     "RandomCrop",
+    "RandomErasing",
     "RandomExpand",
     "RandomFaceFlip",
     "RandomFlip",

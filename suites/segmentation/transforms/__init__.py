@@ -16,7 +16,6 @@ from suites.segmentation.sample import Sample
 from suites.segmentation.transforms.colours import RandomBlur, RandomClahe, RandomGamma, RandomGray, RandomNoise
 from suites.segmentation.transforms.geometry import (
     LimitLong,
-    RandomAffine,
     RandomCrop,
     RandomQuarterTurn,
     RandomResizedCrop,
@@ -26,6 +25,7 @@ from suites.segmentation.transforms.geometry import (
 )
 from suites.segmentation.transforms.mixing import ClassMix, CutMix, Mosaic, RandomCutOut
 from suites.segmentation.transforms.roles import BatchTransform, Transform
+from suites.vision.affine import RandomAffine
 
 __all__ = [
     "BatchTransform",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from suites.engine.registry import register, register_role
+from suites.vision.affine import RandomAffine
 from suites.vision.pipeline import BatchTransform, Transform
 from suites.vision.transforms import (
     ColorDistort,
@@ -18,5 +19,14 @@ __all__ = ["BatchTransform", "Transform"]
 
 register_role("transform", Transform, doc="sample -> sample, of a training or evaluation pipeline")
 register_role("batch_transform", BatchTransform, doc="samples of a batch -> samples")
-for _transform in (ColorDistort, Letterbox, Normalize, PadToMultiple, RandomFlip, Resize, ResizeKeepRatio):
+for _transform in (
+    ColorDistort,
+    Letterbox,
+    Normalize,
+    PadToMultiple,
+    RandomAffine,
+    RandomFlip,
+    Resize,
+    ResizeKeepRatio,
+):
     register("transform")(_transform)

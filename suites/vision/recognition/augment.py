@@ -1,4 +1,4 @@
-"""Stronger augmentation for recognition: RandAugment, random erasing, cutmix; all frames of a clip are changed alike.
+"""Stronger augmentation for recognition: RandAugment, cutmix; all frames of a clip are changed alike.
 
 Letters: H W height and width of a frame.
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import cv2
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError, DTypeError
 from suites.vision.pipeline import BatchTransform, Transform
-from suites.vision.pixels import check_prob, check_range
+from suites.vision.pixels import check_prob
 from suites.vision.recognition.sample import Labelled
 
 Frame = np.ndarray  # uint8 RGB [H, W, 3]
@@ -139,47 +138,6 @@ _CHANGES: tuple[Callable[[Frame, float, float], Frame], ...] = (
     _identity, _auto_contrast, _equalize, _rotate, _posterize, _solarize, _colour, _contrast, _brightness, _sharpness,
     _shear_x, _shear_y, _shift_x, _shift_y,
 )  # fmt: skip
-
-
-class RandomErasing(Transform):
-    """Fills a random rectangle (Zhong et al. 2020, arXiv:1708.04896); after `Normalize`.
-
-    Args:
-        prob: how often.
-        area: range of the rectangle's area, as a share of the frame's.
-        ratio: range of its height over its width.
-        fill: "zero", the mean colour once normalised, or "noise", normal numbers.
-    """
-
-    def __init__(
-        self,
-        prob: float = 0.25,
-        area: Sequence[float] = (0.02, 0.33),
-        ratio: Sequence[float] = (0.3, 3.3),
-        fill: Literal["zero", "noise"] = "zero",
-    ) -> None:
-        self._prob = check_prob("RandomErasing", prob)
-        self._area = check_range("RandomErasing", "area", area, 1e-4)
-        self._ratio = check_range("RandomErasing", "ratio", ratio, 1e-2)
-        self._fill = fill
-        if self._area[1] > 1:
-            raise AttributeValueError(f"RandomErasing: area is {list(area)}; a part is at most the frame, 1")
-
-    def __call__(self, sample: Labelled, rng: np.random.Generator) -> Labelled:
-        """Returns the sample with a rectangle filled; its pixels must be float32."""
-        if sample.pixels.dtype != np.float32:
-            raise DTypeError(f"RandomErasing: the image is {sample.pixels.dtype}; put RandomErasing after Normalize")
-        if rng.random() >= self._prob:
-            return sample
-        height, width = sample.size
-        area = height * width * rng.uniform(*self._area)
-        ratio = math.exp(rng.uniform(*np.log(self._ratio)))
-        h, w = min(height, max(1, round(math.sqrt(area * ratio)))), min(width, max(1, round(math.sqrt(area / ratio))))
-        top, left = int(rng.integers(height - h + 1)), int(rng.integers(width - w + 1))
-        pixels = sample.pixels.copy()
-        part = pixels[..., top : top + h, left : left + w, :]
-        part[...] = 0 if self._fill == "zero" else rng.standard_normal(part.shape, np.float32)
-        return sample.recoloured(pixels)
 
 
 class CutMix(BatchTransform):

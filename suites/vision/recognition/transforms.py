@@ -12,9 +12,10 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.vision import transforms
+from suites.vision.covering import GridMask, RandomErasing
 from suites.vision.pipeline import BatchTransform, Transform
 from suites.vision.pixels import check_prob, check_range, pair
-from suites.vision.recognition.augment import CutMix, RandAugment, RandomErasing, both
+from suites.vision.recognition.augment import CutMix, RandAugment, both
 from suites.vision.recognition.sample import Labelled
 
 
@@ -156,7 +157,7 @@ class Mixup(BatchTransform):
 TRANSFORMS = (
     *(transforms.Resize, transforms.ResizeKeepRatio, transforms.Letterbox, transforms.PadToMultiple),
     *(transforms.ColorDistort, transforms.Normalize, transforms.RandomFlip),
-    *(ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop, RandAugment, RandomErasing),
+    *(ResizeShort, CenterCrop, RandomResizedCrop, MultiScaleCrop, RandAugment, RandomErasing, GridMask),
 )
 BATCH_TRANSFORMS = (Mixup, CutMix)
 

@@ -81,6 +81,24 @@ class Instances:
             points = np.concatenate([placement.points(points[..., :2]), points[..., 2:]], axis=-1).astype(np.float32)
         return replace(self, boxes=self.boxes.placed(placement), masks=None, keypoints=points)
 
+    def warped(self, matrix: np.ndarray, size: tuple[int, int]) -> Instances:
+        """The objects of a picture of `size` (H, W) after an affine map [2, 3] of pixel centres.
+
+        A box becomes the least one around its corners, or around its mask where something of that is left in sight.
+        """
+        boxes = self.boxes.array.astype(np.float64)
+        corners = boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
+        moved = _mapped(corners, matrix)
+        array = np.concatenate([moved.min(axis=1), moved.max(axis=1)], axis=1).astype(self.boxes.array.dtype)
+        masks = None
+        if self.masks is not None and len(self):
+            masks = self.masks.warped(matrix, size)
+            array = np.where((masks.areas() > 0)[:, None], masks.boxes().array, array).astype(array.dtype)
+        points = self.keypoints
+        if points is not None:
+            points = np.concatenate([_mapped(points[..., :2], matrix), points[..., 2:]], axis=-1).astype(np.float32)
+        return replace(self, boxes=Boxes(array), masks=self.masks if masks is None else masks, keypoints=points)
+
     def clipped(self, size: tuple[int, int]) -> Instances:
         """The objects with their boxes cut to a picture of `size` (H, W)."""
         return replace(self, boxes=self.boxes.clipped(size))
@@ -88,6 +106,11 @@ class Instances:
     def _present(self) -> dict[str, Boxes | Masks | np.ndarray]:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
+
+
+def _mapped(points: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Points (x, y), whose pixels have their centres at halves, by a map of whole numbers of pixels."""
+    return (points - 0.5) @ matrix[:, :2].T + matrix[:, 2] + 0.5
 
 
 def _joined(group: list[Any]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import cv2
 import numpy as np
 from pycocotools import mask as coco
 
@@ -63,6 +64,14 @@ class Masks:
     def moved(self, by: Move) -> Masks:
         """The shapes after a step of geometry. Polygons may reach out of the picture; bitmaps are cut to it."""
         return Masks(tuple(_moved(shape, by) for shape in self.shapes), by.after)
+
+    def warped(self, matrix: np.ndarray, size: tuple[int, int]) -> Masks:
+        """The shapes after an affine map [2, 3] of pixel centres, in a picture of the same `size` (H, W)."""
+        shapes = [
+            cv2.warpAffine(bitmap.astype(np.uint8), matrix, size[::-1], flags=cv2.INTER_NEAREST)
+            for bitmap in self.bitmaps()
+        ]
+        return Masks.of_bitmaps(np.stack(shapes).astype(bool))
 
     def codes(self) -> list[dict[str, Any]]:
         """A run-length code of each shape, cut to the picture."""
