@@ -89,3 +89,38 @@ def hue_matrix(degrees: float) -> np.ndarray:
     cos, sin = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     turn = np.array([[1, 0, 0], [0, cos, -sin], [0, sin, cos]])
     return _FROM_YIQ @ turn @ _TO_YIQ
+
+
+def with_colour(image: np.ndarray, share: float) -> np.ndarray:
+    """A uint8 RGB image with `share` of its colour: 0 is grey, 1 the image, more is more colourful."""
+    return _blended(_grey(image)[..., None], image, share)
+
+
+def with_contrast(image: np.ndarray, share: float) -> np.ndarray:
+    """A uint8 RGB image with `share` of its distance from its mean grey."""
+    return _blended(np.array(_grey(image).mean(), np.float32), image, share)
+
+
+def with_brightness(image: np.ndarray, share: float) -> np.ndarray:
+    """A uint8 RGB image `share` times as bright."""
+    return _blended(np.zeros((), np.float32), image, share)
+
+
+def with_sharpness(image: np.ndarray, share: float) -> np.ndarray:
+    """A uint8 RGB image with `share` of its distance from itself blurred: below 1 softer, above 1 sharper."""
+    kernel = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13
+    return _blended(cv2.filter2D(image, -1, kernel).astype(np.float32), image, share)
+
+
+def equalized(image: np.ndarray) -> np.ndarray:
+    """A uint8 RGB image in which each channel has every value about equally often."""
+    return np.stack([cv2.equalizeHist(np.ascontiguousarray(image[..., c])) for c in range(3)], axis=-1)
+
+
+def _grey(image: np.ndarray) -> np.ndarray:
+    return cv2.cvtColor(image, cv2.COLOR_RGB2GRAY).astype(np.float32)
+
+
+def _blended(other: np.ndarray, image: np.ndarray, share: float) -> np.ndarray:
+    """`other` and the image mixed: `share` parts of the image, which may be more than 1."""
+    return np.clip(np.rint(other + share * (image.astype(np.float32) - other)), 0, 255).astype(np.uint8)

@@ -26,6 +26,7 @@ _SHARED: tuple[type[Transform], ...] = (
 for _transform in _SHARED:
     register("transform")(_transform)
 
+from suites.detection.transforms.auto_augment import AutoAugment  # noqa: E402  (registers for the roles above)
 from suites.detection.transforms.batch import Each, collate  # noqa: E402  (registers for the roles above)
 from suites.detection.transforms.faces import DataAnchorSampling, RandomFaceFlip  # noqa: E402
 from suites.detection.transforms.geometry import (  # noqa: E402
@@ -40,6 +41,7 @@ from suites.detection.transforms.mosaic import CopyPaste, Mosaic  # noqa: E402
 
 __all__ = [
     "Augmented",
+    "AutoAugment",
     "BatchTransform",
     "ClassAware",
     "ColorDistort",

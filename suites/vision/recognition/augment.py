@@ -13,6 +13,7 @@ import cv2
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError, DTypeError
+from suites.vision.colour import equalized, with_brightness, with_colour, with_contrast, with_sharpness
 from suites.vision.pipeline import BatchTransform, Transform
 from suites.vision.pixels import check_prob
 from suites.vision.recognition.sample import Labelled
@@ -84,31 +85,24 @@ def _shift_y(frame: Frame, strength: float, sign: float) -> Frame:
     return _warped(frame, [[1, 0, 0], [0, 1, 0.45 * strength * sign * frame.shape[0]]])
 
 
-def _blended(other: np.ndarray, frame: Frame, strength: float, sign: float) -> Frame:
-    """`other` and the frame mixed: 1 + 0.9 * strength * sign parts of the frame."""
-    share = 1 + 0.9 * strength * sign
-    return np.clip(np.rint(other + share * (frame.astype(np.float32) - other)), 0, 255).astype(np.uint8)
-
-
-def _grey(frame: Frame) -> np.ndarray:
-    return cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY).astype(np.float32)
+def _share(strength: float, sign: float) -> float:
+    return 1 + 0.9 * strength * sign
 
 
 def _colour(frame: Frame, strength: float, sign: float) -> Frame:
-    return _blended(_grey(frame)[..., None], frame, strength, sign)
+    return with_colour(frame, _share(strength, sign))
 
 
 def _contrast(frame: Frame, strength: float, sign: float) -> Frame:
-    return _blended(np.array(_grey(frame).mean(), np.float32), frame, strength, sign)
+    return with_contrast(frame, _share(strength, sign))
 
 
 def _brightness(frame: Frame, strength: float, sign: float) -> Frame:
-    return _blended(np.zeros((), np.float32), frame, strength, sign)
+    return with_brightness(frame, _share(strength, sign))
 
 
 def _sharpness(frame: Frame, strength: float, sign: float) -> Frame:
-    kernel = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13
-    return _blended(cv2.filter2D(frame, -1, kernel).astype(np.float32), frame, strength, sign)
+    return with_sharpness(frame, _share(strength, sign))
 
 
 def _posterize(frame: Frame, strength: float, sign: float) -> Frame:
@@ -127,7 +121,7 @@ def _auto_contrast(frame: Frame, strength: float, sign: float) -> Frame:
 
 
 def _equalize(frame: Frame, strength: float, sign: float) -> Frame:
-    return np.stack([cv2.equalizeHist(np.ascontiguousarray(frame[..., c])) for c in range(3)], axis=-1)
+    return equalized(frame)
 
 
 def _identity(frame: Frame, strength: float, sign: float) -> Frame:

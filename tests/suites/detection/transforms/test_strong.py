@@ -5,7 +5,8 @@ import pytest
 
 from framework.errors import AttributeValueError, DTypeError
 from suites.detection.sample import Sample
-from suites.detection.transforms import CutMix, GridMask, Normalize, RandomAffine, RandomErasing
+from suites.detection.transforms import AutoAugment, CutMix, GridMask, Normalize, RandomAffine, RandomErasing
+from suites.detection.transforms.auto_augment import POLICY
 from suites.vision.pipeline import Augmented
 from suites.vision.structures import Boxes, Instances, Masks
 
@@ -133,6 +134,43 @@ def test_a_rectangle_is_erased_of_a_detection_sample_too():
     sample = Normalize()(blob((2, 5, 38, 55)), rng())
     erased = RandomErasing(1.0)(sample, rng(3))
     assert (erased.image != sample.image).any() and erased.instances is sample.instances
+
+
+def changes():
+    found = {change.__name__: (change, level / 10) for pair in POLICY for change, _, level in pair}
+    return [pytest.param(*value, id=name) for name, value in sorted(found.items())]
+
+
+@pytest.mark.parametrize(("change", "strength"), changes())
+def test_every_change_of_the_policy_keeps_boxes_on_their_objects(change, strength):
+    sample = blob((150, 100, 220, 180), 255, size=(300, 400))
+    for seed in range(6):
+        found = change(sample, strength, rng(seed))
+        assert found.image.dtype == np.uint8 and found.image.shape == sample.image.shape
+        if change.__name__ in ("_cover", "_shift_y_in_boxes"):
+            np.testing.assert_array_equal(found.instances.boxes.array, sample.instances.boxes.array)
+        else:
+            np.testing.assert_allclose(found.instances.boxes.array[0], lit(found.image, 200), atol=2)
+
+
+def test_what_is_in_a_box_moves_and_the_rest_stays():
+    sample = blob((10, 20, 30, 50))
+    change = next(change for change, _, _ in POLICY[3] if change.__name__ == "_shift_y_in_boxes")
+    moved = [change(sample, 0.1, rng(seed)).image for seed in range(30)]
+    outside = np.ones(SIZE, bool)
+    outside[20:50, 10:30] = False
+    assert all((image[outside] == sample.image[outside]).all() for image in moved)
+    grey = [int((image[20:50, 10, 0] == 128).sum()) for image in moved]  # 12 rows, in one of three draws
+    assert set(grey) == {0, 12} and 3 <= grey.count(12) <= 17
+
+
+def test_auto_augment_draws_by_its_probability_and_refuses_what_is_normalised():
+    sample = blob((10, 20, 30, 50))
+    assert AutoAugment(0.0)(sample, rng()) is sample
+    changed = [AutoAugment()(sample, rng(seed)) for seed in range(40)]
+    assert 10 < sum((one.image != sample.image).any() for one in changed) < 40
+    with pytest.raises(DTypeError, match="put AutoAugment before Normalize"):
+        AutoAugment()(Normalize()(sample, rng()), rng())
 
 
 @pytest.mark.parametrize(
