@@ -6,7 +6,7 @@ Letters: N batch, R regions an image, C channels, S side of a resampled region, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from framework import nn, ops
 from framework.autograd.tape import no_grad
@@ -82,9 +82,30 @@ class RegionLoss:
 
     Args:
         box: the loss of boxes.
+        hardest: with a number, only so many regions of each image count, those of the largest cross entropy: online
+            hard example mining (Shrivastava et al. 2016, arXiv:1604.03540). The sampler then draws more regions than
+            that, such as 512 for 128.
     """
 
     box: BoxTerm = field(default_factory=lambda: BoxTerm(beta=1 / 9))
+    hardest: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.hardest is not None and self.hardest < 1:
+            raise AttributeValueError(f"RegionLoss: hardest is {self.hardest}; it must be 1 or more, or null")
+
+    def mined(self, logits: Tensor, regions: Regions) -> Regions:
+        """The regions, of which those that are too easy have weight 0; all of them without `hardest`."""
+        if self.hardest is None:
+            return regions
+        with no_grad():
+            entropy = ops.cross_entropy(logits.detach(), ops.reshape(regions.labels, shape=(-1,)))
+            entropy = ops.unflatten_like(entropy, regions.weight, axis=0, start=0, end=1)
+            masked = ops.where(regions.weight > 0.0, entropy, ops.full_like(entropy, value=-1.0))
+            _, order = ops.sort(masked, axis=1, descending=True)
+            _, rank = ops.sort(ops.cast(order, "float32"), axis=1)  # the inverse permutation
+            weight = regions.weight * ops.cast(rank < self.hardest, "float32")
+            return replace(regions, weight=weight, count=ops.maximum(ops.sum(weight), 1.0))
 
     def __call__(
         self, logits: Tensor, deltas: Tensor, regions: Regions, code: Code, boxes_each: int
@@ -163,8 +184,9 @@ class BoxHead(RoIHead):
         """`loss_cls` and `loss_box`, means over regions, and these regions."""
         regions = self.sampler(proposals.boxes, targets)
         logits, deltas = self.predictor(self.pool(maps, self.strides, regions.boxes))
-        classes, boxes = self.loss(logits, deltas, regions, self.code, self.predictor.boxes_each)
-        return {"loss_cls": Loss(classes, regions.count), "loss_box": Loss(boxes, regions.count)}, regions
+        counted = self.loss.mined(logits, regions)
+        classes, boxes = self.loss(logits, deltas, counted, self.code, self.predictor.boxes_each)
+        return {"loss_cls": Loss(classes, counted.count), "loss_box": Loss(boxes, counted.count)}, regions
 
     def detect(self, maps: Sequence[Tensor], proposals: Proposals, sizes: Tensor) -> Detections:
         """What it finds."""

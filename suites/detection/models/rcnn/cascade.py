@@ -93,9 +93,10 @@ class CascadeHead(RoIHead):
             if i:
                 regions = self._again(boxes, regions, targets, self.ious[i - 1])
             logits, deltas = predictor(self.pool(maps, self.strides, regions.boxes))
-            both = self.loss(logits, deltas, regions, code, 1)
+            counted = self.loss.mined(logits, regions)
+            both = self.loss(logits, deltas, counted, code, 1)
             for name, term in zip(("loss_cls", "loss_box"), both, strict=True):
-                terms[f"{name}_{i + 1}"] = Loss(term * weight, regions.count)
+                terms[f"{name}_{i + 1}"] = Loss(term * weight, counted.count)
             with no_grad():
                 at = Proposals(regions.boxes, proposals.count, self.sampler.samples)
                 boxes = decoded(deltas.detach(), at, code, sizes, 1)

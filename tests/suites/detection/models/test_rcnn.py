@@ -17,6 +17,7 @@ from suites.detection.models.rcnn import (
     MaskHead,
     MaskRCNN,
     RegionPool,
+    Regions,
     RegionSampler,
 )
 from suites.detection.models.rcnn.box_head import RegionLoss
@@ -58,6 +59,34 @@ def test_a_step_is_the_same_eagerly_and_as_a_program_and_learns_without_objects(
 
 def test_boxes_may_learn_by_their_overlap():
     assert_trains_as_a_program(tiny(loss=RegionLoss(BoxTerm("giou", weight=2.0)), agnostic=True), classes=3)
+
+
+@pytest.mark.parametrize("kind", [FasterRCNN, CascadeRCNN])
+def test_the_hardest_regions_alone_may_count(kind):
+    assert_trains_as_a_program(tiny(kind, loss=RegionLoss(hardest=4)), classes=3)
+
+
+def test_the_hardest_regions_are_those_of_the_largest_cross_entropy():
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(12, 4)).astype(np.float32), rng.integers(0, 4, (2, 6))
+    weight = np.ones((2, 6), np.float32)
+    weight[0, 4:] = 0  # padding is never among them
+    kind = np.where(labels > 0, 0, -1)
+    zeros = np.zeros((2, 6, 4), np.float32)
+    regions = Regions(*map(tensor, (zeros, kind, labels, zeros, weight)), count=tensor(np.float32(10)))
+    probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    entropy = -np.log(probabilities[np.arange(12), labels.reshape(-1)]).reshape(2, 6)
+    found = RegionLoss(hardest=2).mined(tensor(logits), regions)
+    expected = np.zeros((2, 6), np.float32)
+    for n, row in enumerate(np.where(weight > 0, entropy, -1)):
+        expected[n, np.argsort(-row)[:2]] = 1
+    np.testing.assert_array_equal(found.weight.numpy(), expected)
+    assert float(found.count) == 4 and RegionLoss().mined(tensor(logits), regions) is regions
+    loss, _ = RegionLoss(hardest=2)(tensor(logits), tensor(np.zeros((12, 1, 4), np.float32)), found, (1, 1, 1, 1), 1)
+    assert float(loss) == pytest.approx((entropy * expected).sum() / 4, rel=1e-5)
+    with pytest.raises(AttributeValueError, match="hardest is 0"):
+        RegionLoss(hardest=0)
 
 
 @pytest.mark.parametrize("kind", [FasterRCNN, MaskRCNN, CascadeRCNN])
