@@ -16,7 +16,8 @@ class DeformConvBNAct(nn.Layer):
 
     x: [N, H, W, C], y: [N, H/stride, W/stride, K].
 
-    Another 3x3 convolution gives each tap a shift and a share. It starts with zeros: no shifts, and shares of one half.
+    Another 3x3 convolution gives each tap a shift, and in version 2 a share (Dai et al. 2017, arXiv:1703.06211; Zhu et al.
+    2019, arXiv:1811.11168). It starts with zeros: no shifts, and shares of one half.
 
     Args:
         in_channels: C.
@@ -25,6 +26,7 @@ class DeformConvBNAct(nn.Layer):
         groups: groups of channels.
         dilation: distance between the kernel's taps.
         act: name of the activation.
+        modulated: taps have shares (version 2); without them it is version 1.
     """
 
     new_tensors: ClassVar[tuple[str, ...]] = ("offset.weight", "offset.bias")
@@ -37,21 +39,26 @@ class DeformConvBNAct(nn.Layer):
         groups: int = 1,
         dilation: int = 1,
         act: str = "relu",
+        modulated: bool = True,
     ) -> None:
         super().__init__()
-        self.offset = nn.Conv2d(in_channels, 3 * _TAPS, 3, stride, dilation=dilation, initializer=init.Constant(0.0))
+        each = (3 if modulated else 2) * _TAPS
+        self.offset = nn.Conv2d(in_channels, each, 3, stride, dilation=dilation, initializer=init.Constant(0.0))
+        self._modulated = modulated
         self.conv = nn.Conv2d(in_channels, out_channels, 3, stride, dilation=dilation, groups=groups, bias=False)
         self.norm = nn.BatchNorm(out_channels)
         self._activation = nn.activation(act)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, H, W, C]; y: [N, H/stride, W/stride, K]."""
-        shifts, shares = ops.split(self.offset(x), axis=3, sizes=(2 * _TAPS, _TAPS))
+        shifts, shares = self.offset(x), None
+        if self._modulated:
+            shifts, shares = ops.split(shifts, axis=3, sizes=(2 * _TAPS, _TAPS))
         y = ops.deform_conv2d(
             x,
             shifts,
             self.conv.weight,
-            ops.sigmoid(shares),
+            None if shares is None else ops.sigmoid(shares),
             stride=self.conv.stride,
             padding=self.conv.padding,
             dilation=self.conv.dilation,

@@ -38,6 +38,7 @@ class Plan:
         group_width: channels of a group, where `width` is 64.
         squeeze: a squeeze and excitation before the sum, of so many times fewer channels; 0 for none.
         deformable: a bottleneck's 3x3 convolution is deformable.
+        modulated: its taps have shares, which is version 2.
     """
 
     width: int
@@ -50,6 +51,7 @@ class Plan:
     group_width: int = 64
     squeeze: int = 0
     deformable: bool = False
+    modulated: bool = True
 
     @property
     def out_channels(self) -> int:
@@ -74,7 +76,7 @@ class ResidualBlock(Block):
             last = nn.ConvBNAct(inner, out, 1, act="none")
             early, late = (stride, 1) if plan.variant == "a" else (1, stride)
             if plan.deformable:
-                middle: nn.Layer = DeformConvBNAct(inner, inner, late, plan.groups, dilation)
+                middle: nn.Layer = DeformConvBNAct(inner, inner, late, plan.groups, dilation, modulated=plan.modulated)
             else:
                 middle = nn.ConvBNAct(inner, inner, 3, late, groups=plan.groups, dilation=dilation)
             self.body = nn.Sequential(nn.ConvBNAct(in_channels, inner, 1, early), middle, last)

@@ -51,11 +51,12 @@ class ResNet(Backbone):
         freeze_at: how much is not trained: 0 nothing, 1 the stem, 2 the first stage too, and so on up to 5.
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         zero_init: the last norm of each block starts with scale 0, so that each block starts as the identity.
-        deformable: strides of the stages whose 3x3 convolutions are deformable ("dcn", version 2), of 8, 16, 32; of
-            bottlenecks only.
+        deformable: strides of the stages whose 3x3 convolutions are deformable ("dcn"), of 8, 16, 32; of bottlenecks
+            only.
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
         in_channels: of the image; with 3 M of them, M frames laid side by side, weights of networks for 3 are spread.
         stem: channels of three 3x3 convolutions in place of the variant's stem, such as PSPNet's (64, 64, 128).
+        modulated: taps of deformable convolutions have shares, which is version 2; version 1 has none.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision", "detectron2", "paddleclas")  # the first is timm's too
@@ -74,10 +75,11 @@ class ResNet(Backbone):
         pretrained: str | None = None,
         in_channels: int = 3,
         stem: tuple[int, int, int] | None = None,
+        modulated: bool = True,
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
-        plan = Plan(width, True, variant=variant, zero_init=zero_init)
+        plan = Plan(width, True, variant=variant, zero_init=zero_init, modulated=modulated)
         self._build(depth, width, out_strides, output_stride, plan, deformable, stem)
         self.finish(freeze_at, frozen_norm, pretrained)
 

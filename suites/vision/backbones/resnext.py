@@ -28,6 +28,7 @@ class ResNeXt(ResNet):
         zero_init: see `ResNet`.
         deformable: see `ResNet`.
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
+        modulated: see `ResNet`.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class ResNeXt(ResNet):
         zero_init: bool = False,
         deformable: tuple[int, ...] = (),
         pretrained: str | None = None,
+        modulated: bool = True,
     ) -> None:
         super(ResNet, self).__init__()
         if depth not in (50, 101, 152):
@@ -55,7 +57,14 @@ class ResNeXt(ResNet):
                 "two must be 1 or more, squeeze not negative, and width * group_width a multiple of 64"
             )
         plan = Plan(
-            width, True, variant=variant, zero_init=zero_init, groups=groups, group_width=group_width, squeeze=squeeze
+            width,
+            True,
+            variant=variant,
+            zero_init=zero_init,
+            groups=groups,
+            group_width=group_width,
+            squeeze=squeeze,
+            modulated=modulated,
         )
         self._build(depth, width, out_strides, output_stride, plan, deformable)
         self.finish(freeze_at, frozen_norm, pretrained)

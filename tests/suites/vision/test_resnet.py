@@ -128,9 +128,10 @@ def test_the_numbers_are_the_peers(training):
     assert np.abs(ours - exact).max() <= allowed
 
 
-def test_deformable_stages_start_as_convolutions_of_half_the_weight(tmp_path):
-    """Offsets and masks start with zeros, so that each tap counts sigmoid(0) times in its place."""
-    plain, moving = ResNet(50, width=8), ResNet(50, width=8, deformable=(16, 32))
+@pytest.mark.parametrize("modulated", [True, False], ids=["v2", "v1"])
+def test_deformable_stages_start_as_plain_convolutions(tmp_path, modulated):
+    """Offsets and shares start with zeros: each tap counts in its place, in version 2 sigmoid(0) = 1/2 times."""
+    plain, moving = ResNet(50, width=8), ResNet(50, width=8, deformable=(16, 32), modulated=modulated)
     names = [name for name, _ in moving.named_parameters() if ".offset." in name]
     assert len(names) == 2 * (6 + 3) and {name.split(".")[1] for name in names} == {"2", "3"}
     save_tensors(tmp_path / "w.safetensors", plain.state_dict())
@@ -138,7 +139,7 @@ def test_deformable_stages_start_as_convolutions_of_half_the_weight(tmp_path):
     assert sorted(report.new) == sorted(names) and len(report.loaded) == len(plain.state_dict())
     for name, weight in moving.named_parameters():
         if name.endswith("conv.weight") and name.replace("conv.weight", "offset.weight") in names:
-            weight.set(tensor(2 * weight.numpy()))
+            weight.set(tensor((2 if modulated else 1) * weight.numpy()))
     with no_grad():
         pairs = zip(plain.eval()(tensor(IMAGE)), moving.eval()(tensor(IMAGE)), strict=True)
         for a, b in pairs:
