@@ -16,8 +16,8 @@ class DeformConvBNAct(nn.Layer):
 
     x: [N, H, W, C], y: [N, H/stride, W/stride, K].
 
-    Another 3x3 convolution gives each tap a shift, and in version 2 a share (Dai et al. 2017, arXiv:1703.06211; Zhu et al.
-    2019, arXiv:1811.11168). It starts with zeros: no shifts, and shares of one half.
+    Another 3x3 convolution gives each tap a shift (Dai et al. 2017, arXiv:1703.06211), and in version 2 a share (Zhu
+    et al. 2019, arXiv:1811.11168). It starts with zeros: no shifts, and shares of one half.
 
     Args:
         in_channels: C.
