@@ -34,7 +34,7 @@ from suites.engine.profiling import StepProfile
 from suites.engine.quantizing import Quantization, quantize_for
 from suites.engine.resources import load_deployed
 from suites.engine.run import RunFolder, best_weights
-from suites.engine.task import Processor, Task
+from suites.engine.task import OverTime, Processor, Task
 
 T = TypeVar("T")
 
@@ -286,53 +286,44 @@ def infer_files(
 
 
 def infer_films(
-    model: Model,
-    inputs: Sequence[Path | str],
-    output: Path | None,
-    *,
-    window: float | None = None,
-    video: Path | None = None,
-    seconds: float | None = None,
+    model: Model, inputs: Sequence[Path | str], output: Path | None, how: OverTime | None = None
 ) -> InferenceReport:
-    """Predict over the time of videos; write `predictions.json`, and with `video` what was drawn on the one video.
+    """Predict over the time of videos and live inputs; write `predictions.json`, and perhaps a video.
 
     Args:
         model: what predicts.
-        inputs: video files and patterns.
+        inputs: video files and patterns, or what the processor says `is_live`, such as a camera's number.
         output: the folder of predictions.json; None writes none.
-        window: seconds that one prediction is about; None for each frame by itself.
-        video: the file to write.
-        seconds: after which a live input, such as a camera, ends; None for when the user stops it.
+        how: what is wanted; each frame by itself by default.
 
-    A video that cannot be read is skipped and reported. Raises ConfigError for `video` with several inputs, or where
+    A video that cannot be read is skipped and reported. Raises ConfigError for a video of several inputs, or where
     nothing would be written.
     """
-    if window is not None and not window > 0:
-        raise ConfigError(f"infer: --window is {window:g} s; it must be above 0")
+    how = how or OverTime()
     names = [name for word in inputs for name in _matches(str(word))]
-    if video is not None and len(names) > 1:
+    if how.window is not None and not how.window > 0:
+        raise ConfigError(f"infer: --window is {how.window:g} s; it must be above 0")
+    if how.video is not None and len(names) > 1:
         raise ConfigError(f"infer: --video writes one file, but there are {len(names)} inputs; name one of them")
-    if output is None and video is None:
+    if output is None and how.video is None:
         raise ConfigError("infer: it needs --output, the folder to write predictions.json to, or --video")
+
+    def predict(items: list[Any]) -> list[Any]:
+        return predict_items(model.processor, model.inputs, model.predict, items)
+
     report = InferenceReport([], [], [])
     results: dict[str, Any] = {}
     for name in names:
         try:
-            results[name] = model.processor.film(
-                Path(name),
-                lambda items: predict_items(model.processor, model.inputs, model.predict, items),
-                window,
-                video,
-                seconds,
-            )
+            results[name] = model.processor.film(Path(name), predict, how)
         except DataError as error:
             report.skipped.append(str(error))
     for name, found in results.items() if output is not None else ():
         drawing = model.processor.drawn_over_time(found)
         if output is not None and drawing is not None:
             _write_drawing(model.processor, output / Path(name).stem, drawing, found, report.pictures)
-    if video is not None and results:
-        report.pictures.append(video)
+    if how.video is not None and results:
+        report.pictures.append(how.video)
     report.lines.extend(f"{name}: done" for name in results)
     if output is not None:
         write_results(output / "predictions.json", results)

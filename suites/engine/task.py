@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -83,6 +84,21 @@ class Metric(ABC):
     def report(self) -> str:
         """Return more than numbers, such as a table of the classes, in Markdown; by default nothing."""
         return ""
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """What is wanted of a video, or of a live input.
+
+    Attributes:
+        window: seconds that one prediction is about; None for each frame by itself.
+        video: where to write it with what is predicted drawn on it; None writes nothing.
+        seconds: after which a live input ends; None for when the user stops it.
+    """
+
+    window: float | None = None
+    video: Path | None = None
+    seconds: float | None = None
 
 
 class Processor(ABC):
@@ -200,22 +216,13 @@ class Processor(ABC):
         """Return whether an input of `paddock infer` goes on until it is stopped, as a camera does; `film` takes it."""
         return False
 
-    def film(
-        self,
-        path: Path,
-        predict: Callable[[list[Any]], list[Any]],
-        window: float | None,
-        video: Path | None,
-        seconds: float | None = None,
-    ) -> Any:
+    def film(self, path: Path, predict: Callable[[list[Any]], list[Any]], how: OverTime) -> Any:
         """Return what is predicted over the time of a video file, fit for JSON; one part is in memory at a time.
 
         Args:
             path: the video, or an input that `is_live`.
             predict: items to results.
-            window: seconds that one prediction is about; None for each frame by itself.
-            video: where to write it with what is predicted drawn on it; None writes nothing.
-            seconds: after which a live input ends; None for when the user stops it.
+            how: what is wanted.
 
         By default NotSupportedError: this processor's items are no parts of a video.
         """

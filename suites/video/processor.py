@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import ConfigError, DataError
+from suites.engine.task import OverTime
 from suites.video.drawing import labels_over_time, strip
 from suites.video.reading import read_video
 from suites.video.sampling import Segments
@@ -97,34 +98,27 @@ class VideoProcessor(RecognitionProcessor):
             return None
         return base64.b64encode(encode_film(np.zeros((2, 64, 64, 3), np.uint8), rate=10)).decode()
 
-    def film(
-        self,
-        path: Path,
-        predict: Callable[[list[Any]], list[Any]],
-        window: float | None,
-        video: Path | None,
-        seconds: float | None = None,
-    ) -> dict[str, Any]:
+    def film(self, path: Path, predict: Callable[[list[Any]], list[Any]], how: OverTime) -> dict[str, Any]:
         """The classes of each window of a video, and `spans` of windows with the same best class.
 
         With `video` it is read a second time, and written with classes and a bar of labels on its frames.
         """
-        if window is None:
+        if how.window is None:
             raise ConfigError("infer: over time this model labels windows, so it needs --window too, such as 2s")
-        if video is not None:
-            check_film_name(video)
+        if how.video is not None:
+            check_film_name(how.video)
             if self.is_live(str(path)):
                 raise ConfigError("infer: --video reads its source twice, which no camera allows; record a file first")
         found = []
-        with opened_moving(path, seconds) as source:
-            for part in windows(source, window, self._segments):
+        with opened_moving(path, how.seconds) as source:
+            for part in windows(source, how.window, self._segments):
                 (classes,) = predict([part.frames])
                 found.append({"start": round(part.start, 3), "end": round(part.end, 3), "classes": classes})
-        if video is not None:
-            with opened_video(path, threads=0) as source, written_film(video, source.rate) as film:
+        if how.video is not None:
+            with opened_video(path, threads=0) as source, written_film(how.video, source.rate) as film:
                 for frame in source.frames():
-                    film.add(frame.seconds, labelled(frame.pixels, frame.seconds, found, window, self._class_names))
-        return {"window": window, "spans": spans(found), "windows": found}
+                    film.add(frame.seconds, labelled(frame.pixels, frame.seconds, found, how.window, self._class_names))
+        return {"window": how.window, "spans": spans(found), "windows": found}
 
     def drawn_over_time(self, found: Any) -> np.ndarray | None:
         """The labels of the windows over time."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.config import build_value, plain
-from suites.engine.task import Batch, Processor
+from suites.engine.task import Batch, OverTime, Processor
 from suites.vision.camera import camera_number, opened_moving
 from suites.vision.film import Film, written_film
 from suites.vision.images import checked_size, decode_image, encode_image, read_image
@@ -125,19 +125,12 @@ class ImageProcessor(VisualProcessor):
         except DataError as error:
             yield str(path), partial(_raise, error)
 
-    def film(
-        self,
-        path: Path,
-        predict: Callable[[list[Any]], list[Any]],
-        window: float | None,
-        video: Path | None,
-        seconds: float | None = None,
-    ) -> list[dict[str, Any]]:
+    def film(self, path: Path, predict: Callable[[list[Any]], list[Any]], how: OverTime) -> list[dict[str, Any]]:
         """The result of each frame with its time; with `video` the frames with what is found on them, as a video."""
-        if window is not None:
+        if how.window is not None:
             raise ConfigError("infer: this model looks at single frames, so --window says nothing; take it away")
         found = []
-        with opened_moving(path, seconds) as source, _film(video, source.rate) as film:
+        with opened_moving(path, how.seconds) as source, _film(how.video, source.rate) as film:
             for frame in source.frames():
                 (result,) = predict([frame.pixels])
                 found.append({"seconds": round(frame.seconds, 3), "found": self.summary(result)})

@@ -58,6 +58,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     def start() -> int:
         from framework.limits import allow
         from suites.engine.inference import infer_files, infer_films, open_model
+        from suites.engine.task import OverTime
 
         profile = StepProfile(a.output or Path()) if a.profile else None
         model = open_model(a.model, a.weights, a.overrides, device=a.device)
@@ -66,7 +67,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         over_time = asked or any(model.processor.is_live(word) for word in a.inputs)
         with allow(**({} if a.max_pixels is None else {"pixels": a.max_pixels})):
             if over_time:
-                report = infer_films(model, a.inputs, a.output, window=a.window, video=a.video, seconds=a.seconds)
+                report = infer_films(model, a.inputs, a.output, OverTime(a.window, a.video, a.seconds))
             else:
                 report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)
         for line in report.skipped:

@@ -9,6 +9,7 @@ import pytest
 from framework.errors import ConfigError, DataError
 from suites.detection.processor import DetectionProcessor
 from suites.engine.cli.infer import main
+from suites.engine.task import OverTime
 from suites.engine.training import train
 from suites.video.drawing import labels_over_time
 from suites.video.sampling import Segments
@@ -151,10 +152,10 @@ def test_what_a_detector_finds_is_drawn_on_a_video(tmp_path):
     path = write_video(tmp_path / "a.mp4", grey(LEVELS[:5]))
     processor = DetectionProcessor([], ("cat",), 0.5)
     one = [{"class": "cat", "score": 0.9, "box": [5.0, 5.0, 40.0, 40.0]}]
-    found = processor.film(path, lambda items: [one for _ in items], None, tmp_path / "out.mp4")
+    found = processor.film(path, lambda items: [one for _ in items], OverTime(video=tmp_path / "out.mp4"))
     assert [round(entry["seconds"], 1) for entry in found] == [0.0, 0.1, 0.2, 0.3, 0.4]
     assert found[0]["found"] == processor.summary(one)
     with av.open(str(tmp_path / "out.mp4")) as shown:
         assert sum(1 for _ in shown.decode(video=0)) == 5
     with pytest.raises(ConfigError, match="looks at single frames"):
-        processor.film(path, lambda items: [one for _ in items], 2.0, None)
+        processor.film(path, lambda items: [one for _ in items], OverTime(2.0))

@@ -11,6 +11,7 @@ import pytest
 from framework import limits
 from framework.errors import ConfigError, DataError, NotSupportedError
 from suites.detection.processor import DetectionProcessor
+from suites.engine.task import OverTime
 from suites.video.processor import VideoProcessor
 from suites.vision import camera
 from suites.vision.camera import camera_number, opened_camera
@@ -75,7 +76,9 @@ def test_what_a_detector_finds_in_a_camera_is_drawn_on_a_video(picture, tmp_path
     processor = DetectionProcessor([], ("cat",), 0.5)
     one = [{"class": "cat", "score": 0.9, "box": [5.0, 5.0, 40.0, 40.0]}]
     assert processor.is_live("0") and not processor.is_live("photo.jpg")
-    found = processor.film(Path("0"), lambda items: [one for _ in items], None, tmp_path / "out.mp4", seconds=0.2)
+    found = processor.film(
+        Path("0"), lambda items: [one for _ in items], OverTime(video=tmp_path / "out.mp4", seconds=0.2)
+    )
     assert [entry["seconds"] for entry in found] == [0.0, 0.05, 0.1, 0.15, 0.2]
     assert len(list(frames_of(tmp_path / "out.mp4"))) == 5
 
@@ -83,7 +86,7 @@ def test_what_a_detector_finds_in_a_camera_is_drawn_on_a_video(picture, tmp_path
 def test_windows_of_a_camera_are_labelled_but_not_filmed(picture, tmp_path):
     processor = VideoProcessor([], ("a", "b"), (2, 1, 1, 1))
     said = [{"class": "a", "score": 0.9}]
-    found = processor.film(Path("0"), lambda items: [said for _ in items], 0.25, None, seconds=0.9)
+    found = processor.film(Path("0"), lambda items: [said for _ in items], OverTime(0.25, seconds=0.9))
     assert [window["start"] for window in found["windows"]] == [0, 0.25, 0.5, 0.75]
     with pytest.raises(ConfigError, match="reads its source twice"):
-        processor.film(Path("0"), lambda items: [said for _ in items], 0.25, tmp_path / "out.mp4")
+        processor.film(Path("0"), lambda items: [said for _ in items], OverTime(0.25, tmp_path / "out.mp4"))
