@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -27,10 +27,7 @@ from framework.errors import (
     ShapeError,
     TraceError,
 )
-
-if TYPE_CHECKING:
-    from framework.autograd.tape import Node
-    from framework.graph.ir import Value
+from framework.value import Value
 
 Scalar: TypeAlias = int | float | bool
 TensorLike: TypeAlias = "Tensor | Scalar"
@@ -69,7 +66,8 @@ class Tensor:
         self._value: Value | None = None
         self.requires_grad = requires_grad
         self._grad: Tensor | UsedUp | None = None
-        self.node: Node | Tensor | None = None  # its history; a leaf where this is an earlier value of that leaf
+        # Its history, (node of the tape, number of the output); a leaf where this is an earlier value of that leaf.
+        self.node: tuple[Any, int] | Tensor | None = None
         self.persistable = False  # parameters, buffers and optimizer slots: what a Program reads and updates
         self.name: str | None = None
 

@@ -107,7 +107,7 @@ class Node:
         assert saved is not None
         t = Tensor(saved[0], requires_grad=True)
         t._value = saved[1]
-        t.node = (self, i)  # type: ignore[assignment]
+        t.node = (self, i)
         return t
 
     def free(self) -> None:
@@ -143,7 +143,7 @@ def attach(node: Node, outputs: Sequence[Tensor]) -> bool:
         dtype = t.dtype
         if dtype in DIFFERENTIABLE:
             t.requires_grad = True
-            t.node = (node, i)  # type: ignore[assignment]
+            t.node = (node, i)
             half = half or dtype in HALF
     return half
 

@@ -13,7 +13,7 @@ from framework.graph.executor import Executor
 from framework.graph.explanation import explain
 from framework.graph.ir import Program
 from framework.graph.native_executor import NATIVE
-from framework.graph.passes.report import Explanation
+from framework.graph.reports import Explanation
 from framework.tensor import Tensor
 
 _log = logging.getLogger("paddock")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from framework import _core
 from framework.graph.ir import Operation, Program
-from framework.graph.passes.report import Explanation, PassReport, place_of
+from framework.graph.passes.report import place_of
+from framework.graph.reports import Explanation, PassReport
 
 NAME = "convolution algorithms"
 

@@ -15,7 +15,7 @@ from framework.graph import passes
 from framework.graph.compiled import CompiledProgram
 from framework.graph.grads import Border
 from framework.graph.native_executor import NATIVE
-from framework.graph.passes.report import Explanation
+from framework.graph.reports import Explanation
 from framework.graph.trace import Trace, expect_no_trace
 from framework.graph.trees import flatten, static_values, unflatten
 from framework.tensor import Tensor

@@ -8,52 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from framework import _core
+from framework.graph.reports import PassReport
+from framework.ops.registry import OpInfo
+from framework.tensor import Tensor
+from framework.value import Kind as Kind
+from framework.value import Value as Value
 
-if TYPE_CHECKING:
-    from framework.graph.passes.report import PassReport
-    from framework.ops.registry import OpInfo
-    from framework.tensor import Tensor
-
-Kind = Literal["input", "state", "constant", "temporary"]
 Pair = tuple[tuple[int, ...], int, int]  # which block, and two values' numbers
-
-
-class Value:
-    """One value: defined once, by the Program's border (input, state, constant) or by an operation.
-
-    `static` says that its shape cannot vary from call to call, as with a parameter's.
-    """
-
-    __slots__ = ("dtype", "id", "kind", "name", "program", "shape", "static")
-
-    def __init__(
-        self, program: Program, kind: Kind, shape: tuple[int, ...], dtype: str, name: str | None = None
-    ) -> None:
-        self.program = program
-        self.id = program.next_id()
-        self.kind: Kind = kind
-        self.shape = tuple(shape)
-        self.dtype = dtype
-        self.name = name
-        self.static = kind in ("state", "constant")
-
-    def read_shape(self) -> tuple[int, ...]:
-        """The shape, for code that runs while tracing; ties the Program to its input shapes unless it is static."""
-        if not self.static and self.program.on_shape_read is not None:
-            self.program.on_shape_read(self)
-        return self.shape
-
-    @property
-    def type_text(self) -> str:
-        """Such as `float32[8, 20, 20, 64]`."""
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
-
-    def __repr__(self) -> str:
-        prefix = {"input": "%in", "state": "%s", "constant": "%c", "temporary": "%"}[self.kind]
-        return f"{prefix}{self.id}"
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from framework import _core
 from framework.context import context
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor, from_numpy, tensor
-
-if TYPE_CHECKING:
-    from framework.nn.layer import Layer
 
 Initializer = Callable[[Sequence[int], np.random.Generator], np.ndarray]  # (shape, rng) -> float32 array
 
@@ -170,7 +167,16 @@ def first_values(initializer: Initializer, shape: Sequence[int], name: str) -> T
     return tensor(draw(initializer, shape, seed=0, name=name))
 
 
-def initialize(model: Layer, seed: int, keep: Collection[str] = ()) -> None:
+class Layers(Protocol):
+    """What `initialize` asks of a `Layer`, which stands above this module."""
+
+    _initializers: dict[str, Initializer]
+
+    def named_layers(self) -> Iterator[tuple[str, Layers]]:
+        """Itself and all layers in it, by path."""
+
+
+def initialize(model: Layers, seed: int, keep: Collection[str] = ()) -> None:
     """Draws every parameter that has an initializer again, by (seed, its path in `model`).
 
     Call it once after a model is built: until then, equal layers hold equal numbers. Parameters are shared out among

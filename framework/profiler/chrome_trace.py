@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from framework.profiler.profile import Call
+from framework.profiler.call import Call
 
 
 def chrome_trace(calls: Sequence[Call]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import numpy as np
 from framework.errors import AttributeValueError
 from framework.graph import passes
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, name_of, place_of
+from framework.graph.passes.report import name_of, place_of
+from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.quantization.calibration import Batch, observe
 from framework.quantization.observers import METHODS, range_of

@@ -12,17 +12,13 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from framework.atomic import atomic_folder, flush, write_text
 from framework.errors import AttributeValueError, CheckpointError
-
-if TYPE_CHECKING:
-    from framework.table.table import Table
+from framework.table.folders import CHAIN, FORMAT, ids_of
+from framework.table.table import Table
 
 _log = logging.getLogger(__name__)
-CHAIN = "chain.json"  # ids of the folders, in order
-_FORMAT = 1
 
 
 class Chained:
@@ -53,7 +49,7 @@ class Chained:
                 ids = [] if before is None else _linked(before, part)
                 own = part / f"{len(ids):04d}"
                 ids.append(self._table.save_delta(own) if ids else self._table.save(own))
-                write_text(part / CHAIN, json.dumps({"format": _FORMAT, "ids": ids}) + "\n")
+                write_text(part / CHAIN, json.dumps({"format": FORMAT, "ids": ids}) + "\n")
         except OSError as error:
             raise CheckpointError(f"{path}: the table cannot be written there ({error.strerror or error})") from error
         self._before = path
@@ -73,7 +69,7 @@ class Chained:
         if self._before is None or own is None or self._most == 0:
             return None
         try:
-            ids = _ids(self._before)
+            ids = ids_of(self._before)
             sizes = [_bytes(self._before / f"{k:04d}") for k in range(len(ids))]
         except (CheckpointError, OSError):
             return None  # somebody removed it
@@ -81,43 +77,9 @@ class Chained:
         return self._before if ids[-1] == own.id and short else None
 
 
-def folders_of(path: Path) -> list[Path]:
-    """The base and the deltas that a folder stands for: those of its chain, or itself.
-
-    Raises CheckpointError where the list of the chain is damaged or a folder of it is missing; it says up to where all
-    are there.
-    """
-    if not (path / CHAIN).is_file():
-        return [path]
-    ids = _ids(path)
-    found = [path / f"{k:04d}" for k in range(len(ids))]
-    for k, folder in enumerate(found):
-        if not folder.is_dir():
-            raise CheckpointError(f"{folder}: is missing{up_to(found[:k])}")
-    return found
-
-
-def up_to(whole: list[Path]) -> str:
-    """What an error says of the folders before a damaged one."""
-    if not whole:
-        return "; it is the base, so nothing of this save can be used: take an earlier one"
-    return f"; the save is whole up to {whole[-1].name}: Table.open({str(whole[0])!r}, deltas=[...]) or an earlier save"
-
-
-def _ids(path: Path) -> list[str]:
-    try:
-        found: Any = json.loads((path / CHAIN).read_text(encoding="utf-8"))
-        ids = found["ids"]
-        if found["format"] != _FORMAT or not ids or not all(isinstance(each, str) for each in ids):
-            raise ValueError("it lists no folders")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path / CHAIN}: cannot be read ({error}); take an earlier save") from None
-    return list(ids)
-
-
 def _linked(before: Path, part: Path) -> list[str]:
     """Put links to the folders of a save into `part`; returns their ids, or none where there are no hard links."""
-    ids = _ids(before)
+    ids = ids_of(before)
     try:
         for k in range(len(ids)):
             (part / f"{k:04d}").mkdir()

@@ -11,9 +11,8 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import safetensors
 
@@ -21,13 +20,11 @@ from framework.atomic import atomic_file, atomic_folder, write_text
 from framework.errors import AttributeValueError, CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
 from framework.limits import check
-from framework.table.chained import folders_of, up_to
+from framework.table.folders import folders_of, up_to
 from framework.table.policies import ADMISSIONS, INITS, Eviction
 from framework.table.rules import RULES
+from framework.table.state import Chain, TableState
 from framework.tensor import Tensor
-
-if TYPE_CHECKING:
-    from framework.table.table import Table
 
 FORMAT = 1
 MANIFEST = "table.json"
@@ -35,25 +32,10 @@ KINDS = ("base", "delta")
 PART_BYTES = 256 << 20  # rows of a file, where `parts` does not say
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Where a table stands among its files.
-
-    Attributes:
-        id: of the files written or read last.
-        version: rows touched after it are not in them.
-        passes: ends of passes when they were written.
-    """
-
-    id: str
-    version: int
-    passes: int
-
-
 Around = Callable[[int, int], AbstractContextManager[object]]  # of reading buckets [first, last)
 
 
-def save(table: Table, path: Path | str, *, parts: int | None = None, around: Around | None = None) -> str:
+def save(table: TableState, path: Path | str, *, parts: int | None = None, around: Around | None = None) -> str:
     """Writes everything into the folder `path`, which must not exist yet or be empty; returns the files' id.
 
     Rows may be updated meanwhile: each bucket is read under its lock, and what is touched later is in the next delta.
@@ -70,7 +52,7 @@ def save(table: Table, path: Path | str, *, parts: int | None = None, around: Ar
     return _write(table, Path(path), None, parts, around)
 
 
-def save_delta(table: Table, path: Path | str, *, parts: int | None = None, around: Around | None = None) -> str:
+def save_delta(table: TableState, path: Path | str, *, parts: int | None = None, around: Around | None = None) -> str:
     """Writes what changed since the table was last saved (base or delta) or loaded; see `save`.
 
     Raises:
@@ -81,7 +63,7 @@ def save_delta(table: Table, path: Path | str, *, parts: int | None = None, arou
     return _write(table, Path(path), table.chain, parts, around)
 
 
-def _write(table: Table, path: Path, before: Chain | None, parts: int | None, around: Around | None) -> str:
+def _write(table: TableState, path: Path, before: Chain | None, parts: int | None, around: Around | None) -> str:
     native = table._native
     count = _part_count(table) if parts is None else parts
     if not 1 <= count <= native.buckets:
@@ -118,13 +100,13 @@ def _write(table: Table, path: Path, before: Chain | None, parts: int | None, ar
     return identity
 
 
-def forget_old_removals(table: Table) -> None:
+def forget_old_removals(table: TableState) -> None:
     """Keeps those removals that a coming delta or snapshot will name."""
     versions = [chain.version for chain in (table.chain, table.published) if chain is not None]
     table._native.forget_removals(min(versions, default=0))
 
 
-def _part_count(table: Table) -> int:
+def _part_count(table: TableState) -> int:
     size = len(table) * table._native.row_bytes
     return min(-(-size // PART_BYTES) or 1, table._native.buckets)
 
@@ -159,7 +141,7 @@ def _contents(native: Any, parts: int, since: int, around: Around) -> Iterator[t
     )
 
 
-def load(table: Table, path: Path | str, deltas: Sequence[Path | str] = ()) -> None:
+def load(table: TableState, path: Path | str, deltas: Sequence[Path | str] = ()) -> None:
     """Replaces what a table holds by a base (or what `Chained` saved) and the deltas that follow it, in order.
 
     All files are checked before the first row is replaced.
@@ -187,7 +169,7 @@ def load(table: Table, path: Path | str, deltas: Sequence[Path | str] = ()) -> N
     forget_old_removals(table)
 
 
-def load_delta(table: Table, path: Path | str) -> None:
+def load_delta(table: TableState, path: Path | str) -> None:
     """Takes up one more delta, which must follow the files that the table was loaded from or saved to last.
 
     Rows that were touched since are overwritten where the delta has them, and kept elsewhere.
@@ -302,7 +284,7 @@ def _expect_same_table(folder: Path, theirs: dict[str, Any], own: dict[str, Any]
             raise CheckpointError(f"{folder}: is of another table: its {name} is {there!r}, here it is {here!r}")
 
 
-def _verify(folder: Path, manifest: dict[str, Any], table: Table) -> None:
+def _verify(folder: Path, manifest: dict[str, Any], table: TableState) -> None:
     """Checks digests, and names, types and shapes of all tensors, without reading rows into memory."""
     for entry in manifest["files"]:
         path = folder / entry["name"]
@@ -317,7 +299,7 @@ def _verify(folder: Path, manifest: dict[str, Any], table: Table) -> None:
         raise CheckpointError(f"{folder / MANIFEST}: lists no table.safetensors; the manifest is damaged")
 
 
-def _verify_shapes(path: Path, table: Table) -> None:
+def _verify_shapes(path: Path, table: TableState) -> None:
     try:
         with safetensors.safe_open(str(path), framework="numpy") as file:
             found = {n: (file.get_slice(n).get_dtype(), tuple(file.get_slice(n).get_shape())) for n in file.keys()}  # noqa: SIM118
@@ -341,7 +323,7 @@ def _verify_shapes(path: Path, table: Table) -> None:
         raise CheckpointError(f"{path}: its tensors are not those of table '{table.name}': {found}")
 
 
-def _take_up(table: Table, folder: Path, manifest: dict[str, Any]) -> None:
+def _take_up(table: TableState, folder: Path, manifest: dict[str, Any]) -> None:
     native = table._native
     shared = load_tensors(folder / "table.safetensors")
     if manifest["kind"] == "delta":
@@ -357,7 +339,7 @@ def _take_up(table: Table, folder: Path, manifest: dict[str, Any]) -> None:
         native.write_candidates(t["candidates"], t["waiting"])
 
 
-def export_text(table: Table, path: Path | str) -> int:
+def export_text(table: TableState, path: Path | str) -> int:
     """Writes rows as lines `key<TAB>show<TAB>click<TAB>value value ...`, keys unsigned, numbers exact.
 
     Returns how many. Steps that rows missed are made up for in what is written.

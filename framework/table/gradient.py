@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from framework.autograd import saved, tape
 from framework.context import context
 from framework.errors import GradientError, TraceError
 from framework.graph.trace import user_line
 from framework.tensor import Tensor
-
-if TYPE_CHECKING:
-    from framework.table.table import Table
 
 
 class Part(NamedTuple):
@@ -41,9 +38,9 @@ class RowsLeaf(Tensor):
     While a function is traced its gradient belongs to that trace, and has to be used up by a step there.
     """
 
-    __slots__ = ("_table",)
+    __slots__ = ("_table",)  # its name
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: str) -> None:
         super().__init__(None, requires_grad=True)
         self._table = table
 
@@ -66,7 +63,7 @@ class RowsLeaf(Tensor):
     def left_over(self) -> str:
         """The message for a gradient that nobody used when its trace ended."""
         return (
-            f"program: backward() gave table '{self._table.name}' a gradient of its rows, and no step used it; call "
+            f"program: backward() gave table '{self._table}' a gradient of its rows, and no step used it; call "
             "step() of its RowOptimizer in the same function: it cannot leave the Program"
         )
 

@@ -15,18 +15,16 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from framework import _core
 from framework.atomic import atomic_file
 from framework.errors import AttributeValueError, CheckpointError, PaddockError
-from framework.table.files import Chain, forget_old_removals
+from framework.table.files import forget_old_removals
+from framework.table.state import Chain, TableState
 from framework.tensor import Tensor, from_numpy
-
-if TYPE_CHECKING:
-    from framework.table.table import Table
 
 MAGIC = b"PADTABLE"
 FORMAT = 1
@@ -68,7 +66,7 @@ class SnapshotHeader:
     bytes: int
 
 
-def write(table: Table, path: Path | str, dtype: str = "float32", *, delta: bool = False) -> str:
+def write(table: TableState, path: Path | str, dtype: str = "float32", *, delta: bool = False) -> str:
     """Publishes a table's rows as the file `path`, which appears whole or not at all; returns the version's id.
 
     Steps that rows missed (`DenseAdam`) are made up for in what is written.

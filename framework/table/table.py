@@ -17,16 +17,14 @@ import numpy as np
 from framework import _core
 from framework.autograd import tape
 from framework.context import context
-from framework.errors import AttributeValueError, CheckpointError, DTypeError
+from framework.errors import CheckpointError, DTypeError
 from framework.ops import registry
 from framework.table import files, snapshot
-from framework.table.gradient import LookupNode, Part, RowsLeaf, refuse_block
-from framework.table.policies import Admission, Eviction, Init, InitParts, Limit, Normal, init_parts, plain
-from framework.table.rules import Adam, Rule
+from framework.table.gradient import LookupNode, Part, refuse_block
+from framework.table.state import TableState
 from framework.tensor import Tensor, from_numpy, tensor
 
 Keys = Tensor | np.ndarray | Sequence[int]
-MOST_BUCKETS, MOST_COLUMNS = 1 << 16, 1 << 16
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class TableStats:
         return self.row_bytes + self.index_bytes
 
 
-class Table:
+class Table(TableState):
     """Rows of `dim` numbers by key. Any 64-bit key is valid, as int64 bits: 0, -1 and all between.
 
     >>> table = Table(17, rule=Adam(lr=1e-3), init=[(1, Zeros()), (16, Normal(1e-2))], name="signs")
@@ -85,80 +83,6 @@ class Table:
         name: for messages, files and the optimizer's state.
         buckets: a power of two: parts with a lock each, which threads share out.
     """
-
-    def __init__(
-        self,
-        dim: int,
-        *,
-        rule: Rule | None = None,
-        init: Init | InitParts | None = None,
-        admission: Admission | None = None,
-        eviction: Eviction | None = None,
-        limit: Limit | None = None,
-        show_weight: float = 0.1,
-        click_weight: float = 1.0,
-        seed: int = 0,
-        name: str = "table",
-        buckets: int = 256,
-    ) -> None:
-        if not 1 <= dim <= MOST_COLUMNS:
-            raise AttributeValueError(f"Table: dim is {dim}; a row has 1 to {MOST_COLUMNS} columns")
-        if not 1 <= buckets <= MOST_BUCKETS or buckets & (buckets - 1):
-            raise AttributeValueError(f"Table: buckets is {buckets}; it must be a power of two up to {MOST_BUCKETS}")
-        if not name or len(name) > 100:
-            raise AttributeValueError(f"Table: name is {name!r}; it must have 1 to 100 letters")
-        self.dim, self.name, self.seed = dim, name, seed
-        self.rule = rule or Adam()
-        self.init = init_parts(init or Normal(), dim)
-        self.admission, self.eviction, self.limit = admission, eviction, limit
-        self.show_weight, self.click_weight = show_weight, click_weight
-        self.chain: files.Chain | None = None  # of the files it was saved to or loaded from last
-        self.published: files.Chain | None = None  # of its snapshots
-        self.passes = 0  # calls of shrink
-        self._native = _core.Table(self._native_config(buckets))
-        self._gather = registry.OpInfo(_core.TableOp("gather", self._native), pure=False)
-        self._update = registry.OpInfo(_core.TableOp("update", self._native), pure=False)
-        self._squares = registry.OpInfo(_core.TableOp("sum_of_squares", self._native), pure=True)
-        self.leaf = RowsLeaf(self)
-
-    def _native_config(self, buckets: int) -> dict[str, Any]:
-        rule, eviction = self.rule.native(), self.eviction or Eviction(decay=1.0, least_score=-np.inf)
-        config = {
-            "name": self.name,
-            "dim": self.dim,
-            **rule,
-            "init": [(n, part.number, part.scale) for n, part in self.init],
-            "admission": self.admission.number if self.admission else 0,
-            "admission_threshold": self.admission.threshold if self.admission else 0.0,
-            "decay": eviction.decay,
-            "least_score": eviction.least_score,
-            "most_unseen": -1 if eviction.most_unseen is None else eviction.most_unseen,
-            "show_weight": self.show_weight,
-            "click_weight": self.click_weight,
-            "most_rows": -1,
-            "when_full": 0,
-            "seed": self.seed & (2**64 - 1),
-            "bucket_bits": buckets.bit_length() - 1,
-        }
-        if self.limit:
-            row_bytes = _core.Table(config | {"bucket_bits": 0}).row_bytes
-            config["most_rows"] = self.limit.most_rows(row_bytes)
-            config["when_full"] = int(self.limit.when_full == "evict")
-        return config
-
-    def config(self) -> dict[str, Any]:
-        """What it was made with, as plain data that its files keep."""
-        return {
-            "name": self.name,
-            "dim": self.dim,
-            "rule": self.rule.plain(),
-            "init": [[n, plain(part)] for n, part in self.init],
-            "admission": plain(self.admission),
-            "eviction": plain(self.eviction),
-            "show_weight": self.show_weight,
-            "click_weight": self.click_weight,
-            "seed": self.seed,
-        }
 
     # -- training
     def lookup(self, keys: Keys, clicks: Tensor | np.ndarray | None = None) -> Tensor:
@@ -306,9 +230,6 @@ class Table:
     # -- what is in it
     def __contains__(self, key: int) -> bool:
         return bool(self.counts([key])[0, 0] >= 0)
-
-    def __len__(self) -> int:
-        return int(self._native.stats()["rows"])
 
     def stats(self) -> TableStats:
         """Rows, bytes and counters."""

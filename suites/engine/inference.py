@@ -19,7 +19,7 @@ from framework.errors import CheckpointError, ConfigError, DataError
 from framework.graph.explanation import explain
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
-from framework.graph.passes.report import PassReport
+from framework.graph.reports import PassReport
 from framework.onnx import EXPORT_PASSES, Session, export
 from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor

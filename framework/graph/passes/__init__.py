@@ -29,9 +29,10 @@ from framework.graph.passes.layout import sink_transposes
 from framework.graph.passes.optimizer import fold_gradient_scale, group_optimizer_steps
 from framework.graph.passes.products import accumulate_products, fuse_activation_grad
 from framework.graph.passes.recompute import recompute_activations
-from framework.graph.passes.report import Explanation, Pass
+from framework.graph.passes.report import Pass
 from framework.graph.passes.rows import keep_gradient_rows
 from framework.graph.passes.schedule import update_early
+from framework.graph.reports import Explanation
 
 PASSES: dict[str, Pass] = {
     p.name: p

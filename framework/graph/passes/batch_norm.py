@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, chain_of, graph_pass
+from framework.graph.passes.report import chain_of, graph_pass
 from framework.graph.passes.rewriter import DataReaders, in_order
+from framework.graph.reports import PassReport
 from framework.ops import registry
 
 DEFAULT_SLOPE = 0.01  # of operators with another activation: its value means nothing

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from framework.graph.ir import Operation, Program
 from framework.graph.native import control_info
-from framework.graph.passes.report import PassReport, graph_pass, name_of
+from framework.graph.passes.report import graph_pass, name_of
+from framework.graph.reports import PassReport
 
 
 @graph_pass(after=("freeze_states",), before=("fold_constants", "drop_dead_code"))

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, chain_of, graph_pass, place_of
+from framework.graph.passes.report import chain_of, graph_pass, place_of
 from framework.graph.passes.rewriter import Readers
+from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.ops.tape import Statement, tape_text
 from framework.precision import HALF_TYPES

@@ -6,7 +6,8 @@ from typing import Any
 
 from framework import _core
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, graph_pass
+from framework.graph.passes.report import graph_pass
+from framework.graph.reports import PassReport
 
 # Folding must not make a Program larger than the operations it saves: a `full` of a whole image stays an operation.
 MAX_FOLDED_BYTES = 64 << 20

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, chain_of, graph_pass
+from framework.graph.passes.report import chain_of, graph_pass
 from framework.graph.passes.rewriter import DataReaders, Rewriter
+from framework.graph.reports import PassReport
 
 # What take_along_axis does with labels: none is ignored, and those below 0 count from the end.
 _LABELS = {"ignore_index": -(2**63), "from_end": True}

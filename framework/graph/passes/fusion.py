@@ -10,8 +10,9 @@ import numpy as np
 from framework import _core
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.products import activation_name
-from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
+from framework.graph.passes.report import chain_of, graph_pass, name_of, place_of
 from framework.graph.passes.rewriter import Readers, Rewriter
+from framework.graph.reports import PassReport
 from framework.ops import registry
 
 EPILOGUE_OPERATORS = ("conv2d", "matmul")

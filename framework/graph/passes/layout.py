@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, graph_pass, name_of, place_of
+from framework.graph.passes.report import graph_pass, name_of, place_of
 from framework.graph.passes.rewriter import Rewriter
+from framework.graph.reports import PassReport
 
 Perm = tuple[int, ...]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of
+from framework.graph.passes.report import chain_of, graph_pass, name_of
 from framework.graph.passes.rewriter import Readers, in_order
+from framework.graph.reports import PassReport
 from framework.ops import registry
 
 

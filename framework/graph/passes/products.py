@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of, place_of
+from framework.graph.passes.report import chain_of, graph_pass, name_of, place_of
 from framework.graph.passes.rewriter import DataReaders, Readers
+from framework.graph.reports import PassReport
 from framework.ops import registry
 
 

@@ -6,7 +6,8 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, graph_pass, name_of, place_of
+from framework.graph.passes.report import graph_pass, name_of, place_of
+from framework.graph.reports import PassReport
 from framework.ops import registry
 from framework.precision import HALF_TYPES
 

@@ -6,8 +6,9 @@ import math
 
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.passes.optimizer import ROW_STEPS, SMALL
-from framework.graph.passes.report import PassReport, chain_of, graph_pass, name_of
+from framework.graph.passes.report import chain_of, graph_pass, name_of
 from framework.graph.passes.rewriter import Readers
+from framework.graph.reports import PassReport
 from framework.ops import registry
 
 

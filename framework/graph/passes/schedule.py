@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from framework.graph.ir import Operation, Program, Value
-from framework.graph.passes.report import PassReport, graph_pass
+from framework.graph.passes.report import graph_pass
+from framework.graph.reports import PassReport
 
 
 @graph_pass(after=("fold_constants", "merge_equal_operations", "drop_dead_code", "fuse_batch_norm", "fuse_activation"))

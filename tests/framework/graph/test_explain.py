@@ -10,7 +10,7 @@ import framework
 from framework import ops
 from framework.errors import AttributeValueError
 from framework.graph import passes
-from framework.graph.passes.report import Explanation, PassReport
+from framework.graph.reports import Explanation, PassReport
 
 X = np.ones((4, 3), np.float32)
 
