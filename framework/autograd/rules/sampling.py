@@ -10,4 +10,11 @@ joint_rule(
         dy, x, grid, mode, padding, align_corners
     ),
 )
-first_order_only("training needs one order", "grid_sample_grad")
+joint_rule(
+    "grid_sample_grad",
+    "dy x grid",
+    lambda ddx, ddgrid, dy, x, grid, mode, padding, align_corners: internal.grid_sample_grad_grad(
+        ddx, ddgrid, dy, x, grid, mode, padding, align_corners
+    ),
+)
+first_order_only("training needs two orders", "grid_sample_grad_grad")

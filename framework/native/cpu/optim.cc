@@ -68,21 +68,14 @@ struct Adam : AdamNumbers<T> {
   static constexpr int kReplaced[] = {0, 2, 3};
 
   explicit Adam(const KernelContext& c) {
-    const int64_t step = *c.in("step").data<int64_t>();
-    if (step < 1) fail(ErrorKind::kAttribute, c.op().name, ": step is ", step, " but counts from 1");
-    const double lr = scalar(c.in("lr")), decay = c.attr<double>("weight_decay"), t = static_cast<double>(step);
-    const double beta1 = c.attr<double>("beta1"), beta2 = c.attr<double>("beta2");
+    const CountedStep step(c);
+    const double decay = c.attr<double>("weight_decay");
     const bool decoupled = c.attr<bool>("decoupled");
-    this->scale = static_cast<T>(gradient_scale(c));
-    this->b1 = static_cast<T>(beta1);
-    this->b2 = static_cast<T>(beta2);
-    this->new1 = static_cast<T>(1 - beta1);
-    this->new2 = static_cast<T>(1 - beta2);
-    this->rate = static_cast<T>(lr / (1 - std::pow(beta1, t)));
-    this->unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, t)));
-    this->eps = c.attr<T>("eps");
+    step.fill(c, *this);
+    this->rate = static_cast<T>(step.lr / step.first_left());
+    this->unbias = static_cast<T>(1 / std::sqrt(step.second_left()));
     this->l2 = static_cast<T>(decoupled ? 0.0 : decay);
-    this->keep = static_cast<T>(decoupled ? 1 - lr * decay : 1.0);
+    this->keep = static_cast<T>(decoupled ? 1 - step.lr * decay : 1.0);
   }
 
   void operator()(const T* const* in, T* const* out, int64_t n) const { adam_elements<T>(*this, in, out, n); }

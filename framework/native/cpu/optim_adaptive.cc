@@ -78,18 +78,11 @@ struct Lamb {
   double lr;
 
   explicit Lamb(const KernelContext& c) {
-    const int64_t step = *c.in("step").data<int64_t>();
-    if (step < 1) fail(ErrorKind::kAttribute, c.op().name, ": step is ", step, " but counts from 1");
-    const double beta1 = c.attr<double>("beta1"), beta2 = c.attr<double>("beta2"), t = static_cast<double>(step);
-    lr = scalar(c.in("lr"));
-    scale = static_cast<T>(gradient_scale(c));
-    b1 = static_cast<T>(beta1);
-    b2 = static_cast<T>(beta2);
-    new1 = static_cast<T>(1 - beta1);
-    new2 = static_cast<T>(1 - beta2);
-    unbias1 = static_cast<T>(1 / (1 - std::pow(beta1, t)));
-    unbias2 = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, t)));
-    eps = c.attr<T>("eps");
+    const CountedStep step(c);
+    step.fill(c, *this);
+    lr = step.lr;
+    unbias1 = static_cast<T>(1 / step.first_left());
+    unbias2 = static_cast<T>(1 / std::sqrt(step.second_left()));
     decay = c.attr<T>("weight_decay");
   }
 

@@ -13,6 +13,32 @@ inline double scalar(const Tensor& t) { return t.dtype() == DType::kF64 ? *t.dat
 
 inline double gradient_scale(const KernelContext& c) { return c.has("grad_scale") ? scalar(c.in("grad_scale")) : 1.0; }
 
+// What the steps that count read: lr, the step's number and the shares of the two means.
+struct CountedStep {
+  double lr, number, beta1, beta2;
+
+  explicit CountedStep(const KernelContext& c)
+      : lr(scalar(c.in("lr"))), beta1(c.attr<double>("beta1")), beta2(c.attr<double>("beta2")) {
+    const int64_t step = *c.in("step").data<int64_t>();
+    if (step < 1) fail(ErrorKind::kAttribute, c.op().name, ": step is ", step, " but counts from 1");
+    number = static_cast<double>(step);
+  }
+  double first_left() const { return 1 - std::pow(beta1, number); }  // what the mean lacks of its weights' sum
+  double second_left() const { return 1 - std::pow(beta2, number); }
+
+  // Fills in what Adam and LAMB share.
+  template <class Rule>
+  void fill(const KernelContext& c, Rule& rule) const {
+    using T = decltype(rule.scale);
+    rule.scale = static_cast<T>(gradient_scale(c));
+    rule.b1 = static_cast<T>(beta1);
+    rule.b2 = static_cast<T>(beta2);
+    rule.new1 = static_cast<T>(1 - beta1);
+    rule.new2 = static_cast<T>(1 - beta2);
+    rule.eps = c.attr<T>("eps");
+  }
+};
+
 // Where each of `count` tensors begins when they stand one after another; `size(i)` elements each.
 template <class Size>
 std::vector<int64_t> starts_of(int count, Size size) {

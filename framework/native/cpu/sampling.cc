@@ -65,19 +65,26 @@ struct Sampler {
   }
 };
 
-// The pixels that one place reads: their numbers in the image and weights, and how the weights change with x and y.
+// The pixels that one place reads: their numbers in the image and weights, and how the weights change with x, with y
+// and with both.
 struct Taps {
   int count = 0;
   int64_t pixel[4];
-  double weight[4], by_x[4], by_y[4];
+  double weight[4], by_x[4], by_y[4], by_both[4];
 
-  void add(const Sampler& s, double row, double column, double w, double dx, double dy) {
+  void add(const Sampler& s, double row, double column, double w, double dx, double dy, double both) {
     if (!(row >= 0 && row < static_cast<double>(s.height) && column >= 0 && column < static_cast<double>(s.width)))
       return;
     pixel[count] = static_cast<int64_t>(row) * s.width + static_cast<int64_t>(column);
     weight[count] = w;
     by_x[count] = dx;
-    by_y[count++] = dy;
+    by_y[count] = dy;
+    by_both[count++] = both;
+  }
+  // How the weight of tap k changes where the place moves by `step`, (x, y).
+  template <class T>
+  double along(const T* step, int k) const {
+    return static_cast<double>(step[0]) * by_x[k] + static_cast<double>(step[1]) * by_y[k];
   }
 };
 
@@ -86,19 +93,19 @@ Taps taps_of(const Sampler& s, const T* place) {
   const Place x = s.place(place[0], s.width), y = s.place(place[1], s.height);
   Taps taps;
   if (!(x.at == x.at && y.at == y.at)) {
-    taps.add(s, 0, 0, std::numeric_limits<double>::quiet_NaN(), 0, 0);
+    taps.add(s, 0, 0, std::numeric_limits<double>::quiet_NaN(), 0, 0, 0);
     return taps;
   }
   if (s.nearest) {
-    taps.add(s, std::nearbyint(y.at), std::nearbyint(x.at), 1, 0, 0);
+    taps.add(s, std::nearbyint(y.at), std::nearbyint(x.at), 1, 0, 0, 0);
     return taps;
   }
   const double column = std::floor(x.at), row = std::floor(y.at), right = x.at - column, below = y.at - row;
-  const double left = 1 - right, above = 1 - below;
-  taps.add(s, row, column, above * left, -above * x.slope, -left * y.slope);
-  taps.add(s, row, column + 1, above * right, above * x.slope, -right * y.slope);
-  taps.add(s, row + 1, column, below * left, -below * x.slope, left * y.slope);
-  taps.add(s, row + 1, column + 1, below * right, below * x.slope, right * y.slope);
+  const double left = 1 - right, above = 1 - below, both = x.slope * y.slope;
+  taps.add(s, row, column, above * left, -above * x.slope, -left * y.slope, both);
+  taps.add(s, row, column + 1, above * right, above * x.slope, -right * y.slope, -both);
+  taps.add(s, row + 1, column, below * left, -below * x.slope, left * y.slope, -both);
+  taps.add(s, row + 1, column + 1, below * right, below * x.slope, right * y.slope, both);
   return taps;
 }
 
@@ -124,8 +131,9 @@ PADDOCK_CPU_KERNEL(grid_sample) {
   });
 }
 
-template <class T>
-void image_gradient(const Sampler& s, const T* dy, const T* grid, T* dx) {
+// dx sums dy at the pixels of each place, times weight_of(number of the place, its taps, tap).
+template <class T, class F>
+void image_gradient(const Sampler& s, const T* dy, const T* grid, T* dx, F weight_of) {
   constexpr int64_t kStrip = 64;  // channels of a task
   const int64_t pixels = s.height * s.width, strips = (s.channels + kStrip - 1) / kStrip;
   parallel_for(s.images * strips, 1, [&](int64_t begin, int64_t end) {
@@ -138,7 +146,7 @@ void image_gradient(const Sampler& s, const T* dy, const T* grid, T* dx) {
         const T* from = dy + i * s.channels + first;
         for (int k = 0; k < found.count; ++k) {
           T* to = image + found.pixel[k] * s.channels;
-          const T weight = static_cast<T>(found.weight[k]);
+          const T weight = static_cast<T>(weight_of(i, found, k));
           for (int64_t j = 0; j < count; ++j) to[j] += weight * from[j];
         }
       }
@@ -167,8 +175,47 @@ PADDOCK_CPU_KERNEL(grid_sample_grad) {
   dispatch_float(c.in("x").dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T *dy = c.in("dy").data<T>(), *grid = c.in("grid").data<T>();
-    image_gradient(s, dy, grid, c.out("dx").data<T>());
+    image_gradient(s, dy, grid, c.out("dx").data<T>(), [](int64_t, const Taps& t, int k) { return t.weight[k]; });
     grid_gradient(s, dy, c.in("x").data<T>(), grid, c.out("dgrid").data<T>());
+  });
+}
+
+// The gradients of grid_sample_grad by dy and by the grid, of one place after the other.
+template <class T>
+void place_gradients(const Sampler& s, const T* ddx, const T* ddgrid, const T* dy, const T* x, const T* grid, T* ddy,
+                     T* dgrid) {
+  const int64_t n = s.channels;
+  for_each_place(s, grid, [&](int64_t image, int64_t i, const Taps& found) {
+    const int64_t first = image * s.height * s.width * n;
+    const T *step = ddgrid + 2 * i, *slope = dy + i * n;
+    Tap<T> still[4], moved[4];
+    double by_x = 0, by_y = 0;
+    for (int k = 0; k < found.count; ++k) {
+      const int64_t at = found.pixel[k] * n;
+      still[k] = {at, static_cast<T>(found.weight[k])};
+      moved[k] = {at, static_cast<T>(found.along(step, k))};
+      const T *above = ddx + first + at, *pixel = x + first + at;
+      const double outer = row_sum<T>(n, [=](auto j) { return j(slope) * j(above); });
+      const double inner = row_sum<T>(n, [=](auto j) { return j(slope) * j(pixel); }) * found.by_both[k];
+      by_x += found.by_x[k] * outer + static_cast<double>(step[1]) * inner;
+      by_y += found.by_y[k] * outer + static_cast<double>(step[0]) * inner;
+    }
+    weighted_sum<false>(ddx + first, still, found.count, ddy + i * n, n);
+    weighted_sum<true>(x + first, moved, found.count, ddy + i * n, n);
+    dgrid[2 * i] = static_cast<T>(by_x);
+    dgrid[2 * i + 1] = static_cast<T>(by_y);
+  });
+}
+
+PADDOCK_CPU_KERNEL(grid_sample_grad_grad) {
+  const Sampler s(c);
+  dispatch_float(c.in("x").dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *ddgrid = c.in("ddgrid").data<T>(), *dy = c.in("dy").data<T>(), *grid = c.in("grid").data<T>();
+    place_gradients(s, c.in("ddx").data<T>(), ddgrid, dy, c.in("x").data<T>(), grid, c.out("ddy").data<T>(),
+                    c.out("dgrid").data<T>());
+    image_gradient(s, dy, grid, c.out("dx").data<T>(),
+                   [ddgrid](int64_t i, const Taps& t, int k) { return t.along(ddgrid + 2 * i, k); });
   });
 }
 

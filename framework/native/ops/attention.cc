@@ -1,35 +1,10 @@
 // Attention over ragged data: every sequence by itself, without padding and without a mask.
+#include "ops/attention.h"
+
 #include "ops/ragged.h"
 
 namespace paddock {
 namespace {
-
-constexpr const char* kHeadsDoc = "Number of heads; it divides D.";
-constexpr const char* kScaleDoc = "Factor of the products q k; 0 stands for 1 / sqrt(D / heads).";
-constexpr const char* kCausalDoc =
-    "Query i of n sees keys up to i + (m - n) of m: in self-attention those up to itself.";
-constexpr const char* kDropoutDoc = "Probability that a weight is 0, in [0, 1); the others are divided by 1 - p.";
-
-OpDef& attention_attrs(OpDef& op) {
-  return op.attr("heads", AttrType::kInt, kHeadsDoc)
-      .attr("scale", AttrType::kFloat, 0.0, kScaleDoc)
-      .attr("causal", AttrType::kBool, false, kCausalDoc)
-      .attr("p", AttrType::kFloat, 0.0, kDropoutDoc);
-}
-
-int64_t expect_attention(const InferContext& c, int64_t columns) {
-  const auto heads = c.attr<int64_t>("heads");
-  if (heads < 1 || columns % heads) c.attr_error("heads is ", heads, " but must divide D, which is ", columns);
-  const auto p = c.attr<double>("p");
-  if (!(p >= 0 && p < 1)) c.attr_error("p is ", p, " but must lie in [0, 1)");
-  if (c.has("key")) {
-    c.expect_dtype("key", DType::kI64);
-    c.expect_shape("key", {2});
-  } else if (p > 0) {
-    c.attr_error("p is ", p, " but there is no key to draw from; give key");
-  }
-  return heads;
-}
 
 // q [T, D], k and v [S, D]; returns the number of heads.
 int64_t expect_separate(const InferContext& c) {
@@ -47,7 +22,7 @@ int64_t expect_separate(const InferContext& c) {
   }
   c.expect_shape("k", {c.has("k_offsets") ? c.shape("k")[0] : c.shape("q")[0], columns});
   c.expect_shape("v", c.shape("k"));
-  return expect_attention(c, columns);
+  return expect_heads(c, columns);
 }
 
 // qkv [T, 3 D]; returns D.
@@ -58,7 +33,7 @@ int64_t expect_packed(const InferContext& c) {
   if (c.shape("qkv")[1] % 3)
     c.shape_error("qkv ", c.shape("qkv"), " has ", c.shape("qkv")[1],
                   " columns but must have 3 D: those of q, k and v");
-  expect_attention(c, c.shape("qkv")[1] / 3);
+  expect_heads(c, c.shape("qkv")[1] / 3);
   return c.shape("qkv")[1] / 3;
 }
 

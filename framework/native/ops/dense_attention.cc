@@ -1,27 +1,8 @@
 // Attention over sequences of one length, or padded to one. The kernels are those of ragged attention.
-#include "op/context.h"
+#include "ops/attention.h"
 
 namespace paddock {
 namespace {
-
-OpDef& attention_attrs(OpDef& op) {
-  return op.attr("heads", AttrType::kInt, "Number of heads; it divides D.")
-      .attr("scale", AttrType::kFloat, 0.0, "Factor of the products q k; 0 stands for 1 / sqrt(D / heads).")
-      .attr("causal", AttrType::kBool, false,
-            "Query i of T sees keys up to i + (S - T) of S: in self-attention those up to itself.")
-      .attr("p", AttrType::kFloat, 0.0, "Probability that a weight is 0, in [0, 1); the others are divided by 1 - p.");
-}
-
-void expect_key(const InferContext& c) {
-  const auto p = c.attr<double>("p");
-  if (!(p >= 0 && p < 1)) c.attr_error("p is ", p, " but must lie in [0, 1)");
-  if (c.has("key")) {
-    c.expect_dtype("key", DType::kI64);
-    c.expect_shape("key", {2});
-  } else if (p > 0) {
-    c.attr_error("p is ", p, " but there is no key to draw from; give key");
-  }
-}
 
 void expect_mask(const InferContext& c, const Shape& wanted) {
   if (!c.has("mask")) return;
@@ -45,12 +26,10 @@ void expect_attention(const InferContext& c) {
       c.dtype_error(name, " is ", c.in(name).dtype, " but q is ", c.in("q").dtype, "; cast one to the other's type");
   }
   const Shape &q = c.shape("q"), &k = c.shape("k");
-  const auto heads = c.attr<int64_t>("heads");
-  if (heads < 1 || q[2] % heads) c.attr_error("heads is ", heads, " but must divide D, which is ", q[2]);
+  const int64_t heads = expect_heads(c, q[2]);
   c.expect_shape("k", {q[0], k[1], q[2]});
   c.expect_shape("v", k);
   expect_mask(c, {q[0], heads, q[1], k[1]});
-  expect_key(c);
 }
 
 Shape rows_and_heads(const InferContext& c) { return {c.shape("q")[0], c.shape("q")[1], c.attr<int64_t>("heads")}; }

@@ -30,68 +30,59 @@ Shape gathered_shape(const Shape& x, int axis, const Shape& indices) {
   return y;
 }
 
-PADDOCK_OP(gather, "x, indices -> y")
-    .doc(
-        "Whole slices of `x` by index along one axis; negative indices count from the end.\n\n"
-        "x: [..., n, ...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...].")
-    .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
-    .checks(DataCheck::kWrapped, "indices", axis_extent)
-    .any_type()
-    .infer([](InferContext& c) {
-      c.expect_index("indices");
-      const int axis = c.axis("axis", c.shape(0).rank());
-      c.out(0, gathered_shape(c.shape(0), axis, c.shape(1)), c.in(0).dtype);
-    });
+// The block that writing to slices by index shares; y may take x's place.
+OpDef& scatter_block(OpDef& op, const char* what) {
+  return op
+      .doc(cat(what,
+               "\n\nx: [..., n, ...]; indices: any shape, int32 or int64, negative ones count from the end; updates: "
+               "[..., *indices.shape, ...]; y: as x."))
+      .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
+      .inplace("x", "y")
+      .checks(DataCheck::kWrapped, "indices", axis_extent)
+      .infer([](InferContext& c) {
+        if (!c.op().moves) expect_number(c, "x");
+        c.expect_index("indices");
+        expect_same_as_x(c, "updates");
+        const int axis = c.axis("axis", c.shape(0).rank());
+        c.expect_shape("updates", gathered_shape(c.shape(0), axis, c.shape(1)));
+        c.out(0, c.shape(0), c.in(0).dtype);
+      });
+}
 
-PADDOCK_OP(scatter_add, "x, indices, updates -> y")
-    .doc(
-        "`x` plus `updates` at the slices that `indices` name; an index met twice adds twice, in order.\n\n"
-        "x: [..., n, ...]; indices: any shape, int32 or int64; updates: [..., *indices.shape, ...]; y: as x.")
-    .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
-    .inplace("x", "y")
-    .half()
-    .checks(DataCheck::kWrapped, "indices", axis_extent)
-    .follows()
-    .infer([](InferContext& c) {
-      expect_number(c, "x");
-      c.expect_index("indices");
-      expect_same_as_x(c, "updates");
-      const int axis = c.axis("axis", c.shape(0).rank());
-      c.expect_shape("updates", gathered_shape(c.shape(0), axis, c.shape(1)));
-      c.out(0, c.shape(0), c.in(0).dtype);
-    });
+[[maybe_unused]] OpDef& op_scatter_add =
+    scatter_block(define_op("scatter_add", "x, indices, updates -> y", __FILE__),
+                  "`x` plus `updates` at the slices that `indices` name; an index met twice adds twice, in order.")
+        .half()
+        .follows();
 
-PADDOCK_OP(scatter, "x, indices, updates -> y")
-    .doc(
-        "`x` with the slices that `indices` name replaced by `updates`. Of updates to one place the last in row-major "
-        "order of the indices counts, and only it gets a gradient.\n\n"
-        "x: [..., n, ...], any type; indices: any shape, int32 or int64, negative ones count from the end; updates: "
-        "[..., *indices.shape, ...]; y: as x.")
-    .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
-    .inplace("x", "y")
-    .checks(DataCheck::kWrapped, "indices", axis_extent)
-    .any_type()
-    .infer([](InferContext& c) {
-      c.expect_index("indices");
-      expect_same_as_x(c, "updates");
-      const int axis = c.axis("axis", c.shape(0).rank());
-      c.expect_shape("updates", gathered_shape(c.shape(0), axis, c.shape(1)));
-      c.out(0, c.shape(0), c.in(0).dtype);
-    });
+[[maybe_unused]] OpDef& op_scatter =
+    scatter_block(
+        define_op("scatter", "x, indices, updates -> y", __FILE__),
+        "`x`, of any type, with the slices that `indices` name replaced by `updates`. Of updates to one place "
+        "the last in row-major order of the indices counts, and only it gets a gradient.")
+        .any_type();
 
-PADDOCK_OP(scatter_pick, "x, indices -> y")
-    .doc(
-        "As gather, but 0 for every index that a later one repeats: the gradient of scatter's updates.  x: [..., n, "
-        "...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...].")
-    .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
-    .checks(DataCheck::kWrapped, "indices", axis_extent)
-    .internal()
-    .any_type()
-    .infer([](InferContext& c) {
-      c.expect_index("indices");
-      const int axis = c.axis("axis", c.shape(0).rank());
-      c.out(0, gathered_shape(c.shape(0), axis, c.shape(1)), c.in(0).dtype);
-    });
+// The block that reading slices by index shares.
+OpDef& gather_block(OpDef& op, const char* what) {
+  return op.doc(cat(what, "\n\nx: [..., n, ...]; indices: any shape, int32 or int64; y: [..., *indices.shape, ...]."))
+      .attr("axis", AttrType::kInt, int64_t{0}, kAxisDoc)
+      .checks(DataCheck::kWrapped, "indices", axis_extent)
+      .any_type()
+      .infer([](InferContext& c) {
+        c.expect_index("indices");
+        const int axis = c.axis("axis", c.shape(0).rank());
+        c.out(0, gathered_shape(c.shape(0), axis, c.shape(1)), c.in(0).dtype);
+      });
+}
+
+[[maybe_unused]] OpDef& op_gather =
+    gather_block(define_op("gather", "x, indices -> y", __FILE__),
+                 "Whole slices of `x` by index along one axis; negative indices count from the end.");
+
+[[maybe_unused]] OpDef& op_scatter_pick =
+    gather_block(define_op("scatter_pick", "x, indices -> y", __FILE__),
+                 "As gather, but 0 for every index that a later one repeats: the gradient of scatter's updates.")
+        .internal();
 
 // Tells apart the extents that tuples of indices count along.
 int64_t tuple_extents(const InferContext& c) {

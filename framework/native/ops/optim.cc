@@ -14,8 +14,7 @@ void check_adam(const InferContext& c) {
   check_fraction(c, "beta1");
   check_fraction(c, "beta2");
   check_weight_decay(c);
-  c.expect_rank("step", 0);
-  c.expect_dtype("step", DType::kI64);
+  check_step(c);
 }
 
 OpDef& sgd_attrs(OpDef& op) { return skip_attr(op.attr("weight_decay", AttrType::kFloat, 0.0, kDecayDoc)); }
@@ -36,143 +35,56 @@ OpDef& adam_attrs(OpDef& op) {
   return skip_attr(op);
 }
 
-[[maybe_unused]] OpDef& op_sgd_step = sgd_attrs(
-    define_op("sgd_step", "param, grad, lr, grad_scale? -> param_out", __FILE__)
-        .doc(std::string("param - lr * (grad + weight_decay * param).  param, grad: same shape; lr: [].") + kScaleDoc)
-        .inplace("param", "param_out")
-        .inplace("grad", "param_out")
-        .internal()
-        .rows_step("sgd_rows_step", "weight_decay")
-        .infer([](InferContext& c) {
-          check_weight_decay(c);
-          infer_step(c, {"param", "grad"}, "lr");
-        }));
-
-[[maybe_unused]] OpDef& op_momentum_step = momentum_attrs(
-    define_op("momentum_step", "param, grad, velocity, lr, grad_scale? -> param_out, velocity_out", __FILE__)
-        .doc(std::string("g = grad + weight_decay * param; velocity_out = momentum * velocity + g; param_out = param - "
-                         "lr * velocity_out, or with nesterov param - lr * (g + momentum * velocity_out) (Sutskever et "
-                         "al. 2013).  param, grad, velocity: same shape; lr: [].") +
-             kScaleDoc)
-        .inplace("param", "param_out")
-        .inplace("velocity", "velocity_out")
-        .inplace("grad", "velocity_out")
-        .internal()
-        .infer([](InferContext& c) {
-          check_momentum(c);
-          infer_step(c, {"param", "grad", "velocity"}, "lr");
-        }));
-
-[[maybe_unused]] OpDef& op_adam_step = adam_attrs(
-    define_op("adam_step", "param, grad, m, v, lr, step, grad_scale? -> param_out, m_out, v_out", __FILE__)
-        .doc(
-            std::string(
-                "Adam (Kingma & Ba 2015), or AdamW when decoupled (Loshchilov & Hutter 2019): m_out = beta1 * m + (1 - "
-                "beta1) * grad; v_out = beta2 * v + (1 - beta2) * grad^2; param_out = param - lr * (m_out / (1 - "
-                "beta1^step)) / (sqrt(v_out / (1 - beta2^step)) + eps).  param, grad, m, v: same shape; lr: []; step: "
-                "int64 [], counted from 1.") +
-            kScaleDoc)
-        .inplace("param", "param_out")
-        .inplace("m", "m_out")
-        .inplace("v", "v_out")
-        .inplace("grad", "m_out")
-        .internal()
-        .rows_step("adam_rows_step")
-        .infer([](InferContext& c) {
-          check_adam(c);
-          infer_step(c, {"param", "grad", "m", "v"}, "lr");
-        }));
-
+const StepRule kSgd{
+    "sgd", {}, "param - lr * (grad + weight_decay * param).  param, grad: same shape; lr: [].", &sgd_attrs};
+[[maybe_unused]] OpDef& op_sgd_step =
+    define_step<check_weight_decay>(kSgd, __FILE__).rows_step("sgd_rows_step", "weight_decay");
 [[maybe_unused]] OpDef& op_sgd_rows_step =
-    sgd_attrs(define_op("sgd_rows_step", "param, rows, values, lr, grad_scale? -> param_out", __FILE__)
-                  .doc(std::string("sgd_step on some rows.") + kRowsDoc + kScaleDoc)
-                  .inplace("param", "param_out")
-                  .internal()
-                  .infer([](InferContext& c) {
-                    check_weight_decay(c);
-                    infer_step(c, {"param"}, "lr");
-                    check_rows(c);
-                  }));
+    define_rows_step<check_weight_decay>(kSgd, cat("sgd_step on some rows.", kRowsDoc), __FILE__);
+[[maybe_unused]] OpDef& op_sgd_steps = define_steps<check_weight_decay, 0>(kSgd, __FILE__);
 
+const StepRule kMomentum{
+    "momentum",
+    {"velocity"},
+    "g = grad + weight_decay * param; velocity_out = momentum * velocity + g; param_out = param - lr * velocity_out, "
+    "or with nesterov param - lr * (g + momentum * velocity_out) (Sutskever et al. 2013).  param, grad, velocity: same "
+    "shape; lr: [].",
+    &momentum_attrs};
+[[maybe_unused]] OpDef& op_momentum_step = define_step<check_momentum>(kMomentum, __FILE__);
 [[maybe_unused]] OpDef& op_momentum_rows_step =
-    momentum_attrs(define_op("momentum_rows_step",
-                             "param, rows, values, velocity, lr, grad_scale? -> param_out, velocity_out", __FILE__)
-                       .doc(std::string("momentum_step on some rows.") + kRowsDoc + kScaleDoc)
-                       .inplace("param", "param_out")
-                       .inplace("velocity", "velocity_out")
-                       .internal()
-                       .infer([](InferContext& c) {
-                         check_momentum(c);
-                         infer_step(c, {"param", "velocity"}, "lr");
-                         check_rows(c);
-                       }));
+    define_rows_step<check_momentum>(kMomentum, cat("momentum_step on some rows.", kRowsDoc), __FILE__);
+[[maybe_unused]] OpDef& op_momentum_steps = define_steps<check_momentum, 1>(kMomentum, __FILE__);
 
-[[maybe_unused]] OpDef& op_adam_rows_step = adam_attrs(
-    define_op("adam_rows_step", "param, rows, values, m, v, lr, step, grad_scale? -> param_out, m_out, v_out", __FILE__)
-        .doc(
-            std::string(
-                "adam_step with a gradient that is zero but for some rows, as embedding_grad_rows gives them: the same "
-                "numbers without the zeros. Rows that never had a gradient cost little: their m and v stay zero.  "
-                "param, "
-                "m, v: [V, D]; rows: int64 [n], each row once or -1 for none; values: [n, D]; the others as there.") +
-            kScaleDoc)
-        .inplace("param", "param_out")
-        .inplace("m", "m_out")
-        .inplace("v", "v_out")
-        .attr(
-            "lazy", AttrType::kBool, false,
-            "Rows that are not listed, or whose gradient is all zeros, stand still; otherwise their m and v move them.")
-        .internal()
-        .infer([](InferContext& c) {
-          check_adam(c);
-          infer_step(c, {"param", "m", "v"}, "lr");
-          check_rows(c);
-        }));
+const StepRule kAdam{
+    "adam",
+    {"m", "v"},
+    "Adam (Kingma & Ba 2015), or AdamW when decoupled (Loshchilov & Hutter 2019): m_out = beta1 * m + (1 - beta1) * "
+    "grad; v_out = beta2 * v + (1 - beta2) * grad^2; param_out = param - lr * (m_out / (1 - beta1^step)) / "
+    "(sqrt(v_out / (1 - beta2^step)) + eps).  param, grad, m, v: same shape; lr: []; step: int64 [], counted from 1.",
+    &adam_attrs,
+    true};
+[[maybe_unused]] OpDef& op_adam_step = define_step<check_adam>(kAdam, __FILE__).rows_step("adam_rows_step");
+[[maybe_unused]] OpDef& op_adam_rows_step =
+    define_rows_step<check_adam>(
+        kAdam,
+        "adam_step with a gradient that is zero but for some rows, as embedding_grad_rows gives them: the same numbers "
+        "without the zeros. Rows that never had a gradient cost little: their m and v stay zero.  param, m, v: [V, D]; "
+        "rows: int64 [n], each row once or -1 for none; values: [n, D]; the others as there.",
+        __FILE__)
+        .attr("lazy", AttrType::kBool, false,
+              "Rows that are not listed, or whose gradient is all zeros, stand still; otherwise their m and v move "
+              "them.");
+[[maybe_unused]] OpDef& op_adam_steps = define_steps<check_adam, 2>(kAdam, __FILE__);
 
 PADDOCK_OP(ema_step, "average, value, decay -> average_out")
     .doc("average + (1 - decay) * (value - average): a moving average.  average, value: same shape; decay: [].")
     .inplace("average", "average_out")
     .inplace("value", "average_out")
     .internal()
-    .infer([](InferContext& c) { infer_step(c, {"average", "value"}, "decay"); });
-
-[[maybe_unused]] OpDef& op_sgd_steps = group_in_place(
-    sgd_attrs(define_op("sgd_steps", "lr, grad_scale?, tensors... -> updated...", __FILE__)
-                  .doc(std::string("sgd_step") + kGroupDoc +
-                       " tensors: param, grad of each; updated: param_out of each; the others: as in sgd_step.")
-                  .internal()
-                  .infer([](InferContext& c) {
-                    check_weight_decay(c);
-                    check_scalars(c);
-                    infer_group(c, 2, 2, 1);
-                  })),
-    2, 2, {0});
-
-[[maybe_unused]] OpDef& op_momentum_steps = group_in_place(
-    momentum_attrs(define_op("momentum_steps", "lr, grad_scale?, tensors... -> updated...", __FILE__)
-                       .doc(std::string("momentum_step") + kGroupDoc +
-                            " tensors: param, grad, velocity of each; updated: param_out, velocity_out of each; the "
-                            "others: as in momentum_step.")
-                       .internal()
-                       .infer([](InferContext& c) {
-                         check_momentum(c);
-                         check_scalars(c);
-                         infer_group(c, 2, 3, 2);
-                       })),
-    2, 3, {0, 2});
-
-[[maybe_unused]] OpDef& op_adam_steps = group_in_place(
-    adam_attrs(define_op("adam_steps", "lr, step, grad_scale?, tensors... -> updated...", __FILE__)
-                   .doc(std::string("adam_step") + kGroupDoc +
-                        " tensors: param, grad, m, v of each; updated: param_out, m_out, v_out of each; the others: as "
-                        "in adam_step.")
-                   .internal()
-                   .infer([](InferContext& c) {
-                     check_adam(c);
-                     check_scalars(c);
-                     infer_group(c, 3, 4, 3);
-                   })),
-    3, 4, {0, 2, 3});
+    .infer([](InferContext& c) {
+      infer_like(c, {"average", "value"});
+      expect_scalar(c, "decay");
+    });
 
 [[maybe_unused]] OpDef& op_ema_steps =
     group_in_place(define_op("ema_steps", "decay, tensors... -> updated...", __FILE__)

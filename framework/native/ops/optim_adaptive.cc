@@ -4,11 +4,6 @@
 namespace paddock {
 namespace {
 
-void check_eps(const InferContext& c) {
-  const auto eps = c.attr<double>("eps");
-  if (!(eps >= 0)) c.attr_error("eps is ", eps, " but must be 0 or more");
-}
-
 void check_rmsprop(const InferContext& c) {
   check_fraction(c, "rho");
   check_fraction(c, "momentum");
@@ -23,49 +18,17 @@ OpDef& rmsprop_attrs(OpDef& op) {
                        .attr("weight_decay", AttrType::kFloat, 0.0, kDecayDoc));
 }
 
-[[maybe_unused]] OpDef& op_rmsprop_step = rmsprop_attrs(
-    define_op("rmsprop_step", "param, grad, square, velocity, lr, grad_scale? -> param_out, square_out, velocity_out",
-              __FILE__)
-        .doc(std::string("RMSProp (Tieleman & Hinton 2012): g = grad + weight_decay * param; square_out = rho * square "
-                         "+ (1 - rho) * g^2; velocity_out = momentum * velocity + g / (sqrt(square_out) + eps); "
-                         "param_out = param - lr * velocity_out.  param, grad, square, velocity: same shape; lr: [].") +
-             kScaleDoc)
-        .inplace("param", "param_out")
-        .inplace("square", "square_out")
-        .inplace("velocity", "velocity_out")
-        .inplace("grad", "square_out")
-        .internal()
-        .infer([](InferContext& c) {
-          check_rmsprop(c);
-          infer_step(c, {"param", "grad", "square", "velocity"}, "lr");
-        }));
-
-[[maybe_unused]] OpDef& op_rmsprop_rows_step = rmsprop_attrs(
-    define_op("rmsprop_rows_step",
-              "param, rows, values, square, velocity, lr, grad_scale? -> param_out, square_out, velocity_out", __FILE__)
-        .doc(std::string("rmsprop_step on some rows.") + kRowsDoc + kScaleDoc)
-        .inplace("param", "param_out")
-        .inplace("square", "square_out")
-        .inplace("velocity", "velocity_out")
-        .internal()
-        .infer([](InferContext& c) {
-          check_rmsprop(c);
-          infer_step(c, {"param", "square", "velocity"}, "lr");
-          check_rows(c);
-        }));
-
-[[maybe_unused]] OpDef& op_rmsprop_steps = group_in_place(
-    rmsprop_attrs(define_op("rmsprop_steps", "lr, grad_scale?, tensors... -> updated...", __FILE__)
-                      .doc(std::string("rmsprop_step") + kGroupDoc +
-                           " tensors: param, grad, square, velocity of each; updated: param_out, square_out, "
-                           "velocity_out of each; the others: as in rmsprop_step.")
-                      .internal()
-                      .infer([](InferContext& c) {
-                        check_rmsprop(c);
-                        check_scalars(c);
-                        infer_group(c, 2, 4, 3);
-                      })),
-    2, 4, {0, 2, 3});
+const StepRule kRmsProp{
+    "rmsprop",
+    {"square", "velocity"},
+    "RMSProp (Tieleman & Hinton 2012): g = grad + weight_decay * param; square_out = rho * square + (1 - rho) * g^2; "
+    "velocity_out = momentum * velocity + g / (sqrt(square_out) + eps); param_out = param - lr * velocity_out.  param, "
+    "grad, square, velocity: same shape; lr: [].",
+    &rmsprop_attrs};
+[[maybe_unused]] OpDef& op_rmsprop_step = define_step<check_rmsprop>(kRmsProp, __FILE__);
+[[maybe_unused]] OpDef& op_rmsprop_rows_step =
+    define_rows_step<check_rmsprop>(kRmsProp, cat("rmsprop_step on some rows.", kRowsDoc), __FILE__);
+[[maybe_unused]] OpDef& op_rmsprop_steps = define_steps<check_rmsprop, 2>(kRmsProp, __FILE__);
 
 void check_adagrad(const InferContext& c) {
   check_weight_decay(c);
@@ -77,53 +40,23 @@ OpDef& adagrad_attrs(OpDef& op) {
                        .attr("weight_decay", AttrType::kFloat, 0.0, kDecayDoc));
 }
 
-[[maybe_unused]] OpDef& op_adagrad_step = adagrad_attrs(
-    define_op("adagrad_step", "param, grad, sum, lr, grad_scale? -> param_out, sum_out", __FILE__)
-        .doc(std::string("Adagrad (Duchi et al. 2011): g = grad + weight_decay * param; sum_out = sum + g^2; param_out "
-                         "= param - lr * g / (sqrt(sum_out) + eps).  param, grad, sum: same shape; lr: [].") +
-             kScaleDoc)
-        .inplace("param", "param_out")
-        .inplace("sum", "sum_out")
-        .inplace("grad", "sum_out")
-        .internal()
-        .rows_step("adagrad_rows_step", "weight_decay")
-        .infer([](InferContext& c) {
-          check_adagrad(c);
-          infer_step(c, {"param", "grad", "sum"}, "lr");
-        }));
-
-[[maybe_unused]] OpDef& op_adagrad_rows_step = adagrad_attrs(
-    define_op("adagrad_rows_step", "param, rows, values, sum, lr, grad_scale? -> param_out, sum_out", __FILE__)
-        .doc(std::string("adagrad_step on some rows; without weight decay the same numbers.") + kRowsDoc + kScaleDoc)
-        .inplace("param", "param_out")
-        .inplace("sum", "sum_out")
-        .internal()
-        .infer([](InferContext& c) {
-          check_adagrad(c);
-          infer_step(c, {"param", "sum"}, "lr");
-          check_rows(c);
-        }));
-
-[[maybe_unused]] OpDef& op_adagrad_steps = group_in_place(
-    adagrad_attrs(define_op("adagrad_steps", "lr, grad_scale?, tensors... -> updated...", __FILE__)
-                      .doc(std::string("adagrad_step") + kGroupDoc +
-                           " tensors: param, grad, sum of each; updated: param_out, sum_out of each; the others: as in "
-                           "adagrad_step.")
-                      .internal()
-                      .infer([](InferContext& c) {
-                        check_adagrad(c);
-                        check_scalars(c);
-                        infer_group(c, 2, 3, 2);
-                      })),
-    2, 3, {0, 2});
+const StepRule kAdagrad{"adagrad",
+                        {"sum"},
+                        "Adagrad (Duchi et al. 2011): g = grad + weight_decay * param; sum_out = sum + g^2; param_out "
+                        "= param - lr * g / (sqrt(sum_out) + eps).  param, grad, sum: same shape; lr: [].",
+                        &adagrad_attrs};
+[[maybe_unused]] OpDef& op_adagrad_step =
+    define_step<check_adagrad>(kAdagrad, __FILE__).rows_step("adagrad_rows_step", "weight_decay");
+[[maybe_unused]] OpDef& op_adagrad_rows_step = define_rows_step<check_adagrad>(
+    kAdagrad, cat("adagrad_step on some rows; without weight decay the same numbers.", kRowsDoc), __FILE__);
+[[maybe_unused]] OpDef& op_adagrad_steps = define_steps<check_adagrad, 1>(kAdagrad, __FILE__);
 
 void check_lamb(const InferContext& c) {
   check_fraction(c, "beta1");
   check_fraction(c, "beta2");
   check_weight_decay(c);
   check_eps(c);
-  c.expect_rank("step", 0);
-  c.expect_dtype("step", DType::kI64);
+  check_step(c);
 }
 
 OpDef& lamb_attrs(OpDef& op) {
@@ -133,37 +66,17 @@ OpDef& lamb_attrs(OpDef& op) {
                        .attr("weight_decay", AttrType::kFloat, 0.0, "Multiple of param in the update."));
 }
 
-[[maybe_unused]] OpDef& op_lamb_step = lamb_attrs(
-    define_op("lamb_step", "param, grad, m, v, lr, step, grad_scale? -> param_out, m_out, v_out", __FILE__)
-        .doc(
-            std::string(
-                "LAMB (You et al. 2020, arXiv:1904.00962, algorithm 2): m_out = beta1 * m + (1 - beta1) * grad; v_out "
-                "= beta2 * v + (1 - beta2) * grad^2; u = (m_out / (1 - beta1^step)) / (sqrt(v_out / (1 - beta2^step)) "
-                "+ eps) + weight_decay * param; param_out = param - lr * |param| / |u| * u, with 1 for the ratio where "
-                "a norm is 0.  param, grad, m, v: same shape; lr: []; step: int64 [], counted from 1.") +
-            kScaleDoc)
-        .inplace("param", "param_out")
-        .inplace("m", "m_out")
-        .inplace("v", "v_out")
-        .inplace("grad", "m_out")
-        .internal()
-        .infer([](InferContext& c) {
-          check_lamb(c);
-          infer_step(c, {"param", "grad", "m", "v"}, "lr");
-        }));
-
-[[maybe_unused]] OpDef& op_lamb_steps = group_in_place(
-    lamb_attrs(define_op("lamb_steps", "lr, step, grad_scale?, tensors... -> updated...", __FILE__)
-                   .doc(std::string("lamb_step") + kGroupDoc +
-                        "tensors: param, grad, m, v of each; updated: param_out, m_out, v_out of each; the others: as "
-                        "in lamb_step.")
-                   .internal()
-                   .infer([](InferContext& c) {
-                     check_lamb(c);
-                     check_scalars(c);
-                     infer_group(c, 3, 4, 3);
-                   })),
-    3, 4, {0, 2, 3});
+const StepRule kLamb{
+    "lamb",
+    {"m", "v"},
+    "LAMB (You et al. 2020, arXiv:1904.00962, algorithm 2): m_out = beta1 * m + (1 - beta1) * grad; v_out = beta2 * v "
+    "+ (1 - beta2) * grad^2; u = (m_out / (1 - beta1^step)) / (sqrt(v_out / (1 - beta2^step)) + eps) + weight_decay * "
+    "param; param_out = param - lr * |param| / |u| * u, with 1 for the ratio where a norm is 0.  param, grad, m, v: "
+    "same shape; lr: []; step: int64 [], counted from 1.",
+    &lamb_attrs,
+    true};
+[[maybe_unused]] OpDef& op_lamb_step = define_step<check_lamb>(kLamb, __FILE__);
+[[maybe_unused]] OpDef& op_lamb_steps = define_steps<check_lamb, 2>(kLamb, __FILE__);
 
 }  // namespace
 }  // namespace paddock

@@ -153,37 +153,30 @@ PADDOCK_OP(var_grad, "dy, x -> dx")
 ARG_REDUCTION(argmax, "Index of the largest element along an axis; the first of equals, a NaN before all.");
 ARG_REDUCTION(argmin, "Index of the smallest element along an axis; the first of equals, a NaN before all.");
 
-PADDOCK_OP(cumsum, "x -> y")
-    .doc("Sums of all elements up to and including each along an axis; float32 adds in float64.  x, y: one shape.")
-    .attr("axis", AttrType::kInt, "Axis to sum along, negative counted from the end.")
-    .attr("reverse", AttrType::kBool, false, "Sum from the end instead.")
-    .inplace("x", "y")
-    .half()
-    .along("axis")
-    .infer([](InferContext& c) {
-      DType t = c.in(0).dtype;
-      if (!is_floating(t) && t != DType::kI32 && t != DType::kI64)
-        c.dtype_error("x is ", t, " but must be float32, float64, int32 or int64; use cast");
-      c.axis("axis", c.shape(0).rank());
-      c.out(0, c.shape(0), t);
-    });
+// The block that running sums and products share.
+OpDef& running(OpDef& op, const char* text) {
+  return op.doc(cat(text, "  x, y: one shape."))
+      .attr("axis", AttrType::kInt, "Axis to go along, negative counted from the end.")
+      .attr("reverse", AttrType::kBool, false, "Go from the last element to the first.")
+      .inplace("x", "y")
+      .half()
+      .along("axis")
+      .infer([](InferContext& c) {
+        DType t = c.in(0).dtype;
+        if (!is_floating(t) && t != DType::kI32 && t != DType::kI64)
+          c.dtype_error("x is ", t, " but must be float32, float64, int32 or int64; use cast");
+        c.axis("axis", c.shape(0).rank());
+        c.out(0, c.shape(0), t);
+      });
+}
 
-PADDOCK_OP(cumprod, "x -> y")
-    .doc(
-        "Products of all elements up to and including each along an axis; float32 multiplies in float64. The gradient "
-        "holds with zeros among the elements, its own gradient only without.  x, y: one shape.")
-    .attr("axis", AttrType::kInt, "Axis to multiply along, negative counted from the end.")
-    .attr("reverse", AttrType::kBool, false, "Multiply from the end instead.")
-    .inplace("x", "y")
-    .half()
-    .along("axis")
-    .infer([](InferContext& c) {
-      DType t = c.in(0).dtype;
-      if (!is_floating(t) && t != DType::kI32 && t != DType::kI64)
-        c.dtype_error("x is ", t, " but must be float32, float64, int32 or int64; use cast");
-      c.axis("axis", c.shape(0).rank());
-      c.out(0, c.shape(0), t);
-    });
+[[maybe_unused]] OpDef& op_cumsum =
+    running(define_op("cumsum", "x -> y", __FILE__),
+            "Sums of all elements up to and including each along an axis; float32 adds in float64.");
+[[maybe_unused]] OpDef& op_cumprod =
+    running(define_op("cumprod", "x -> y", __FILE__),
+            "Products of all elements up to and including each along an axis; float32 multiplies in float64. The "
+            "gradient holds with zeros among the elements, its own gradient only without.");
 
 PADDOCK_OP(cumprod_grad, "dy, x -> dx")
     .doc(

@@ -59,5 +59,22 @@ OpDef& sampling_attrs(OpDef& op) {
           c.out("dgrid", c.shape("grid"), c.in("x").dtype);
         }));
 
+[[maybe_unused]] OpDef& op_grid_sample_grad_grad = sampling_attrs(
+    define_op("grid_sample_grad_grad", "ddx, ddgrid, dy, x, grid -> ddy, dx, dgrid", __FILE__)
+        .doc("Gradients of grid_sample_grad. A place counts twice in one pixel's weight only where it moves along both "
+             "axes: by x twice, or by y twice, the derivative of a weight is 0.  ddx, x, dx: [N, H, W, C]; ddgrid, "
+             "grid, dgrid: [N, P, Q, 2]; dy, ddy: [N, P, Q, C].")
+        .half("ddgrid, grid, dgrid")
+        .internal()
+        .infer([](InferContext& c) {
+          expect_sampling(c);
+          c.expect_shape("ddx", c.shape("x"));
+          c.expect_shape("ddgrid", c.shape("grid"));
+          c.expect_shape("dy", sampled_shape(c));
+          c.out("ddy", c.shape("dy"), c.in("x").dtype);
+          c.out("dx", c.shape("x"), c.in("x").dtype);
+          c.out("dgrid", c.shape("grid"), c.in("x").dtype);
+        }));
+
 }  // namespace
 }  // namespace paddock

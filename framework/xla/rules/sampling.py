@@ -80,11 +80,9 @@ def _grid_sample(call: Call, x: Array, grid: Array, *, mode: str, padding: str, 
     return _sampled(wide(x), wide(grid), mode, padding, align_corners)
 
 
-@rule("grid_sample_grad")
-def _grid_sample_grad(
-    call: Call, dy: Array, x: Array, grid: Array, *, mode: str, padding: str, align_corners: bool
+def _sampled_grad(
+    dy: Array, x: Array, grid: Array, mode: str, padding: str, align_corners: bool
 ) -> tuple[Array, Array]:
-    x, grid, dy = wide(x), wide(grid), wide(dy)
     # A place that is NaN reads pixel (0, 0) with the weight NaN: so goes its gradient.
     strange = jnp.any(jnp.isnan(grid), -1)
     _, back = jax.vjp(
@@ -97,6 +95,20 @@ def _grid_sample_grad(
     if dx.size:
         dx = dx.at[:, 0, 0].set(jnp.where(poisoned, jnp.nan, dx[:, 0, 0]))
     return dx, jnp.where(strange[..., None], 0, dgrid)
+
+
+@rule("grid_sample_grad")
+def _grid_sample_grad(call: Call, dy: Array, x: Array, grid: Array, **how: Any) -> tuple[Array, Array]:
+    return _sampled_grad(wide(dy), wide(x), wide(grid), **how)
+
+
+@rule("grid_sample_grad_grad")
+def _grid_sample_grad_grad(
+    call: Call, ddx: Array, ddgrid: Array, dy: Array, x: Array, grid: Array, **how: Any
+) -> tuple[Array, ...]:
+    _, back = jax.vjp(lambda *given: _sampled_grad(*given, **how), wide(dy), wide(x), wide(grid))
+    ddy, dx, dgrid = back((wide(ddx), wide(ddgrid)))
+    return jnp.where(jnp.any(jnp.isnan(grid), -1)[..., None], jnp.nan, ddy), dx, dgrid
 
 
 # -- regions

@@ -57,6 +57,18 @@ def _sample_grad(dy, x, grid, **attrs):
     return dx, dgrid
 
 
+def _sample_grad_grad(ddx, ddgrid, dy, x, grid, **attrs):
+    """By dy from what _sample_grad is linear in; by x and the grid as _sample_grad of ddx, beside what ddgrid moves."""
+    ends = [grid + s * 2.0**-20 * ddgrid for s in (1, -1)]
+    moved = [_sample(x, g, **attrs) for g in ends]
+    ddy = _sample(ddx, grid, **attrs) + (moved[0] - moved[1]) / 2.0**-19
+    dx = (_sample_grad(dy, x, ends[0], **attrs)[0] - _sample_grad(dy, x, ends[1], **attrs)[0]) / 2.0**-19
+    far = [grid + s * 2.0**-10 * ddgrid for s in (1, -1)]  # bilinear between its kinks: any distance will do
+    slopes = [_sample_grad(dy, x, g, **attrs)[1] for g in far]
+    # d/dgrid of <ddgrid, dgrid(grid)> is the symmetric second derivative along ddgrid.
+    return ddy, dx, _sample_grad(dy, ddx, grid, **attrs)[1] + (slopes[0] - slopes[1]) / 2.0**-9
+
+
 def _grid(shape, *size, reach=1.4, align=False, seed=0):
     """Places a tenth of a pixel or more away from pixels' centres and edges; some lie outside."""
     n, h, w, _ = shape
@@ -106,6 +118,28 @@ spec(
     errors=[
         Bad([normal(1, 2, 2, 3), X, GRID], ShapeError, r"dy has shape \[1, 2, 2, 3\] but must have \[1, 2, 2, 2\]"),
         *(Bad([normal(1, 2, 2, 2), *inputs], *rest) for inputs, *rest in ERRORS[:3]),
+    ],
+)
+
+
+def _second(sample):
+    """Its inputs behind a gradient of the image, one of the grid, and one of the result."""
+    x, grid = sample.inputs
+    return [normal(*x.shape, seed=5), normal(*grid.shape, seed=6), normal(*grid.shape[:3], x.shape[3], seed=4), x, grid]
+
+
+BESIDE = [X, GRID, normal(1, 2, 2, 2)]
+spec(
+    "grid_sample_grad_grad",
+    reference=_sample_grad_grad,
+    roundings=512,
+    dtypes=("float32",),
+    samples=[Sample(_second(s), s.attrs) for s in SAMPLES],
+    errors=[
+        Bad([X[:, 1:], *BESIDE[1:], X, GRID], ShapeError, r"ddx has shape \[1, 2, 3, 2\] but must have"),
+        Bad([X, GRID[:, 1:], BESIDE[2], X, GRID], ShapeError, r"ddgrid has shape \[1, 1, 2, 2\] but must have"),
+        Bad([X, GRID, normal(1, 2, 2, 3), X, GRID], ShapeError, r"dy has shape \[1, 2, 2, 3\] but must have"),
+        *(Bad([*BESIDE, *inputs], *rest) for inputs, *rest in ERRORS[:3]),
     ],
     gradient=False,
 )
