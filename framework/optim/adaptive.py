@@ -7,9 +7,8 @@ from typing import Any
 
 from framework import ops
 from framework.errors import AttributeValueError
-from framework.ops import internal
 from framework.optim.optimizer import Optimizer, Params, expect_shares
-from framework.tensor import Tensor
+from framework.optim.optimizers import Adam
 
 
 class RMSProp(Optimizer):
@@ -29,7 +28,7 @@ class RMSProp(Optimizer):
         lazy_rows: name patterns of tables whose rows stand still without a gradient; see `Optimizer`.
     """
 
-    slot_names = ("square", "velocity")
+    rule, slot_names = "rmsprop", ("square", "velocity")
     lr_scaling = "sqrt"  # as Adam's: an update's size does not follow the gradient's
 
     def __init__(
@@ -48,20 +47,8 @@ class RMSProp(Optimizer):
         expect_shares("RMSProp", rho=rho, momentum=momentum)
         self.rho, self.momentum, self.eps = rho, momentum, eps
 
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
-        square, velocity, rows = self._slots["square"][name], self._slots["velocity"][name], self._all_rows.get(name)
-        attrs: dict[str, Any] = {
-            "rho": self.rho,
-            "momentum": self.momentum,
-            "eps": self.eps,
-            "weight_decay": self._decay[name],
-        }
-        if rows is None:
-            new = internal.rmsprop_step(p, grad, square, velocity, lr, grad_scale, **attrs)
-        else:
-            new = internal.rmsprop_rows_step(p, rows, grad, square, velocity, lr, grad_scale, **attrs)
-        for old, value in zip((p, square, velocity), new, strict=True):
-            old.set(value)
+    def _attributes(self) -> dict[str, Any]:
+        return {"rho": self.rho, "momentum": self.momentum, "eps": self.eps}
 
 
 class Adagrad(Optimizer):
@@ -81,7 +68,7 @@ class Adagrad(Optimizer):
             decay they do so anyway.
     """
 
-    slot_names = ("sum",)
+    rule, slot_names = "adagrad", ("sum",)
     lr_scaling = "sqrt"
 
     def __init__(
@@ -102,18 +89,11 @@ class Adagrad(Optimizer):
         for slot in self._slots["sum"].values() if initial else ():
             slot.set(ops.full_like(slot, value=initial))
 
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
-        total, rows = self._slots["sum"][name], self._all_rows.get(name)
-        attrs: dict[str, Any] = {"eps": self.eps, "weight_decay": self._decay[name]}
-        if rows is None:
-            new, new_total = internal.adagrad_step(p, grad, total, lr, grad_scale, **attrs)
-        else:
-            new, new_total = internal.adagrad_rows_step(p, rows, grad, total, lr, grad_scale, **attrs)
-        p.set(new)
-        total.set(new_total)
+    def _attributes(self) -> dict[str, Any]:
+        return {"eps": self.eps}
 
 
-class LAMB(Optimizer):
+class LAMB(Adam):
     """Adam whose update of each parameter has that parameter's norm, for very large batches (You et al. 2020).
 
     u = Adam's update + weight_decay * p; p -= lr * |p| / |u| * u, with 1 for the ratio where a norm is 0. The norms are
@@ -130,8 +110,7 @@ class LAMB(Optimizer):
         lr_multipliers: factor on the learning rate by name pattern; the first that fits counts.
     """
 
-    slot_names = ("m", "v")
-    lr_scaling = "sqrt"  # the paper's section 4
+    rule = "lamb"
 
     def __init__(
         self,
@@ -144,24 +123,7 @@ class LAMB(Optimizer):
         decay_vectors: bool = False,
         lr_multipliers: Mapping[str, float] | None = None,
     ) -> None:
-        super().__init__(params, lr, weight_decay, decay_vectors, lr_multipliers)
-        expect_shares("LAMB", beta1=beta1, beta2=beta2)
-        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        super().__init__(params, lr, beta1, beta2, eps, weight_decay, decay_vectors, lr_multipliers)
 
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
-        m, v = self._slots["m"][name], self._slots["v"][name]
-        new = internal.lamb_step(
-            p,
-            grad,
-            m,
-            v,
-            lr,
-            count,
-            grad_scale,
-            beta1=self.beta1,
-            beta2=self.beta2,
-            eps=self.eps,
-            weight_decay=self._decay[name],
-        )
-        for old, value in zip((p, m, v), new, strict=True):
-            old.set(value)
+    def _attributes(self) -> dict[str, Any]:
+        return {"beta1": self.beta1, "beta2": self.beta2, "eps": self.eps}

@@ -7,7 +7,6 @@ and updates them in place and a new learning rate needs no new trace.
 from __future__ import annotations
 
 import fnmatch
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Required, TypedDict, cast
 
@@ -17,6 +16,7 @@ from framework import ops
 from framework.autograd.tape import no_grad
 from framework.context import context
 from framework.errors import AttributeValueError, CheckpointError
+from framework.ops import internal
 from framework.tensor import Tensor, tensor
 
 
@@ -62,7 +62,7 @@ class ParamGroup(TypedDict, total=False):
 Params = Iterable[tuple[str, Tensor]] | Iterable[ParamGroup]
 
 
-class Optimizer(ABC):
+class Optimizer:
     """Base of all optimizers.
 
     Args:
@@ -82,7 +82,10 @@ class Optimizer(ABC):
         steps: int64 [], updates done.
     """
 
-    slot_names: tuple[str, ...] = ()
+    rule: ClassVar[str]  # of the operators `<rule>_step` and `<rule>_rows_step`; one without overrides `_update`
+    slot_names: tuple[str, ...] = ()  # the states of a parameter, in the operators' order
+    counted: ClassVar[bool] = False  # whether the operators take the step's number
+    of_rows: ClassVar[dict[str, Any]] = {}  # attributes of the rows' operator only
     lr_scaling: ClassVar[Literal["linear", "sqrt", "none"]] = "linear"
 
     def __init__(
@@ -209,9 +212,20 @@ class Optimizer(ABC):
         if trace is not None:
             trace.grads.use_up(list(self._params.values()))
 
-    @abstractmethod
     def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
         """Sets `p` and its slots to their next values; `count` is the update's number, from 1."""
+        states, rows = [p, *(self._slots[slot][name] for slot in self.slot_names)], self._all_rows.get(name)
+        step = getattr(internal, f"{self.rule}_step" if rows is None else f"{self.rule}_rows_step")
+        given = [p, grad] if rows is None else [p, rows, grad]
+        scalars = [lr, count] if self.counted else [lr]
+        attrs = self._attributes() | ({} if rows is None else self.of_rows)
+        new = step(*given, *states[1:], *scalars, grad_scale, weight_decay=self._decay[name], **attrs)
+        for state, value in zip(states, new if len(states) > 1 else [new], strict=True):
+            state.set(value)
+
+    def _attributes(self) -> dict[str, Any]:
+        """What the operators of its rule take besides weight decay."""
+        return {}
 
     def _named_state(self) -> dict[str, Tensor]:
         slots = {f"{slot}/{n}": t for slot, by_name in self._slots.items() for n, t in by_name.items()}

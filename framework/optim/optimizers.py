@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from framework.ops import internal
 from framework.optim.optimizer import Optimizer, Params, expect_shares
-from framework.tensor import Tensor
 
 
 class SGD(Optimizer):
@@ -22,12 +20,7 @@ class SGD(Optimizer):
         lazy_rows: name patterns of tables whose rows stand still without a gradient; see `Optimizer`.
     """
 
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
-        rows, decay = self._all_rows.get(name), self._decay[name]
-        if rows is None:
-            p.set(internal.sgd_step(p, grad, lr, grad_scale, weight_decay=decay))
-        else:
-            p.set(internal.sgd_rows_step(p, rows, grad, lr, grad_scale, weight_decay=decay))
+    rule = "sgd"
 
 
 class Momentum(Optimizer):
@@ -44,7 +37,7 @@ class Momentum(Optimizer):
         lazy_rows: name patterns of tables whose rows stand still without a gradient; see `Optimizer`.
     """
 
-    slot_names = ("velocity",)
+    rule, slot_names = "momentum", ("velocity",)
 
     def __init__(
         self,
@@ -61,19 +54,8 @@ class Momentum(Optimizer):
         expect_shares("Momentum", momentum=momentum)
         self.momentum, self.nesterov = momentum, nesterov
 
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
-        velocity, rows = self._slots["velocity"][name], self._all_rows.get(name)
-        attrs: dict[str, Any] = {
-            "momentum": self.momentum,
-            "weight_decay": self._decay[name],
-            "nesterov": self.nesterov,
-        }
-        if rows is None:
-            new, new_velocity = internal.momentum_step(p, grad, velocity, lr, grad_scale, **attrs)
-        else:
-            new, new_velocity = internal.momentum_rows_step(p, rows, grad, velocity, lr, grad_scale, **attrs)
-        p.set(new)
-        velocity.set(new_velocity)
+    def _attributes(self) -> dict[str, Any]:
+        return {"momentum": self.momentum, "nesterov": self.nesterov}
 
 
 class Adam(Optimizer):
@@ -91,7 +73,8 @@ class Adam(Optimizer):
         lazy_rows: name patterns of tables whose rows stand still without a gradient; see `Optimizer`.
     """
 
-    slot_names = ("m", "v")
+    rule, slot_names, counted = "adam", ("m", "v"), True
+    of_rows: ClassVar[dict[str, Any]] = {"lazy": True}
     lr_scaling = "sqrt"  # an update's size follows not the gradient but its sign: Malladi et al. 2022
     decoupled = False
 
@@ -111,22 +94,8 @@ class Adam(Optimizer):
         expect_shares(type(self).__name__, beta1=beta1, beta2=beta2)
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
 
-    def _update(self, name: str, p: Tensor, grad: Tensor, lr: Tensor, count: Tensor, grad_scale: Tensor | None) -> None:
-        m, v, rows = self._slots["m"][name], self._slots["v"][name], self._all_rows.get(name)
-        attrs: dict[str, Any] = {
-            "beta1": self.beta1,
-            "beta2": self.beta2,
-            "eps": self.eps,
-            "weight_decay": self._decay[name],
-            "decoupled": self.decoupled,
-        }
-        if rows is None:
-            new, new_m, new_v = internal.adam_step(p, grad, m, v, lr, count, grad_scale, **attrs)
-        else:
-            new, new_m, new_v = internal.adam_rows_step(p, rows, grad, m, v, lr, count, grad_scale, lazy=True, **attrs)
-        p.set(new)
-        m.set(new_m)
-        v.set(new_v)
+    def _attributes(self) -> dict[str, Any]:
+        return {"beta1": self.beta1, "beta2": self.beta2, "eps": self.eps, "decoupled": self.decoupled}
 
 
 class AdamW(Adam):
