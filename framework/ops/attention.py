@@ -6,10 +6,17 @@ is what the kernels avoid. The dropout's words are numbered as here.
 
 from __future__ import annotations
 
+from framework.ops.attention_math import (
+    HIDDEN,
+    dropped,
+    input_gradients,
+    scale_of,
+    score_gradients,
+    softmax_of_seen,
+    weights_again,
+)
 from framework.ops.dispatch import call_by_name
 from framework.tensor import Tensor
-
-_HIDDEN = -1e30  # the score of a key out of sight: its exponential is 0 in any type
 
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
@@ -51,18 +58,10 @@ def _column(x: Tensor) -> Tensor:
     return call_by_name("expand_dims", [x], axis=1)
 
 
-def _scale(q: Tensor, heads: int, scale: float) -> float:
-    return scale or (q.shape[-1] // heads) ** -0.5
-
-
 def _scores(q: Tensor, k: Tensor, heads: int, scale: float) -> Tensor:
     """[heads, T, S]."""
     products = call_by_name("matmul", [_by_head(q, heads), _by_head(k, heads)], transpose_b=True)
-    return products * _scale(q, heads, scale)
-
-
-def _dropped(x: Tensor, key: Tensor | None, p: float) -> Tensor:
-    return call_by_name("dropout", [x, key], p=p) if p > 0 else x
+    return products * scale_of(q, heads, scale)
 
 
 def ragged_attention(
@@ -80,9 +79,8 @@ def ragged_attention(
 ) -> tuple[Tensor, Tensor]:
     """Softmax over each query's own keys; the others are masked.  q, y: [T, D]; k, v: [S, D]; lse: [T, heads]."""
     seen = _visible(q, k, offsets, k_offsets, causal)
-    scores = call_by_name("where", [seen, _scores(q, k, heads, scale), _HIDDEN])
-    weights = call_by_name("softmax", [scores], axis=-1) * call_by_name("cast", [seen], dtype=q.dtype)
-    y = _from_heads(call_by_name("matmul", [_dropped(weights, key, p), _by_head(v, heads)]))
+    scores = call_by_name("where", [seen, _scores(q, k, heads, scale), HIDDEN])
+    y = _from_heads(call_by_name("matmul", [dropped(softmax_of_seen(scores, seen), key, p), _by_head(v, heads)]))
     lse = call_by_name("transpose", [call_by_name("logsumexp", [scores], axes=(-1,))])
     sighted = call_by_name("any", [seen], axes=(1,), keepdims=True)
     return y, call_by_name("where", [sighted, lse, -float("inf")])
@@ -111,17 +109,12 @@ def ragged_attention_grad(
         return call_by_name("expand_dims", [call_by_name("transpose", [x])], axis=-1)
 
     seen = _visible(q, k, offsets, k_offsets, causal)
-    weights = call_by_name("exp", [call_by_name("where", [seen, _scores(q, k, heads, scale) - by_row(lse), _HIDDEN])])
-    dys, vs = _by_head(dy, heads), _by_head(v, heads)
-    dv = call_by_name("matmul", [_dropped(weights, key, p), dys], transpose_a=True)
-    dweights = _dropped(call_by_name("matmul", [dys, vs], transpose_b=True), key, p)
-    subtracted = call_by_name("sum", [dys * _by_head(y, heads)], axes=(-1,), keepdims=True)
-    if dlse is not None:
-        subtracted = subtracted - by_row(dlse)
-    dscores = weights * (dweights - subtracted) * _scale(q, heads, scale)
-    dq = call_by_name("matmul", [dscores, _by_head(k, heads)])
-    dk = call_by_name("matmul", [dscores, _by_head(q, heads)], transpose_a=True)
-    return _from_heads(dq), _from_heads(dk), _from_heads(dv)
+    weights = weights_again(_scores(q, k, heads, scale), seen, by_row(lse))
+    dys, ys, queries, keys, values = (_by_head(x, heads) for x in (dy, y, q, k, v))
+    ds = score_gradients(weights, dys, ys, values, None if dlse is None else by_row(dlse), key, p)
+    grads = input_gradients(ds, weights, dys, queries, keys, scale_of(q, heads, scale), key, p)
+    dq, dk, dv = (_from_heads(g) for g in grads)
+    return dq, dk, dv
 
 
 def _parts(qkv: Tensor) -> list[Tensor]:

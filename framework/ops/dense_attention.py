@@ -6,10 +6,17 @@ is what the kernels avoid. The dropout's words are numbered as here.
 
 from __future__ import annotations
 
+from framework.ops.attention_math import (
+    HIDDEN,
+    dropped,
+    input_gradients,
+    scale_of,
+    score_gradients,
+    softmax_of_seen,
+    weights_again,
+)
 from framework.ops.dispatch import call_by_name
 from framework.tensor import Tensor
-
-_HIDDEN = -1e30  # the score of a key out of sight, and of one below it: its exponential is 0 in any type
 
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
@@ -27,10 +34,6 @@ def _rows(x: Tensor) -> Tensor:
     return call_by_name("expand_dims", [call_by_name("transpose", [x], perm=(0, 2, 1))], axis=-1)
 
 
-def _scale(q: Tensor, heads: int, scale: float) -> float:
-    return scale or (q.shape[-1] // heads) ** -0.5
-
-
 def _to_end(ones: Tensor, axis: int) -> Tensor:
     """How far each row or column of [B, heads, T, S] stands from the end of its axis, from 1, with one of the other."""
     line = call_by_name("slice", [ones], starts=(0, 0, 0), ends=(1, 1, 1), axes=(0, 1, 5 - axis))
@@ -38,30 +41,21 @@ def _to_end(ones: Tensor, axis: int) -> Tensor:
 
 
 def _scores(q: Tensor, k: Tensor, mask: Tensor | None, heads: int, scale: float, causal: bool) -> Tensor:
-    """[B, heads, T, S], _HIDDEN where the key is out of sight."""
-    s = call_by_name("matmul", [_by_head(q, heads), _by_head(k, heads)], transpose_b=True) * _scale(q, heads, scale)
+    """[B, heads, T, S], HIDDEN where the key is out of sight."""
+    s = call_by_name("matmul", [_by_head(q, heads), _by_head(k, heads)], transpose_b=True) * scale_of(q, heads, scale)
     if mask is not None and mask.dtype == "bool":
-        s = call_by_name("where", [mask, s, _HIDDEN])
+        s = call_by_name("where", [mask, s, HIDDEN])
     elif mask is not None:
         s = s + mask
-        s = call_by_name("where", [call_by_name("less_equal", [s, _HIDDEN]), _HIDDEN, s])
+        s = call_by_name("where", [call_by_name("less_equal", [s, HIDDEN]), HIDDEN, s])
     if causal:
         ones = call_by_name("full_like", [s], value=1.0)
-        s = call_by_name("where", [call_by_name("greater_equal", [_to_end(ones, 3), _to_end(ones, 2)]), s, _HIDDEN])
+        s = call_by_name("where", [call_by_name("greater_equal", [_to_end(ones, 3), _to_end(ones, 2)]), s, HIDDEN])
     return s
 
 
-def _weights(s: Tensor) -> Tensor:
-    """Softmax of scores; 0 in rows that see nothing."""
-    return call_by_name("softmax", [s], axis=-1) * call_by_name("cast", [_seen(s)], dtype=s.dtype)
-
-
 def _seen(s: Tensor) -> Tensor:
-    return call_by_name("not_equal", [s, _HIDDEN])
-
-
-def _dropped(x: Tensor, key: Tensor | None, p: float) -> Tensor:
-    return call_by_name("dropout", [x, key], p=p) if p > 0 else x
+    return call_by_name("not_equal", [s, HIDDEN])
 
 
 def scaled_dot_product_attention(
@@ -78,7 +72,7 @@ def scaled_dot_product_attention(
 ) -> tuple[Tensor, Tensor]:
     """Softmax over each query's visible keys.  q, y: [B, T, D]; k, v: [B, S, D]; lse: [B, T, heads]."""
     s = _scores(q, k, mask, heads, scale, causal)
-    y = _from_heads(call_by_name("matmul", [_dropped(_weights(s), key, p), _by_head(v, heads)]))
+    y = _from_heads(call_by_name("matmul", [dropped(softmax_of_seen(s, _seen(s)), key, p), _by_head(v, heads)]))
     sighted = call_by_name("any", [_seen(s)], axes=(-1,))
     lse = call_by_name("where", [sighted, call_by_name("logsumexp", [s], axes=(-1,)), -float("inf")])
     return y, call_by_name("transpose", [lse], perm=(0, 2, 1))
@@ -100,14 +94,12 @@ def _score_gradients(
     p: float,
 ) -> tuple[Tensor, Tensor]:
     """The weights again from q, k and lse, and the gradients of the scores; both [B, heads, T, S]."""
-    s, dys = _scores(q, k, mask, heads, scale, causal), _by_head(dy, heads)
-    seen = call_by_name("logical_and", [_seen(s), call_by_name("greater", [_rows(lse), _HIDDEN])])
-    weights = call_by_name("exp", [call_by_name("where", [seen, s - _rows(lse), _HIDDEN])])
-    dweights = _dropped(call_by_name("matmul", [dys, _by_head(v, heads)], transpose_b=True), key, p)
-    subtracted = call_by_name("sum", [dys * _by_head(y, heads)], axes=(-1,), keepdims=True)
-    if dlse is not None:
-        subtracted = subtracted - _rows(dlse)
-    return weights, weights * (dweights - subtracted)
+    s = _scores(q, k, mask, heads, scale, causal)
+    seen = call_by_name("logical_and", [_seen(s), call_by_name("greater", [_rows(lse), HIDDEN])])
+    weights = weights_again(s, seen, _rows(lse))
+    dlses = None if dlse is None else _rows(dlse)
+    ds = score_gradients(weights, _by_head(dy, heads), _by_head(y, heads), _by_head(v, heads), dlses, key, p)
+    return weights, ds
 
 
 def scaled_dot_product_attention_grad(
@@ -128,11 +120,10 @@ def scaled_dot_product_attention_grad(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients by q, k and v.  All shapes as in scaled_dot_product_attention."""
     weights, ds = _score_gradients(dy, y, lse, q, k, v, mask, key, dlse, heads, scale, causal, p)
-    ds = ds * _scale(q, heads, scale)
-    dq = call_by_name("matmul", [ds, _by_head(k, heads)])
-    dk = call_by_name("matmul", [ds, _by_head(q, heads)], transpose_a=True)
-    dv = call_by_name("matmul", [_dropped(weights, key, p), _by_head(dy, heads)], transpose_a=True)
-    return _from_heads(dq), _from_heads(dk), _from_heads(dv)
+    dys, queries, keys = (_by_head(x, heads) for x in (dy, q, k))
+    grads = input_gradients(ds, weights, dys, queries, keys, scale_of(q, heads, scale), key, p)
+    dq, dk, dv = (_from_heads(g) for g in grads)
+    return dq, dk, dv
 
 
 def mask_gradient(  # type: ignore[no-untyped-def]
