@@ -216,6 +216,18 @@ def _dtype(name: str) -> Any:
     return np.dtype(ml_dtypes.bfloat16 if name == "bfloat16" else name)
 
 
+def nth(op: Operation, i: int = 0) -> Value:
+    """Its i-th input, which is there."""
+    v = op.inputs[i]
+    assert v is not None
+    return v
+
+
+def rank_of(op: Operation) -> int:
+    """The number of axes of its first input."""
+    return len(nth(op).shape)
+
+
 def element_number(v: Value) -> int:
     """ONNX's number of a value's type."""
     return ELEMENT_NUMBERS[v.dtype]

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from framework.graph.ir import Operation, Value
-from framework.onnx.writer import Writer, exports, refuse
-
-
-def _x(op: Operation) -> Value:
-    v = op.inputs[0]
-    assert v is not None
-    return v
+from framework.graph.ir import Operation
+from framework.onnx.writer import Writer, exports, nth, refuse
 
 
 def _cut(w: Writer, found: str, rest: str, size: int) -> str:
@@ -23,17 +17,17 @@ def _cut(w: Writer, found: str, rest: str, size: int) -> str:
 @exports("nonzero_sized")
 def nonzero(w: Writer, op: Operation) -> None:
     """NonZero, turned."""
-    size, rank = int(op.attr("size")), len(_x(op).shape)
+    size, rank = int(op.attr("size")), len(nth(op).shape)
     if rank == 0:
         raise refuse(op, "ONNX has no places in a number without axes")
-    places = w.node("Transpose", [w.node("NonZero", [w.get(_x(op))])], perm=[1, 0])
+    places = w.node("Transpose", [w.node("NonZero", [w.get(nth(op))])], perm=[1, 0])
     w.set(op.outputs[0], _cut(w, places, w.constant(np.full((size, rank), op.attr("fill"), np.int64)), size))
 
 
 @exports("unique_sized")
 def unique(w: Writer, op: Operation) -> None:
     """Unique of all elements."""
-    x, size = _x(op), int(op.attr("size"))
+    x, size = nth(op), int(op.attr("size"))
     found, _, inverse, counts = w.nodes_out("Unique", [w.get(x)], 4, sorted=1)
     if len(op.attr("fill")):
         rest = w.node("Expand", [w.number(op.attr("fill")[0], x), w.ints(size)])
