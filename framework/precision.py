@@ -57,6 +57,7 @@ def autocast(dtype: str) -> Iterator[None]:
     """
     if dtype not in PRECISIONS:
         raise AttributeValueError(f"autocast: dtype is '{dtype}'; takes {', '.join(map(repr, PRECISIONS))}")
+    dispatch.casts_begun = True
     state = context
     before = state.precision, state.cast
     state.precision, state.cast = dtype, _autocast if dtype in HALF_TYPES else None
@@ -78,6 +79,7 @@ def as_given() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _casting(cast: Cast | None) -> Iterator[None]:
+    dispatch.casts_begun = True
     before, context.cast = context.cast, cast
     try:
         yield
