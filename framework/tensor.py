@@ -1,8 +1,7 @@
 """The tensor: a contiguous native array while running eagerly, a value of a Program while tracing.
 
 Both kinds are the same class, so that a model's code is written once. `requires_grad` marks what gradients are wanted
-for; `grad` holds them after `backward()`. Methods and operators are short names for `framework.ops`, which stands above
-this module and is called through `framework.context`.
+for; `grad` holds them after `backward()`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import numpy as np
 
 from framework import _core
 from framework.context import context, gradients
-from framework.context import operators as ops
 from framework.errors import (
     AttributeValueError,
     DTypeError,
@@ -27,9 +25,10 @@ from framework.errors import (
     ShapeError,
     TraceError,
 )
+from framework.tensor_operators import Scalar as Scalar
+from framework.tensor_operators import TensorOperators
 from framework.value import Value
 
-Scalar: TypeAlias = int | float | bool
 TensorLike: TypeAlias = "Tensor | Scalar"
 
 _COPY = next(op for op in _core.ops() if op.name == "copy")
@@ -51,7 +50,7 @@ def used_up(leaf: Tensor) -> str:
     )
 
 
-class Tensor:
+class Tensor(TensorOperators):
     """N-dimensional array with contiguous row-major elements.
 
     Make one with `tensor`, `from_numpy` or `from_dlpack`; operators of `framework.ops` make the rest.
@@ -223,124 +222,6 @@ class Tensor:
             trace.update(self, value)
         else:  # a copy: a Program overwrites its states in place, and nobody else's data
             self._data = _core.call(_COPY, (value.array(),), ())
-
-    # -- operators
-    def __neg__(self) -> Tensor:
-        return ops.neg(self)
-
-    def __abs__(self) -> Tensor:
-        return ops.abs(self)
-
-    def __add__(self, other: TensorLike) -> Tensor:
-        return ops.add(self, other)
-
-    def __radd__(self, other: Scalar) -> Tensor:
-        return ops.add(other, self)
-
-    def __sub__(self, other: TensorLike) -> Tensor:
-        return ops.sub(self, other)
-
-    def __rsub__(self, other: Scalar) -> Tensor:
-        return ops.sub(other, self)
-
-    def __mul__(self, other: TensorLike) -> Tensor:
-        return ops.mul(self, other)
-
-    def __rmul__(self, other: Scalar) -> Tensor:
-        return ops.mul(other, self)
-
-    def __truediv__(self, other: TensorLike) -> Tensor:
-        return ops.div(self, other)
-
-    def __rtruediv__(self, other: Scalar) -> Tensor:
-        return ops.div(other, self)
-
-    def __floordiv__(self, other: TensorLike) -> Tensor:
-        return ops.floor_div(self, other)
-
-    def __rfloordiv__(self, other: Scalar) -> Tensor:
-        return ops.floor_div(other, self)
-
-    def __mod__(self, other: TensorLike) -> Tensor:
-        return ops.mod(self, other)
-
-    def __rmod__(self, other: Scalar) -> Tensor:
-        return ops.mod(other, self)
-
-    def __pow__(self, other: TensorLike) -> Tensor:
-        return ops.pow(self, other)
-
-    def __rpow__(self, other: Scalar) -> Tensor:
-        return ops.pow(other, self)
-
-    def __matmul__(self, other: Tensor) -> Tensor:
-        return ops.matmul(self, other)
-
-    def __eq__(self, other: Any) -> Any:
-        return ops.equal(self, other) if isinstance(other, (Tensor, int, float, bool)) else NotImplemented
-
-    def __ne__(self, other: Any) -> Any:
-        return ops.not_equal(self, other) if isinstance(other, (Tensor, int, float, bool)) else NotImplemented
-
-    __hash__ = object.__hash__
-
-    def __lt__(self, other: TensorLike) -> Tensor:
-        return ops.less(self, other)
-
-    def __le__(self, other: TensorLike) -> Tensor:
-        return ops.less_equal(self, other)
-
-    def __gt__(self, other: TensorLike) -> Tensor:
-        return ops.greater(self, other)
-
-    def __ge__(self, other: TensorLike) -> Tensor:
-        return ops.greater_equal(self, other)
-
-    def __and__(self, other: TensorLike) -> Tensor:
-        return ops.logical_and(self, other)
-
-    def __or__(self, other: TensorLike) -> Tensor:
-        return ops.logical_or(self, other)
-
-    def __xor__(self, other: TensorLike) -> Tensor:
-        return ops.logical_xor(self, other)
-
-    def __invert__(self) -> Tensor:
-        return ops.logical_not(self)
-
-    def __setitem__(self, index: Any, value: TensorLike) -> None:
-        ops.assign(self, index, value)
-
-    def __getitem__(self, index: Any) -> Tensor:
-        return ops.getitem(self, index)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """See `ops.reshape`; takes the extents one by one or as one sequence."""
-        return ops.reshape(self, shape=shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
-
-    def transpose(self, *perm: int) -> Tensor:
-        """See `ops.transpose`."""
-        return ops.transpose(self, perm=perm)
-
-    def sum(self, axes: Any = (), keepdims: bool = False, *, axis: Any = None) -> Tensor:
-        """See `ops.sum`."""
-        return ops.sum(self, axes=axes, keepdims=keepdims, axis=axis)
-
-    def mean(self, axes: Any = (), keepdims: bool = False, *, axis: Any = None) -> Tensor:
-        """See `ops.mean`."""
-        return ops.mean(self, axes=axes, keepdims=keepdims, axis=axis)
-
-    def max(self, axes: Any = (), keepdims: bool = False, *, axis: Any = None) -> Tensor:
-        """See `ops.max`."""
-        return ops.max(self, axes=axes, keepdims=keepdims, axis=axis)
-
-    def min(self, axes: Any = (), keepdims: bool = False, *, axis: Any = None) -> Tensor:
-        """See `ops.min`."""
-        return ops.min(self, axes=axes, keepdims=keepdims, axis=axis)
-
-    def astype(self, dtype: str) -> Tensor:
-        """See `ops.cast`."""
-        return ops.cast(self, dtype=dtype)
 
 
 def tensor(data: Any, dtype: str | None = None, *, requires_grad: bool = False) -> Tensor:
