@@ -41,8 +41,10 @@ def write_log(folder: Path, rows: int, seed: int = 0) -> None:
     logit = 0.8 * np.sin(sparse[:, 0]) + 0.6 * np.sin(sparse[:, 1] * 3) + 0.01 * (dense[:, 0] - 50)
     labels = (rng.random(rows) < 1 / (1 + np.exp(1 - logit))).astype(int)
     whole = np.concatenate([labels[:, None], dense, sparse], axis=1)
-    np.savetxt(folder / "log.tsv", whole, "%d", "\t")
     names = ["label", *(f"d{i}" for i in range(DENSE)), *(f"s{i}" for i in range(SPARSE))]
+    with (folder / "log.tsv").open("w") as log:
+        for part in np.array_split(whole, -(-rows // 65_536)):
+            log.writelines("\t".join(map(str, row)) + "\n" for row in part.tolist())
     features = {f"s{i}": {"type": "Sparse"} for i in range(SPARSE)}
     features |= {f"d{i}": {"type": "Dense", "transform": "log"} for i in range(DENSE)}
     schema = {"format": {"delimiter": "\t", "header": False, "columns": names}, "features": features}

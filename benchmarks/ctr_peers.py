@@ -5,6 +5,10 @@
 
 Prints one JSON line a case, as peer_torch.py does. Rows are `nn.Embedding(sparse=True)` with SparseAdam, dense weights
 have Adam. DIN pads histories to the longest of the batch and masks them, as DeepCTR and FuxiCTR do.
+
+PyTorch 2.13 cannot compile a look-up whose gradient is sparse ("Cannot access storage of SparseTensorImpl"). The mode
+`compile` leaves the look-up as it is and compiles the network behind it. DeepFM is here for this mode; peer_torch.py
+has it eager.
 """
 
 from __future__ import annotations
@@ -29,6 +33,11 @@ class Sparse(nn.Module):
         self.table = nn.Embedding(SLOTS * ROWS, dim, sparse=True)
         nn.init.normal_(self.table.weight, std=0.01)
 
+    @torch.compiler.disable
+    def rows(self, ids):
+        """Rows [..., dim] of ids [...]; never compiled."""
+        return self.table(ids)
+
 
 class LR(Sparse):
     """A weight a value."""
@@ -39,7 +48,7 @@ class LR(Sparse):
 
     def forward(self, ids, dense, history, lengths):
         """Logits [N]."""
-        return self.table(ids).sum((1, 2)) + self.dense(dense)[:, 0]
+        return self.rows(ids).sum((1, 2)) + self.dense(dense)[:, 0]
 
 
 class FM(Sparse):
@@ -51,7 +60,7 @@ class FM(Sparse):
 
     def forward(self, ids, dense, history, lengths):
         """Logits [N]."""
-        rows = self.table(ids)
+        rows = self.rows(ids)
         e = rows[..., 1:]
         s = e.sum(1)
         return rows[..., 0].sum(1) + 0.5 * (s * s - (e * e).sum(1)).sum(1) + self.dense(dense)[:, 0]
@@ -60,6 +69,24 @@ class FM(Sparse):
 def mlp(*widths: int) -> nn.Sequential:
     """Linear layers with relu."""
     return nn.Sequential(*[m for a, b in itertools.pairwise(widths) for m in (nn.Linear(a, b), nn.ReLU())])
+
+
+class DeepFM(Sparse):
+    """Pairs of vectors and three hidden layers, which share the vectors; weight and vector of a value in one row."""
+
+    def __init__(self, dim: int = 16) -> None:
+        super().__init__(1 + dim)
+        self.dense = nn.Linear(DENSE, 1)
+        self.mlp, self.head = mlp(SLOTS * dim + DENSE, 400, 400, 400), nn.Linear(400, 1)
+
+    def forward(self, ids, dense, history, lengths):
+        """Logits [N]."""
+        rows = self.rows(ids)
+        e = rows[..., 1:]
+        s = e.sum(1)
+        fm = 0.5 * (s * s - (e * e).sum(1)).sum(1)
+        deep = self.head(self.mlp(torch.cat([e.flatten(1), dense], 1)))[:, 0]
+        return rows[..., 0].sum(1) + fm + self.dense(dense)[:, 0] + deep
 
 
 class DCNv2(Sparse):
@@ -73,7 +100,7 @@ class DCNv2(Sparse):
 
     def forward(self, ids, dense, history, lengths):
         """Logits [N]."""
-        x = x0 = torch.cat([self.table(ids).flatten(1), dense], 1)
+        x = x0 = torch.cat([self.rows(ids).flatten(1), dense], 1)
         for layer in self.crosses:
             x = x0 * layer(x) + x
         return self.head(torch.cat([x, self.mlp(x0)], 1))[:, 0]
@@ -102,7 +129,7 @@ class DIN(Sparse):
 
     def forward(self, ids, dense, history, lengths):
         """Logits [N]."""
-        e, h = self.table(ids), self.table(history)
+        e, h = self.rows(ids), self.rows(history)
         t = e[:, :1].expand_as(h)
         scores = self.unit(torch.cat([h, t, h - t, h * t], 2))
         there = torch.arange(history.shape[1])[None, :, None] < lengths[:, None, None]
@@ -111,6 +138,8 @@ class DIN(Sparse):
 
 
 CASES = {
+    "deepfm_train_b512": (DeepFM, 512),
+    "deepfm_train_b4096": (DeepFM, 4096),
     "lr_train_b4096": (LR, 4096),
     "fm_train_b4096": (FM, 4096),
     "din_train_b512": (DIN, 512),

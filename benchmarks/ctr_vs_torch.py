@@ -3,15 +3,16 @@
 
     python benchmarks/ctr_vs_torch.py [CASE ...] --peer-python PYTHON [--modes eager compile]
 
-Each round runs tools/bench.py and the peer in every mode. DeepFM's peer is ../shared/bench/peer_torch.py, the others'
-benchmarks/ctr_peers.py: the same networks on the same kind of log, `nn.Embedding(sparse=True)` with SparseAdam.
+Each round runs tools/bench.py and the peer in every mode. DeepFM's eager peer is ../shared/bench/peer_torch.py; the
+others, and all that are compiled, are benchmarks/ctr_peers.py: the same networks on the same kind of log,
+`nn.Embedding(sparse=True)` with SparseAdam.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from common import ROOT, Claim, Competitor, has_modules
+from common import ROOT, Claim, Competitor, has_modules, has_network_file
 from peers import compare_cases, options, ours, torch_modes
 
 CLAIMS = [
@@ -26,14 +27,16 @@ CLAIMS = [
 
 def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
     """Ours, and PyTorch in every mode that says something about a network without images."""
-    a.modes = [mode for mode in a.modes if mode != "channels_last"]
-    if case.startswith("deepfm"):
-        return [ours(case, a), *torch_modes(case, a)]
+    found = [ours(case, a)]
     if not has_modules(a.peer_python, "torch"):
-        return [ours(case, a), *torch_modes(case, a)]  # which says how to install it
-    peer = [a.peer_python, str(ROOT / "benchmarks" / "ctr_peers.py")]
-    modes = [Competitor(f"torch {mode}", [*peer, "--mode", mode, *options(case, a)]) for mode in a.modes]
-    return [ours(case, a), *modes]
+        return found + torch_modes(case, a)  # which says how to install it
+    for mode in (mode for mode in a.modes if mode != "channels_last"):
+        shared = case.startswith("deepfm") and mode == "eager"
+        if shared and not has_network_file(a, "peer_torch.py", "DeepFM in eager mode is"):
+            continue
+        script = a.peers / "peer_torch.py" if shared else ROOT / "benchmarks" / "ctr_peers.py"
+        found.append(Competitor(f"torch {mode}", [a.peer_python, str(script), "--mode", mode, *options(case, a)]))
+    return found
 
 
 def main(words: list[str] | None = None) -> list[dict]:
