@@ -206,3 +206,12 @@ def test_axis_is_another_name_of_axes(name):
 def test_bools_have_exclusive_or():
     a, b = framework.tensor([True, True, False]), framework.tensor([True, False, False])
     assert (a ^ b).tolist() == [False, True, False]
+
+
+def test_what_an_operator_returns_has_every_attribute_that_the_constructor_sets():
+    """`dispatch.apply` sets them itself, to save the constructor's call."""
+    made = ops.neg(framework.tensor([1.0, 2.0]))
+    plain = framework.Tensor(made._data)
+    names = set(vars(plain)) if hasattr(plain, "__dict__") else set()
+    names |= {name for kind in type(plain).__mro__ for name in getattr(kind, "__slots__", ()) if name != "__weakref__"}
+    assert names and all(getattr(made, name) is getattr(plain, name) for name in names)
