@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from suites.engine.config import Config
 
 _SHOWN = 5  # places listed of each kind of finding
-_PART = " part "  # between the name of a set and the number of one that it is joined of
 
 
 @dataclass(frozen=True)
@@ -98,24 +97,27 @@ class Inspector(ABC):
 
 def named_parts(name: str, parts: Sequence[Any]) -> dict[str, Any]:
     """Return the data sets that set `name` is joined of, by names such as "train part 0"; alone it keeps its name."""
-    return {name: parts[0]} if len(parts) == 1 else {f"{name}{_PART}{i}": part for i, part in enumerate(parts)}
+    return {name: parts[0]} if len(parts) == 1 else {f"{name} part {i}": part for i, part in enumerate(parts)}
 
 
-def shared_samples(sets: Mapping[str, Inspected]) -> list[Finding]:
-    """Return a finding for each two sets that hold copies of the same samples, such as training and evaluation.
+def shared_samples(sets: Mapping[str, Mapping[str, Inspected]]) -> list[Finding]:
+    """Return a finding for each two data sets that hold copies of the same samples, such as training and evaluation.
 
-    It is an error, but between two parts of one set (`named_parts`) a warning.
+    It is an error, but between two parts of one set a warning.
+
+    Args:
+        sets: By set, the parts that it is joined of by name (`named_parts`).
     """
     found = []
-    items = list(sets.items())
-    for at, (one, a) in enumerate(items):
+    items = [(whole, name, part) for whole, parts in sets.items() for name, part in parts.items()]
+    for at, (set_one, one, a) in enumerate(items):
         first = {digest: name for digest, name in zip(reversed(a.digests), reversed(a.names), strict=True) if digest}
-        for two, b in items[at + 1 :]:
+        for set_two, two, b in items[at + 1 :]:
             pairs = zip(b.digests, b.names, strict=True)
             copies = [f"{first[digest]} = {name}" for digest, name in pairs if digest and digest in first]
             if copies:
                 text = f"{len(copies)} samples of {two} are copies of samples of {one}"
-                if one.partition(_PART)[0] == two.partition(_PART)[0]:
+                if set_one == set_two:
                     found.append(Finding("warning", f"{text}, so they count twice", tuple(copies)))
                     continue
                 text += ", so its figures are too good"

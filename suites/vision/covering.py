@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,29 @@ from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, fill_co
 from suites.vision.sample import VisualSample
 
 SampleType = TypeVar("SampleType", bound=VisualSample)
+
+
+class Rectangle(NamedTuple):
+    """Rows `top` to `bottom` and columns `left` to `right` of a frame, ends left out."""
+
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    @classmethod
+    def of_cutmix(cls, size: tuple[int, int], alpha: float, rng: np.random.Generator) -> Rectangle:
+        """Draws what CutMix replaces in frames of `size` (height, width) (Yun et al. 2019, arXiv:1905.04899, eq. 2).
+
+        Before it is cut at the frame, it has the frame's shape and the share 1 - w of its area, w from
+        Beta(alpha, alpha); its middle is uniform.
+        """
+        height, width = size
+        side = math.sqrt(1 - rng.beta(alpha, alpha))  # as a share of the frame's
+        y, x = rng.uniform(0, height), rng.uniform(0, width)
+        top, bottom = (round(min(max(y + sign * side * height / 2, 0), height)) for sign in (-1, 1))
+        left, right = (round(min(max(x + sign * side * width / 2, 0), width)) for sign in (-1, 1))
+        return cls(top, bottom, left, right)
 
 
 class RandomErasing(Transform):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import numpy as np
 from framework.errors import AttributeValueError
 from suites.detection.sample import Sample
 from suites.engine.registry import register
+from suites.vision.covering import Rectangle
 from suites.vision.pipeline import MixingTransform
 from suites.vision.pixels import check_prob
 from suites.vision.structures import Boxes, Instances
@@ -76,11 +76,7 @@ class CutMix(MixingTransform):
             return sample
         other = draw()
         other = other.resized(sample.size, cv2.INTER_LINEAR) if other.size != sample.size else other
-        height, width = sample.size
-        side = math.sqrt(1 - rng.beta(self._alpha, self._alpha))
-        y, x = rng.uniform(0, height), rng.uniform(0, width)
-        top, bottom = (round(min(max(y + sign * side * height / 2, 0), height)) for sign in (-1, 1))
-        left, right = (round(min(max(x + sign * side * width / 2, 0), width)) for sign in (-1, 1))
+        top, bottom, left, right = Rectangle.of_cutmix(sample.size, self._alpha, rng)
         image = sample.image.copy()
         image[top:bottom, left:right] = other.image[top:bottom, left:right]
         part = np.array([left, top, right, bottom], np.float32)

@@ -26,20 +26,20 @@ def check_command(arguments: argparse.Namespace) -> int:
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
-    found: dict[str, Inspected] = {}
-    sets = _datasets(config).items()
-    parts = (pair for name, whole in sets for pair in named_parts(name, inspector.parts(whole)).items())
-    for name, dataset in parts:
-        found[name] = inspected = inspector.inspect(dataset)
-        print("\n".join([f"{name}:", *(f"  {line}" for line in inspected.summary)]))
-        for finding in sorted(inspected.findings, key=lambda one: _ORDER[one.level]):
-            print("\n".join(finding.lines()))
-        if arguments.pictures:
-            _draw_findings(inspector, dataset, inspected, arguments.pictures / name)
+    sets = {name: named_parts(name, inspector.parts(whole)) for name, whole in _datasets(config).items()}
+    found: dict[str, dict[str, Inspected]] = {whole: {} for whole in sets}
+    for whole, parts in sets.items():
+        for name, dataset in parts.items():
+            found[whole][name] = inspected = inspector.inspect(dataset)
+            print("\n".join([f"{name}:", *(f"  {line}" for line in inspected.summary)]))
+            for finding in sorted(inspected.findings, key=lambda one: _ORDER[one.level]):
+                print("\n".join(finding.lines()))
+            if arguments.pictures:
+                _draw_findings(inspector, dataset, inspected, arguments.pictures / name)
     shared = shared_samples(found)
     for finding in shared:
         print("\n".join(["between sets:", *finding.lines()]))
-    every = [finding for one in found.values() for finding in one.findings] + shared
+    every = [finding for parts in found.values() for one in parts.values() for finding in one.findings] + shared
     counts = {level: sum(finding.level == level for finding in every) for level in _ORDER}
     print(f"{counts['error']} kinds of errors, {counts['warning']} of warnings")
     return 1 if counts["error"] else 0

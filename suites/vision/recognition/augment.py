@@ -14,6 +14,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError, DTypeError
 from suites.vision.colour import equalized, with_brightness, with_colour, with_contrast, with_sharpness
+from suites.vision.covering import Rectangle
 from suites.vision.pipeline import BatchTransform, Transform
 from suites.vision.pixels import check_prob
 from suites.vision.recognition.sample import Labelled
@@ -158,10 +159,7 @@ class CutMix(BatchTransform):
                 f"CutMix: the batch has samples of {len(shapes)} sizes; end the transforms with a crop or Resize"
             )
         height, width = samples[0].size
-        side = math.sqrt(1 - rng.beta(self._alpha, self._alpha))  # of the rectangle, as a share of the frame's
-        y, x = rng.uniform(0, height), rng.uniform(0, width)
-        top, bottom = (round(min(max(y + d * side * height / 2, 0), height)) for d in (-1, 1))
-        left, right = (round(min(max(x + d * side * width / 2, 0), width)) for d in (-1, 1))
+        top, bottom, left, right = Rectangle.of_cutmix((height, width), self._alpha, rng)
         stays = np.float32(1 - (bottom - top) * (right - left) / (height * width))
         others = [samples[i] for i in rng.permutation(len(samples))]
         mixed = []

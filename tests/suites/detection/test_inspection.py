@@ -60,7 +60,7 @@ def test_copies_are_found_in_a_set_and_between_sets(tmp_path):
     other = write_voc(tmp_path / "two", {"x": [("cat", BOX, False)]})
     one, two = (DetectionInspector().inspect(VocDetection(folder)) for folder in (root, other))
     assert "warning: 1 samples are copies of others" in texts(one)
-    (shared,) = shared_samples({"train": one, "eval": two})
+    (shared,) = shared_samples({"train": {"train": one}, "eval": {"eval": two}})
     assert shared.level == "error" and "1 samples of eval are copies of samples of train" in shared.text
 
 

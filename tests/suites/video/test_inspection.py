@@ -58,7 +58,7 @@ def test_copies_are_found_under_other_names_in_other_containers_and_between_sets
         for name, segments in (("train", Segments(3)), ("val", Segments(8)))
     }
     assert "1 samples are copies of others" in texts(sets["train"], "warning")
-    (shared,) = shared_samples(sets)
+    (shared,) = shared_samples({name: {name: one} for name, one in sets.items()})
     assert shared.level == "error" and "1 samples of val are copies of samples of train" in shared.text
     assert "left.mp4 = " in shared.places[0] and shared.places[0].endswith("again.mp4")
 

@@ -97,9 +97,9 @@ def test_segmentation_sets_are_joined_and_inspected_part_by_part(tmp_path):
 
 
 def test_copies_between_parts_of_a_set_are_a_warning_and_between_sets_an_error():
-    one = Inspected([], [], ["x", "y"], ["a", "b"])
-    (same,) = shared_samples({"train part 0": one, "train part 1": Inspected([], [], ["y"], ["c"])})
-    (other,) = shared_samples({"train part 0": one, "eval": Inspected([], [], ["y"], ["c"])})
+    one, two = Inspected([], [], ["x", "y"], ["a", "b"]), Inspected([], [], ["y"], ["c"])
+    (same,) = shared_samples({"train": {"train part 0": one, "train part 1": two}})
+    (other,) = shared_samples({"train": {"train part 0": one}, "eval": {"eval": two}})
     assert (same.level, other.level) == ("warning", "error")
 
 
