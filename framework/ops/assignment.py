@@ -69,8 +69,7 @@ def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 def _at(x: Tensor, index: Any, value: Tensor) -> Tensor:
-    numbers = call_by_name("reshape", [tensor(np.arange(x.size))], shape=x.shape)
-    places = getitem(numbers, index)
+    places = getitem(tensor(np.arange(x.size).reshape(x.shape)), index)
     return _scattered(x, call_by_name("reshape", [places], shape=(-1,)), value, places.shape, x.ndim)
 
 
@@ -78,5 +77,7 @@ def _scattered(x: Tensor, rows: Tensor, value: Tensor, shape: tuple[int, ...], a
     """x, its first axes as one, with the value broadcast to `shape` at these rows."""
     if value.shape != shape:
         value = call_by_name("broadcast_to", [value], shape=shape)
+    if x.size == 0:  # nothing to replace, and a 0 in a shape to reshape to would copy an extent
+        return x
     value = call_by_name("reshape", [value], shape=(rows.shape[0], *x.shape[axes:]))
     return call_by_name("reshape", [call_by_name("scatter", [rows_of(x, axes), rows, value])], shape=x.shape)

@@ -104,9 +104,8 @@ class _Sinker:
         if len(v.shape) == 0:
             return v
         full = v
-        if len(v.shape) < len(perm):
-            ones = [1] * (len(perm) - len(v.shape))
-            full = self.rewriter.emit("reshape", [v], where, shape=[*ones, *v.shape])
+        for _ in range(len(perm) - len(v.shape)):
+            full = self.rewriter.emit("expand_dims", [full], where, axis=0)
         inverse = [perm.index(i) for i in range(len(perm))]
         return self.rewriter.emit("transpose", [full], where, perm=inverse)
 

@@ -84,6 +84,13 @@ def test_two_images_of_different_layout_are_left_alone():
     ]
 
 
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (0, 0)])
+def test_a_vector_meets_a_transposition_whose_extents_are_0(shape):
+    vector = framework.tensor(np.ones(shape[0], np.float32))
+    function = framework.program(lambda x: ops.transpose(x) + vector, pass_names=("sink_transposes",))
+    assert function(np.ones(shape, np.float32)).shape == shape[::-1]
+
+
 def test_the_report_says_which_operations_were_moved():
     program = framework.program(
         lambda x: ops.relu(ops.transpose(x, perm=TO_BACK)), pass_names=("sink_transposes",)

@@ -37,6 +37,21 @@ def test_assignment_is_numpys(index, value):
     np.testing.assert_array_equal(f(A).numpy(), expected)
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 4)], ids=str)
+def test_assignment_to_a_part_of_nothing_is_numpys(shape):
+    x = framework.tensor(np.zeros(shape, np.float32))
+    for index in (slice(0, 1), Ellipsis, (Ellipsis, slice(0, 2)), np.zeros(shape) == 0):
+        x[index] = 1
+    assert x.shape == shape and np.array_equal(framework.program(lambda x: assigned(x * 1.0))(x).numpy(), x.numpy())
+    with pytest.raises(ShapeError, match="broadcast"):
+        x[...] = np.zeros(7, np.float32)
+
+
+def assigned(x):
+    x[0:1] = 1
+    return x
+
+
 @pytest.mark.parametrize("shape", [(2,), (2, 3), (2, 3, 4)], ids=str)
 def test_a_mask_picks_and_assigns_as_in_numpy(shape):
     mask = np.random.default_rng(0).random(shape) < 0.5
