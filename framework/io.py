@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import safetensors
 import safetensors.numpy
 
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError
-from framework.tensor import Tensor, from_numpy
+from framework.tensor import Tensor, bfloat16_type, from_numpy
 
 _BFLOAT16 = "paddock.bfloat16"  # metadata key: names stored as uint16 bits, as safetensors' NumPy door needs
 
@@ -80,4 +79,4 @@ def load_metadata(path: Path | str) -> dict[str, str]:
 
 
 def _tensor(array: np.ndarray, bfloat16: bool) -> Tensor:
-    return from_numpy(array.view(ml_dtypes.bfloat16) if bfloat16 else array)
+    return from_numpy(array.view(bfloat16_type()) if bfloat16 else array)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
 from framework import _core
@@ -238,22 +237,29 @@ def tensor(data: Any, dtype: str | None = None, *, requires_grad: bool = False) 
     if dtype is not None and dtype not in DTYPES:
         raise DTypeError(f"tensor: '{dtype}' is not a type of the core; it has {', '.join(DTYPES)}")
     if dtype == "bfloat16":
-        array, dtype = array.astype(ml_dtypes.bfloat16), None
+        array, dtype = array.astype(bfloat16_type()), None
     array = np.require(array, dtype=dtype, requirements=("C", "W")).reshape(array.shape)
     if requires_grad and array.dtype.kind in "iub":
         raise DTypeError(f"tensor: a tensor of {array.dtype} has no gradient; requires_grad needs a float type")
     return Tensor(_core.copy_of(*_native(array)), requires_grad=requires_grad)
 
 
+def bfloat16_type() -> np.dtype:
+    """NumPy's bfloat16, which is of `ml_dtypes`; that takes 30 ms to import, so who does not need it does not wait."""
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
 def numpy_of(array: Any) -> np.ndarray:
     """A native array as NumPy's, on the same memory."""
     bits = array.numpy()
-    return bits.view(ml_dtypes.bfloat16) if array.dtype == "bfloat16" else bits
+    return bits.view(bfloat16_type()) if array.dtype == "bfloat16" else bits
 
 
 def _native(array: np.ndarray) -> tuple[np.ndarray, str]:
     """The array as the core reads it, and the type whose bits it holds where NumPy cannot export that."""
-    if array.dtype == ml_dtypes.bfloat16:
+    if array.dtype.kind == "V" and array.dtype.name == "bfloat16":
         return array.view(np.uint16), "bfloat16"
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))

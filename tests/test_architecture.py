@@ -108,7 +108,7 @@ def test_the_engine_knows_no_pixels():
 
 
 def test_importing_the_core_loads_nothing_heavy():
-    heavy = "('cv2', 'pycocotools', 'sklearn', 'rich', 'yaml')"
+    heavy = "('cv2', 'jax', 'ml_dtypes', 'onnx', 'pycocotools', 'rich', 'sklearn', 'yaml')"
     code = f"import sys, framework; print(*[m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == ""

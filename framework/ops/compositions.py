@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framework.errors import ShapeError
+from framework.ops.activations import activated, before_activation
 from framework.ops.attention import (  # noqa: F401  (found by name, see composition_of)
     ragged_attention,
     ragged_attention_grad,
@@ -62,27 +63,12 @@ def unstack(x: Tensor, axis: int = 0) -> list[Tensor]:
     return [call_by_name("squeeze", [part], axis=axis) for part in parts]
 
 
-def _activated(x: Tensor, activation: str, slope: float) -> Tensor:
-    if activation == "none":
-        return x
-    if activation == "gelu_tanh":
-        return call_by_name("gelu", [x], approximate=True)
-    return call_by_name(activation, [x], **({"slope": slope} if activation == "leaky_relu" else {}))
-
-
 def _with_residual(x: Tensor, residual: Tensor | None, activation: str, slope: float, residual_last: bool) -> Tensor:
     if residual is None:
-        return _activated(x, activation, slope)
+        return activated(x, activation, slope)
     if residual_last:
-        return _activated(x, activation, slope) + residual
-    return _activated(x + residual, activation, slope)
-
-
-def _before_activation(dy: Tensor, y: Tensor, activation: str, slope: float) -> Tensor:
-    """The gradient of what the activation was applied to; y is that, or the activation's result."""
-    if activation == "none":
-        return dy
-    return call_by_name(f"{activation}_grad", [dy, y], **({"slope": slope} if activation == "leaky_relu" else {}))
+        return activated(x, activation, slope) + residual
+    return activated(x + residual, activation, slope)
 
 
 def separable_conv2d(
@@ -102,7 +88,7 @@ def separable_conv2d(
 ) -> Tensor:
     """A depthwise and a 1 x 1 convolution.  x: [N, H, W, C]; weight: [K, 1, 1, C]; residual, y: [N, P, Q, K]."""
     depth = call_by_name("conv2d", [x, depth_weight, depth_bias, None], **window)
-    y = call_by_name("conv2d", [_activated(depth, depth_activation, depth_slope), weight, bias, None])
+    y = call_by_name("conv2d", [activated(depth, depth_activation, depth_slope), weight, bias, None])
     return _with_residual(y, residual, activation, slope, residual_last)
 
 
@@ -156,7 +142,7 @@ def batch_norm_activation_grad(
 ) -> tuple[Tensor, ...]:
     """The gradient through the activation, then batch_norm_grad.  dy, x, dx: [..., C]; the others: [C]."""
     normalised = call_by_name("batch_norm_inference", [x, scale, bias, mean, var, None], eps=eps)
-    dz = _before_activation(dy, normalised, activation, slope)
+    dz = before_activation(dy, normalised, activation, slope)
     return call_by_name("batch_norm_grad", [dz, x, scale, mean, var, dmean, dvar], eps=eps)
 
 
@@ -175,7 +161,7 @@ def batch_norm_residual_grad(
     slope: float,
 ) -> tuple[Tensor, ...]:
     """The gradient through the activation, which the residual gets, then batch_norm_grad of it."""
-    dz = _before_activation(dy, y, activation, slope)
+    dz = before_activation(dy, y, activation, slope)
     return (*call_by_name("batch_norm_grad", [dz, x, scale, mean, var, dmean, dvar], eps=eps), dz)
 
 
@@ -285,16 +271,9 @@ def chain(like: Tensor | None, *xs: Tensor, tape: str) -> Tensor:
     return result
 
 
-def _gradient_at(dy: Tensor, at: Tensor, activation: str, slope: float) -> Tensor:
-    """The gradient by an activation's input; `at` is its result, or for silu and gelu its input."""
-    if activation == "gelu_tanh":
-        return call_by_name("gelu_grad", [dy, at], approximate=True)
-    return _before_activation(dy, at, activation, slope)
-
-
 def matmul_activation_grad(
     a: Tensor, b: Tensor, at: Tensor, *, transpose_a: bool, transpose_b: bool, activation: str, slope: float
 ) -> Tensor:
     """The product, then the gradient through the activation.  at, dz: [..., M, K]."""
     dy = call_by_name("matmul", [a, b, None, None], transpose_a=transpose_a, transpose_b=transpose_b)
-    return _gradient_at(dy, at, activation, slope)
+    return before_activation(dy, at, activation, slope)

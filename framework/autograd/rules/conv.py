@@ -8,7 +8,7 @@ from typing import Any
 
 from framework import ops
 from framework.autograd.rule_table import rule, through_composition
-from framework.autograd.rules.activation import before_activation
+from framework.ops.activations import before_activation
 from framework.ops.internal import conv2d_grad_input, conv2d_grad_weight
 from framework.precision import like
 from framework.tensor import Tensor

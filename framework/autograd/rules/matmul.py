@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from framework.autograd.rule_table import rule, through_composition
-from framework.autograd.rules.activation import NEEDS_INPUT, at_input, before_activation
 from framework.ops import flatten, matmul
+from framework.ops.activations import before_activation, reads_input
 from framework.ops.internal import sum_to
 from framework.precision import like
 from framework.tensor import Tensor
@@ -35,9 +35,8 @@ def _right(dz: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: boo
 # What the gradient of every input starts from, by the names of inputs, results and attributes.
 def _dz(dy: Tensor, y: Tensor, a: Tensor, b: Tensor, bias: Any, residual: Any, **how: Any) -> Tensor:
     activation, slope = how.pop("activation"), how.pop("slope")
-    if activation not in NEEDS_INPUT:
-        return before_activation(dy, y, activation, slope)
-    return at_input(dy, matmul(a, b, bias, residual, **how), activation)
+    at = matmul(a, b, bias, residual, **how) if reads_input(activation) else y
+    return before_activation(dy, at, activation, slope)
 
 
 def _how(transpose_a: bool, transpose_b: bool, activation: str, slope: float) -> dict[str, Any]:

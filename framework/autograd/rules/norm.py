@@ -10,8 +10,8 @@ from typing import Any
 
 from framework import ops
 from framework.autograd.rule_table import joint_rule, through_composition
-from framework.autograd.rules.activation import before_activation
 from framework.ops import internal
+from framework.ops.activations import before_activation
 
 T = Any  # Tensor, or None for an absent input
 
