@@ -27,8 +27,8 @@ def activated(x: Tensor, activation: str, slope: float) -> Tensor:
 def reads_input(activation: str) -> bool:
     """Whether the derivative is taken at the activation's input; else it follows from the result.
 
-    The operator of the gradient tells by its signature, "dy, x" or "dy, y". One stands for both: with the slopes that are
-    allowed here, the result of leaky_relu has the sign of its input.
+    The operator of the gradient tells by its signature, "dy, x" or "dy, y". One stands for both: with the slopes that
+    are allowed here, the result of leaky_relu has the sign of its input.
     """
     if activation in ("none", "leaky_relu"):
         return False
