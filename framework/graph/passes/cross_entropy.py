@@ -48,14 +48,24 @@ def fuse_cross_entropy(program: Program, report: PassReport) -> None:
 
 @dataclass
 class _End:
-    """The last operation of a pattern, and what it gives by a cross entropy or its gradient."""
+    """The last operation of a pattern, and what it gives by a cross entropy or its gradient.
+
+    Values are asked for when the pattern is rewritten: one may be the result of another that was rewritten before.
+    """
 
     op: Operation
     name: str  # cross_entropy, or cross_entropy_grad
-    logits: Value
-    labels: Value
-    upstream: Value | None = None  # of a gradient: -dloss, as [..., 1]
+    logs: Operation  # log_softmax
+    indices: Operation  # expand_dims of the labels
+    put: Operation | None = None  # of a gradient: what puts -dloss, [..., 1], at the labels
     equal: list[tuple[Value, Value]] = field(default_factory=list)  # which shapes it relies on
+
+    @property
+    def given(self) -> tuple[Value, Value]:
+        """Logits and labels."""
+        logits, labels = self.logs.inputs[0], self.indices.inputs[0]
+        assert logits is not None and labels is not None
+        return logits, labels
 
 
 @dataclass
@@ -65,12 +75,6 @@ class _Logs:
     op: Operation
     members: set[Operation] = field(default_factory=set)
     ends: list[_End] = field(default_factory=list)
-
-    @property
-    def logits(self) -> Value:
-        x = self.op.inputs[0]
-        assert x is not None
-        return x
 
     @property
     def value(self) -> Value:
@@ -112,15 +116,15 @@ class _Finder:
         return op if op is not None and op.name == name else None
 
     def _forward(self, logs: _Logs, take: Operation) -> None:
-        labels = self._labels(take.inputs[1])
-        if labels is not None:
+        indices = self._indices(take.inputs[1])
+        if indices is not None:
             logs.members.add(take)
-            logs.ends.append(_End(take, "cross_entropy", logs.logits, labels))
+            logs.ends.append(_End(take, "cross_entropy", logs.op, indices))
 
-    def _labels(self, indices: Value | None) -> Value | None:
-        """labels [...] of indices [..., 1]."""
-        op = self._maker(indices, "expand_dims")
-        return op.inputs[0] if op is not None and self._is_last(op, op.attr("axis")) else None
+    def _indices(self, value: Value | None) -> Operation | None:
+        """What makes indices [..., 1] of labels [...]."""
+        op = self._maker(value, "expand_dims")
+        return op if op is not None and self._is_last(op, op.attr("axis")) else None
 
     def _backward(self, logs: _Logs, exponent: Operation) -> None:
         """dy - exp(y) * sum(dy), with dy 0 but at the labels."""
@@ -148,10 +152,10 @@ class _Finder:
         zeros = self._maker(put.inputs[0], "full_like") if put is not None else None
         if put is None or zeros is None or zeros.attr("value") != 0.0 or not self._is_last(put, put.attr("axis")):
             return
-        labels = self._labels(put.inputs[1])
-        if labels is not None and any(labels is e.labels for e in logs.ends):
+        indices = self._indices(put.inputs[1])
+        if indices is not None and any(indices.inputs[0] is e.given[1] for e in logs.ends):
             logs.members.add(exponent)
-            logs.ends.append(_End(end, "cross_entropy_grad", logs.logits, labels, put.inputs[2], equal))
+            logs.ends.append(_End(end, "cross_entropy_grad", logs.op, indices, put, equal))
 
 
 def _rewrite(program: Program, ends: Mapping[Operation, _End]) -> None:
@@ -161,25 +165,25 @@ def _rewrite(program: Program, ends: Mapping[Operation, _End]) -> None:
         end = ends.get(op)
         if end is None:
             rewriter.ops.append(op)
-        elif end.name == "cross_entropy":
+        elif end.put is None:
             _emit_loss(rewriter, end, losses)
         else:
-            _emit_gradient(rewriter, end)
+            _emit_gradient(rewriter, end, end.put)
     program.block.ops = rewriter.ops
 
 
 def _emit_loss(rewriter: Rewriter, end: _End, losses: dict[tuple[Value, Value], Value]) -> None:
     """The logarithms at the labels: minus the cross entropy, as [..., 1]."""
-    op, key = end.op, (end.logits, end.labels)
+    op, key = end.op, end.given
     if key not in losses:
         losses[key] = rewriter.emit("cross_entropy", [*key], op.where, **_LABELS)
     y = rewriter.emit("neg", [losses[key]], op.where)
     rewriter.program.replace(op.outputs[0], rewriter.emit("expand_dims", [y], op.where, axis=-1))
 
 
-def _emit_gradient(rewriter: Rewriter, end: _End) -> None:
+def _emit_gradient(rewriter: Rewriter, end: _End, put: Operation) -> None:
     """cross_entropy_grad of minus what comes from above, a number for each row."""
     where = end.op.where
-    dloss = rewriter.emit("neg", [rewriter.emit("squeeze", [end.upstream], where, axis=-1)], where)
-    dx = rewriter.emit("cross_entropy_grad", [dloss, end.logits, end.labels], where, **_LABELS)
+    dloss = rewriter.emit("neg", [rewriter.emit("squeeze", [put.inputs[2]], where, axis=-1)], where)
+    dx = rewriter.emit("cross_entropy_grad", [dloss, *end.given], where, **_LABELS)
     rewriter.program.replace(end.op.outputs[0], dx)

@@ -1,5 +1,5 @@
 """Pieces of networks that passes look for and that random operators hardly ever make: shortcuts, separable layers,
-trained tables, control flow.
+trained tables, losses, control flow.
 
 A motif adds its steps through `Layers`, on values that are there or on new ones; any of its steps may be refused.
 """
@@ -79,6 +79,16 @@ def looked_up(g: Layers) -> None:
         g.layer("matmul", x, _weight(g, TABLE[1], 3))
 
 
+def chosen_classes(g: Layers) -> None:
+    """The log-probabilities of classes by their labels, some of which count from the end: a loss written by hand."""
+    x = _rows(g)
+    rows, classes = g.shape(x)
+    logs = g.layer("log_softmax", x)
+    labels = g.layer("expand_dims", Leaf("input", g.rng.integers(-classes, classes, rows)), axis=-1)
+    if logs is not None and labels is not None:
+        g.layer("take_along_axis", logs, labels, axis=-1)
+
+
 def branch(g: Layers) -> None:
     """One of two activations, as the data says."""
     x = _rows(g)
@@ -104,7 +114,9 @@ def recurrence(g: Layers) -> None:
     g.layer("recurrence", start, x, weight, activation=activation, reverse=bool(g.rng.random() < 0.5))
 
 
-MOTIFS: tuple[Callable[[Layers], None], ...] = (separable, shortcut, looked_up, branch, repeat, recurrence)
+MOTIFS: tuple[Callable[[Layers], None], ...] = (
+    separable, shortcut, looked_up, chosen_classes, branch, repeat, recurrence,
+)  # fmt: skip
 
 
 def _end(g: Layers, y: int | None) -> None:
