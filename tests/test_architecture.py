@@ -2,8 +2,10 @@
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,3 +114,25 @@ def test_importing_the_core_loads_nothing_heavy():
     code = f"import sys, framework; print(*[m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == ""
+
+
+def native_types():
+    """(namespace, type) of each type that the native core defines outside of unnamed namespaces, with its files."""
+    found = defaultdict(set)
+    for path in (ROOT / "framework" / "native").rglob("*.*"):
+        text = path.read_text()
+        for unnamed in re.findall(r"^namespace \{\n.*?^\}  // namespace\n", text, re.MULTILINE | re.DOTALL):
+            text = text.replace(unnamed, "")
+        namespace = re.search(r"^namespace (\S+) \{", text, re.MULTILINE)
+        for name in re.findall(
+            r"^(?:struct|class) (?:PADDOCK_API )?(\w+)(?: final)?(?: :[^{;]*)? \{", text, re.MULTILINE
+        ):
+            found[namespace and namespace[1], name].add(path.name)
+    return found
+
+
+def test_a_native_type_is_defined_once():
+    """Two of one name in a library are undefined behaviour: the linker takes the functions of one for both."""
+    types = native_types()
+    assert len(types) > 100 and ("paddock", "Shape") in types
+    assert {key: files for key, files in types.items() if len(files) > 1} == {}

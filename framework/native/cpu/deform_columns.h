@@ -20,7 +20,7 @@ struct Corners {
 };
 
 // Channels [first, first + count), which have one offset group and one group of the convolution.
-struct Segment {
+struct ChannelRun {
   int64_t first, count;
   int64_t column;  // where they start in a row of columns, of tap 0
 };
@@ -41,9 +41,9 @@ struct DeformGeometry {
   int64_t chunk() const { return std::max<int64_t>(64, (int64_t{1} << 21) / std::max<int64_t>(1, column_size())); }
 
   // The channels of an offset group, split where the groups of the convolution change.
-  std::vector<Segment> segments(int64_t offset_group) const {
+  std::vector<ChannelRun> channel_runs(int64_t offset_group) const {
     const int64_t each = channels / offset_groups, last = (offset_group + 1) * each, own = group_channels();
-    std::vector<Segment> found;
+    std::vector<ChannelRun> found;
     for (int64_t first = offset_group * each; first < last;) {
       const int64_t group = first / own, count = std::min(last, (group + 1) * own) - first;
       found.push_back({first, count, group * group_size() + first - group * own});
@@ -91,25 +91,25 @@ void find_corners(const DeformGeometry& g, const T* offset, int64_t begin, int64
 
 // Rows of columns [pixels, groups, taps, C/groups] of what the taps read; mask is that of the first pixel, or null.
 template <class T>
-void fill_columns(const DeformGeometry& g, const std::vector<std::vector<Segment>>& segments, const T* image,
+void fill_columns(const DeformGeometry& g, const std::vector<std::vector<ChannelRun>>& runs, const T* image,
                   const Corners<T>* corners, const T* mask, int64_t pixels, T* columns) {
   for (int64_t i = 0; i < pixels; ++i, columns += g.column_size())
     for (int64_t place = 0; place < g.places(); ++place, ++corners) {
-      Tap<T> taps[4];
+      WeightedElement<T> taps[4];
       int64_t n = 0;
       const T share = mask ? mask[i * g.places() + place] : T(1);
       for (int k = 0; k < 4; ++k)
         if (corners->inside[k]) taps[n++] = {corners->at[k], share * corners->weight[k]};
-      for (const Segment& s : segments[place / g.taps])
+      for (const ChannelRun& s : runs[place / g.taps])
         weighted_sum<false>(image + s.first, taps, n, columns + s.column + place % g.taps * g.group_channels(),
                             s.count);
     }
 }
 
-inline std::vector<std::vector<Segment>> all_segments(const DeformGeometry& g) {
-  std::vector<std::vector<Segment>> segments;
-  for (int64_t i = 0; i < g.offset_groups; ++i) segments.push_back(g.segments(i));
-  return segments;
+inline std::vector<std::vector<ChannelRun>> all_channel_runs(const DeformGeometry& g) {
+  std::vector<std::vector<ChannelRun>> runs;
+  for (int64_t i = 0; i < g.offset_groups; ++i) runs.push_back(g.channel_runs(i));
+  return runs;
 }
 
 // Pixels that a thread takes at a time.

@@ -9,7 +9,7 @@ template <class T>
 void forward(const KernelContext& c) {
   const Tensor& y = c.out(0);
   const DeformGeometry g = deform_geometry(c, y.shape());
-  const auto segments = all_segments(g);
+  const auto runs = all_channel_runs(g);
   const T *x = c.in("x").data<T>(), *offset = c.in("offset").data<T>(), *weight = c.in("weight").data<T>();
   const T *mask = c.maybe<T>("mask"), *bias = c.maybe<T>("bias");
   const int64_t total = g.pixels(), chunk = std::min(g.chunk(), total);
@@ -21,7 +21,7 @@ void forward(const KernelContext& c) {
       parallel_for(count, deform_grain(g), [&](int64_t begin, int64_t end) {
         std::vector<Corners<T>> corners((end - begin) * g.places());
         find_corners(g, offset + n * total * g.places() * 2, first + begin, first + end, corners.data());
-        fill_columns(g, segments, x + n * g.image_size(), corners.data(),
+        fill_columns(g, runs, x + n * g.image_size(), corners.data(),
                      mask ? mask + (pixel + begin) * g.places() : nullptr, end - begin,
                      columns + begin * g.column_size());
       });

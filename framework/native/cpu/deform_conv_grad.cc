@@ -15,7 +15,7 @@ class DeformGradient {
   explicit DeformGradient(const KernelContext& c)
       : c_(c),
         g_(deform_geometry(c, c.in("dy").shape())),
-        segments_(all_segments(g_)),
+        runs_(all_channel_runs(g_)),
         chunk_(std::min(g_.chunk(), g_.pixels())),
         corners_(chunk_ * g_.places()),
         columns_(static_cast<size_t>(chunk_ * g_.column_size()) * sizeof(T)),
@@ -49,7 +49,7 @@ class DeformGradient {
     parallel_for(count, deform_grain(g_), [&](int64_t begin, int64_t end) {
       Corners<T>* corners = corners_.data() + begin * g_.places();
       find_corners(g_, offset, first + begin, first + end, corners);
-      fill_columns(g_, segments_, image, corners, mask_at(pixel + first + begin), end - begin,
+      fill_columns(g_, runs_, image, corners, mask_at(pixel + first + begin), end - begin,
                    columns_.as<T>() + begin * g_.column_size());
     });
   }
@@ -88,7 +88,7 @@ class DeformGradient {
         const T* dcolumn =
             dcolumns_.as<T>() + i / g_.places() * g_.column_size() + place % g_.taps * g_.group_channels();
         T by[4] = {0, 0, 0, 0};  // of each corner's value, as if it had weight 1
-        for (const Segment& s : segments_[place / g_.taps])
+        for (const ChannelRun& s : runs_[place / g_.taps])
           for (int k = 0; k < 4; ++k)
             if (corners.inside[k]) by[k] += dot(dcolumn + s.column, image + corners.at[k] + s.first, s.count);
         const T share = mask ? mask[i] : T(1);
@@ -111,12 +111,12 @@ class DeformGradient {
         const T* dcolumn =
             dcolumns_.as<T>() + i / g_.places() * g_.column_size() + place % g_.taps * g_.group_channels();
         const T share = mask ? mask[i] : T(1);
-        for (const Segment& s : segments_[place / g_.taps]) {
+        for (const ChannelRun& s : runs_[place / g_.taps]) {
           const int64_t from = std::max(low, s.first), to = std::min(high, s.first + s.count);
           if (from >= to) continue;
           for (int k = 0; k < 4; ++k) {
             if (!corners_[i].inside[k]) continue;
-            const Tap<T> tap{s.column + from - s.first, share * corners_[i].weight[k]};
+            const WeightedElement<T> tap{s.column + from - s.first, share * corners_[i].weight[k]};
             weighted_sum<true>(dcolumn, &tap, 1, image + corners_[i].at[k] + from, to - from);
           }
         }
@@ -126,7 +126,7 @@ class DeformGradient {
 
   const KernelContext& c_;
   const DeformGeometry g_;
-  const std::vector<std::vector<Segment>> segments_;
+  const std::vector<std::vector<ChannelRun>> runs_;
   const int64_t chunk_;
   std::vector<Corners<T>> corners_;  // [pixels of the chunk, G, taps]
   Scratch columns_, dcolumns_;       // [pixels of the chunk, groups, taps, C/groups]

@@ -15,27 +15,21 @@ inline ValueLoop activation_loop(const KernelContext& c, Activation activation, 
     const DType t = c.out(0).dtype();
     return ValueLoop{find_micro_op(gradient ? op + "_grad" : op, t, t), attr};
   };
+  const char* name = kProductActivations.begin()[static_cast<int>(activation)];
   switch (activation) {
-    case Activation::kSigmoid:
-      return loop("sigmoid");
-    case Activation::kTanh:
-      return loop("tanh");
-    case Activation::kSilu:
-      return loop("silu");
-    case Activation::kGelu:
-      return loop("gelu", 0);
-    case Activation::kGeluTanh:
-      return loop("gelu", 1);
-    case Activation::kRelu:
-      return gradient ? loop("relu") : ValueLoop{};
-    case Activation::kRelu6:
-      return gradient ? loop("relu6") : ValueLoop{};
-    case Activation::kLeakyRelu:
-      return gradient ? loop("leaky_relu", c.attr<double>("slope")) : ValueLoop{};
     case Activation::kNone:
-      break;
+      return {};
+    case Activation::kRelu:
+    case Activation::kRelu6:
+      return gradient ? loop(name) : ValueLoop{};
+    case Activation::kLeakyRelu:
+      return gradient ? loop(name, c.attr<double>("slope")) : ValueLoop{};
+    case Activation::kGelu:
+    case Activation::kGeluTanh:
+      return loop("gelu", activation == Activation::kGeluTanh);
+    default:
+      return loop(name);
   }
-  return {};
 }
 
 }  // namespace paddock::cpu

@@ -11,7 +11,7 @@ namespace paddock::cpu {
 // What the bins of one region read along one axis: bin b the pixels taps[first[b]] ... taps[first[b + 1] - 1].
 template <class T>
 struct AxisTaps {
-  std::vector<Tap<T>> taps;
+  std::vector<WeightedElement<T>> taps;
   std::vector<int64_t> first;
 
   // Bins over [start, start + extent) of `pixels`, with `sampling` points each, 0 for as many as they have pixels.
@@ -42,9 +42,9 @@ struct AxisTaps {
     first.assign(1, 0);
     if (other.taps.empty()) return;
     begin = other.taps.front().at, end = other.taps.back().at + 1;
-    for (const Tap<T>& tap : other.taps) begin = std::min(begin, tap.at), end = std::max(end, tap.at + 1);
+    for (const WeightedElement<T>& tap : other.taps) begin = std::min(begin, tap.at), end = std::max(end, tap.at + 1);
     first.assign(end - begin + 1, 0);
-    for (const Tap<T>& tap : other.taps) ++first[tap.at - begin + 1];
+    for (const WeightedElement<T>& tap : other.taps) ++first[tap.at - begin + 1];
     for (size_t i = 1; i < first.size(); ++i) first[i] += first[i - 1];
     taps.resize(other.taps.size());
     std::vector<int64_t>& next = next_;

@@ -62,7 +62,7 @@ template <class T>
 void forward(const Grid& g, const T* x, T* y) {
   const int64_t in_row = g.in_width * g.channels, out_row = g.out_width * g.channels;
   for_each_row<T>(g.images, g.out_height, 4 * (in_row + out_row), in_row, [&](int64_t n, int64_t p, T* line) {
-    Tap<T> taps[kTaps];
+    WeightedElement<T> taps[kTaps];
     for (int k = 0; k < kTaps; ++k)
       taps[k] = {(n * g.in_height + g.rows[p].at[k]) * in_row, static_cast<T>(g.rows[p].weight[k])};
     weighted_sum<false>(x, taps, kTaps, line, in_row);
@@ -76,8 +76,8 @@ void forward(const Grid& g, const T* x, T* y) {
 
 // For every input position its readers: (output position, weight), by rising output position.
 template <class T>
-std::vector<std::vector<Tap<T>>> readers(const std::vector<Cubic>& taps, int64_t in, int64_t stride) {
-  std::vector<std::vector<Tap<T>>> found(in);
+std::vector<std::vector<WeightedElement<T>>> readers(const std::vector<Cubic>& taps, int64_t in, int64_t stride) {
+  std::vector<std::vector<WeightedElement<T>>> found(in);
   for (int64_t o = 0; o < static_cast<int64_t>(taps.size()); ++o)
     for (int k = 0; k < kTaps; ++k) found[taps[o].at[k]].push_back({o * stride, static_cast<T>(taps[o].weight[k])});
   return found;

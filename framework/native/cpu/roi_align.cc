@@ -8,7 +8,7 @@ namespace {
 // One region: every bin of out [size, size, C] from a map's image.
 template <class T>
 void read_region(const Regions& g, const AxisTaps<T>& rows, const AxisTaps<T>& columns, const T* image, int64_t width,
-                 int64_t channels, std::vector<Tap<T>>& taps, T* out) {
+                 int64_t channels, std::vector<WeightedElement<T>>& taps, T* out) {
   for (int64_t p = 0; p < g.size; ++p)
     for (int64_t q = 0; q < g.size; ++q, out += channels) {
       taps.clear();
@@ -31,7 +31,7 @@ PADDOCK_CPU_KERNEL(roi_align) {
     T* y = c.out(0).data<T>();
     parallel_for(g.images * g.each, row_grain(elements * 8), [&](int64_t begin, int64_t end) {
       AxisTaps<T> rows, columns;
-      std::vector<Tap<T>> taps;
+      std::vector<WeightedElement<T>> taps;
       for (int64_t i = begin; i < end; ++i) {
         const Region region = g.of(boxes, i / g.each, i % g.each);
         T* out = y + i * elements;
@@ -98,8 +98,8 @@ class BandGradient {
     bins_.build(region.x, region.width, g_.size, g_.sampling, width);
     columns_.invert(bins_);
     const int64_t row_size = g_.size * channels_;
-    for (Tap<T>& tap : rows_.taps) tap.at *= row_size;
-    for (Tap<T>& tap : columns_.taps) tap.at *= channels_;
+    for (WeightedElement<T>& tap : rows_.taps) tap.at *= row_size;
+    for (WeightedElement<T>& tap : columns_.taps) tap.at *= channels_;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i - rows_.begin, from = rows_.first[row], readers = rows_.first[row + 1] - from;
       if (readers == 0) continue;

@@ -124,7 +124,7 @@ PADDOCK_CPU_KERNEL(grid_sample) {
     const T* x = c.in("x").data<T>();
     T* y = c.out(0).data<T>();
     for_each_place(s, c.in("grid").data<T>(), [&](int64_t n, int64_t i, const Taps& found) {
-      Tap<T> taps[4];
+      WeightedElement<T> taps[4];
       for (int k = 0; k < found.count; ++k) taps[k] = {found.pixel[k] * s.channels, static_cast<T>(found.weight[k])};
       weighted_sum<false>(x + n * s.height * s.width * s.channels, taps, found.count, y + i * s.channels, s.channels);
     });
@@ -188,7 +188,7 @@ void place_gradients(const Sampler& s, const T* ddx, const T* ddgrid, const T* d
   for_each_place(s, grid, [&](int64_t image, int64_t i, const Taps& found) {
     const int64_t first = image * s.height * s.width * n;
     const T *step = ddgrid + 2 * i, *slope = dy + i * n;
-    Tap<T> still[4], moved[4];
+    WeightedElement<T> still[4], moved[4];
     double by_x = 0, by_y = 0;
     for (int k = 0; k < found.count; ++k) {
       const int64_t at = found.pixel[k] * n;

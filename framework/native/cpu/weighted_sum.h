@@ -9,14 +9,14 @@ namespace paddock::cpu {
 
 // An element and what it counts.
 template <class T>
-struct Tap {
+struct WeightedElement {
   int64_t at;
   T weight;
 };
 
 // to[c] = (kAdd ? to[c] : 0) + sum of weight * from[at + c], for n elements.
 template <bool kAdd, class T>
-void weighted_sum(const T* from, const Tap<T>* taps, int64_t count, T* to, int64_t n) {
+void weighted_sum(const T* from, const WeightedElement<T>* taps, int64_t count, T* to, int64_t n) {
   using V = Vec<T>;
   constexpr int64_t kTogether = 4 * V::kSize;
   int64_t c = 0;

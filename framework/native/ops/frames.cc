@@ -24,6 +24,8 @@ PADDOCK_OP(temporal_shift, "x -> y")
       c.out(0, x, c.in(0).dtype);
     });
 
+constexpr int64_t kMostFrames = int64_t{1} << 30;  // of an attribute, so that products of two fit
+
 constexpr const char* kSizeDoc = "Q: frames that are laid side by side.";
 constexpr const char* kStrideDoc = "From one window's first frame to the next one's.";
 constexpr const char* kPaddingDoc = "Frames of zeros before the first and after the last.";
@@ -34,13 +36,17 @@ Shape unfolded_shape(const InferContext& c, Shape x, const char* what) {
   expect_frames(c, x, what);
   const int64_t size = c.attr<int64_t>("size"), stride = c.attr<int64_t>("stride");
   const int64_t padding = c.attr<int64_t>("padding"), dilation = c.attr<int64_t>("dilation");
-  if (size < 1 || stride < 1 || dilation < 1 || padding < 0)
-    c.attr_error("size ", size, ", stride ", stride, " and dilation ", dilation, " must be 1 or more, and padding ",
-                 padding, " 0 or more");
+  for (int64_t number : {size, stride, dilation})
+    if (number < 1 || number > kMostFrames)
+      c.attr_error("size ", size, ", stride ", stride, " and dilation ", dilation, " must lie in [1, ", kMostFrames,
+                   "]");
+  if (padding < 0 || padding > kMostFrames)
+    c.attr_error("padding is ", padding, "; it must lie in [0, ", kMostFrames, "]");
   const int64_t reach = dilation * (size - 1) + 1, frames = x[1] + 2 * padding;
   if (frames < reach) c.shape_error(what, " ", x, " has ", frames, " frames with its padding; a window takes ", reach);
   x[1] = (frames - reach) / stride + 1;
-  x[x.rank() - 1] *= size;
+  if (__builtin_mul_overflow(x[x.rank() - 1], size, &x[x.rank() - 1]))
+    c.attr_error("size is ", size, ", too many frames of ", what, " side by side");
   return x;
 }
 

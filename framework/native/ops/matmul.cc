@@ -61,7 +61,7 @@ OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc
                   kProductActivationDoc)
         .doc(
             "Products of matrices: y = activation(a b + bias + residual); leading axes broadcast as in NumPy. The "
-            "gradient computes the product again where it needs what went into the activation: for silu and gelu.\n\n"
+            "gradient computes the product again where the activation's derivative is taken at its input.\n\n"
             "a: [..., M, D] ([..., D, M] with transpose_a); b: [..., D, K] ([..., K, D] with transpose_b); bias: [K];\n"
             "residual, y: [..., M, K].")
         .inplace("residual", "y")
@@ -76,8 +76,8 @@ OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc
         .doc(
             "The gradient of an activation's input where that of its result is a product: dz = (a b) * activation'. "
             "The "
-            "derivative is taken at the activation's input (silu, gelu) or from its result (relu, relu6, leaky_relu, "
-            "sigmoid, tanh).  a, b: as in matmul; at, dz: [..., M, K].")
+            "derivative is taken at the activation's input or from its result, as its own gradient's is.  a, b: as in "
+            "matmul; at, dz: [..., M, K].")
         .fused_from("matmul_activation_grad")
         .half("a, b")
         .internal()

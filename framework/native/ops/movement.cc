@@ -81,8 +81,8 @@ PADDOCK_OP(split, "x -> ys...")
           c.attr_error("sizes ", Shape(sizes), " may hold extents and one -1");
         if (sizes[i] == -1)
           free = static_cast<int64_t>(i);
-        else
-          known += sizes[i];
+        else if (__builtin_add_overflow(known, sizes[i], &known))
+          c.attr_error("sizes ", Shape(sizes), " sum to more than a number holds");
       }
       if (sizes.empty() || known > have || (free < 0 && known != have))
         c.shape_error("sizes sum to ", known, " but x has extent ", have, " on axis ", axis, " of ", y);
@@ -155,7 +155,9 @@ Shape padded_shape(const InferContext& c, Shape x) {
         c.shape_error("reflect needs more than ", p, " elements on axis ", a, " of ", x, " to mirror");
       if (p > 0 && mode == 2 && x[a] == 0) c.shape_error("axis ", a, " of ", x, " has no edge to repeat");
     }
-    x[a] += pads[2 * a] + pads[2 * a + 1];
+    if (__builtin_add_overflow(x[a], pads[2 * a], &x[a]) || __builtin_add_overflow(x[a], pads[2 * a + 1], &x[a]))
+      c.attr_error("pads holds ", pads[2 * a], " and ", pads[2 * a + 1], " for axis ", a,
+                   "; a tensor has at most 2^40 elements");
   }
   return x;
 }
@@ -238,7 +240,8 @@ Shape tiled_shape(const InferContext& c, Shape x) {
     c.attr_error("repeats has ", repeats.size(), " numbers but shape ", x, " has ", x.rank(), " axes");
   for (int a = 0; a < x.rank(); ++a) {
     if (repeats[a] < 0) c.attr_error("repeats holds ", repeats[a], " for axis ", a, "; it must be at least 0");
-    x[a] *= repeats[a];
+    if (__builtin_mul_overflow(x[a], repeats[a], &x[a]))
+      c.attr_error("repeats holds ", repeats[a], " for axis ", a, "; a tensor has at most 2^40 elements");
   }
   return x;
 }

@@ -30,7 +30,10 @@ Shape resolve_shape(const InferContext& c, const Shape& from, const Ints& wanted
   for (int i = 0; i < from.rank(); ++i)
     if (i >= static_cast<int>(wanted.size()) || wanted[i] != 0) left *= from[i];
   if (free_axis >= 0) to[free_axis] = left / given;
-  if (to.numel() != from.numel() || (free_axis >= 0 && left % given != 0))
+  // Compared without the copied axes, whose product with an extent that is asked for may be too large for a number.
+  const bool fits = from.numel() == 0 ? std::find(to.begin(), to.end(), 0) != to.end()
+                                      : given * (free_axis >= 0 ? to[free_axis] : 1) == left;
+  if (!fits || (free_axis >= 0 && left % given != 0))
     c.shape_error("x has ", from.numel(), " elements (shape ", from, ") which do not fit shape ", Shape(wanted));
   return to;
 }

@@ -73,9 +73,9 @@ Windows windows_of(const Context& c, const Shape& x) {
   const bool ceil_mode = c.template attr<bool>("ceil_mode");
   auto axis = [&](int i, const char* name) {
     WindowAxis a{x[1 + i], 0, kernel[i], stride[i], pad[2 * i], pad[2 * i + 1]};
-    if (a.kernel < 1 || a.stride < 1)
+    if (a.kernel < 1 || a.stride < 1 || a.kernel > kMaxPixels || a.stride > kMaxPixels)
       fail(ErrorKind::kAttribute, c.op().name, ": kernel ", a.kernel, " and stride ", a.stride, " along the ", name,
-           " must be at least 1");
+           " must lie in [1, ", kMaxPixels, "]");
     if (a.before < 0 || a.after < 0 || a.before >= a.kernel || a.after >= a.kernel)
       fail(ErrorKind::kAttribute, c.op().name, ": padding (", a.before, ", ", a.after, ") along the ", name,
            " must lie in [0, ", a.kernel - 1, "], less than the kernel, so that no window is all padding");

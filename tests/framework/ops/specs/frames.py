@@ -76,7 +76,7 @@ spec(
     errors=[
         Bad([normal(1, 2, 3)], ShapeError, r"has 2 frames with its padding; a window takes 3", {"size": 3}),
         Bad([normal(1, 2, 3)], AttributeValueError, "size 0, stride 1", {"size": 0}),
-        Bad([normal(1, 2, 3)], AttributeValueError, "and padding -1 0 or more", {"size": 1, "padding": -1}),
+        Bad([normal(1, 2, 3)], AttributeValueError, "padding is -1; it must lie in", {"size": 1, "padding": -1}),
         Bad([normal(2, 3)], ShapeError, r"x \[2, 3\] must have the axes", {"size": 1}),
     ],
 )
