@@ -14,7 +14,7 @@ test: .venv/paddock-tests
 	.venv/bin/python -m pytest -m "not slow" $(ARGUMENTS)
 
 test-slow: .venv/paddock-tests
-	.venv/bin/python -m pytest -m slow
+	scripts/test_slow
 
 test-lowest: .venv/paddock-setup
 	scripts/test_lowest
@@ -32,7 +32,7 @@ bench: .venv/paddock-setup
 	scripts/bench $(if $(PEER_PYTHON),--peer-python $(PEER_PYTHON))
 
 sanitize: .venv/paddock-tests
-	scripts/sanitize
+	scripts/sanitize $(ARGUMENTS)
 
 fuzz: .venv/paddock-tests
 	scripts/fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
