@@ -129,8 +129,7 @@ class Program:
 
     def add_state(self, tensor: Tensor) -> Value:
         """Declares a tensor whose data lives on between runs."""
-        array = tensor.array()
-        value = Value(self, "state", array.shape, array.dtype, tensor.name)
+        value = Value(self, "state", tensor.shape, tensor.dtype, tensor.name)
         self.states[value] = tensor
         return value
 

@@ -18,7 +18,7 @@ class MemoryReport:
         self.lower_bound_bytes: int = plan["lower_bound_bytes"]
         self.naive_bytes: int = plan["naive_bytes"]
         self.in_place_count: int = plan["in_place_count"]
-        self.state_bytes = sum(t.array().nbytes for t in program.states.values())
+        self.state_bytes = sum(t._data.nbytes for t in program.states.values())
         self.rows: list[tuple[str, str, str, int]] = []  # operator, value, place, bytes; largest first
         for op in program.block:
             for v in op.outputs:

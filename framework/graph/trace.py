@@ -58,7 +58,7 @@ class Trace:
             self.program.on_shape_read = None
 
     def _add_input(self, t: Tensor) -> Tensor:
-        return traced(self.program.add_input(t.array().shape, t.dtype, t.name), requires_grad=t.requires_grad)
+        return traced(self.program.add_input(t.shape, t.dtype, t.name), requires_grad=t.requires_grad)
 
     # -- called while the function runs
     def record(self, info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:

@@ -3,6 +3,9 @@
 Its memory is pages that nobody may read or write (PROT_NONE) but while the device is at work or copies. So whatever
 reads a tensor's data without bringing it to the host ends the process, on every machine and without an accelerator.
 It goes in by the same door as XLA: `framework.graph.executor`.
+
+While a Program runs, its inputs are open, and its states lie in ordinary memory; both are closed again afterwards. So
+what is proved is that nobody touches the device's memory between runs.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import mmap
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -48,15 +52,17 @@ class LockedArray:
     @contextlib.contextmanager
     def unlocked(self) -> Iterator[Any]:
         """Inside, a native array on this memory; it must not be kept."""
-        if not self._depth:
-            self._protect(mmap.PROT_READ | mmap.PROT_WRITE)
-        self._depth += 1
+        with self._device.lock:
+            if not self._depth:
+                self._protect(mmap.PROT_READ | mmap.PROT_WRITE)
+            self._depth += 1
         try:
             yield from_numpy(self._view).array()
         finally:
-            self._depth -= 1
-            if not self._depth:
-                self._protect(_NOBODY)
+            with self._device.lock:
+                self._depth -= 1
+                if not self._depth:
+                    self._protect(_NOBODY)
 
     def host(self) -> Any:
         """A copy on the host."""
@@ -87,7 +93,7 @@ class LockedExecution:
     @contextlib.contextmanager
     def _inside(self, inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         """Inside, native tensors on the memory of inputs and states; what states are then goes to the device."""
-        with contextlib.ExitStack() as memory:
+        with self._device.lock, contextlib.ExitStack() as memory:
             given = [Tensor(memory.enter_context(self._device.array_of(t).unlocked())) for t in inputs]
             before = [self._device.array_of(t) for t in self._states]
             for t, array in zip(self._states, before, strict=True):
@@ -131,6 +137,7 @@ class LockedExecutor:
 
     def __init__(self) -> None:
         self.to_device = self.to_host = 0
+        self.lock = threading.RLock()  # held by a run, as states are elsewhere meanwhile
 
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """All of them: the kernels are native."""
@@ -153,9 +160,9 @@ class LockedExecutor:
 
 
 @contextlib.contextmanager
-def locked_device() -> Iterator[LockedExecutor]:
-    """Inside, Programs run on a new device."""
-    before, context.executor = context.executor, LockedExecutor()
+def locked_device(device: LockedExecutor | None = None) -> Iterator[LockedExecutor]:
+    """Inside, Programs of this thread run on the device, a new one by default."""
+    before, context.executor = context.executor, device or LockedExecutor()
     try:
         yield context.executor
     finally:

@@ -4,6 +4,7 @@ import copy
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -122,11 +123,20 @@ def test_control_flow_runs_there(device):
 
 
 def test_results_go_from_program_to_program_without_the_host(device):
-    double = framework.program(lambda x: x * 2.0)
-    y = double(double(np.ones(3, np.float32)))
+    double, same = framework.program(lambda x: x * 2.0), framework.program(lambda x: ops.copy(x))
+    y = same(double(double(np.ones(3, np.float32))))
     assert (device.to_device, device.to_host) == (1, 0)
     assert y.shape == (3,) and y.dtype == "float32" and y.size == 3 and device.to_host == 0
     assert y.tolist() == y.tolist() == [4.0, 4.0, 4.0] and device.to_host == 1
+
+
+def test_a_program_that_is_traced_later_finds_states_where_they_are(device):
+    w = state([1.0, 2.0])
+    step = framework.program(lambda: w.set(w + 1.0))
+    step()
+    read = framework.program(lambda x: w * x)
+    y = read(np.ones(2, np.float32))
+    assert (device.to_device, device.to_host) == (2, 0) and y.tolist() == [2.0, 3.0]
 
 
 def test_eager_operators_snapshots_and_sets_bring_states_to_the_host_and_back(device):
@@ -162,6 +172,21 @@ def test_a_program_is_kept_for_each_device(device):
         with framework.device("cpu"):
             step()
     assert w.tolist() == [5.0] and step.traces_made == 2
+
+
+def test_no_update_is_lost_when_threads_run_one_program(device):
+    w, x = state(np.zeros(1000)), framework.program(lambda: framework.ones(1000) * 1.0)()
+    step = framework.program(lambda x: w.set(w + x))
+
+    def run():
+        with locked_device(device):
+            for _ in range(50):
+                step(x)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(run) for _ in range(4)]:
+            done.result()
+    assert w.tolist() == [200.0] * 1000 and isinstance(x._data, LockedArray)
 
 
 def test_refused_data_leaves_states_as_they_were(device):

@@ -55,7 +55,7 @@ Executable::Executable(ProgramDesc program)
     : program_(std::move(program)),
       prepared_(find_constants(program_)),
       values_(program_.value_count),
-      may_refuse_(may_refuse_data(program_)),
+      refusing_(refusing_instructions(program_)),
       id_(next_id()) {}
 
 class Executable::Turn {
@@ -90,7 +90,7 @@ const Plan& Executable::find_plan(std::vector<TensorType> key) {
   if (it != plans_.end()) {
     plans_.splice(plans_.begin(), plans_, it);
   } else {
-    Plan plan = make_plan(program_, std::move(key));
+    Plan plan = make_plan(program_, refusing_, std::move(key));
     expect_states_keep_types(program_, plan);
     plans_.push_front(std::move(plan));
     ++plans_made_;

@@ -24,7 +24,7 @@ class PADDOCK_API Executable {
   // The states that a run updates.
   const std::vector<ProgramDesc::Update>& updates() const { return program_.updates; }
   // Whether some kernel may refuse the data it is given.
-  bool may_refuse() const { return may_refuse_; }
+  bool may_refuse() const { return !refusing_.empty(); }
   // Runs once, without states, into results of the types that result_types() says.
   void run_into(const std::vector<Tensor>& inputs, const std::vector<Tensor>& results);
   // The types of the results for inputs of these types, without states; makes the plan when there is none.
@@ -60,7 +60,7 @@ class PADDOCK_API Executable {
   std::vector<Tensor> values_;
   std::vector<int> torn_;
   int running_ = -1;  // the instruction at hand
-  bool may_refuse_;
+  std::vector<int> refusing_;  // instructions
   int64_t plans_made_ = 0, id_;
   std::mutex mutex_;
   std::atomic<std::thread::id> runner_{};  // who runs it now

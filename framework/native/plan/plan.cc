@@ -46,7 +46,8 @@ bool ends_by_force(const Instruction& ins) {
 
 class Planner {
  public:
-  Planner(const ProgramDesc& program, std::vector<TensorType> input_types) : p_(program) {
+  Planner(const ProgramDesc& program, const std::vector<int>& refusing, std::vector<TensorType> input_types)
+      : p_(program), refusing_(refusing) {
     plan_.input_types = std::move(input_types);
     plan_.types.resize(p_.value_count);
     plan_.places.resize(p_.value_count);
@@ -135,7 +136,7 @@ class Planner {
   // of a lookup cannot refuse what the lookup took.
   void find_last_refusal() {
     std::vector<Passed> passed;
-    for (size_t k = 0; k < p_.instructions.size(); ++k) {
+    for (int k : refusing_) {
       const auto& ins = p_.instructions[k];
       bool may_refuse = is_opaque(*ins.op) || ends_by_force(ins);
       for (const DataCheck& check : ins.op->data_checks) {
@@ -145,7 +146,7 @@ class Planner {
         may_refuse = true;
         passed.push_back(now);
       }
-      if (may_refuse) last_refusal_ = static_cast<int>(k);
+      if (may_refuse) last_refusal_ = k;
     }
   }
 
@@ -250,6 +251,7 @@ class Planner {
   }
 
   const ProgramDesc& p_;
+  const std::vector<int>& refusing_;
   Plan plan_;
   std::vector<int> first_, last_, block_of_;
   int last_refusal_ = kNever;
@@ -258,14 +260,17 @@ class Planner {
 
 }  // namespace
 
-bool may_refuse_data(const ProgramDesc& program) {
-  return std::any_of(program.instructions.begin(), program.instructions.end(), [](const Instruction& ins) {
-    return !ins.op->data_checks.empty() || is_opaque(*ins.op) || ends_by_force(ins);
-  });
+std::vector<int> refusing_instructions(const ProgramDesc& program) {
+  std::vector<int> found;
+  for (size_t k = 0; k < program.instructions.size(); ++k) {
+    const Instruction& ins = program.instructions[k];
+    if (!ins.op->data_checks.empty() || is_opaque(*ins.op) || ends_by_force(ins)) found.push_back(static_cast<int>(k));
+  }
+  return found;
 }
 
-Plan make_plan(const ProgramDesc& program, std::vector<TensorType> input_types) {
-  return Planner(program, std::move(input_types)).build();
+Plan make_plan(const ProgramDesc& program, const std::vector<int>& refusing, std::vector<TensorType> input_types) {
+  return Planner(program, refusing, std::move(input_types)).build();
 }
 
 }  // namespace paddock

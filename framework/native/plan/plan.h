@@ -28,9 +28,10 @@ struct Plan {
   int in_place_count = 0;
 };
 
-// Whether some instruction's kernel may refuse the data that it is given.
-bool may_refuse_data(const ProgramDesc& program);
+// The instructions whose kernels may refuse the data that they are given, in order.
+std::vector<int> refusing_instructions(const ProgramDesc& program);
 
-Plan make_plan(const ProgramDesc& program, std::vector<TensorType> input_types);
+// `refusing`: refusing_instructions of this program.
+Plan make_plan(const ProgramDesc& program, const std::vector<int>& refusing, std::vector<TensorType> input_types);
 
 }  // namespace paddock
