@@ -59,7 +59,7 @@ class PADDOCK_API Executable {
   std::shared_ptr<Storage> arena_;
   std::vector<Tensor> values_;
   std::vector<int> torn_;
-  int running_ = -1;  // the instruction at hand
+  int running_ = -1;           // the instruction at hand
   std::vector<int> refusing_;  // instructions
   int64_t plans_made_ = 0, id_;
   std::mutex mutex_;

@@ -12,11 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from framework import nn, ops
-from framework.errors import AttributeValueError, CheckpointError
+from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.detection.grid import COCO_ANCHORS, decode_boxes, make_grid, split_anchors
 from suites.detection.losses import YOLOv3Loss
 from suites.detection.losses.yolov3 import OutputForm
+from suites.detection.models import paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
 from suites.engine.config import Factory, Part, Problem
@@ -231,7 +232,6 @@ class YOLOv3(OneStageDetector):
         pretrained: name or file of published weights, such as yolov3_tiny_coco; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("darknet",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^head\.outs\.",)
 
     def __init__(
@@ -244,10 +244,20 @@ class YOLOv3(OneStageDetector):
         super().__init__(backbone, head, neck or Factory.of(YOLOv3Neck), pretrained)
         self.size_multiple = max(self.neck.strides)
 
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Whose names its tensors have: darknet's with one of its necks, PaddleDetection's with the larger one."""
+        if not isinstance(self.head, YOLOv3Head) or self.head.form.iou_aware:
+            return ()
+        necks = {"darknet": DarknetNeck, paddledetection_names.SCHEME: YOLOv3Neck}
+        return tuple(s for s, kind in necks.items() if isinstance(self.neck, kind) and s in self.backbone.schemes)
+
     def names_in(self, scheme: str) -> Names:
-        """Numbers of the convolutions in a darknet cfg: the backbone's, then level by level, the coarsest first."""
-        if not isinstance(self.neck, DarknetNeck) or not isinstance(self.head, YOLOv3Head):
-            raise CheckpointError("YOLOv3: only a DarkNet with darknet's neck and head has names of darknet")
+        """Numbers of the convolutions in a darknet cfg: the backbone's, then level by level, the coarsest first.
+        Or PaddleDetection's names."""
+        if scheme == paddledetection_names.SCHEME:
+            return paddledetection_names.yolov3(self.backbone, len(self.neck.channels))
+        assert isinstance(self.neck, DarknetNeck)  # so `schemes` says
         names = self.backbone.names_in(scheme).below("backbone.").sources
         at, found = len({name.partition(".")[0] for s in names.values() for name in s.names}), dict(names)
         levels = len(self.neck.channels)

@@ -26,11 +26,11 @@ class Source:
         flipped: axes of ours that run backwards there.
         skipped: their first rows that ours has no place for, such as those of a box for "background".
         rows: for each of our rows the number of theirs, where the order is another; left as it is where they have
-            another number of rows.
+            another number of rows. Rows lie along their axis that becomes our first.
         repeated: how often theirs lies in ours along the last axis, each time divided by this number: the weights of an
             image network for frames laid side by side, which then see the mean frame.
-        view: extents that their tensor is seen with before its axes are ordered; one may be -1. It is seen flat again,
-            but for its first axis, afterwards.
+        view: extents that their tensor, a matrix, is seen with before its axes are ordered. The first is -1, its rows,
+            or the last is, its columns. Afterwards it is a matrix again, of our rows.
     """
 
     names: tuple[str, ...]
@@ -44,18 +44,23 @@ class Source:
     def ours(self, theirs: np.ndarray) -> np.ndarray:
         """A tensor of theirs as ours has it; as it is where it has another number of axes."""
         theirs = theirs[self.skipped :]
-        if self.rows is not None and len(self.rows) == len(theirs):
-            theirs = theirs[list(self.rows)]
+        at = self._row_axis(theirs)
+        if self.rows is not None and len(self.rows) == theirs.shape[at]:
+            theirs = np.take(theirs, self.rows, axis=at)
         if self.view is not None and self.axes is not None:
             try:
                 seen = theirs.reshape(self.view)
             except ValueError:
                 return theirs
-            return seen.transpose(self.axes).reshape(len(theirs), -1)
+            return seen.transpose(self.axes).reshape(seen.shape[self.axes[0]], -1)
         if self.axes is None or theirs.ndim != len(self.axes):
             return theirs
         ours = np.flip(theirs.transpose(self.axes), self.flipped)
         return np.concatenate([ours / self.repeated] * self.repeated, axis=-1) if self.repeated > 1 else ours
+
+    def _row_axis(self, theirs: np.ndarray) -> int:
+        """Their axis that becomes our first."""
+        return self.axes[0] if self.axes is not None and self.view is None and theirs.ndim == len(self.axes) else 0
 
     def theirs(self, ours: np.ndarray) -> np.ndarray:
         """The inverse of `ours`; their rows that it skips are zeros."""
@@ -66,7 +71,8 @@ class Source:
             return np.concatenate([np.zeros((self.skipped, *rows.shape[1:]), rows.dtype), rows])
         if self.view is not None and self.axes is not None:
             extents = [self.view[axis] for axis in self.axes]
-            return ours.reshape(extents).transpose(np.argsort(self.axes)).reshape(len(ours), -1)
+            seen = ours.reshape(extents).transpose(np.argsort(self.axes))
+            return seen.reshape(-1, len(ours)) if self.view[-1] == -1 else seen.reshape(len(ours), -1)
         if self.repeated > 1:  # frames that differ are summed: what a film of one frame sees
             ours = ours.reshape(*ours.shape[:-1], self.repeated, -1).sum(axis=-2)
         return ours if self.axes is None else np.flip(ours, self.flipped).transpose(np.argsort(self.axes))

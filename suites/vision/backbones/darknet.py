@@ -9,9 +9,9 @@ from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.engine.weights import Names
+from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import Backbone, check_strides
-from suites.vision.backbones.naming import darknet_units
+from suites.vision.backbones.naming import conv_norm, darknet_units
 
 
 @register("backbone")
@@ -27,7 +27,7 @@ class DarkNet53(Backbone):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("darknet",)
+    schemes: ClassVar[tuple[str, ...]] = ("darknet", "paddledetection")
 
     def __init__(
         self,
@@ -64,12 +64,28 @@ class DarkNet53(Backbone):
         return [[self.stem, *stages[:1]], *([stage] for stage in stages[1:])]
 
     def names_in(self, scheme: str) -> Names:
-        """Numbers of the convolutions in darknet53.cfg or yolov3.cfg, which begin alike."""
+        """Numbers of the convolutions in darknet53.cfg or yolov3.cfg, which begin alike, or PaddleDetection's names."""
+        if scheme == "paddledetection":
+            return self._paddledetection()
         units = ["stem"]
         for i, count in enumerate(self._blocks[: len(self.stages)]):
             units.append(f"stages.{i}.down")
             units += [f"stages.{i}.pairs.{j}.{k}" for j in range(count) for k in range(2)]
         return Names(darknet_units(units), (r"^(\d+)\.",))
+
+    def _paddledetection(self) -> Names:
+        units = {"stem": "conv0"}
+        for i, count in enumerate(self._blocks[: len(self.stages)]):
+            down = f"stage.{i - 1}.downsample" if i else "downsample0"
+            units[f"stages.{i}.down"] = f"{down}.conv_bn_layer"
+            for j in range(count):
+                block = f"stage.{i}.stage.{i}.{j}" if j else f"stage.{i}.basicblock0"
+                units |= {f"stages.{i}.pairs.{j}.{k}": f"{block}.conv{k + 1}" for k in range(2)}
+        names: dict[str, Source] = {}
+        for ours, theirs in units.items():
+            names |= conv_norm(ours, f"{theirs}.conv", f"{theirs}.batch_norm", paddle=True)
+        coarser = range(len(self.stages), len(self._blocks))
+        return Names(names, tuple(rf"^stage\.({i}|{i - 1}\.downsample)\." for i in coarser))
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""

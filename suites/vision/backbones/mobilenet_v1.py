@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from framework import nn
 from suites.engine.registry import register
+from suites.engine.weights import Names
 from suites.vision.backbones.base import Stack, check_scale, check_strides
+from suites.vision.backbones.naming import conv_norm, linear
 
 # (channels out, stride) of the 13 separable blocks after the stem, at scale 1.
 _PLAN = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
+_PADDLE_BLOCKS = ("2_1", "2_2", "3_1", "3_2", "4_1", "4_2", *(f"5_{i}" for i in range(1, 7)), "6")
 
 
 @register("backbone")
@@ -21,6 +26,8 @@ class MobileNetV1(Stack):
         frozen_norm: batch norms use their running statistics in training too, and are not trained.
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
+
+    schemes: ClassVar[tuple[str, ...]] = ("paddledetection",)  # PaddleClas 2.0's too
 
     def __init__(
         self,
@@ -47,6 +54,20 @@ class MobileNetV1(Stack):
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
         self.finish(freeze_at, frozen_norm, pretrained)
+
+    def names_in(self, scheme: str) -> Names:
+        """Names of PaddleDetection, of which PaddleClas 2.0 has the same."""
+        names = conv_norm("stem", "conv1._conv", "conv1._batch_norm", paddle=True)
+        for i in range(len(self.blocks)):
+            for k, part in enumerate(("_depthwise_conv", "_pointwise_conv")):
+                theirs = f"conv{_PADDLE_BLOCKS[i]}.{part}"
+                names |= conv_norm(f"blocks.{i}.{k}", f"{theirs}._conv", f"{theirs}._batch_norm", paddle=True)
+        later = (rf"^conv{block}\." for block in _PADDLE_BLOCKS[len(self.blocks) :])
+        return Names(names, (r"^out\.", *later))
+
+    def top_names(self, scheme: str) -> Names:
+        """Of the linear layer."""
+        return Names(linear("fc", "out", paddle=True))
 
 
 def _separable(in_channels: int, out_channels: int, stride: int) -> nn.Sequential:

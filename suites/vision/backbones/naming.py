@@ -11,6 +11,7 @@ from dataclasses import replace
 from suites.engine.weights import Source
 
 CONV_AXES = (0, 2, 3, 1)
+PADDLE = ("paddleclas", "paddledetection")  # schemes whose linear weights are [in, out]
 _NORM = {"scale": "weight", "bias": "bias", "running_mean": "running_mean", "running_var": "running_var"}
 _PADDLE_NORM = {**_NORM, "running_mean": "_mean", "running_var": "_variance"}
 

@@ -15,8 +15,8 @@ from framework.tensor import Tensor
 from suites.engine.weights import Source
 from suites.vision.backbones.base import Block
 from suites.vision.backbones.deformable import DeformConvBNAct
+from suites.vision.backbones.naming import PADDLE, conv_norm
 from suites.vision.backbones.naming import conv as conv_names
-from suites.vision.backbones.naming import conv_norm
 from suites.vision.backbones.squeeze import SqueezeExcite, rounded, squeeze_names
 
 Variant = Literal["a", "b", "c", "d"]
@@ -112,19 +112,20 @@ class ResidualBlock(Block):
         found: dict[str, Source] = {}
         for i in range(len(self.body)):
             conv, norm = _conv_norm_of(scheme, theirs, i)
-            found |= conv_norm(f"{ours}.body.{i}", conv, norm, paddle=scheme == "paddleclas")
-            if scheme == "detectron2" and isinstance(self.body[i], DeformConvBNAct):
+            found |= conv_norm(f"{ours}.body.{i}", conv, norm, paddle=scheme in PADDLE)
+            if scheme in ("detectron2", "paddledetection") and isinstance(self.body[i], DeformConvBNAct):
                 found |= conv_names(f"{ours}.body.{i}.offset", f"{conv}_offset", bias=True)
         if self.squeeze is not None:
             found |= squeeze_names(f"{ours}.squeeze", f"{theirs}.se")
         if self.short is not None:
-            at = int(self._pooled)
+            at, short = int(self._pooled), "short" if self.pool is None else "short.conv"
             conv, norm = {
                 "torchvision": (f"{theirs}.downsample.{at}", f"{theirs}.downsample.{at + 1}"),
                 "detectron2": (f"{theirs}.shortcut", f"{theirs}.shortcut.norm"),
                 "paddleclas": (f"{theirs}.short.conv", f"{theirs}.short.bn"),
+                "paddledetection": (f"{theirs}.{short}.conv", f"{theirs}.{short}.norm"),
             }[scheme]
-            found |= conv_norm(f"{ours}.short", conv, norm, paddle=scheme == "paddleclas")
+            found |= conv_norm(f"{ours}.short", conv, norm, paddle=scheme in PADDLE)
         return found
 
 
@@ -134,6 +135,7 @@ def _conv_norm_of(scheme: str, block: str, i: int) -> tuple[str, str]:
         "torchvision": (f"{block}.conv{i + 1}", f"{block}.bn{i + 1}"),
         "detectron2": (f"{block}.conv{i + 1}", f"{block}.conv{i + 1}.norm"),
         "paddleclas": (f"{block}.conv{i}.conv", f"{block}.conv{i}.bn"),
+        "paddledetection": (f"{block}.branch2{'abc'[i]}.conv", f"{block}.branch2{'abc'[i]}.norm"),
     }[scheme]
 
 

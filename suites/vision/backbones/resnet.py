@@ -17,7 +17,7 @@ from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import Backbone, Place, Visit, check_strides
-from suites.vision.backbones.naming import conv_norm, linear, spread_over_frames
+from suites.vision.backbones.naming import PADDLE, conv_norm, linear, spread_over_frames
 from suites.vision.backbones.residual import Plan, ResidualBlock, Variant, residual_stage, stage_names
 
 # depth -> (blocks of each stage, whether the blocks are bottlenecks)
@@ -59,7 +59,9 @@ class ResNet(Backbone):
         modulated: taps of deformable convolutions have shares, which is version 2; version 1 has none.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "detectron2", "paddleclas")  # the first is timm's too
+    # The first is timm's too.
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "detectron2", "paddleclas", "paddledetection")
+    paddle_stem: ClassVar[str] = "conv1"  # what PaddleDetection calls a stem of one convolution
 
     def __init__(
         self,
@@ -131,15 +133,16 @@ class ResNet(Backbone):
         return [[self.stem], *([stage] for stage in self.stages)]
 
     def names_in(self, scheme: str) -> Names:
-        """Torchvision's names, which timm shares, or those of Detectron2 or PaddleClas."""
+        """Torchvision's names, which timm shares, or those of Detectron2, PaddleClas or PaddleDetection."""
         names: dict[str, Source] = {}
-        for i, (conv, norm) in enumerate(_stem_names(scheme, len(self.stem))):
-            names |= conv_norm(f"stem.{i}", conv, norm, paddle=scheme == "paddleclas")
+        for i, (conv, norm) in enumerate(_stem_names(scheme, len(self.stem), self.paddle_stem)):
+            names |= conv_norm(f"stem.{i}", conv, norm, paddle=scheme in PADDLE)
         names = spread_over_frames(names, "stem.0", self.in_channels)
         before = 0
         for i, stage in enumerate(self.stages):
             assert isinstance(stage, nn.Sequential)
-            names |= stage_names(stage, f"stages.{i}", partial(_block_name, scheme, i, before), scheme)
+            block_name = partial(_block_name, scheme, i, before, len(stage))
+            names |= stage_names(stage, f"stages.{i}", block_name, scheme)
             before += len(stage)
         left = range(len(self.stages), len(_STAGES))
         if scheme == "paddleclas":
@@ -150,7 +153,7 @@ class ResNet(Backbone):
 
     def top_names(self, scheme: str) -> Names:
         """Of the linear layer."""
-        return Names(linear("fc", "linear" if scheme == "detectron2" else "fc", paddle=scheme == "paddleclas"))
+        return Names(linear("fc", "linear" if scheme == "detectron2" else "fc", paddle=scheme in PADDLE))
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""
@@ -216,10 +219,13 @@ def _check(who: str, depth: int, variant: str, width: int, output_stride: int) -
 _STAGES = (4, 8, 16, 32)  # their strides
 
 
-def _stem_names(scheme: str, count: int) -> list[tuple[str, str]]:
+def _stem_names(scheme: str, count: int, paddle: str) -> list[tuple[str, str]]:
     """Convolution and norm of each of the stem's layers."""
     if scheme == "paddleclas":
         return [(f"stem.{i}.conv", f"stem.{i}.bn") for i in range(count)]
+    if scheme == "paddledetection":
+        places = [f"conv1.{paddle}"] if count == 1 else [f"conv1.conv1_{i + 1}" for i in range(count)]
+        return [(f"{place}.conv", f"{place}.norm") for place in places]
     if scheme == "detectron2":
         places = ["stem.conv1"] if count == 1 else [f"stem.conv1_{i + 1}" for i in range(count)]
         return [(place, f"{place}.norm") for place in places]
@@ -228,8 +234,12 @@ def _stem_names(scheme: str, count: int) -> list[tuple[str, str]]:
     return [("conv1.0", "conv1.1"), ("conv1.3", "conv1.4"), ("conv1.6", "bn1")]  # a sequence with its activations
 
 
-def _block_name(scheme: str, stage: int, before: int, i: int) -> str:
-    """Block i of a stage, before which there are `before` blocks."""
+def _block_name(scheme: str, stage: int, before: int, count: int, i: int) -> str:
+    """Block i of a stage of `count`, before which there are `before` blocks."""
     if scheme == "paddleclas":
         return f"blocks.{before + i}"
+    if scheme == "paddledetection":  # a, b, c ...; where letters may not do, a, b1, b2 ...
+        place = f"res{stage + 2}"
+        numbered = stage == 2 and count > 10 and i > 0
+        return f"{place}.{place}b{i}" if numbered else f"{place}.{place}{chr(ord('a') + i)}"
     return f"layer{stage + 1}.{i}" if scheme == "torchvision" else f"res{stage + 2}.{i}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from framework.errors import AttributeValueError
 from suites.engine.registry import register
@@ -30,6 +30,8 @@ class ResNeXt(ResNet):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
         modulated: see `ResNet`.
     """
+
+    paddle_stem: ClassVar[str] = "res_conv1"
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
-from suites.detection.models import detectron2_names
+from suites.detection.models import detectron2_names, paddledetection_names
 from suites.detection.models.base import Detections, Detector, Neck, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import full_sizes
@@ -83,6 +83,7 @@ class FasterRCNN(Detector):
         heads: dict[str, tuple[type[RoIHead], ...]] = {
             "torchvision": (BoxHead,),
             detectron2_names.SCHEME: (BoxHead, CascadeHead),
+            paddledetection_names.SCHEME: (BoxHead, CascadeHead),
         }
         return tuple(s for s, kind in heads.items() if isinstance(self.head, kind) and s in self.backbone.schemes)
 
@@ -91,6 +92,8 @@ class FasterRCNN(Detector):
         `rounded_anchors: true` of the RPN and `aligned: false` of the pools."""
         if scheme == detectron2_names.SCHEME:
             return self._detectron2()
+        if scheme == paddledetection_names.SCHEME:
+            return self._paddledetection()
         assert isinstance(self.head, BoxHead) and isinstance(self.neck, FPN)
         names = names_of.pyramid(self.backbone, self.neck) | Names(names_of.rpn())
         names = names | Names(names_of.box_head(self.neck.channels[0], self.head.pool.size))
@@ -111,6 +114,19 @@ class FasterRCNN(Detector):
         if self.mask_head is not None:
             return names | detectron2_names.mask_head(len(self.mask_head.convs), self.mask_head.width)
         return names | Names({}, (r"^roi_heads\.mask_head\.",))
+
+    def _paddledetection(self) -> Names:
+        assert isinstance(self.head, (BoxHead, CascadeHead))
+        names = paddledetection_names.backbone_names(self.backbone, self.neck) | paddledetection_names.rpn()
+        shape = self.neck.channels[0], self.head.pool.size, self.head.num_classes
+        if isinstance(self.head, BoxHead):
+            names |= paddledetection_names.box_predictor("head.predictor", None, *shape)
+        else:
+            for i in range(len(self.head.predictors)):
+                names |= paddledetection_names.box_predictor(f"head.predictors.{i}", i, *shape)
+        if self.mask_head is not None:
+            return names | paddledetection_names.mask_head(len(self.mask_head.convs), self.mask_head.width)
+        return names | Names({}, (r"^mask_head\.",))
 
     def maps(self, images: Tensor) -> list[Tensor]:
         """The pyramid's maps, finest first, of images [N, H, W, 3]."""

@@ -11,8 +11,10 @@ from suites.classification import ImageClassifier
 from suites.engine import cli
 from suites.engine.weights import load_pretrained, load_wanted, loaded_names, rename, shown_otherwise
 from suites.vision.backbones import (
+    DarkNet53,
     EfficientNetLite,
     HRNet,
+    MobileNetV1,
     MobileNetV2,
     MobileNetV3,
     ResNet,
@@ -52,6 +54,9 @@ NETS = {
     "ResNet d": (lambda: ResNet(50, "d", width=8), "torchvision"),
     "ResNet Detectron2": (lambda: ResNet(50, "a", width=8, deformable=(32,)), "detectron2"),
     "ResNet PaddleClas": (lambda: ResNet(50, "d", width=8), "paddleclas"),
+    "ResNet PaddleDetection": (lambda: ResNet(50, "d", width=8, out_strides=(4, 8)), "paddledetection"),
+    "MobileNetV1": (lambda: MobileNetV1(0.25, out_strides=(4, 8)), "paddledetection"),
+    "DarkNet53": (lambda: DarkNet53(4, out_strides=(8, 16)), "paddledetection"),
     "ResNeXt": (lambda: ResNeXt(50, width=16, groups=2, squeeze=16), "torchvision"),
     "MobileNetV3": (lambda: MobileNetV3("small", 0.25, out_strides=(4, 32)), "torchvision"),
     "HRNet": (lambda: HRNet(4), "timm"),
