@@ -99,6 +99,17 @@ def real_data(name: str) -> Path:
     return path
 
 
+def fold_figures(config: Path, each: Mapping[int, float]) -> dict[str, Any]:
+    """What a cross-validation found: a figure of each fold, their mean and standard deviation."""
+    values = list(each.values())
+    return {
+        "config": str(config),
+        "folds": {fold: round(value, 4) for fold, value in each.items()},
+        "mean": round(float(statistics.mean(values)), 4),
+        "deviation": round(float(statistics.stdev(values)), 4) if len(values) > 1 else None,
+    }
+
+
 def add_rows(rows: int) -> Callable[[argparse.ArgumentParser], object]:
     """The option --rows with its default, for `run_claims`."""
     return lambda parser: parser.add_argument("--rows", type=int, default=rows, help=f"rows of the data ({rows:,})")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import find_real_data
+from common import find_real_data, fold_figures
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -109,13 +109,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
             changes = [*a.overrides, *fold_overrides(config, folder / "clips", fold)]
             train(path, changes, runs=folder, name=f"fold{fold}")
             each[fold] = json.loads((folder / f"fold{fold}" / "metrics.json").read_text())["top1"]
-    values = list(each.values())
-    figures = {
-        "config": str(a.config),
-        "folds": {fold: round(value, 4) for fold, value in each.items()},
-        "mean": round(float(np.mean(values)), 4),
-        "deviation": round(float(np.std(values, ddof=1)), 4) if len(values) > 1 else None,
-    }
+    figures = fold_figures(a.config, each)
     print(json.dumps(figures))
     return figures
 
