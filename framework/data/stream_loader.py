@@ -44,6 +44,7 @@ class StreamLoader:
     """
 
     length: None = None
+    passes_over = 0  # there are none: it goes on without an end
 
     def __init__(
         self,

@@ -26,12 +26,19 @@ def auc(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = Non
     order = np.argsort(scores, kind="stable")
     s, yes = scores[order], labels[order] > 0.5
     good, bad = np.where(yes, w[order], 0.0), np.where(yes, 0.0, w[order])
-    starts = np.flatnonzero(np.concatenate([[True], s[1:] != s[:-1]])) if len(s) else np.zeros(0, np.int64)
-    if not len(starts) or good.sum() <= 0 or bad.sum() <= 0:
+    if not len(s):
         return float("nan")
-    good, bad = np.add.reduceat(good, starts), np.add.reduceat(bad, starts)  # of each different score
+    starts = np.flatnonzero(np.concatenate([[True], s[1:] != s[:-1]]))
+    return _area(np.add.reduceat(good, starts), np.add.reduceat(bad, starts))
+
+
+def _area(good: np.ndarray, bad: np.ndarray) -> float:
+    """The AUC from the weights of clicks and of others at each score, ascending."""
+    clicks, others = good.sum(), bad.sum()
+    if clicks <= 0 or others <= 0:
+        return float("nan")
     below = np.cumsum(bad) - bad
-    return float((good * (below + 0.5 * bad)).sum() / (good.sum() * bad.sum()))
+    return float((good * (below + 0.5 * bad)).sum() / (clicks * others))
 
 
 def gauc(scores: np.ndarray, labels: np.ndarray, groups: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -79,9 +86,19 @@ def bucket_error(
     0 where no range has enough rows.
     """
     w = np.ones(len(scores)) if weights is None else weights.astype(np.float64)
-    place = np.minimum((scores.astype(np.float64) * buckets).astype(np.int64), buckets - 1)
-    shows = np.bincount(place, w, buckets).tolist()
-    clicks = np.bincount(place, w * (labels > 0.5), buckets).tolist()
+    place = _places(scores, buckets)
+    shows, clicks = np.bincount(place, w, buckets), np.bincount(place, w * (labels > 0.5), buckets)
+    return _range_error(shows, clicks, max_span, max_error)
+
+
+def _places(scores: np.ndarray, buckets: int) -> np.ndarray:
+    """The number of the equal range of [0, 1] that each score lies in."""
+    return np.minimum((scores.astype(np.float64) * buckets).astype(np.int64), buckets - 1)
+
+
+def _range_error(shows: np.ndarray, clicks: np.ndarray, max_span: float = 0.01, max_error: float = 0.05) -> float:
+    """`bucket_error` from what was shown and clicked in each bucket."""
+    buckets, shows, clicks = len(shows), shows.tolist(), clicks.tolist()
     found = total = 0.0
     start = -1.0
     clicked = shown = expected = 0.0  # of the range
@@ -95,6 +112,64 @@ def bucket_error(
             total += shown
             start = -1.0
     return found / total if total else 0.0
+
+
+class ScoreBins:
+    """The figures of any number of rows in the memory of a million: rows by the range of [0, 1] that their score is in.
+
+    All are exact but for the AUC, in which the scores of one range count as equal.
+    """
+
+    _bins, _buckets = 1_000_000, 10_000
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._good, self._bad = np.zeros(self._bins), np.zeros(self._bins)  # weights of clicks and of others
+        self._sums = np.zeros(2)  # of log losses and of predictions, weighted
+        self.rows = 0
+
+    def add(self, part: np.ndarray) -> None:
+        """Take in float32 [3, n]: scores, labels, weights."""
+        scores, labels, weights = part.astype(np.float64)
+        place, clicks = _places(scores, self._bins), weights * (labels > 0.5)
+        np.add.at(self._good, place, clicks)
+        np.add.at(self._bad, place, weights - clicks)
+        total = float(weights.sum())
+        if total > 0:
+            self._sums += log_loss(scores, labels, weights) * total, float(scores @ weights)
+        self.rows += len(scores)
+
+    def take(self) -> dict[str, float]:
+        """The figures of `click_figures` of all rows, which are forgotten."""
+        clicks, shown = self._good.sum(), self._good.sum() + self._bad.sum()
+        loss, predicted = self._sums
+        each = (self._buckets, -1)
+        of_buckets = [x.reshape(each).sum(axis=1) for x in (self._good + self._bad, self._good)]
+        figures = {
+            "auc": _area(self._good, self._bad),
+            "log_loss": float(loss / shown) if shown > 0 else float("nan"),
+            "copc": float(clicks / predicted) if predicted > 0 else float("nan"),
+            "bucket_error": _range_error(*of_buckets),
+            "positive": float(clicks / shown) if shown > 0 else float("nan"),
+        }
+        self._clear()
+        return figures
+
+    def state(self) -> np.ndarray:
+        """What was taken in, float64 [3, k]: ranges that hold something with their two weights, and in the first column
+        the number of rows and both sums."""
+        held = np.flatnonzero(self._good + self._bad)
+        first = np.array([[self.rows], [self._sums[0]], [self._sums[1]]], np.float64)
+        return np.concatenate([first, np.stack([held, self._good[held], self._bad[held]])], axis=1)
+
+    def load(self, state: np.ndarray) -> None:
+        """Take up what `state` returned."""
+        state = np.asarray(state)
+        self.rows, self._sums = int(state[0, 0]), state[1:, 0].astype(np.float64)
+        held = state[0, 1:].astype(np.int64)
+        self._good[held], self._bad[held] = state[1:, 1:]
 
 
 class ClickScores(ArrayMetric):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from framework.errors import AttributeValueError
-from suites.ctr.metrics import click_figures
+from suites.ctr.metrics import ScoreBins, click_figures
 from suites.engine.hooks import Hook
 from suites.engine.reporting import Curves, Plot
 from suites.engine.reporting.lines import append, read_lines, withdraw
@@ -65,11 +65,16 @@ class Gathered:
         """All parts, float32 [3, n]."""
         return np.concatenate([np.zeros((3, 0), np.float32), *self._parts], axis=1)
 
+    def load(self, state: np.ndarray) -> None:
+        """Take up what `state` returned."""
+        self.add(np.asarray(state, np.float32))
+
 
 class Progressive(Hook):
     """Writes `progressive.jsonl` into the run's folder: a line a window and a line a pass, of the first label.
 
-    A line has `kind` ("window" or "pass"), `step`, `pass`, `rows`, and the figures of `metrics.click_figures`.
+    A line has `kind` ("window" or "pass"), `step`, `pass`, `rows`, and the figures of `metrics.click_figures`. Those of
+    a pass of a stream, which may be of any length, come from `metrics.ScoreBins`.
 
     Args:
         settings: see there.
@@ -82,12 +87,15 @@ class Progressive(Hook):
 
     def __init__(self, settings: ProgressiveSettings) -> None:
         self._settings = settings
-        self._window, self._pass = Gathered(), Gathered()
+        self._window = Gathered()
+        self._pass: Gathered | ScoreBins = Gathered()
         self.lines: list[dict[str, Any]] = []
         self._waiting: deque[tuple[int, Update, Batch]] = deque()  # whose predictions were not looked at
 
     def before_train(self, loop: TrainingLoop) -> None:
-        """Withdraw lines that a killed run wrote beyond its checkpoint."""
+        """Withdraw lines that a killed run wrote beyond its checkpoint; choose how passes are gathered."""
+        if not loop.counted and isinstance(self._pass, Gathered):
+            self._pass = ScoreBins()
         path = _path(loop)
         if path is not None:
             withdraw(path, loop.step)
@@ -97,8 +105,8 @@ class Progressive(Hook):
         if loop.update is not None:
             (batch,) = loop.batches
             self._waiting.append((loop.step, loop.update, batch))
-        self._take_in(loop, wait=loop.epoch_ended)
-        if loop.epoch_ended and self._pass.rows:
+        self._take_in(loop, wait=loop.pass_ended)
+        if loop.pass_ended and self._pass.rows:
             self._write(loop, loop.step, "pass", self._pass)
 
     def before_keeping(self, loop: TrainingLoop) -> None:
@@ -116,17 +124,16 @@ class Progressive(Hook):
     def _add(self, loop: TrainingLoop, step: int, scores: np.ndarray, batch: Batch) -> None:
         weights = batch["weight"] if "weight" in batch else np.ones(len(scores), np.float32)
         part = np.stack([scores[:, 0], batch["labels"][:, 0], weights]).astype(np.float32)
-        if loop.counted:  # a stream has no passes, and its rows would be gathered for ever
-            self._pass.add(part)
+        self._pass.add(part)
         if self._settings.window:
             self._window.add(part)
             if self._window.rows >= self._settings.window:
                 self._write(loop, step, "window", self._window)
 
-    def _write(self, loop: TrainingLoop, step: int, kind: str, gathered: Gathered) -> None:
+    def _write(self, loop: TrainingLoop, step: int, kind: str, gathered: Gathered | ScoreBins) -> None:
         rows = gathered.rows
         figures = gathered.take()
-        line = {"kind": kind, "step": step, "pass": loop.epoch, "rows": rows, **figures}
+        line = {"kind": kind, "step": step, "pass": loop.passes, "rows": rows, **figures}
         self.lines.append(line)
         loop.log.say(
             f"{kind} of {rows} rows before training on them: AUC {figures['auc']:.4f}, "
@@ -142,8 +149,10 @@ class Progressive(Hook):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up what `state_dict` returned."""
+        if np.asarray(state["pass"]).dtype == np.float64:  # of a stream
+            self._pass = ScoreBins()
         for name, gathered in (("window", self._window), ("pass", self._pass)):
-            gathered.add(np.asarray(state[name], np.float32))
+            gathered.load(state[name])
 
 
 def _path(loop: TrainingLoop) -> Path | None:

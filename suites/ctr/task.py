@@ -314,10 +314,10 @@ class PassEnd(Hook):
 
     def after_step(self, loop: Any) -> None:
         """See the class."""
-        if loop.epoch_ended and loop.task.table_settings.eviction is not None:
+        if loop.pass_ended and loop.task.table_settings.eviction is not None:
             with loop.evaluation_weights():  # no update is on its way
                 gone = loop.task.model.table.shrink()
-            loop.log.say(f"end of pass {loop.epoch}: {gone} rows left the table, {len(loop.task.model.table)} stay")
+            loop.log.say(f"end of pass {loop.passes}: {gone} rows left the table, {len(loop.task.model.table)} stay")
 
 
 def _opened(dataset: Any, schema: Schema) -> Any:

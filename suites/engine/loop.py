@@ -81,6 +81,7 @@ class TrainingLoop:
         self._learning_rate = learning_rate
         self._hooks = sorted(hooks, key=lambda hook: hook.priority)
         self._stopped = False
+        self._pass, self._pass_ended = 0, False  # of a stream
 
     @property
     def counted(self) -> bool:
@@ -102,6 +103,16 @@ class TrainingLoop:
     def epoch_ended(self) -> bool:
         """Whether the last step ended an epoch."""
         return self.step > 0 and self.step % self.steps_per_epoch == 0
+
+    @property
+    def pass_ended(self) -> bool:
+        """Whether the last step saw the last batch of a pass over the data: of an epoch, or of what a stream says."""
+        return self.epoch_ended if self.counted else self._pass_ended
+
+    @property
+    def passes(self) -> int:
+        """The pass of the last step, from 0."""
+        return self.epoch if self.counted else self._pass
 
     @property
     def losses(self) -> dict[str, float]:
@@ -175,7 +186,11 @@ class TrainingLoop:
         count, length = self._accumulate, self._loader.length
         if length is not None:
             count = min(count, length - self.step % self.steps_per_epoch * count)
+        if not self.counted:
+            self._pass = self._passes_over()
         self.batches = [next(batches) for _ in range(count)]
+        if not self.counted:
+            self._pass_ended = self._passes_over() > self._pass
         self.wait_seconds = self._loader.wait_seconds - waited
         self.call("before_step")
         self.lr = self._learning_rate(self.step)
@@ -184,6 +199,10 @@ class TrainingLoop:
         self.step_seconds = time.perf_counter() - started
         self.call("after_step")
         self.batches = []
+
+    def _passes_over(self) -> int:
+        """How many passes over a stream's data are over."""
+        return 0 if isinstance(self._loader, DataLoader) else self._loader.passes_over
 
     @contextlib.contextmanager
     def _catch_signals(self) -> Iterator[None]:

@@ -99,6 +99,12 @@ class LogFolders:
         """What could not be used in the pass at hand."""
         return LogFaults() if self._reader is None else self._reader.skipped
 
+    @property
+    def passes_over(self) -> int:
+        """How many passes are over, those without files included."""
+        inside = self._reader is not None and self._reader.epoch == self.number
+        return self.number if inside else self.number + 1
+
     def stream(self) -> Iterator[dict[str, Any]]:
         """Batches of one pass after the other, until no next one comes."""
         for part in self.passes():

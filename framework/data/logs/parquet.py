@@ -30,7 +30,8 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _opened(path: Path) -> Any:
+def open_parquet(path: Path) -> Any:
+    """The file as a `pyarrow.parquet.ParquetFile`; raise DataError where it is none."""
     pyarrow = _pyarrow()
     try:
         return pyarrow.parquet.ParquetFile(path)
@@ -40,7 +41,7 @@ def _opened(path: Path) -> Any:
 
 def groups(path: Path, schema: LogSchema) -> int:
     """How many row groups a file has; raise DataError where it is damaged or lacks a column that the schema uses."""
-    with _opened(path) as file:
+    with open_parquet(path) as file:
         names = file.schema_arrow.names
         lacking = [schema.columns[i] for i in schema.used if schema.columns[i] not in names]
         if lacking:
@@ -52,21 +53,24 @@ def parse(path: Path, schema: LogSchema, native: _core.LogSchema, group: int) ->
     """Rows of a row group; a bad row's line is its number in the group, from 0."""
     pyarrow = _pyarrow()
     used = {schema.columns[i] for i in schema.used}
-    with _opened(path) as file:
+    with open_parquet(path) as file:
         try:
             table = file.read_row_group(group, columns=sorted(used), use_threads=False)
             rows = table.num_rows
             empty: _Texts = (np.empty(0, np.uint8), np.zeros(rows + 1, np.int64), None, None)
-            columns = [_texts(pyarrow, table, name) if name in used else empty for name in schema.columns]
+            columns = [_texts(table, name) if name in used else empty for name in schema.columns]
         except pyarrow.ArrowException as error:
             raise DataError(f"{path}: row group {group} cannot be read ({error})") from None
     return _core.parse_log_columns(native, columns, rows)
 
 
-def _texts(pyarrow: Any, table: Any, name: str) -> _Texts:
-    """A column as texts laid end to end: data, offsets, which of them are there, and where each row's list begins."""
-    column = table.column(name)
-    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+def text_array(column: Any) -> tuple[Any, np.ndarray | None]:
+    """A column of a table or batch as an array of texts, null where a value is missing, and where each row's list
+    begins and ends in it, int64 [N + 1]; None for a column without lists."""
+    pyarrow = _pyarrow()
+    array = column
+    if isinstance(column, pyarrow.ChunkedArray):
+        array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if isinstance(array, pyarrow.ChunkedArray):  # no rows
         array = pyarrow.array([], array.type)
     kind, lists = array.type, None
@@ -75,7 +79,12 @@ def _texts(pyarrow: Any, table: Any, name: str) -> _Texts:
         sizes = pyarrow.compute.fill_null(pyarrow.compute.list_value_length(array), 0).to_numpy()
         lists = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         array = array.flatten()
-    array = array.cast(pyarrow.large_string())
+    return array.cast(pyarrow.large_string()), lists
+
+
+def _texts(table: Any, name: str) -> _Texts:
+    """A column as texts laid end to end: data, offsets, which of them are there, and where each row's list begins."""
+    array, lists = text_array(table.column(name))
     count = len(array)
     valid, offsets, data = array.buffers()
     begins = (

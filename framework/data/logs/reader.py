@@ -55,7 +55,7 @@ class LogReader:
     Attributes:
         length: None: nobody counted the rows.
         skipped: what could not be used in this epoch, see `LogFaults`.
-        epoch: that the next batch belongs to, from 0.
+        epoch: that the next batch belongs to, from 0: how many epochs are over.
         wait_seconds: time that batches took.
 
     A batch is a mapping of NumPy arrays: `sparse` int64 [N, F], `dense` float32 [N, D], `labels` float32 [N, L],
@@ -113,6 +113,11 @@ class LogReader:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Give what is left of the epoch: all of it, unless a position was loaded or an iterator left in the middle."""
         return self._run()
+
+    @property
+    def passes_over(self) -> int:
+        """How many passes are over: `epoch`."""
+        return self.epoch
 
     def stream(self) -> Iterator[dict[str, Any]]:
         """Continue from the current position, epoch after epoch, without end."""
@@ -187,10 +192,31 @@ class LogReader:
         self._iteration += 1
         mine = self._iteration
         self.start()
+        parts, started = self._parts(), time.perf_counter()
+        found = next(parts, None)
+        if found is None:
+            self._end_epoch()
+        while found is not None:
+            batch = self.schema.batch(gather(found[0]))
+            following = next(parts, None)  # looked up before the batch is given, so that the last one ends the epoch
+            self._position = found[1]
+            if following is None:
+                self._end_epoch()
+            self.wait_seconds += time.perf_counter() - started
+            yield batch
+            del batch
+            if self._iteration != mine:
+                raise RuntimeError("LogReader: this iterator has ended: the reader was moved or iterated anew")
+            started, found = time.perf_counter(), following
+
+    def _end_epoch(self) -> None:
+        self.epoch, self._position = self.epoch + 1, _start()
+
+    def _parts(self) -> Iterator[tuple[list[tuple[Window, int, int]], dict[str, Any]]]:
+        """Windows and the rows of them that make each batch of the epoch, and the position behind it."""
         windows, resumed_at, taken = self._windows(self._position), self._position["taken"], 0
         window: Window | None = None
         while True:
-            started = time.perf_counter()
             parts: list[tuple[Window, int, int]] = []
             need = self.batch_size
             while need:
@@ -203,21 +229,11 @@ class LogReader:
                 if part:
                     parts.append((window, taken, taken + part))
                 taken, need = taken + part, need - part
-            batch = None
-            if parts and not (need and self._drop_last):
-                batch = self.schema.batch(gather(parts))
-            self.wait_seconds += time.perf_counter() - started
-            if window is not None:
-                self._position = {**window.position, "taken": taken}
-            else:
-                self.epoch, self._position = self.epoch + 1, _start()
-            if batch is not None:
-                yield batch
             if window is None:
+                if parts and not self._drop_last:
+                    yield parts, _start()
                 return
-            del batch, parts
-            if self._iteration != mine:
-                raise RuntimeError("LogReader: this iterator has ended: the reader was moved or iterated anew")
+            yield parts, {**window.position, "taken": taken}
 
     def _windows(self, position: dict[str, Any]) -> Iterator[Window]:
         """The windows of the epoch from a position on, each parsed before it is needed."""

@@ -35,6 +35,7 @@ class LogTail:
     """
 
     length: None = None
+    passes_over = 0  # there are none: it goes on without an end
 
     def __init__(
         self,

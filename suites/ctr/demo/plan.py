@@ -93,7 +93,7 @@ class Plan:
         return {
             "suite": "ctr",
             "model": {"type": "DeepFM", "dim": 8, "hidden": [32, 16]},
-            "table": {"lr_factor": 5.0},
+            "table": {"lr_factor": 5.0, "eviction": {"most_unseen": 240}},  # four hours of the log's time
             "data": {
                 "schema": schema,
                 "train": {"dataset": once if first else stream, "batch_size": BATCH},

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
-from suites.ctr.metrics import ClickScores, auc, bucket_error, copc, gauc, log_loss
+from suites.ctr.metrics import ClickScores, ScoreBins, auc, bucket_error, click_figures, copc, gauc, log_loss
 
 RNG = np.random.default_rng(0)
 
@@ -25,6 +25,23 @@ def test_auc_and_log_loss_are_those_of_scikit_learn(ties, weighted):
     inside = np.clip(scores, 0.01, 0.99)
     expected = sklearn_log_loss(labels, inside.astype(np.float64), sample_weight=w)
     assert log_loss(inside, labels, w) == pytest.approx(expected, abs=1e-9)
+
+
+def test_bins_give_the_figures_of_the_rows_in_bounded_memory():
+    scores, labels, weights = (np.concatenate(parts) for parts in zip(*[drawn(2000, ties=False)] * 3, strict=True))
+    part = np.stack([scores, labels, weights]).astype(np.float32)
+    bins, again = ScoreBins(), ScoreBins()
+    for cut in np.array_split(part[:, :4000], 7, axis=1):
+        bins.add(cut)
+    again.load(bins.state())  # what a checkpoint holds
+    for each in (bins, again):
+        each.add(part[:, 4000:])
+    assert bins.rows == again.rows == 6000
+    found, expected = bins.take(), click_figures(*part)
+    assert again.take() == found and bins.rows == 0
+    for name, value in expected.items():  # the AUC counts scores within 1e-6 as equal
+        assert found[name] == pytest.approx(value, rel=1e-6), name
+    assert np.isnan(bins.take()["auc"])
 
 
 def test_one_class_alone_has_no_auc():

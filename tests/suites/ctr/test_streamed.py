@@ -222,6 +222,35 @@ def test_a_model_trains_on_a_stream_and_a_stopped_run_goes_on_to_the_same_bits(c
     assert "auc" in (tmp_path / "whole" / "metrics.json").read_text()
 
 
+def test_each_pass_of_a_stream_ends_with_its_figures_and_evicts_what_was_not_seen(config, tmp_path):
+    more = ["table.eviction={most_unseen: 0}", "progressive.window=0", "runtime.steps=43"]
+    train(config(STREAM), more, runs=tmp_path, name="run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "progressive.jsonl").read_text().splitlines()]
+    assert [(line["kind"], line["pass"], line["step"], line["rows"]) for line in lines] == [
+        ("pass", 0, 19, 600),  # 18 batches of 32 and one of 24
+        ("pass", 1, 38, 600),
+    ]
+    assert lines[1]["auc"] > lines[0]["auc"]
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert log.count("rows left the table") == 2 and "end of pass 1" in log
+
+
+@pytest.mark.parametrize("step", [18, 19, 20])
+def test_a_run_that_is_stopped_where_a_pass_ends_says_the_same(config, tmp_path, step):
+    more = ["table.eviction={most_unseen: 0}", "progressive.window=0"]
+    train(config(STREAM), more, runs=tmp_path, name="whole")
+    train(config(STREAM), [*more, f"runtime.steps={step}"], runs=tmp_path, name="cut")
+    cut = yaml.safe_load((tmp_path / "cut" / "config.yml").read_text())
+    cut["runtime"]["steps"] = 30
+    (tmp_path / "cut" / "config.yml").write_text(yaml.safe_dump(cut, sort_keys=False))
+    train(tmp_path / "cut", resume=True)
+    lines = [(tmp_path / name / "progressive.jsonl").read_text() for name in ("whole", "cut")]
+    assert lines[0] == lines[1] and '"pass": 0' in lines[0]
+    whole, parts = numbers(tmp_path / "whole"), numbers(tmp_path / "cut")
+    for name, array in whole.items():
+        np.testing.assert_array_equal(parts[name], array, err_msg=name)
+
+
 def test_a_model_trains_on_passes_that_keep_coming(config, tmp_path):
     for k, name in enumerate(("a.csv", "b.csv.gz")):
         folder = tmp_path / "logs" / "20261122" / f"09{5 * k:02d}"
@@ -230,6 +259,11 @@ def test_a_model_trains_on_passes_that_keep_coming(config, tmp_path):
         (folder / "_SUCCESS").touch()
     dataset = {"type": "LogPasses", "root": str(tmp_path / "logs"), "every": 5, "wait_seconds": 0.05}
     train(config(dataset, steps=20), runs=tmp_path, name="run")  # 400 rows are 13 batches, 200 are 7
+    lines = [json.loads(line) for line in (tmp_path / "run" / "progressive.jsonl").read_text().splitlines()]
+    assert [(line["pass"], line["step"], line["rows"]) for line in lines if line["kind"] == "pass"] == [
+        (0, 13, 400),
+        (1, 20, 200),
+    ]
     with pytest.raises(DataError, match=r"no pass after 20261122/0905 in 0\.05 s"):
         train(config(dataset, steps=21), runs=tmp_path, name="again")
     assert LogPasses(schema(), str(tmp_path / "logs")).examples[0]["user"].startswith("u")
