@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from framework.errors import ConfigError
 from suites.ctr import features as kinds
-from suites.ctr.schema import Schema
+from suites.ctr.schema import Format, Schema
 from suites.engine.names import did_you_mean, listing
 
 _HEADERS: dict[Any, Any] = {True: True, False: False, "first": "maybe"}
 
 
-def compiled(schema: Schema, columns: Sequence[str]) -> dict[str, Any]:
+def compiled(schema: Schema, columns: Sequence[str], lists: Container[str] = ()) -> dict[str, Any]:
     """The fields of a `framework.data.logs.LogSchema`.
 
     Args:
         schema: whose dense features have their centers and scales.
-        columns: all columns of the log, in its order.
+        columns: all columns of the log, in its order; of a slot log its head, then the slots that are read.
+        lists: columns whose values are lists, in which no separator is looked for.
 
     Raises ConfigError for a column that is not there, a scale that was not learned, or a separator that the native
     reader does not take.
@@ -37,17 +38,13 @@ def compiled(schema: Schema, columns: Sequence[str]) -> dict[str, Any]:
         return None if column is None else place(column)
 
     return {
-        "delimiter": form.delimiter,
-        "quote": form.quote or "",
-        "newlines": form.newlines,
-        "header": _HEADERS[form.header],
+        **_text_form(form),
         "columns": list(columns),
-        "strip": form.strip,
         "missing": list(form.missing),
         "sparse": _sparse(schema, place),
-        "ragged": _ragged(schema, place),
+        "ragged": _ragged(schema, place, lists),
         "dense": [
-            {"name": name, "column": place(schema.column_of(name)), **_scaled(name, feature)}
+            {"name": name, "column": place(schema.column_of(name)), "place": feature.place, **_scaled(name, feature)}
             for name, feature in schema.of(kinds.Dense).items()
         ],
         "labels": [
@@ -65,6 +62,22 @@ def compiled(schema: Schema, columns: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _text_form(form: Format) -> dict[str, Any]:
+    """What the reader is told of the files' form."""
+    if form.kind == "slot":
+        return {"kind": "slot", "head": list(form.head), "order": form.order}
+    if form.kind == "parquet":
+        return {"kind": "parquet"}
+    return {
+        "kind": "csv",
+        "delimiter": form.delimiter,
+        "quote": form.quote or "",
+        "newlines": form.newlines,
+        "header": _HEADERS[form.header],
+        "strip": form.strip,
+    }
+
+
 def _sparse(schema: Schema, place: Callable[[str], int]) -> list[dict[str, Any]]:
     slots, names = schema.slots(), schema.sparse()
     found: list[dict[str, Any]] = []
@@ -75,18 +88,20 @@ def _sparse(schema: Schema, place: Callable[[str], int]) -> list[dict[str, Any]]
             made["members"] = [names.index(member) for member in feature.of]
         else:
             assert isinstance(feature, kinds.Sparse)
-            made |= {"column": place(schema.column_of(name)), "bucket": feature.bucket}
+            made |= {"column": place(schema.column_of(name)), "place": feature.place, "bucket": feature.bucket}
         found.append(made)
     return found
 
 
-def _ragged(schema: Schema, place: Callable[[str], int]) -> list[dict[str, Any]]:
+def _ragged(schema: Schema, place: Callable[[str], int], lists: Container[str]) -> list[dict[str, Any]]:
     slots, names = schema.slots(), schema.ragged()
     found: list[dict[str, Any]] = []
     for name in names:
         feature = schema.features[name]
         assert isinstance(feature, (kinds.MultiValued, kinds.Sequence))
-        if len(feature.separator.encode()) != 1:
+        column = schema.column_of(name)
+        whole = column in lists or schema.is_number(column)
+        if not whole and len(feature.separator.encode()) != 1:
             raise ConfigError(
                 f"data.schema.features.{name}.separator: is {feature.separator!r}; a log that is streamed takes one "
                 "ASCII character"
@@ -95,8 +110,8 @@ def _ragged(schema: Schema, place: Callable[[str], int]) -> list[dict[str, Any]]
             {
                 "name": name,
                 "slot": slots[name],
-                "column": place(schema.column_of(name)),
-                "separator": feature.separator,
+                "column": place(column),
+                "separator": "" if whole else feature.separator,
                 "max_length": feature.max_length,
                 "keep": feature.keep if isinstance(feature, kinds.Sequence) else "first",
             }

@@ -12,9 +12,9 @@ import numpy as np
 
 from framework.errors import ConfigError, DataError
 from suites.ctr.clicks import Clicks, Ragged
-from suites.ctr.features import Crossed, Dense, Label, MultiValued, Sequence, Sparse
+from suites.ctr.features import Crossed, Dense, Label, MultiValued, Sequence, Signed, Sparse
 from suites.ctr.schema import Schema
-from suites.ctr.signs import crossed, hash52, missing_sign, signs_of
+from suites.ctr.signs import crossed, hash52, missing_sign, sign_of_number, signs_of
 from suites.engine.names import did_you_mean, listing
 from suites.engine.reporting import Tally
 
@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 MAX_SKIPPED = 0.01  # share of the rows that may be wrong
 _NAMED = 8  # wrong rows in a message
 _INT64 = 2**63
+_HASH, _DIGITS = (1 << 52) - 1, 20  # of a sign: the bits of its hash, and its digits as a number
 _MOST_BUCKET = 9e15  # below which a float64 holds every whole number; the native reader has the same
 
 Cell = str | Listed[str]  # a text, or the values of a multi-valued feature
@@ -86,6 +87,8 @@ class Encoder:
         """
         self._check_columns(raw)
         wrong: dict[int, str] = {}
+        if self._schema.format.kind == "slot":
+            self._check_slots(raw, wrong)
         dense = self._dense(raw, wrong)
         labels = self._label_columns(raw, wrong) if self._labels else None
         time, weight, group = (
@@ -104,8 +107,49 @@ class Encoder:
                     f"{did_you_mean(name, raw.columns) or f'; it has {listing(raw.columns)}'}"
                 )
 
+    def _check_slots(self, raw: RawRows, wrong: dict[int, str]) -> None:
+        """Signs are whole numbers below 2^64, and only a multi-valued feature takes more of them than are named."""
+        features = self._schema.features
+        most: dict[str, int] = {}
+        for name in (*features, *(self._schema.labels if self._labels else ())):
+            feature = features.get(name)
+            if not isinstance(feature, (Crossed, MultiValued, Sequence)):
+                column = self._schema.column_of(name)
+                most[column] = max(most.get(column, 0), 1 + getattr(feature, "place", 0))
+        others = (self._schema.group, self._schema.time, self._schema.weight) if self._labels else ()
+        for other in filter(None, others):
+            most[other] = max(most.get(other, 0), 1)
+        for column in {self._schema.column_of(name) for name in self._schema.ragged()}:
+            most.pop(column, None)
+        for column, count in most.items():
+            for row, cell in enumerate(raw.columns[column]):
+                if not isinstance(cell, str) and len(cell) > count:
+                    wrong.setdefault(row, f"'{column}' has {len(cell)} values, and the schema takes {count}")
+        signed = [n for n, f in features.items() if isinstance(f, Signed) and not isinstance(f, Crossed)]
+        numbers = [n for n in signed if self._numbered(n)]
+        for column in dict.fromkeys(map(self._schema.column_of, numbers)):
+            for row, cell in enumerate(raw.columns[column]):
+                for text in [cell] if isinstance(cell, str) else cell:
+                    if text not in self._missing and _number(text) is None:
+                        wrong.setdefault(row, f"'{column}' is {text!r:.40}, which is no whole number below 2^64")
+
+    def _numbered(self, name: str) -> bool:
+        """Whether a feature's values are numbers of a slot log, and not put into buckets."""
+        bucket = getattr(self._schema.features[name], "bucket", None)
+        return bucket is None and self._schema.is_number(self._schema.column_of(name))
+
+    def _single(self, raw: RawRows, column: str) -> Listed[Cell]:
+        """The values of a column that has one in each row."""
+        cells = raw.columns[column]
+        return [_at(cell, 0) for cell in cells] if self._schema.format.kind == "slot" else cells
+
     def _column(self, raw: RawRows, name: str) -> Listed[Cell]:
-        return raw.columns[self._schema.column_of(name)]
+        cells = raw.columns[self._schema.column_of(name)]
+        feature = self._schema.features.get(name)
+        if self._schema.format.kind != "slot" or isinstance(feature, (MultiValued, Sequence)):
+            return cells
+        place = getattr(feature, "place", 0)
+        return [_at(cell, place) for cell in cells]
 
     def _sparse(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray:
         found: dict[str, np.ndarray] = {}
@@ -116,7 +160,8 @@ class Encoder:
             else:
                 assert isinstance(feature, Sparse)
                 texts = self._column(raw, name)
-                found[name] = self._signs(texts, slot, self._buckets(texts, name, wrong) if feature.bucket else None)
+                hashed = self._buckets(texts, name, wrong) if feature.bucket else None
+                found[name] = self._signs(texts, slot, hashed, numbers=self._numbered(name))
         return np.stack(list(found.values()), axis=1) if found else np.zeros((len(raw), 0), np.int64)
 
     def _buckets(self, texts: Listed[Cell], name: str, wrong: dict[int, str]) -> dict[Cell, str]:
@@ -129,13 +174,19 @@ class Encoder:
                 wrong.setdefault(row, f"'{name}' is {text!r:.40}, which is no number that has a bucket")
         return known
 
-    def _signs(self, texts: Listed[Cell], slot: int, hashed: Mapping[Cell, str] | None = None) -> np.ndarray:
-        """int64 [N]; each different text is hashed once, or what `hashed` has in its place."""
+    def _signs(
+        self, texts: Listed[Cell], slot: int, hashed: Mapping[Cell, str] | None = None, *, numbers: bool = False
+    ) -> np.ndarray:
+        """int64 [N]; each different text is hashed once, or what `hashed` has in its place, or its number."""
         places: dict[Cell, int] = {}
         codes = np.fromiter((places.setdefault(text, len(places)) for text in texts), np.int64, len(texts))
         if not places:
             return np.zeros(0, np.int64)
-        signs = signs_of([raw_bytes(text if hashed is None else hashed[text]) for text in places], slot)
+        if numbers:  # those that are none are told elsewhere
+            each = np.array([_number(text) or 0 for text in places], np.uint64)
+            signs = sign_of_number(each, slot)
+        else:
+            signs = signs_of([raw_bytes(text if hashed is None else hashed[text]) for text in places], slot)
         for text in self._missing & places.keys():
             signs[places[text]] = missing_sign(slot)
         return signs[codes]
@@ -147,7 +198,8 @@ class Encoder:
             assert isinstance(feature, (MultiValued, Sequence))
             rows = [self._values(cell, feature) for cell in self._column(raw, name)]
             offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
-            found[name] = self._signs([text for row in rows for text in row], self._slots[name]), offsets
+            texts = [text for row in rows for text in row]
+            found[name] = self._signs(texts, self._slots[name], numbers=self._numbered(name)), offsets
         for name, sequence in self._schema.of(Sequence).items():
             if sequence.along is not None:
                 lengths = [np.diff(found[each][1]) for each in (name, sequence.along)]
@@ -161,7 +213,8 @@ class Encoder:
 
     def _values(self, cell: Cell, feature: MultiValued | Sequence) -> Listed[str]:
         if isinstance(cell, str):
-            parts: Listed[str] = cell.split(feature.separator) if cell not in self._missing else ()
+            apart = feature.separator if self._schema.format.kind != "slot" else None
+            parts: Listed[str] = cell.split(apart) if cell not in self._missing else ()
         else:
             parts = cell
         if feature.max_length is None or len(parts) <= feature.max_length:
@@ -217,7 +270,7 @@ class Encoder:
         if self._schema.time is None:
             return None
         out = np.zeros(len(raw), np.int64)
-        for row, text in enumerate(raw.columns[self._schema.time]):
+        for row, text in enumerate(self._single(raw, self._schema.time)):
             value = whole_number(text)
             if value is None:
                 wrong.setdefault(row, f"the time '{self._schema.time}' is {text!r:.40}; it must be whole seconds")
@@ -227,7 +280,7 @@ class Encoder:
     def _weight(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray | None:
         if self._schema.weight is None:
             return None
-        numbers = self._numbers(raw, raw.columns[self._schema.weight], self._schema.weight, wrong)
+        numbers = self._numbers(raw, self._single(raw, self._schema.weight), self._schema.weight, wrong)
         for row in np.flatnonzero(~(numbers >= 0)):
             wrong.setdefault(int(row), f"the weight '{self._schema.weight}' is missing or below 0")
         return numbers.astype(np.float32)
@@ -235,10 +288,29 @@ class Encoder:
     def _group(self, raw: RawRows) -> np.ndarray | None:
         if self._schema.group is None:
             return None
-        texts = raw.columns[self._schema.group]
+        column = self._schema.group
+        texts = self._single(raw, column)
         known = list(dict.fromkeys(texts))
-        hashes = dict(zip(known, hash52([raw_bytes(text) for text in known]).tolist(), strict=True))
+        if self._schema.is_number(column):
+            each = sign_of_number(np.array([_number(text) or 0 for text in known], np.uint64), 1) & _HASH
+        else:
+            each = hash52([raw_bytes(text) for text in known])
+        hashes = dict(zip(known, each.tolist(), strict=True))
         return np.fromiter((hashes[text] for text in texts), np.int64, len(texts))
+
+
+def _number(text: Cell) -> int | None:
+    """The whole number below 2^64 that a text is, in digits alone; None for any other."""
+    if not (isinstance(text, str) and text.isascii() and text.isdigit() and len(text.lstrip("0")) <= _DIGITS):
+        return None
+    value = int(text)
+    return value if value < 1 << 64 else None
+
+
+def _at(cell: Cell, place: int) -> str:
+    """Value number `place` of a cell, empty where it has fewer."""
+    values = [cell] if isinstance(cell, str) else cell
+    return values[place] if place < len(values) else ""
 
 
 def report(raw: RawRows, wrong: Mapping[int, str], max_skipped: float) -> None:

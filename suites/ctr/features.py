@@ -53,10 +53,12 @@ class Sparse(Signed):
         column: of the log; by default the feature's name.
         bucket: "log_square" takes numbers and makes few values of them: v above 2 becomes floor(ln(v)^2), any other
             floor(v), as the winners of Criteo's contest had it ("3 idiots", 2014) and FuxiCTR's Criteo_x4 has.
+        place: which value it is, from 0, of a slot that stands several times in each row of a slot log.
     """
 
     column: str | None = None
     bucket: Bucket | None = None
+    place: int = 0
 
 
 @register("feature")
@@ -120,12 +122,14 @@ class Dense(Feature):
             the standard deviation, or with the minimum and the range.
         center: for "standard" and "min_max"; null for that of the training set.
         scale: for "standard" and "min_max"; null for that of the training set.
+        place: see `Sparse`.
     """
 
     column: str | None = None
     transform: Transform = "none"
     center: float | None = None
     scale: float | None = None
+    place: int = 0
 
     def __post_init__(self) -> None:
         given = self.center is not None or self.scale is not None

@@ -8,14 +8,18 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
+from framework.data.logs.inflate import compression
 from framework.errors import DataError
+from suites.ctr.datasets.contents import head
+from suites.ctr.datasets.parquet import columns_of, first_rows
 from suites.ctr.encoding import finite_number, whole_number
+from suites.ctr.guess_slots import guess_slots, is_slot_log
 from suites.ctr.schema import Format
 from suites.engine.registry import register
 
@@ -55,12 +59,16 @@ class Guess:
 
 @register("declaration", "click_log")
 def guess_schema(path: Path, rows: int = 10_000) -> str:
-    """The YAML text of a schema for a delimited file, from rows that are spread over it.
+    """The YAML text of a schema for a delimited file, a slot log or a Parquet file, from rows that are spread over it.
 
     Raises:
         DataError: it cannot be read, has fewer than two rows, or no column could be a label.
     """
+    if path.suffix.lower() == ".parquet":
+        return _guess_parquet(path, rows)
     lines = sample_lines(path)
+    if is_slot_log(lines):
+        return guess_slots(path, lines[:rows])
     form = _format(path, lines)
     cells = list(csv.reader(lines, delimiter=form.delimiter))
     names = list(form.columns or [cell.strip() for cell in cells[0]])
@@ -71,14 +79,30 @@ def guess_schema(path: Path, rows: int = 10_000) -> str:
     found = found[:: max(1, len(found) // rows)]
     spaced = any(cell != cell.strip() for row in found for cell in row)
     columns = {name: [row[i].strip() for row in found] for i, name in enumerate(names)}
-    missing = sorted({cell for column in columns.values() for cell in set(column)} & _MISSING)
-    label = _label_of(path, columns, missing)
-    guesses = {name: _guess(name, column, missing, label) for name, column in columns.items()}
-    return _text(path, form, spaced, missing, guesses, len(found), bad)
+    return _text(path, form, spaced, columns, bad)
+
+
+def _guess_parquet(path: Path, rows: int) -> str:
+    """As `guess_schema`, from a file's first rows."""
+    names, lists = columns_of(path)
+    found = first_rows(path, rows, names)
+    if len(found) < 2:
+        raise DataError(f"{path}: has {len(found)} rows; some dozen are needed to guess what its columns are")
+    columns: dict[str, list[str]] = {}
+    for name in names:
+        cells = [row[name] for row in found]
+        columns[name] = [cell if isinstance(cell, str) else "\x1f".join(cell) for cell in cells]
+    return _text(path, Format(kind="parquet"), False, columns, 0, lists)
 
 
 def sample_lines(path: Path) -> list[str]:
-    """Lines of a file: all of a small one; of a large one the first, and those of parts spread over it."""
+    """Lines of a file: all of a small one; of a large one the first, and those of parts spread over it.
+
+    Of a compressed one, which can only be read from its beginning, the first.
+    """
+    if compression(path) is not None:
+        packed = head(path, _PARTS * _PART_BYTES).splitlines()
+        return _whole_texts(path, packed[:-1] if len(packed) > 1 else packed)
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -91,6 +115,10 @@ def sample_lines(path: Path) -> list[str]:
                 found += part[1 if start else 0 : None if start + length >= size else -1]  # lines that are whole
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    return _whole_texts(path, found)
+
+
+def _whole_texts(path: Path, found: Sequence[bytes]) -> list[str]:
     lines = [line.decode("utf-8", "surrogateescape").removeprefix("\ufeff") for line in found]
     lines = [line for line in lines if line.strip()]
     if not lines:
@@ -208,18 +236,25 @@ def _text(
     path: Path,
     form: Format,
     spaced: bool,
-    missing: Sequence[str],
-    guesses: Mapping[str, Guess],
-    rows: int,
+    columns: Mapping[str, Sequence[str]],
     bad: int,
+    lists: Container[str] = (),
 ) -> str:
+    missing = sorted({cell for column in columns.values() for cell in set(column)} & _MISSING)
+    label = _label_of(path, columns, missing)
+    guesses = {name: _guess(name, column, missing, label) for name, column in columns.items() if name not in lists}
+    guesses |= {name: Guess("feature", {"type": "MultiValued"}, "lists") for name in columns if name in lists}
+    rows = len(next(iter(columns.values())))
     lines = [
         f"# Guessed by `paddock data schema` from {rows} rows of {path.name}. Look at each line, then train with",
         "# `paddock train ctr/deepfm_csv -o data.root=FILE -o data.schema=THIS`.",
     ]
     if bad:
         lines.append(f"# {bad} rows had another number of columns and were not looked at.")
-    lines += ["format:", f"  delimiter: {_yaml(form.delimiter)}", f"  header: {_yaml(form.header)}"]
+    if form.kind == "parquet":
+        lines += ["format:", "  kind: parquet"]
+    else:
+        lines += ["format:", f"  delimiter: {_yaml(form.delimiter)}", f"  header: {_yaml(form.header)}"]
     if form.columns:
         lines.append(f"  columns: {_yaml(list(form.columns))}  # there are no names in the file; put better ones here")
     if missing:

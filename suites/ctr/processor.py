@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import CheckpointError, DataError
-from suites.ctr.datasets.delimited import read_delimited
+from suites.ctr.datasets.logfiles import read_log
 from suites.ctr.datasets.memory import as_text
 from suites.ctr.encoding import Cell, Encoder, Numbered, RawRows, transformed
 from suites.ctr.features import Sequence as Seen
@@ -41,7 +41,7 @@ class ClickProcessor(Processor):
     """
 
     batch_size: ClassVar[int] = 512
-    endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".txt")
+    endings: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".txt", ".parquet", ".gz", ".zst")
 
     def __init__(self, schema: Schema, catalogue: Sequence[str] = ()) -> None:
         self.schema, self.catalogue = schema, list(catalogue)
@@ -67,7 +67,7 @@ class ClickProcessor(Processor):
         return [pair for each in paths for pair in self._rows(each)]
 
     def _rows(self, path: Path) -> list[tuple[str, Callable[[], Any]]]:
-        raw = read_delimited([str(path)], self.schema.format)
+        raw = read_log([str(path)], self.schema)
         if raw.wrong:
             raise DataError(raw.wrong[0])
         rows = [{name: column[i] for name, column in raw.columns.items()} for i in range(len(raw))]

@@ -22,9 +22,13 @@ Kind = TypeVar("Kind", bound=Feature)
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """How a text file is cut into rows and columns.
+    """How a file is cut into rows and columns.
 
     Args:
+        kind: "delimited" text, CSV and its kin; a "slot" log, a line of `label slot:sign slot:sign ...`, whose columns
+            are the slots; or "parquet". For these two only `missing` matters, and for slot logs `head` and `order`.
+        head: names of the values that stand before the pairs of a slot log, such as [show, click].
+        order: whether the slot or the sign comes first in a pair.
         delimiter: between two columns, one character; "\\t" in Criteo's files.
         header: whether the first line names the columns; "first" where only the first of several files has one.
         columns: their names in the file's order, where there is no header.
@@ -35,6 +39,9 @@ class Format:
             then read twice, as its blocks have to be cut between rows.
     """
 
+    kind: Literal["delimited", "slot", "parquet"] = "delimited"
+    head: tuple[str, ...] = ()
+    order: Literal["slot:sign", "sign:slot"] = "slot:sign"
     delimiter: str = ","
     header: bool | Literal["first"] = True
     columns: tuple[str, ...] | None = None
@@ -52,6 +59,16 @@ class Format:
             raise AttributeValueError("Format: newlines is for values in quotes, and quote is null")
         if not self.header and not self.columns:
             raise AttributeValueError("Format: without a header, columns must name the columns")
+        of_text = (self.delimiter, self.header, self.columns, self.strip, self.quote, self.newlines)
+        if self.kind != "delimited" and of_text != (",", True, None, False, '"', False):
+            raise AttributeValueError(
+                "Format: delimiter, header, columns, strip, quote and newlines are for delimited text; "
+                f"kind is {self.kind}"
+            )
+        if self.kind != "slot" and (self.head or self.order != "slot:sign"):
+            raise AttributeValueError(f"Format: head and order are for slot logs; kind is {self.kind}")
+        if len(set(self.head)) != len(self.head):
+            raise AttributeValueError(f"Format: head is {list(self.head)}; each name may stand there once")
         if self.columns and len(set(self.columns)) != len(self.columns):
             twice = sorted({name for name in self.columns if self.columns.count(name) > 1})
             raise AttributeValueError(f"Format: the column {twice[0]} is named twice")
@@ -107,6 +124,7 @@ class Schema:
             raise AttributeValueError("Schema: labels is empty; declare what is predicted")
         self._check_members()
         self._check_sequences()
+        self._check_places()
         for name in {"sparse", "dense", "labels", "group", "time", "weight"} & self.features.keys():
             raise AttributeValueError(f"Schema: no feature can be called '{name}', which is a part of every batch")
         self.slots()
@@ -130,6 +148,14 @@ class Schema:
                 raise AttributeValueError(
                     f"Schema: '{name}' goes along '{feature.along}', which is no sequence that stands for itself"
                     f"{did_you_mean(feature.along, sequences) or ''}"
+                )
+
+    def _check_places(self) -> None:
+        for name, feature in self.features.items():
+            place = getattr(feature, "place", 0)
+            if place < 0 or (place and (self.format.kind != "slot" or self.column_of(name) in self.format.head)):
+                raise AttributeValueError(
+                    f"Schema: '{name}' takes place {place}; that is a number from 0 in a slot of a slot log"
                 )
 
     def of(self, kind: type[Kind]) -> dict[str, Kind]:
@@ -221,6 +247,10 @@ class Schema:
         names += [self.column_of(name) for name in self.labels] if labels else []
         names += [name for name in (self.group, self.time, self.weight) if name and labels]
         return list(dict.fromkeys(names))
+
+    def is_number(self, column: str) -> bool:
+        """Whether the signs of a column are hashed as numbers: those behind the slots of a slot log."""
+        return self.format.kind == "slot" and column not in self.format.head
 
     def plain(self) -> dict[str, Any]:
         """The declaration as plain data, as a YAML file has it."""

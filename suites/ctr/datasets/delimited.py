@@ -1,4 +1,4 @@
-"""Click logs in text files: CSV, Criteo's TSV, anything with a delimiter."""
+"""Rows of delimited text files: CSV, Criteo's TSV, anything with a delimiter."""
 
 from __future__ import annotations
 
@@ -6,53 +6,16 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from framework.errors import ConfigError, DataError
-from suites.ctr.datasets.base import ClickDataset, EveryNth, Rows
-from suites.ctr.encoding import MAX_SKIPPED, RawRows
-from suites.ctr.schema import Format, Schema
-from suites.engine.registry import register
-from suites.engine.sources import find_data, read_file
+from suites.ctr.datasets.contents import content
+from suites.ctr.encoding import RawRows
+from suites.ctr.schema import Format
 
-Split = Literal["train", "val", "test", "all"]
-_PARTS = {"train": tuple(range(8)), "val": (8,), "test": (9,)}  # of a single file, by row number modulo 10
 _FIELD_BYTES = 1 << 24  # of one value; a quote that is never closed makes one of the rest of the file
-
-
-@register("dataset")
-class ClickLog(ClickDataset):
-    """Rows of delimited text files, read as the schema's `format` says.
-
-    Args:
-        schema: what the columns are.
-        root: folder or zip of the files; or one file, which is read in place of `files`.
-        files: their names, read one after the other.
-        rows: which rows are taken; null for all.
-        split: where `root` is one file, the tenths of its rows that are taken: "train" 8, "val" 1 and "test" 1, by the
-            row's number modulo 10; "all" takes all of them. Folders have a file for each part instead.
-        max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
-        ordered: times must not run backwards; a row whose time does is wrong.
-    """
-
-    def __init__(
-        self,
-        schema: Schema,
-        root: str,
-        files: list[str],
-        rows: Rows | None = None,
-        split: Split = "all",
-        max_skipped: float = MAX_SKIPPED,
-        ordered: bool = False,
-    ) -> None:
-        path = find_data(root)
-        single = path.is_file() and path.suffix.lower() != ".zip"
-        paths = [str(path)] if single else [f"{path}/{name}" for name in files]
-        if single and split != "all":
-            rows = EveryNth(10, _PARTS[split])
-        self._hold(schema, read_delimited(paths, schema.format), rows, max_skipped, ordered)
 
 
 @dataclass(frozen=True)
@@ -131,7 +94,7 @@ def _read_one(path: str, number: int, form: Format, found: _Collected) -> None:
 
 def _cells(path: str, form: Format) -> Iterator[tuple[int, list[str]]]:
     """(line, cells) of the rows that are not empty. Bytes that are no UTF-8 stay what they are."""
-    text = read_file(path).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    text = content(path).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     csv.field_size_limit(_FIELD_BYTES)
     quoting: Any = csv.QUOTE_NONE if form.quote is None else csv.QUOTE_MINIMAL
     reader = csv.reader(

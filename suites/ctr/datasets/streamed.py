@@ -15,11 +15,13 @@ import numpy as np
 
 from framework.data.faults import FaultPolicy
 from framework.data.logs import LogFolders, LogReader, Patience
-from framework.data.logs.inflate import compression, inflated
 from framework.data.logs.reader import expand
 from framework.errors import ConfigError, DataError
 from suites.ctr.compiled import compiled
 from suites.ctr.datasets.base import ClickSource
+from suites.ctr.datasets.contents import head
+from suites.ctr.datasets.parquet import columns_of, first_rows
+from suites.ctr.datasets.slots import slot_columns, slot_row
 from suites.ctr.encoding import Cell, scales_of
 from suites.ctr.features import Dense
 from suites.ctr.schema import Schema
@@ -53,7 +55,7 @@ class StreamedSource(ClickSource):
         if wanted:
             plain = {name: replace(f, transform="none") for name, f in wanted.items()}
             schema = replace(self.schema, features={**self.schema.features, **plain})
-            fields = compiled(schema, self._columns()) | {"sparse": [], "ragged": [], "missing_numbers": "nan"}
+            fields = self._fields(schema) | {"sparse": [], "ragged": [], "missing_numbers": "nan"}
             rows, parts = 0, []
             with LogReader(self._sample(), fields, 4096, shuffle=True, faults=FaultPolicy(skipped=1.0)) as log:
                 for batch in log:
@@ -74,6 +76,12 @@ class StreamedSource(ClickSource):
     @property
     def examples(self) -> list[Mapping[str, Cell]]:  # type: ignore[override]  # read when somebody looks
         """The first rows of the first file as texts by column."""
+        if self.schema.format.kind == "parquet":
+            return list(first_rows(self._sample()[0], _EXAMPLES, self.schema.columns()))
+        if self.schema.format.kind == "slot":
+            text = head(self._sample()[0], _HEAD).decode("utf-8", "surrogateescape")
+            found = (slot_row(line, self.schema.format, slot_columns(self.schema)) for line in text.split("\n")[:-1])
+            return list(islice((row for row in found if isinstance(row, dict)), _EXAMPLES))
         rows = self._rows(_EXAMPLES + 1)
         names = self._columns()
         if self.schema.format.header and rows and rows[0] == names:
@@ -84,8 +92,16 @@ class StreamedSource(ClickSource):
         """File and number of an example."""
         return f"{self._sample()[0]}: row {index + 1}"
 
+    def _fields(self, schema: Schema) -> dict[str, Any]:
+        """What the native reader is told."""
+        if schema.format.kind == "slot":
+            return compiled(schema, slot_columns(schema))
+        if schema.format.kind == "parquet":
+            return compiled(schema, *columns_of(self._sample()[0]))
+        return compiled(schema, self._columns())
+
     def _columns(self) -> list[str]:
-        """All columns of the log, in the order of its first file."""
+        """All columns of a delimited log, in the order of its first file."""
         form = self.schema.format
         if form.columns:
             return list(form.columns)
@@ -96,15 +112,7 @@ class StreamedSource(ClickSource):
 
     def _rows(self, count: int) -> list[list[str]]:
         path, form = self._sample()[0], self.schema.format
-        try:
-            if compression(path) is None:
-                with open(path, "rb") as file:
-                    head = file.read(_HEAD)
-            else:
-                head = b"".join(islice(inflated(path), 4))
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
-        text = head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+        text = head(path, _HEAD).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
         lines = io.StringIO(text, newline="")  # not splitlines(), which also cuts at U+2028 and inside of quotes
         if form.quote is None:
             reader = csv.reader(lines, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)
@@ -156,7 +164,7 @@ class LogStream(StreamedSource):
 
     def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0, workers: int = 0) -> LogReader:
         """A `LogReader` of the files."""
-        fields = compiled(self.schema, self._columns())
+        fields = self._fields(self.schema)
         options = {**self._options, "shuffle": shuffle, "seed": seed, "drop_last": shuffle}
         return LogReader(self._paths, fields, batch_size, **options)
 
@@ -207,6 +215,6 @@ class LogPasses(StreamedSource):
 
     def loader(self, batch_size: int, *, shuffle: bool = False, seed: int = 0, workers: int = 0) -> LogFolders:
         """A `LogFolders` of the root."""
-        fields = compiled(self.schema, self._columns())
+        fields = self._fields(self.schema)
         options = {**self._options, **self._passes, "shuffle": shuffle, "seed": seed, "drop_last": shuffle}
         return LogFolders(self._root, fields, batch_size, files=self._files, patience=self._patience, **options)

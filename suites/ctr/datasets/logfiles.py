@@ -1,0 +1,63 @@
+"""ClickLog: a click log in files that fit in memory."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from suites.ctr.datasets.base import ClickDataset, EveryNth, Rows
+from suites.ctr.datasets.delimited import read_delimited
+from suites.ctr.datasets.parquet import read_parquet
+from suites.ctr.datasets.slots import read_slots
+from suites.ctr.encoding import MAX_SKIPPED, RawRows
+from suites.ctr.schema import Schema
+from suites.engine.registry import register
+from suites.engine.sources import find_data
+
+Split = Literal["train", "val", "test", "all"]
+_PARTS = {"train": tuple(range(8)), "val": (8,), "test": (9,)}  # of a single file, by row number modulo 10
+
+
+@register("dataset")
+class ClickLog(ClickDataset):
+    """Rows of log files, read as the schema's `format` says: delimited text, slot logs, Parquet; `.gz` and `.zst` too.
+
+    Args:
+        schema: what the columns are.
+        root: folder or zip of the files; or one file, which is read in place of `files`.
+        files: their names, read one after the other.
+        rows: which rows are taken; null for all.
+        split: where `root` is one file, the tenths of its rows that are taken: "train" 8, "val" 1 and "test" 1, by the
+            row's number modulo 10; "all" takes all of them. Folders have a file for each part instead.
+        max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
+        ordered: times must not run backwards; a row whose time does is wrong.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        root: str,
+        files: list[str],
+        rows: Rows | None = None,
+        split: Split = "all",
+        max_skipped: float = MAX_SKIPPED,
+        ordered: bool = False,
+    ) -> None:
+        path = find_data(root)
+        single = path.is_file() and path.suffix.lower() != ".zip"
+        paths = [str(path)] if single else [f"{path}/{name}" for name in files]
+        if single and split != "all":
+            rows = EveryNth(10, _PARTS[split])
+        self._hold(schema, read_log(paths, schema), rows, max_skipped, ordered)
+
+
+def read_log(paths: list[str], schema: Schema) -> RawRows:
+    """The rows of files that are read one after the other, as texts by column.
+
+    Raises:
+        DataError: a file cannot be read, or does not have the columns.
+    """
+    if schema.format.kind == "slot":
+        return read_slots(paths, schema)
+    if schema.format.kind == "parquet":
+        return read_parquet(paths, schema)
+    return read_delimited(paths, schema.format)
