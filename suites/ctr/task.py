@@ -184,7 +184,8 @@ class CtrTask(DataTask[TrainData, EvalData]):
 
     def publish(self, export: Path) -> None:
         """Write the rows beside an export."""
-        publish(self.model.table, self._schema, export, dense="export", items=self.item_index())
+        items, network = self.item_index(), type(self.model.body).__name__
+        publish(self.model.table, self._schema, export, dense="export", items=items, network=network)
 
     def served_program(self) -> Program:
         """The network with the weights of now as what an export runs, from rows in place of signs to scores."""

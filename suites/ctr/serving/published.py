@@ -40,12 +40,14 @@ class Publication:
         files: of rows, the whole snapshot first.
         dense: folder of the dense part; None for the export's own.
         items: folder of the items, of models that retrieve some; else None.
+        network: what takes the rows, such as "DeepFM"; "" where nobody said.
     """
 
     model: str
     files: tuple[str, ...]
     dense: str | None = None
     items: str | None = None
+    network: str = ""
 
     @property
     def version(self) -> str:
@@ -61,8 +63,9 @@ class Publication:
         path = export / FOLDER / LIST
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
-            found = cls(told["model"], tuple(told["files"]), told.get("dense"), told.get("items"))
-            good = len(found.files) > 0 and all(map(_is_name, found.names()))
+            network = told.get("network", "")
+            found = cls(told["model"], tuple(told["files"]), told.get("dense"), told.get("items"), network)
+            good = len(found.files) > 0 and all(map(_is_name, (network, *found.names())))
         except OSError as error:
             raise CheckpointError(f"{path}: cannot be read ({error.strerror}); export the model again") from None
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -79,7 +82,15 @@ class Publication:
         """Make this what is valid."""
         told: dict[str, Any] = {"model": self.model, "files": list(self.files), "dense": self.dense}
         told |= {"items": self.items} if self.items else {}
+        told |= {"network": self.network} if self.network else {}
         write_text(export / FOLDER / LIST, json.dumps(told) + "\n")
+
+    def expect(self, network: str, path: Path) -> None:
+        """Raise CheckpointError where these are rows for another network; a row means something to its own only."""
+        if network and self.network and network != self.network:
+            raise CheckpointError(
+                f"{path}: its rows are for {self.network}, not for {network}; publish into an export of its own"
+            )
 
     def names(self) -> set[str]:
         """Of all files and folders."""
@@ -104,6 +115,7 @@ def publish(
     *,
     dense: Program | Literal["export", "kept"] = "kept",
     items: ItemIndex | None = None,
+    network: str = "",
 ) -> str:
     """Write what changed of a table beside an export, or all of it where nothing can be built on; return the file.
 
@@ -115,6 +127,7 @@ def publish(
         dense: the network that goes with these rows; or "export" for the export's own, "kept" for that of the last
             publication.
         items: of these rows and this network, of models that retrieve some; one without never follows one with.
+        network: what takes the rows, such as "DeepFM".
 
     Raises CheckpointError where the files cannot be written, or those there are another model's; what is served stays.
     """
@@ -122,19 +135,21 @@ def publish(
     make_folder(folder)
     key = model_key(schema)
     before = Publication.read(export, key) if (folder / LIST).is_file() else Publication(key, ())
+    before.expect(network, folder / LIST)
     newest = before.version if 0 < len(before.files) <= _MOST_DELTAS else None
     follows = newest is not None and table.published is not None and table.published.id == newest
     part = folder / ".new"
     version = table.snapshot(part, dtype, delta=follows)
     name = f"{version}.{'delta' if follows else 'base'}"
     part.replace(folder / name)
-    network = {"export": None, "kept": before.dense}[dense] if isinstance(dense, str) else f"{version}.dense"
+    beside = {"export": None, "kept": before.dense}[dense] if isinstance(dense, str) else f"{version}.dense"
     if not isinstance(dense, str):
         _write_dense(dense, folder / f"{version}.dense")
     if items is not None:
         items.save(folder / f"{version}.items")
     files = (*before.files, name) if follows else (name,)
-    now = Publication(key, files, network, None if items is None else f"{version}.items")
+    found = None if items is None else f"{version}.items"
+    now = Publication(key, files, beside, found, network or before.network)
     now.write(export)
     _remove_others(folder, now.names() | before.names())
     return name

@@ -82,7 +82,10 @@ class Publish(Hook):
         try:
             dense: Program | Literal["kept"] = task.served_program() if own.dense else "kept"
             items = task.item_index()
-            name = publish(task.model.table, task.schema, Path(own.to), own.dtype, dense=dense, items=items)
+            kind = type(task.model.body).__name__
+            name = publish(
+                task.model.table, task.schema, Path(own.to), own.dtype, dense=dense, items=items, network=kind
+            )
         except CheckpointError as error:
             _log.warning("publish: %s", error)
         else:

@@ -17,7 +17,7 @@ from framework.table import TableSnapshot
 from framework.table.snapshot import SnapshotVersion
 from suites.ctr.items import ItemIndex
 from suites.ctr.schema import Schema
-from suites.ctr.serving.published import FOLDER, Publication, model_key
+from suites.ctr.serving.published import FOLDER, LIST, Publication, model_key
 from suites.engine.feeding import Counter, Fed
 
 _log = logging.getLogger(__name__)
@@ -101,6 +101,7 @@ class ServedRows:
             found, before = Publication.read(self._export, self._key), self._now
             if found == before.publication:
                 return
+            found.expect(before.publication.network, self._export / FOLDER / LIST)
             network, items = self._network(found, before), self._items(found)
             self._take_rows(found)
             self._now = _Served(found, self.rows.current, network, items)

@@ -124,6 +124,20 @@ def test_damaged_rows_are_told_and_the_older_ones_stay(served, caplog):
     np.testing.assert_array_equal(rows({"sparse": keys}).arrays["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
 
 
+def test_rows_for_another_network_are_refused_and_those_served_stay(served, caplog):
+    table, export, rows = served
+    keys = signs_of(table)
+    publish(table, schema(), export, network="DeepFM")
+    expected = rows({"sparse": keys}).arrays["sparse"]
+    with pytest.raises(CheckpointError, match="its rows are for DeepFM, not for FM; publish into an export of its own"):
+        publish(table, schema(), export, network="FM")
+    told = json.loads((export / "rows" / LIST).read_text())
+    assert told["network"] == "DeepFM"
+    (export / "rows" / LIST).write_text(json.dumps(told | {"network": "FM", "files": ["x.base"]}))
+    np.testing.assert_array_equal(rows({"sparse": keys}).arrays["sparse"], expected)
+    assert "stays" in caplog.text and "for FM, not for DeepFM" in caplog.text
+
+
 def test_rows_of_another_model_are_refused_and_those_served_stay(served, caplog):
     table, export, rows = served
     keys = signs_of(table)
