@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Claim: 2 shards and 2 trainers on one machine train at half the rate of one process, at least.
 
-    python benchmarks/cluster_training.py [CASE ...] [--rows 200000]
+    python benchmarks/cluster_training.py [CASE ...] [--rows 200000] [--address local]
+
+`--address local` has a Ray of this machine start the shards and trainers; without it they are plain child processes.
 
 DeepFM on a drawn log like Criteo's: 26 sparse features whose values follow a power law, 13 dense ones, vectors of 16,
 layers of 400, 400, 400; read from text by both sides. Both use the same cores, so the ratio is the price of four
@@ -90,15 +92,20 @@ class Timer:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and its children so far."""
-    ticks = 0
+    """CPU time so far of this process and of all that it and its children started."""
+    ticks: dict[int, int] = {}
+    parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError):
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                if os.getpid() in (int(entry.name), int(fields[1])):
-                    ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+                parents[int(entry.name)] = int(fields[1])
+                ticks[int(entry.name)] = int(fields[11]) + int(fields[12])
+    ours, size = {os.getpid()}, 0
+    while size < len(ours):
+        size = len(ours)
+        ours |= {pid for pid, parent in parents.items() if parent in ours}
+    return sum(ticks.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")
 
 
 def one_process(folder: Path, batch: int, seconds: float, threads: int) -> tuple[float, float]:
@@ -120,7 +127,7 @@ def one_process(folder: Path, batch: int, seconds: float, threads: int) -> tuple
     return timer.rates()
 
 
-def cluster(folder: Path, batch: int, seconds: float) -> tuple[float, float]:
+def cluster(folder: Path, batch: int, seconds: float, address: str) -> tuple[float, float]:
     """Samples a second of two shards and two trainers, each a process with one thread."""
     from suites.ctr.cluster import head as heads
     from suites.engine.training import train_on_cluster
@@ -144,7 +151,7 @@ def cluster(folder: Path, batch: int, seconds: float) -> tuple[float, float]:
     runs.Head = Watched  # type: ignore[misc]
     threading.Thread(target=watch, daemon=True).start()
     words = [*options(folder, batch, 10**9), "cluster.shards=2", "cluster.trainers=2"]
-    train_on_cluster(Path("ctr/deepfm_csv"), words, address="processes", runs=folder / "runs", name="cluster")
+    train_on_cluster(Path("ctr/deepfm_csv"), words, address=address, runs=folder / "runs", name="cluster")
     return timer.rates()
 
 
@@ -156,7 +163,10 @@ def run(a: argparse.Namespace) -> None:
     folder = Path(tempfile.mkdtemp())
     try:
         write_log(folder, rows)
-        rate, of_cpu = cluster(folder, batch, seconds) if side == OURS else one_process(folder, batch, seconds, threads)
+        if side == OURS:
+            rate, of_cpu = cluster(folder, batch, seconds, a.address)
+        else:
+            rate, of_cpu = one_process(folder, batch, seconds, threads)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     usage = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -166,7 +176,8 @@ def run(a: argparse.Namespace) -> None:
 
 def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
     """A cluster on this machine, and one process."""
-    given = ["--seconds", str(a.seconds), "--threads", str(a.threads), "--rows", str(a.rows), case]
+    given = ["--seconds", str(a.seconds), "--threads", str(a.threads), "--rows", str(a.rows)]
+    given += ["--address", a.address, case]
     return [Competitor(side, [sys.executable, __file__, "--side", side, *given]) for side in (OURS, PEER)]
 
 
@@ -182,6 +193,12 @@ def told(result: Mapping[str, Any]) -> str:
     return f"{result['case']}: {rate} samples a second of CPU, {ratio} of one process"
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """--rows and --address."""
+    add_rows(200_000)(parser)
+    parser.add_argument("--address", choices=("processes", "local"), default="processes", help="see above")
+
+
 def main(words: list[str] | None = None) -> list[dict]:
     """Measure, print the table and return the results by case."""
     return run_claims(
@@ -191,7 +208,7 @@ def main(words: list[str] | None = None) -> list[dict]:
         competitors,
         run,
         words,
-        options=add_rows(200_000),
+        options=add_options,
         figures=of_cpu,
         told=told,
     )

@@ -44,6 +44,7 @@ class LogFaults:
         kinds: bad rows by kind; "backwards" counts rows whose time is before an earlier row's, which are used.
         files: files that could not be read to their end, with the reason.
         messages: the first bad rows: "file:line: reason".
+        first_backwards: file and line of the first row whose time runs backwards; "" where there is none.
     """
 
     def __init__(self, shown: int = 20, bad_files: int = 0) -> None:
@@ -52,6 +53,7 @@ class LogFaults:
         self.kinds: Counter[str] = Counter()
         self.files: dict[str, str] = {}
         self.messages: list[str] = []
+        self.first_backwards = ""
 
     def __len__(self) -> int:
         return self.bad_rows + len(self.files)
@@ -100,7 +102,8 @@ class LogFaults:
             kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(self.kinds.items()) if kind != "backwards")
             parts.append(f"{self.bad_rows} of {self.rows + self.bad_rows} rows could not be used ({kinds})")
         if self.kinds["backwards"]:
-            parts.append(f"the time of {self.kinds['backwards']} rows is before an earlier row's")
+            count = self.kinds["backwards"]
+            parts.append(f"the time of {count} rows is before an earlier row's, first at {self.first_backwards}")
         if self.files:
             parts.append(f"{len(self.files)} files could not be read: " + "; ".join(self.files.values()))
         return "; ".join([*parts, *self.messages[:8]])
@@ -112,9 +115,11 @@ class LogFaults:
             "kinds": dict(self.kinds),
             "files": dict(self.files),
             "messages": list(self.messages),
+            "first_backwards": self.first_backwards,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take up what `state_dict` returned."""
         self.rows, self.kinds = int(state["rows"]), Counter(state["kinds"])
         self.files, self.messages = dict(state["files"]), list(state["messages"])
+        self.first_backwards = state.get("first_backwards", "")

@@ -47,7 +47,17 @@ def tell(found: LogFaults, faults: FaultPolicy, file: LogFile, parsed: Parsed) -
     kinds = rows.faults | ({"backwards": rows.backwards} if rows.backwards else {})
     wanted = found.shown - len(found.messages) if kinds else 0
     messages = [_message(file, parsed, fault) for fault in rows.shown[: max(0, wanted)]]
+    if rows.backwards and not found.first_backwards:
+        found.first_backwards = _place(file, parsed, rows.first_backwards)
     found.add(rows.count, kinds, messages, faults)
+
+
+def _place(file: LogFile, parsed: Parsed, offset: int) -> str:
+    """File and line of a byte of a block; file and row group of Parquet; file and byte where lines are not counted."""
+    if file.schema.kind == "parquet":
+        return f"{file.path}: row group {parsed.start}"
+    line = None if file.compressed else file.line_of(parsed.start + offset)
+    return f"{file.path}:{f'byte {parsed.start + offset}' if line is None else line}"
 
 
 def _message(file: LogFile, parsed: Parsed, fault: tuple[str, int, int, int, int, bytes]) -> str:

@@ -113,7 +113,8 @@ def test_times_that_run_backwards_are_counted_and_kept(tmp_path):
     data = b"".join(b"1,a,1,%d,1\n" % t for t in (5, 6, 4, 5, 7))
     found, faults = read(tmp_path / "log.csv", data)
     assert found[0]["time"].tolist() == [5, 6, 4, 5, 7]
-    assert "the time of 2 rows is before an earlier row's" in faults.report() and len(faults) == 0
+    where = tmp_path / "log.csv"
+    assert faults.report() == f"the time of 2 rows is before an earlier row's, first at {where}:3" and len(faults) == 0
 
 
 def test_bytes_that_are_no_utf8_can_be_allowed(tmp_path):
