@@ -100,7 +100,7 @@ def _ragged(schema: Schema, place: Callable[[str], int], lists: Container[str]) 
         feature = schema.features[name]
         assert isinstance(feature, (kinds.MultiValued, kinds.Sequence))
         column = schema.column_of(name)
-        whole = column in lists or schema.is_number(column)
+        whole = column in lists or schema.is_number(column) or feature.count > 1
         if not whole and len(feature.separator.encode()) != 1:
             raise ConfigError(
                 f"data.schema.features.{name}.separator: is {feature.separator!r}; a log that is streamed takes one "
@@ -111,6 +111,7 @@ def _ragged(schema: Schema, place: Callable[[str], int], lists: Container[str]) 
                 "name": name,
                 "slot": slots[name],
                 "column": place(column),
+                "count": feature.count,
                 "separator": "" if whole else feature.separator,
                 "max_length": feature.max_length,
                 "keep": feature.keep if isinstance(feature, kinds.Sequence) else "first",

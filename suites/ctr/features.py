@@ -73,16 +73,18 @@ class MultiValued(Signed):
         separator: between two values.
         max_length: values of a row at most; the first are kept. null for all.
         pooling: of the values' vectors.
+        count: columns side by side that hold a value each, `column` first; with 1 a column holds all values.
     """
 
     column: str | None = None
     separator: str = "|"
     max_length: int | None = None
     pooling: Literal["sum", "mean"] = "sum"
+    count: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_list(self, self.separator, self.max_length)
+        _check_list(self, self.separator, self.max_length, self.count)
 
 
 @register("feature")
@@ -98,6 +100,7 @@ class Sequence(Signed):
         max_length: values of a row at most.
         keep: which values of a longer one.
         along: the sequence that this one goes together with, value by value, such as items and their categories.
+        count: see `MultiValued`.
     """
 
     column: str | None = None
@@ -105,10 +108,11 @@ class Sequence(Signed):
     max_length: int = 50
     keep: Keep = "last"
     along: str | None = None
+    count: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_list(self, self.separator, self.max_length)
+        _check_list(self, self.separator, self.max_length, self.count)
 
 
 @register("feature")
@@ -186,8 +190,10 @@ class Label:
             raise AttributeValueError("Label: positive and at_least are two ways to say yes; give one of them")
 
 
-def _check_list(feature: Feature, separator: str, max_length: int | None) -> None:
+def _check_list(feature: Feature, separator: str, max_length: int | None, count: int) -> None:
     who = type(feature).__name__
+    if count < 1:
+        raise AttributeValueError(f"{who}: count is {count}; it must be 1 or more")
     if not separator:
         raise AttributeValueError(f"{who}: separator is empty; it must be a character or more")
     if max_length is not None and max_length < 1:

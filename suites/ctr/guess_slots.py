@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from framework.errors import DataError
 
 _PAIR = re.compile(r"^[^:]+:[^:]+$")
 _BARE = re.compile(r"^-?[0-9.]+$")
+_MOST = 100  # numbers of a slot that are declared one by one
 _HEADS = {0: (), 1: ("click",), 2: ("show", "click")}
 
 
@@ -29,6 +30,15 @@ def _bare(tokens: Sequence[str]) -> list[str]:
     return list(tokens[:count])
 
 
+def _label_of(path: Path, most: Counter[str], values: dict[str, set[str]]) -> str:
+    """The slot that says whether there was a click."""
+    found = [slot for slot in most if most[slot] == 1 and values[slot] == {"0", "1"}]
+    named = [slot for slot in found if slot.lower() in ("label", "click")]
+    if not found:
+        raise DataError(f"{path}: no slot is 0 or 1 once a row, so none can be a click; write the schema by hand")
+    return (named or found)[0]
+
+
 def guess_slots(path: Path, lines: Sequence[str]) -> str:
     """The YAML text of a schema.
 
@@ -42,15 +52,20 @@ def guess_slots(path: Path, lines: Sequence[str]) -> str:
         counts = ", ".join(map(str, sorted(heads)))
         raise DataError(f"{path}: its lines begin with {counts} values; write the schema by hand")
     rows = [row for row in rows if len(_bare(row)) == count]
-    sides: tuple[Counter[str], Counter[str]] = Counter(), Counter()
+    sides: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     for row in rows:
         for token in row[count:]:
             for side, text in zip(sides, token.split(":", 1), strict=False):
                 side[text] += 1
     first = len(sides[0]) <= len(sides[1])  # there are fewer slots than signs
     most: Counter[str] = Counter()
+    values: dict[str, set[str]] = defaultdict(set)
     for row in rows:
-        own = Counter(token.split(":", 1)[0 if first else -1] for token in row[count:])
+        own: Counter[str] = Counter()
+        for token in row[count:]:
+            slot, value = token.split(":", 1)[:: 1 if first else -1]
+            own[slot] += 1
+            values[slot].add(value)
         for slot, times in own.items():
             most[slot] = max(most[slot], times)
     said = sides[0 if first else 1]
@@ -65,11 +80,19 @@ def guess_slots(path: Path, lines: Sequence[str]) -> str:
         f"  order: {order}  # there are {len(sides[0])} different texts before the colon, {len(sides[1])} behind it",
         "features:",
     ]
+    label = None if head else _label_of(path, most, values)
     for slot in sorted(most, key=lambda name: (len(name), name)):
-        kind = "Sparse" if most[slot] == 1 else "MultiValued"
         why = f"in {said[slot]} pairs, at most {most[slot]} in a row"
-        found.append(f"  '{slot}': {{type: {kind}}}  # {why}")
-    found += ["labels:", "  click: {}" + ("" if head else "  # write which slot it is: column: 'SLOT'")]
+        if slot == label:
+            continue
+        if all(map(str.isdigit, values[slot])):
+            found.append(f"  '{slot}': {{type: {'Sparse' if most[slot] == 1 else 'MultiValued'}}}  # {why}")
+            continue
+        found.append(f"  # '{slot}': {why}, not all of them whole numbers")
+        found += [
+            f"  '{slot}_{k}': {{type: Dense, column: '{slot}', place: {k}}}" for k in range(min(most[slot], _MOST))
+        ]
+    found += ["labels:", f"  click: {f'{{column: {label!r}}}' if label else '{}'}"]
     if "show" in head:
         found.append("weight: show")
     return "\n".join(found) + "\n"

@@ -150,7 +150,17 @@ class Schema:
                     f"{did_you_mean(feature.along, sequences) or ''}"
                 )
 
+    def spread(self) -> dict[str, int]:
+        """How many columns side by side hold the values of a feature, by the first of them, where there are several."""
+        counts = {name: feature.count for name, feature in self.of(MultiValued).items()}
+        counts |= {name: feature.count for name, feature in self.of(Sequence).items()}
+        return {self.column_of(name): count for name, count in counts.items() if count > 1}
+
     def _check_places(self) -> None:
+        if self.format.kind != "delimited" and self.spread():
+            raise AttributeValueError(
+                f"Schema: count is for columns of delimited text; format.kind is {self.format.kind}"
+            )
         for name, feature in self.features.items():
             place = getattr(feature, "place", 0)
             if place < 0 or (place and (self.format.kind != "slot" or self.column_of(name) in self.format.head)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from framework.errors import ConfigError, DataError
 from suites.ctr.datasets.contents import content
-from suites.ctr.encoding import RawRows
+from suites.ctr.encoding import Cell, RawRows
 from suites.ctr.schema import Format
 
 _FIELD_BYTES = 1 << 24  # of one value; a quote that is never closed makes one of the rest of the file
@@ -69,6 +69,11 @@ def read_delimited(paths: list[str], form: Format) -> RawRows:
         where,
         found.wrong,
     )
+
+
+def gathered_values(cells: Iterable[Cell], missing: Container[str]) -> list[str]:
+    """Values that stand in columns side by side, as one list; places that hold none are padding."""
+    return [cell for cell in cells if isinstance(cell, str) and cell not in missing]
 
 
 def _read_one(path: str, number: int, form: Format, found: _Collected) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Listed
+from dataclasses import replace
 from typing import Literal
 
+from framework.errors import ConfigError
 from suites.ctr.datasets.base import ClickDataset, EveryNth, Rows
-from suites.ctr.datasets.delimited import read_delimited
+from suites.ctr.datasets.delimited import gathered_values, read_delimited
 from suites.ctr.datasets.parquet import read_parquet
 from suites.ctr.datasets.slots import read_slots
-from suites.ctr.encoding import MAX_SKIPPED, RawRows
+from suites.ctr.encoding import MAX_SKIPPED, Cell, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
 from suites.engine.sources import find_data
@@ -60,4 +63,14 @@ def read_log(paths: list[str], schema: Schema) -> RawRows:
         return read_slots(paths, schema)
     if schema.format.kind == "parquet":
         return read_parquet(paths, schema)
-    return read_delimited(paths, schema.format)
+    raw = read_delimited(paths, schema.format)
+    names, missing = list(raw.columns), {"", *schema.format.missing}
+    gathered: dict[str, Listed[Cell]] = {}
+    for first, count in schema.spread().items():
+        if first in names:
+            beside = names[names.index(first) :][:count]
+            if len(beside) < count:
+                raise ConfigError(f"{raw.name}: '{first}' and the columns behind it are {len(beside)}, not {count}")
+            rows = zip(*(raw.columns[name] for name in beside), strict=True)
+            gathered[first] = [gathered_values(row, missing) for row in rows]
+    return replace(raw, columns={**raw.columns, **gathered})

@@ -20,6 +20,7 @@ from framework.errors import ConfigError, DataError
 from suites.ctr.compiled import compiled
 from suites.ctr.datasets.base import ClickSource
 from suites.ctr.datasets.contents import head
+from suites.ctr.datasets.delimited import gathered_values
 from suites.ctr.datasets.parquet import columns_of, first_rows
 from suites.ctr.datasets.slots import slot_columns, slot_row
 from suites.ctr.encoding import Cell, scales_of
@@ -86,7 +87,13 @@ class StreamedSource(ClickSource):
         names = self._columns()
         if self.schema.format.header and rows and rows[0] == names:
             rows = rows[1:]
-        return [dict(zip(names, row, strict=True)) for row in rows[:_EXAMPLES] if len(row) == len(names)]
+        return [self._example(names, row) for row in rows[:_EXAMPLES] if len(row) == len(names)]
+
+    def _example(self, names: list[str], row: list[str]) -> Mapping[str, Cell]:
+        missing = {"", *self.schema.format.missing}
+        spread = self.schema.spread().items()
+        lists = {first: gathered_values(row[names.index(first) :][:count], missing) for first, count in spread}
+        return {**dict(zip(names, row, strict=True)), **lists}
 
     def name_of(self, index: int) -> str:
         """File and number of an example."""

@@ -6,6 +6,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import yaml
 
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites import engine
@@ -53,7 +54,7 @@ def both(tmp_path, declared, name="log.txt"):
     schema = schema_of(declared)
     memory = ClickLog(schema, str(tmp_path / name), [])
     memory.follow(schema)
-    with LogStream(schema, str(tmp_path), [name]).loader(100) as loader:
+    with LogStream(schema, str(tmp_path), [name]).loader(1000) as loader:
         (streamed,) = list(loader)
     return memory.batch(np.arange(len(memory))), streamed, memory
 
@@ -247,3 +248,45 @@ def test_compressed_and_growing_files_of_a_log_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(contents, "read_file", lambda path: text[:-2].encode())
     with pytest.raises(DataError, match=r"grows\.csv: it changed while it was read"):
         ClickLog(schema, str(tmp_path), ["grows.csv"])
+
+
+def test_paddlerecs_slot_sample_trains_from_its_guess(tmp_path, shared_data):
+    with zipfile.ZipFile(shared_data("ctr/paddlerec_slots/paddlerec_slots.zip")) as archive:
+        archive.extract("criteo_slots_100.txt", tmp_path)
+    declared = yaml.safe_load(guess_schema(tmp_path / "criteo_slots_100.txt"))
+    assert declared["labels"] == {"click": {"column": "label"}} and len(declared["features"]) == 40
+    declared["features"] |= {f"c{k}": {"type": "Sparse", "column": "feat_idx", "place": k} for k in range(13, 39)}
+    del declared["features"]["feat_idx"]
+    batch, streamed, memory = both(tmp_path, declared, "criteo_slots_100.txt")
+    assert_same(streamed, batch)
+    assert batch["sparse"].shape == (100, 26) and batch["dense"].shape == (100, 39) and len(memory) == 100
+
+
+def test_behaviours_that_are_spread_over_columns(tmp_path, shared_data):
+    with zipfile.ZipFile(shared_data("ctr/paddlerec_slots/paddlerec_slots.zip")) as archive:
+        text = archive.read("alimama_dmr_sample.txt").decode()
+    (tmp_path / "log.csv").write_text(text)
+    width = len(text.split("\n", 1)[0].split(","))
+    declared = {
+        "format": {"header": False, "columns": [f"c{i}" for i in range(width)], "missing": ["0"]},
+        "features": {
+            "kinds": {"type": "Sequence", "column": "c0", "count": 50},
+            "cats": {"type": "Sequence", "column": "c50", "count": 50, "vocabulary": "cat"},
+            "cat": {"type": "Sparse", "column": "c150"},
+        },
+        "labels": {"click": {"column": f"c{width - 1}", "at_least": 1}},
+    }
+    declared["format"]["missing"] = ["none"]
+    batch, streamed, memory = both(tmp_path, declared, "log.csv")
+    assert_same(streamed, batch)
+    assert batch["cats.offsets"][-1] == 50 * len(memory)
+    declared["format"]["missing"] = ["0"]
+    declared["labels"]["click"] = {"column": f"c{width - 1}", "positive": ["1"]}
+    stream = LogStream(schema_of(declared), str(tmp_path), ["log.csv"])
+    assert stream.examples[0]["c50"] == [t for t in text.split("\n", 1)[0].split(",")[50:100] if t != "0"]
+    with pytest.raises(ConfigError, match="'c0' and the columns behind it are"):
+        ClickLog(
+            schema_of(declared | {"features": {"a": {"type": "Sequence", "column": "c0", "count": width + 1}}}),
+            str(tmp_path / "log.csv"),
+            [],
+        )
