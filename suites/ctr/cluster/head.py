@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from framework.atomic import make_folder, remove_folder
+from framework.atomic import make_folder, remove_folder, write_text
 from framework.errors import ConfigError, PaddockError, WorkerError
 from framework.optim import Constant, Schedule
 from framework.table.remote import Patience, ShardClient, ShardSpec, announced, described, shares
@@ -39,6 +39,8 @@ from suites.engine.settings import Runtime
 
 _MANY = 1 << 40  # batches of a run that nobody counted
 _SILENT = 60.0  # seconds after which a trainer that says nothing is taken for dead
+_LOOK_SECONDS = 0.5  # between two looks at how many trainers are wanted
+_MOST_TRAINERS = 1000
 _START_SECONDS = 600.0  # that shards may take to read what they hold
 
 
@@ -74,6 +76,7 @@ class Head:
         self._total = self._total_steps()
         self.interrupted = False
         self._added = 0
+        self._wish = ""  # what stood in the file `trainers` when it was read last
         self._failure: PaddockError | None = None
 
     # -- the run
@@ -90,7 +93,9 @@ class Head:
             self._start_shards(client)
             for _ in range(self._settings.trainers):
                 self.add_trainer(control.address)
-            self._until_over(client)
+            self._wish = f"{self._settings.trainers}\n"
+            write_text(self._folder / "trainers", self._wish)
+            self._until_over(client, control.address)
             self._end(client)
         finally:
             self._watch.end()
@@ -107,6 +112,26 @@ class Head:
         self._added += 1
         self._watch.add("trainer", name, lambda full: self._trainer_spec(full, control).text())
         return name
+
+    def _follow_wish(self, control: str) -> None:
+        """Let trainers join or leave until there are as many as the file `trainers` of the cluster's folder says."""
+        path = self._folder / "trainers"
+        try:
+            wish = path.read_text()
+        except (OSError, UnicodeDecodeError):
+            return
+        if wish == self._wish:
+            return
+        self._wish = wish
+        if not (wish.strip().isascii() and wish.strip().isdigit() and 0 < int(wish) <= _MOST_TRAINERS):
+            self._log.say(f"{path}: is {wish.strip()[:40]!r}; write a number from 1 to {_MOST_TRAINERS}")
+            return
+        names = self._watch.names("trainer")
+        for name in names[int(wish) :]:
+            self._watch.retire(name)
+            self._log.say(f"{name} leaves; another one does what it had begun")
+        for _ in range(int(wish) - len(names)):
+            self._log.say(f"{self.add_trainer(control)} joins")
 
     def _start_shards(self, client: ShardClient) -> None:
         self._layout.prepare()
@@ -125,8 +150,8 @@ class Head:
         rows = sum(each["rows"] for each in client.stats())
         self._log.say(f"{self._layout.shards} shards hold {rows:,} rows; {self._work.batches} batches are done")
 
-    def _until_over(self, client: ShardClient) -> None:
-        told = time.monotonic()
+    def _until_over(self, client: ShardClient, control: str) -> None:
+        told = looked = time.monotonic()
         batches = self._work.batches
         while not self.interrupted:
             self._raise_failure()
@@ -137,6 +162,9 @@ class Head:
                 self._end_pass(client)
             if self._work.over and self._work.idle:
                 return
+            if time.monotonic() - looked >= _LOOK_SECONDS:
+                self._follow_wish(control)
+                looked = time.monotonic()
             if time.monotonic() - told >= 10.0:
                 rate = (self._work.batches - batches) / (time.monotonic() - told)
                 self._say_where(rate)

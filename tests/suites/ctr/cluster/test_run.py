@@ -118,12 +118,12 @@ def rows_of(run):
     return Table.open(folder / "signs")
 
 
-def expected_shows(run):
+def expected_shows(run, epochs=EPOCHS):
     """How often each sign stands in the batches of all passes."""
     task = build_task(read_config(run))
     loader = task.train_loader(seed=0, workers=0)
     signs = []
-    for batch, _ in zip(loader.stream(), range(EPOCHS * len(loader)), strict=False):
+    for batch, _ in zip(loader.stream(), range(epochs * len(loader)), strict=False):
         signs += [batch[name].ravel() for name in task.model.signs]
     return np.unique(np.concatenate(signs), return_counts=True)
 
@@ -161,6 +161,36 @@ def test_killed_at_random_every_batch_counts_once_and_the_run_can_be_served_and_
         np.testing.assert_array_equal(rows_of(run).counts(keys)[:, 0], shows)
         assert len(list((run / "cluster").glob("layout-*/shard-?/shard.json"))) == count
     assert not any(children().values())
+
+
+def test_trainers_join_and_leave_in_the_middle_of_a_run(log, tmp_path):
+    epochs, seen = 24, []
+    wish = tmp_path / "run" / "cluster" / "trainers"
+
+    def working():
+        return [pid for pid, spec in children()["trainer"] if at_work(spec)]
+
+    def ask():
+        while not wish.is_file() or not working():
+            time.sleep(0.02)
+        for text, count in (("3\n", 3), ("many\n", 3), ("1\n", 1)):
+            wish.write_text(text)
+            end = time.monotonic() + 60
+            while len(working()) != count and time.monotonic() < end:
+                time.sleep(0.02)
+            seen.append(len(working()))
+            time.sleep(0.6)  # the head has looked
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    assert trained(log, tmp_path, more={"cluster.trainers": 1, "runtime.epochs": epochs})
+    asking.join(timeout=60)
+    said = (tmp_path / "run" / "log.txt").read_text()
+    assert seen == [3, 3, 1], said
+    assert "trainer-1 joins" in said and "trainer-2 joins" in said and said.count("leaves; another one does") == 2
+    assert "trainers: is 'many'; write a number from 1 to 1000" in said
+    keys, shows = expected_shows(tmp_path / "run", epochs)
+    np.testing.assert_array_equal(rows_of(tmp_path / "run").counts(keys)[:, 0], shows)
 
 
 @pytest.mark.slow  # the other whole run stays in the quick tests
