@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 operators: Any = SimpleNamespace()  # the functions of framework.ops by their names, for the methods of Tensor
-gradients: Any = SimpleNamespace()  # `remember` and `backward` of framework.autograd.tape
+gradients: Any = SimpleNamespace()  # `remember`, `backward` and `backward_from` of framework.autograd.tape
 
 
 class Context(threading.local):

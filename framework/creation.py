@@ -24,9 +24,13 @@ def full(shape: int | Sequence[int], value: Scalar, dtype: str | None = None, *,
         value: the number; an int is exact.
         dtype: by default float32 for a float, int64 for an int, bool for a bool.
     """
-    default = {bool: "bool", int: "int64"}.get(type(value), "float32")
+    default = "bool" if isinstance(value, (bool, np.bool_)) else "int64" if _is_whole(value) else "float32"
     one = tensor(value, dtype or default)
     return _leaf(ops.broadcast_to(one, shape=_extents("full", (shape,))), requires_grad)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer))
 
 
 def zeros(*shape: int | Sequence[int], dtype: str = "float32", requires_grad: bool = False) -> Tensor:
@@ -61,7 +65,7 @@ def arange(start: Scalar, stop: Scalar | None = None, step: Scalar = 1, dtype: s
     if not step:
         raise AttributeValueError("arange: step is 0; it must not be")
     first, last = (0, start) if stop is None else (start, stop)
-    whole = all(isinstance(n, int) for n in (first, last, step))
+    whole = all(map(_is_whole, (first, last, step)))
     return tensor(np.arange(first, last, step), dtype or ("int64" if whole else "float32"))
 
 

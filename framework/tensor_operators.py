@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Self, TypeAlias
 
+import numpy as np
+
 from framework.context import operators as ops
 
 Scalar: TypeAlias = int | float | bool
@@ -69,10 +71,10 @@ class TensorOperators:
         return ops.matmul(self, other)
 
     def __eq__(self, other: Any) -> Any:
-        return ops.equal(self, other) if isinstance(other, (TensorOperators, int, float, bool)) else NotImplemented
+        return ops.equal(self, other) if isinstance(other, _COMPARED) else NotImplemented
 
     def __ne__(self, other: Any) -> Any:
-        return ops.not_equal(self, other) if isinstance(other, (TensorOperators, int, float, bool)) else NotImplemented
+        return ops.not_equal(self, other) if isinstance(other, _COMPARED) else NotImplemented
 
     __hash__ = object.__hash__
 
@@ -133,3 +135,6 @@ class TensorOperators:
     def astype(self, dtype: str) -> Self:
         """See `ops.cast`."""
         return ops.cast(self, dtype=dtype)
+
+
+_COMPARED = (TensorOperators, int, float, bool, np.generic, np.ndarray)  # element by element, others by identity

@@ -172,9 +172,23 @@ def backward(
     Raises:
         GradientError: `root` has no history, is not a scalar, or its history was freed by an earlier call.
     """
-    leaves = _walk([root], [grad], create_graph, {}, create_graph if retain_graph is None else retain_graph)
-    shared = _Shared([root, grad])
+    _leave([root], [grad], create_graph, create_graph if retain_graph is None else retain_graph)
+
+
+def backward_from(roots: Sequence[Tensor], grads: Sequence[Tensor]) -> None:
+    """`backward` of several tensors with a common history, whose gradients are given."""
+    _leave(roots, grads, create_graph=False, retain_graph=False)
+
+
+def _leave(roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph: bool, retain_graph: bool) -> None:
+    leaves = _walk(roots, grads, create_graph, {}, retain_graph)
+    shared = _Shared([*roots, *grads])
     for leaf, g in leaves.values():
+        if leaf.dtype not in DIFFERENTIABLE:
+            raise GradientError(
+                f"backward: {leaf.name or 'a tensor'} of type {leaf.dtype} has requires_grad set; whole numbers have no "
+                "gradient"
+            )
         before = leaf.grad
         leaf.grad = shared.own(g) if before is None else before + g
 
@@ -212,7 +226,16 @@ def gradients(
     stops = dict(zip(keys, inputs, strict=True))
     retain = create_graph if retain_graph is None else retain_graph
     found = _walk(outputs, grads or [None] * len(outputs), create_graph, stops, retain)
-    return [found[key][1] if key in found else None for key in keys]
+    given: set[int] = set()  # one gradient of several inputs is a tensor of its own for each
+    results: list[Tensor | None] = []
+    for key in keys:
+        g = found[key][1] if key in found else None
+        if g is not None and g._data is not None and g._data.address in given:
+            g = call_by_name("copy", [g])
+        if g is not None and g._data is not None:
+            given.add(g._data.address)
+        results.append(g)
+    return results
 
 
 def key_of(x: Tensor) -> Any:
@@ -301,3 +324,4 @@ def _composed_gradients(node: Node, dys: Sequence[Tensor | None]) -> list[Tensor
 
 
 context_gradients.remember, context_gradients.backward = remember, backward
+context_gradients.backward_from = backward_from

@@ -56,10 +56,19 @@ class TracedFunction:
         """As a method: each object has Programs of its own, with its weights."""
         if instance is None:
             return self
-        bound: dict[TracedFunction, TracedFunction] = vars(instance).setdefault("_programs", {})
-        if self not in bound:
-            bound[self] = TracedFunction(self._function.__get__(instance), self._pass_names, self._updates)
-        return bound[self]
+        found: TracedFunction | None = vars(instance).get("_programs", {}).get(self)
+        if found is not None and found._belongs_to(instance):
+            return found
+        with self._lock:
+            bound: dict[TracedFunction, TracedFunction] = vars(instance).get("_programs", {})
+            if self not in bound or not bound[self]._belongs_to(instance):  # those of the object that it is a copy of
+                made = TracedFunction(self._function.__get__(instance), self._pass_names, self._updates)
+                bound = {f: own for f, own in bound.items() if own._belongs_to(instance)} | {self: made}
+                vars(instance)["_programs"] = bound
+            return bound[self]
+
+    def _belongs_to(self, instance: Any) -> bool:
+        return getattr(self._function, "__self__", instance) is instance
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TracedFunction:
         """A function is its own copy; a method of a copied object is that object's, and traced anew."""
@@ -184,6 +193,7 @@ class _Kept:
     def __init__(self, name: str) -> None:
         self._name = name
         self._entries: OrderedDict[Any, list[_Entry]] = OrderedDict()
+        self._told = False
         self._lock = threading.Lock()  # of the entries: held for a look, not while something is traced
 
     def find(
@@ -201,16 +211,28 @@ class _Kept:
         with self._lock:
             self._entries[key] = [e for e in self._entries.get(key, ()) if e is not refuted] + [entry]
             self._entries.move_to_end(key)
-            if len(self._entries) == self.MANY:
-                self._warn()
+            if not self._told and (len(self._entries) == self.MANY or len(self._entries[key]) == self.MANY):
+                self._told = True
+                self._warn(entry if len(self._entries[key]) == self.MANY else None)
             while sum(map(len, self._entries.values())) > self.MOST:
                 oldest = next(iter(self._entries.values()))
                 oldest.pop(0)
                 if not oldest:
                     self._entries.popitem(last=False)
 
-    def _warn(self) -> None:
-        """Names the numbers that differ from call to call."""
+    def _warn(self, tied: _Entry | None) -> None:
+        """Names the numbers that differ from call to call, or what reads the shapes that `tied` is for."""
+        if tied is not None:
+            reads = tied.compiled.program.shape_reads
+            _log.warning(
+                "program: %s was traced for %d shapes, and each trace takes time and memory: %s. Compute with shapes by "
+                "operators (ops.extent, reshape with 0 and -1), or pass few shapes. At most %d traces are kept.",
+                self._name,
+                self.MANY,
+                reads[0] if reads else "it depends on them",
+                self.MOST,
+            )
+            return
         values: dict[int, set[Any]] = {}
         for structure, *_ in self._entries:
             for place, value in enumerate(static_values(structure)):

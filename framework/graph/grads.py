@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from framework.context import gradients
 from framework.errors import GradientError
 from framework.tensor import USED_UP, Tensor, UsedUp, used_up
 
@@ -128,11 +129,21 @@ class Border:
         return [g for h, there in self.expected if there and (g := _read(h.of(arguments))) is not None]
 
     def leave(self, arguments: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-        """Puts the Program's last results where `backward()` leaves gradients."""
+        """Puts the Program's last results where `backward()` leaves gradients.
+
+        An argument that is itself a result has no gradient of its own: that goes on to what the argument came from.
+        """
+        behind: list[tuple[Tensor, Tensor]] = []
         for holder, g in zip(self.results, results, strict=True):
-            holder.of(arguments)._grad = g
+            t = holder.of(arguments)
+            if t.node is None:
+                t._grad = g
+            else:
+                behind.append((t, g))
         for holder, instead in self.dropped:
             holder.of(arguments)._grad = instead
+        if behind:
+            gradients.backward_from([t for t, _ in behind], [g for _, g in behind])
 
 
 def _read(leaf: Tensor) -> Tensor | None:

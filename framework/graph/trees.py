@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +32,8 @@ def flatten(tree: Any, leaves: list[Tensor]) -> Any:
             f"program: an argument of type {type(tree).__name__} cannot be passed; pass tensors, arrays, numbers, "
             "strings, and lists, tuples or dicts of them"
         ) from None
+    if isinstance(tree, float):  # 0.0 and -0.0 are equal and two numbers; a NaN equals none, not even itself
+        return ("static", (type(tree), math.nan if tree != tree else tree, math.copysign(1.0, tree)))
     return ("static", (type(tree), tree))  # the type too: 1, 1.0 and True are equal
 
 

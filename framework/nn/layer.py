@@ -20,11 +20,17 @@ _SHOWN = 8  # names listed of each kind of difference
 
 
 def parameter(array: Any) -> Tensor:
-    """A tensor to be trained, with a copy of `array` (float64 arrays keep their type)."""
+    """A tensor to be trained, with a copy of `array` (float64 arrays keep their type).
+
+    Raises:
+        AttributeValueError: its numbers are whole, so there is no gradient to follow.
+    """
     return _trainable(tensor(array))
 
 
 def _trainable(t: Tensor) -> Tensor:
+    if not (t.dtype.startswith("float") or t.dtype == "bfloat16"):
+        raise AttributeValueError(f"parameter: the type is {t.dtype}; what is trained has a floating-point type")
     t.requires_grad = t.persistable = True
     return t
 

@@ -71,3 +71,10 @@ def test_the_seed_repeats_what_dropout_draws():
 def test_a_program_may_make_tensors():
     made = framework.program(lambda x: x + framework.ones(3) * framework.arange(3) + ops.extent(x, axis=0))
     assert made(framework.zeros(3)).tolist() == [3.0, 4.0, 5.0]
+
+
+def test_whole_numbers_of_numpy_are_whole():
+    assert framework.arange(np.int64(3)).dtype == "int64" == framework.full(2, np.int32(7)).dtype
+    big = 2**40 + 1
+    assert framework.full(2, np.int64(big)).tolist() == [big, big]
+    assert framework.full(1, np.bool_(True)).dtype == "bool" and framework.arange(np.float64(2)).dtype == "float32"

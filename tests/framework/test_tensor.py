@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import framework
-from framework import ops
+from framework import nn, ops
 from framework.errors import AttributeValueError, DTypeError, GradientError, ShapeError
 
 
@@ -215,3 +215,28 @@ def test_what_an_operator_returns_has_every_attribute_that_the_constructor_sets(
     names = set(vars(plain)) if hasattr(plain, "__dict__") else set()
     names |= {name for kind in type(plain).__mro__ for name in getattr(kind, "__slots__", ()) if name != "__weakref__"}
     assert names and all(getattr(made, name) is getattr(plain, name) for name in names)
+
+
+@pytest.mark.parametrize("other", [np.int64(3), np.float32(3), np.array([3, 4]), np.array(3)], ids=repr)
+def test_numpys_numbers_and_arrays_are_compared_element_by_element(other):
+    t = framework.tensor([3, 5])
+    expected = np.array([3, 5]) == other
+    assert (t == other).tolist() == expected.tolist() and (t != other).tolist() == (~expected).tolist()
+    assert framework.program(lambda x: x == other)(t).tolist() == expected.tolist()
+    assert (t == "3") is False and (t != None) is True  # noqa: E711
+
+
+def test_no_two_gradients_of_one_call_share_memory():
+    a, b = (framework.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    da, db = framework.gradients([a + b], [a, b], [framework.tensor([1.0, 1.0])])
+    da.numpy()[0] = 9.0
+    assert db.tolist() == [1.0, 1.0]
+
+
+def test_whole_numbers_that_were_made_to_require_a_gradient_are_refused_with_it():
+    t = framework.tensor([1, 2])
+    t.requires_grad = True
+    with pytest.raises(GradientError, match="a tensor of type int64 has requires_grad set"):
+        t.backward(framework.tensor([1, 1]))
+    with pytest.raises(AttributeValueError, match="the type is int64; what is trained has a floating-point type"):
+        nn.parameter(np.array([1, 2]))

@@ -58,6 +58,7 @@ nb::tuple run(Executable& e, const std::vector<Tensor>& inputs, nb::list state_l
   const auto item = [&](Py_ssize_t i) {
     return nb::handle(PyList_GetItem(state_list.ptr(), i));
   };  // takes no reference
+  e.forget_torn();  // what is refused below was refused before anything ran
   std::vector<int>
       shared;  // asked before `states` refers to their storages too; of what is only read it does not matter
   for (const auto& u : e.updates())

@@ -20,6 +20,7 @@ class PADDOCK_API Executable {
   std::vector<Tensor> run(const std::vector<Tensor>& inputs, const std::vector<Tensor>& states);
   // The states that the last run, which failed, may have written in part. Empty after a run that did not fail.
   const std::vector<int>& torn() const { return torn_; }
+  void forget_torn() { torn_.clear(); }
   void spare(int state) { std::erase(torn_, state); }
   // The states that a run updates.
   const std::vector<ProgramDesc::Update>& updates() const { return program_.updates; }

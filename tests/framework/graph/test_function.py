@@ -1,6 +1,8 @@
 """`program` as a decorator of methods, with keyword arguments, inside of others."""
 
 import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -57,3 +59,48 @@ def test_inside_of_another_program_it_becomes_a_part():
     np.testing.assert_allclose(loss(X).item(), (head.fc(X).numpy() ** 2).sum(), rtol=1e-6)
     loss(X).item()
     assert head.forward.traces_made == 0
+
+
+def test_a_shallow_copy_of_an_object_has_programs_of_its_own():
+    class Scale:
+        def __init__(self, factor):
+            self.factor = framework.tensor(factor)
+
+        @framework.program
+        def times(self, x):
+            return x * self.factor
+
+    one = Scale(2.0)
+    assert one.times(framework.tensor(1.0)).item() == 2.0
+    other = copy.copy(one)
+    other.factor = framework.tensor(5.0)
+    assert other.times(framework.tensor(1.0)).item() == 5.0 and one.times(framework.tensor(1.0)).item() == 2.0
+    assert one.times is one.times and one.times is not other.times
+
+
+def test_threads_that_reach_a_method_first_share_one_function():
+    class Model:
+        @framework.program
+        def times(self, x):
+            return x * 2.0
+
+    for _ in range(50):
+        model, ready = Model(), threading.Barrier(4)
+
+        def reach(model=model, ready=ready):
+            ready.wait()
+            return model.times
+
+        with ThreadPoolExecutor(4) as pool:
+            found = [pool.submit(reach) for _ in range(4)]
+            assert len({id(each.result()) for each in found}) == 1
+
+
+def test_numbers_that_are_equal_and_differ_have_traces_of_their_own():
+    inverse = framework.program(lambda x, zero: x / (x * zero))
+    one = framework.tensor(1.0)
+    assert inverse(one, 0.0).item() == np.inf and inverse(one, -0.0).item() == -np.inf
+    scaled = framework.program(lambda x, factor: x * factor)
+    for _ in range(3):
+        assert np.isnan(scaled(one, float("nan")).item())
+    assert inverse.traces_made == 2 and scaled.traces_made == 1

@@ -168,9 +168,37 @@ def test_many_traces_for_changing_numbers_are_told_once_and_bounded(caplog):
     assert f.traces_made == made + 1  # the oldest made room
 
 
+def test_many_traces_for_changing_shapes_are_told_once_with_what_reads_them(caplog):
+    f = framework.program(lambda x: x * float(x.shape[0]))
+    with caplog.at_level("WARNING", logger="paddock"):
+        for n in range(1, 21):
+            assert f(framework.ones(n)).tolist() == [float(n)] * n
+    (record,) = caplog.records
+    assert "was traced for 8 shapes" in record.getMessage()
+    assert "test_gradients_in_programs.py" in record.getMessage() and "ops.extent" in record.getMessage()
+
+
 def test_an_eager_gradient_is_that_of_a_state_before_a_program_overwrote_it():
     w, x = parameter([3.0]), framework.tensor([2.0], requires_grad=True)
     y = x * w
     framework.program(lambda: w.set(w * 100.0))()
     y.backward()
     assert (x.grad.tolist(), w.grad.tolist(), w.tolist()) == ([3.0], [2.0], [300.0])
+
+
+def test_the_gradient_of_an_argument_that_is_a_result_goes_on_to_what_it_came_from():
+    def step(y, z):
+        loss = ops.sum(y * y) + ops.sum(z)
+        loss.backward()
+        return loss
+
+    found = []
+    for function in (step, framework.program(step)):
+        w = framework.tensor([1.0, 2.0], requires_grad=True)
+        v = w * 2.0
+        y, z = v * 1.0, v * 3.0  # with a common history
+        function(y, z)
+        function(w * 1.0, w.detach())
+        assert y.grad is None and z.grad is None and v.grad is None
+        found.append(w.grad.tolist())
+    assert found[0] == found[1] == [16.0, 26.0]  # 8w + 6, then 2w

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import framework
-from framework import ops
+from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.graph import passes
 from framework.graph.compiled import CompiledProgram
@@ -203,3 +203,16 @@ def test_batch_norm_is_folded_into_the_convolution_before_it():
 def test_an_unknown_pass_is_refused_with_the_list_of_passes():
     with pytest.raises(AttributeValueError, match="there is no pass 'fuse_all'; there are fold_constants"):
         framework.program(lambda x: x + 1.0, pass_names=("fuse_all",))(rows())
+
+
+def test_constants_that_an_operator_refuses_are_refused_where_it_runs():
+    table = nn.parameter(np.ones((4, 2), np.float32))  # a constant when its state is frozen
+    wrong = framework.tensor(np.array([9]))
+
+    def chosen(flag):
+        return framework.cond(flag, lambda: ops.embedding(table, wrong), lambda: table[:1] * 7.0)
+
+    step = framework.program(chosen, pass_names=passes.INFERENCE_PASSES)
+    assert step(framework.tensor(np.array(False))).tolist() == [[7.0, 7.0]]
+    with pytest.raises(AttributeValueError, match=r"ids\[0\] is 9"):
+        step(framework.tensor(np.array(True)))

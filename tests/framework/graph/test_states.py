@@ -1,6 +1,7 @@
 """States of Programs: who else sees their memory keeps its values, and a run that fails leaves them as they were."""
 
 import gc
+import signal
 
 import numpy as np
 import pytest
@@ -261,3 +262,35 @@ def test_a_state_that_a_failed_run_has_written_in_part_is_an_error_until_it_is_s
     w.set(framework.tensor([5.0]))
     program(x)
     assert w.item() == 6.0
+
+
+def test_a_state_that_was_set_again_is_not_torn_by_a_run_that_never_began():
+    first, second = state([1.0], name="first"), state([2.0], name="second")
+
+    @framework.program
+    def step(n):
+        first.set(first + 1.0)
+        second.set(second + 1.0)
+        return framework.while_loop(lambda i: i < n, lambda i: i + 1, (framework.tensor(np.int64(0)),))
+
+    step(np.array(3))
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(KeyboardInterrupt):
+            step(np.array(2**40))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    for t in (first, second):
+        with pytest.raises(StateError):
+            t.numpy()
+    first.set(framework.tensor([5.0]))
+    held = second.detach()  # somebody else sees it, so it is looked at before the run
+    with pytest.raises(StateError, match="second"):
+        step(np.array(3))
+    assert first.item() == 5.0
+    del held
+    second.set(framework.tensor([6.0]))
+    step(np.array(3))
+    assert (first.item(), second.item()) == (6.0, 7.0)
