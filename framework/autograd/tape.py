@@ -186,8 +186,8 @@ def _leave(roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph
     for leaf, g in leaves.values():
         if leaf.dtype not in DIFFERENTIABLE:
             raise GradientError(
-                f"backward: {leaf.name or 'a tensor'} of type {leaf.dtype} has requires_grad set; whole numbers have no "
-                "gradient"
+                f"backward: {leaf.name or 'a tensor'} of type {leaf.dtype} has requires_grad set; whole numbers "
+                "have no gradient"
             )
         before = leaf.grad
         leaf.grad = shared.own(g) if before is None else before + g

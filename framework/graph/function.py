@@ -225,8 +225,8 @@ class _Kept:
         if tied is not None:
             reads = tied.compiled.program.shape_reads
             _log.warning(
-                "program: %s was traced for %d shapes, and each trace takes time and memory: %s. Compute with shapes by "
-                "operators (ops.extent, reshape with 0 and -1), or pass few shapes. At most %d traces are kept.",
+                "program: %s was traced for %d shapes, and each trace takes time and memory: %s. Compute with shapes "
+                "by operators (ops.extent, reshape with 0 and -1), or pass few shapes. At most %d traces are kept.",
                 self._name,
                 self.MANY,
                 reads[0] if reads else "it depends on them",
