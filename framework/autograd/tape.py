@@ -184,9 +184,9 @@ def _leave(roots: Sequence[Tensor], grads: Sequence[Tensor | None], create_graph
     leaves = _walk(roots, grads, create_graph, {}, retain_graph)
     shared = _Shared([*roots, *grads])
     for leaf, g in leaves.values():
-        if leaf.dtype not in DIFFERENTIABLE:
+        if isinstance(g, Tensor) and g.dtype not in DIFFERENTIABLE:  # rows of a table have another gradient
             raise GradientError(
-                f"backward: {leaf.name or 'a tensor'} of type {leaf.dtype} has requires_grad set; whole numbers "
+                f"backward: {leaf.name or 'a tensor'} of type {g.dtype} has requires_grad set; whole numbers "
                 "have no gradient"
             )
         before = leaf.grad
@@ -230,9 +230,8 @@ def gradients(
     results: list[Tensor | None] = []
     for key in keys:
         g = found[key][1] if key in found else None
-        if g is not None and g._data is not None and g._data.address in given:
-            g = call_by_name("copy", [g])
-        if g is not None and g._data is not None:
+        if isinstance(g, Tensor) and g._data is not None:
+            g = call_by_name("copy", [g]) if g._data.address in given else g
             given.add(g._data.address)
         results.append(g)
     return results
