@@ -138,6 +138,6 @@ def _tokenizer(checkpoint: Path) -> Tokenizer:
     try:
         found = json.loads(options.read_text(encoding="utf-8")) if options.is_file() else {}
         lower_case = bool(found.get("do_lower_case", True))
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{options}: cannot be read ({error})") from error
     return BertTokenizer(str(checkpoint / "vocab.txt"), lower_case=lower_case)

@@ -19,7 +19,7 @@ def read_document(source: Source, name: str) -> dict[str, Any]:
     """The JSON of a picture, without the picture in it; DataError where it is no file of labelme."""
     try:
         document = json.loads(source.read(name))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{source.root}/{name}: the JSON is cut off or malformed ({error})") from None
     if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
         raise DataError(f"{source.root}/{name}: has no list `shapes`; is it a file of labelme?")

@@ -56,7 +56,7 @@ class Head:
         log: for people.
 
     Attributes:
-        interrupted: Ctrl-C was pressed, or SIGTERM came; the run can be continued.
+        interrupted: Ctrl-C was pressed, or SIGTERM or SIGHUP came; the run can be continued.
     """
 
     def __init__(
@@ -81,8 +81,9 @@ class Head:
 
     # -- the run
     def train(self) -> None:
-        """Train to the end, or until Ctrl-C or SIGTERM."""
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        """Train to the end, or until Ctrl-C, SIGTERM or SIGHUP."""
+        before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        before = {n: handler for n, handler in before.items() if handler is not signal.SIG_IGN}  # nohup stays
         if threading.current_thread() is threading.main_thread():
             for number in before:
                 signal.signal(number, self._on_signal)

@@ -91,6 +91,8 @@ def read_json(path: str | Path) -> Any:
         ) from None
     except UnicodeDecodeError:
         raise DataError(f"{path}: not a JSON file ({len(data)} bytes that are no text)") from None
+    except RecursionError:
+        raise DataError(f"{path}: its lists or objects lie too deep in each other") from None
 
 
 class _Presence:
@@ -120,8 +122,11 @@ class _Reader:
         self._masks = masks
         self._skip_unknown = unknown_class == "skip"
         document = read_json(path)
+        if not isinstance(document, dict):
+            kind = type(document).__name__
+            raise DataError(f"{path}: holds a {kind}; COCO needs images, annotations and categories in an object")
         absent = [k for k in ("images", "annotations", "categories") if k not in document]
-        if absent or not isinstance(document, dict):
+        if absent:
             raise DataError(f"{path}: no {absent[0]!r} in it; COCO needs images, annotations and categories")
         self._document = document
         self._choose_classes(classes)

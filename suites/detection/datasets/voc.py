@@ -105,6 +105,8 @@ def parse_xml(source: Source, name: str) -> ET.Element:
         raise DataError(
             f"{source.root}/{name}:{line}: the XML is cut off or malformed ({error}; {len(data)} bytes)"
         ) from None
+    except (LookupError, ValueError) as error:  # of its encoding
+        raise DataError(f"{source.root}/{name}: the XML cannot be read ({error})") from None
 
 
 class _Layout:

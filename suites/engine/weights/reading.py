@@ -56,7 +56,7 @@ def find_weights(path: Path) -> list[Path]:
 def _shards(index: Path) -> list[Path]:
     try:
         names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{index}: not an index of weight files ({error})") from None
     if any(not isinstance(name, str) or Path(name).name != name for name in names):
         raise CheckpointError(f"{index}: a weight file must lie beside it")

@@ -177,7 +177,7 @@ def config_of_folder(folder: Path) -> BertConfig:
         if path.exists():
             try:
                 fields = json.loads(path.read_text(encoding="utf-8"))
-            except (ValueError, OSError) as error:
+            except (ValueError, OSError, RecursionError) as error:
                 raise CheckpointError(f"{path}: it cannot be read as JSON: {error}") from None
             if not isinstance(fields, dict):
                 raise CheckpointError(f"{path}: it holds a {type(fields).__name__}; a config is a JSON object")

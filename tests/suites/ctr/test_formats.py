@@ -171,7 +171,7 @@ def test_a_model_trains_on_a_slot_log_and_scores_a_line(tmp_path):
 
 def test_parquet_gives_the_batch_of_the_csv_of_the_same_table(tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="the package pyarrow is not installed")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the package pyarrow is not installed")
     table = pyarrow.table(
         {
             "click": [1, 0, 1],
@@ -218,7 +218,7 @@ def test_a_guess_reads_the_slot_log_that_it_was_made_from(tmp_path, order):
 
 def test_a_guess_reads_the_parquet_file_that_it_was_made_from(tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="the package pyarrow is not installed")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the package pyarrow is not installed")
     rng = np.random.default_rng(0)
     table = {
         "click": rng.integers(0, 2, 60),

@@ -70,7 +70,16 @@ def test_a_wrong_annotation_is_named(tmp_path, annotation, message):
 def test_what_is_no_coco_file_is_named(tmp_path):
     path = write_coco(tmp_path, [DOG])
     path.write_text("[]")
-    with pytest.raises(DataError, match="COCO needs images, annotations and categories"):
+    with pytest.raises(DataError, match="holds a list; COCO needs images, annotations and categories"):
+        opened(path)
+    path.write_text("7")
+    with pytest.raises(DataError, match="holds a int; COCO needs"):
+        opened(path)
+    path.write_text("[" * 100_000)
+    with pytest.raises(DataError, match="its lists or objects lie too deep in each other"):
+        opened(path)
+    path.write_text("{}")
+    with pytest.raises(DataError, match="no 'images' in it; COCO needs images, annotations and categories"):
         opened(path)
     path.write_bytes(b"\xff\xd8\xff\xe0" * 9)
     with pytest.raises(DataError, match="not a JSON file"):

@@ -218,3 +218,11 @@ def test_raccoon_splits_in_name_order(shared_data):
     assert (len(train), len(val)) == (160, 40)
     assert len(train.ground_truth().boxes) + len(val.ground_truth().boxes) == 217
     assert val[3].image.dtype == np.uint8
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "utf-16"])
+def test_an_xml_of_another_encoding_than_it_says_is_named(root, encoding):
+    path = root / "Annotations" / "a.xml"
+    path.write_bytes(f'<?xml version="1.0" encoding="{encoding}"?>'.encode() + path.read_bytes())
+    with pytest.raises(DataError, match=r"a\.xml.*the XML (cannot be read|is cut off or malformed)"):
+        VocDetection(root, "train")
