@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def read_parquet(paths: list[str], schema: Schema) -> RawRows:
         found = find_data(path)
         if not is_there(found):
             raise DataError(f"{path}: no such file; {places_tried(path)}")
-        with open_parquet(found) as file:
+        with open_parquet(found) as file, _whole(found):
             names = [name for name in file.schema_arrow.names if name in schema.columns()]
             table = file.read(columns=names)
         if columns and set(columns) != set(names):
@@ -40,7 +41,7 @@ def read_parquet(paths: list[str], schema: Schema) -> RawRows:
 
 def first_rows(path: Path, count: int, columns: Sequence[str]) -> list[dict[str, Cell]]:
     """The first rows of a file by column."""
-    with open_parquet(path) as file:
+    with open_parquet(path) as file, _whole(path):
         for batch in file.iter_batches(batch_size=count, columns=list(columns)):
             each = {name: _cells(batch.column(name)) for name in columns}
             return [{name: cells[i] for name, cells in each.items()} for i in range(batch.num_rows)]
@@ -52,6 +53,15 @@ def columns_of(path: Path) -> tuple[list[str], set[str]]:
     with open_parquet(path) as file:
         found = file.schema_arrow
         return list(found.names), {field.name for field in found if hasattr(field.type, "value_type")}
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Inside, data that cannot be decoded is a DataError: pyarrow finds it when it reads, not when it opens a file."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ArrowException's kinds of damage are both, or one of them
+        raise DataError(f"{path}: it cannot be read ({error})") from None
 
 
 def _cells(column: Any) -> list[Cell]:

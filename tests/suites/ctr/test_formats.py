@@ -195,7 +195,12 @@ def test_parquet_gives_the_batch_of_the_csv_of_the_same_table(tmp_path):
     assert batch["tags.offsets"].tolist() == [0, 2, 2, 3] and batch["tags"][0] == batch["tags"][2]
     assert memory.examples == LogStream(memory.schema, str(tmp_path), ["log.parquet"]).examples
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "log.parquet").read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"cut\.parquet: it is no whole Parquet file"):
+    data = bytearray((tmp_path / "log.parquet").read_bytes())
+    data[8:60] = b"\xff" * 52  # pages; the footer is whole
+    (tmp_path / "damaged.parquet").write_bytes(data)
+    with pytest.raises(DataError, match=r"damaged\.parquet: it cannot be read"):
+        ClickLog(schema_of(declared), str(tmp_path / "damaged.parquet"), [])
+    with pytest.raises(DataError, match=r"cut\.parquet: it is no whole Parquet file \((?!.*cut\.parquet: it)"):
         ClickLog(schema_of(declared), str(tmp_path / "cut.parquet"), [])
 
 
