@@ -11,6 +11,7 @@ from typing import Any
 
 from framework.context import context
 from framework.errors import ShapeError
+from framework.forks import free_in_child
 from framework.graph import passes
 from framework.graph.compiled import CompiledProgram
 from framework.graph.grads import Border
@@ -32,6 +33,7 @@ class TracedFunction:
         self._updates = updates
         self._kept = _Kept(getattr(function, "__name__", "program"))
         self._lock = threading.RLock()  # one thread traces, others wait for what it makes
+        free_in_child(self)
         self.traces_made = 0
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", "program")
@@ -195,6 +197,7 @@ class _Kept:
         self._entries: OrderedDict[Any, list[_Entry]] = OrderedDict()
         self._told = False
         self._lock = threading.Lock()  # of the entries: held for a look, not while something is traced
+        free_in_child(self)
 
     def find(
         self, key: Any, shapes: list[tuple[int, ...]], leaves: Sequence[Tensor], refuted: _Entry | None

@@ -10,6 +10,7 @@ from typing import Any
 from framework import _core
 from framework.context import context
 from framework.errors import AttributeValueError
+from framework.forks import free_in_child
 from framework.graph.ir import Program
 from framework.graph.memory import MemoryReport
 from framework.graph.native import Native
@@ -26,6 +27,7 @@ class NativeExecution:
         self.numbers, self.executable = self._native.numbers, self._native.executable
         self._states = list(program.states.values())
         self._lock = threading.RLock()  # from reading where states lie until what has moved is noted
+        free_in_child(self)
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Runs once and returns the results."""
@@ -35,20 +37,23 @@ class NativeExecution:
                 with _step_budget(self._loop_steps):
                     results, moved = self.executable.run(given, _arrays(self._states))
             except BaseException as e:
-                self._tear(e)
+                self._tear(f"failed when it had begun to update it ({type(e).__name__}: {e})")
                 raise
             for i, array in moved.items():
                 self._states[i]._data = array
         return [Tensor(a) for a in results]
 
-    def _tear(self, cause: BaseException) -> None:
-        """States that a failed run may have written in part are errors to read from here on."""
+    def _tear(self, how: str) -> None:
+        """States that a run may have written in part are errors to read from here on."""
         for i in self.executable.torn:
             t = self._states[i]
             t.array().tear(
-                f"{t.name or f'state {i}'}: a run of a Program failed when it had begun to update it "
-                f"({type(cause).__name__}: {cause}); give it a value again, by set() or from a checkpoint"
+                f"{t.name or f'state {i}'}: a run of a Program {how}; give it a value again, by set() or from a "
+                f"checkpoint"
             )
+
+    def _after_fork(self) -> None:
+        self._tear("was updating it in another thread when this process was forked")
 
     def plan(self, inputs: Sequence[Tensor]) -> None:
         """Infers shapes and plans memory; does nothing when that plan is kept."""

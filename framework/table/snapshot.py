@@ -22,6 +22,7 @@ import numpy as np
 from framework import _core
 from framework.atomic import atomic_file
 from framework.errors import AttributeValueError, CheckpointError, PaddockError
+from framework.forks import free_in_child
 from framework.table.files import forget_old_removals
 from framework.table.state import Chain, TableState
 from framework.tensor import Tensor, from_numpy
@@ -184,6 +185,7 @@ class TableSnapshot:
             CheckpointError: see `read_header`; or the file is a delta, or of another table.
         """
         self._lock = threading.Lock()  # of changes and counters; look-ups take a version and keep it
+        free_in_child(self)
         self.missed = self.looked_up = 0
         self._name = name
         self._set(*self._base(path))

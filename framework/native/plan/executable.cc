@@ -1,8 +1,11 @@
 // Binding values to memory and running the instructions.
 #include "plan/executable.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 #include "op/context.h"
 #include "op/record.h"
@@ -49,6 +52,31 @@ int64_t next_id() {
   return made++;
 }
 
+// All executables of this process, for a child of a fork. Never destroyed: Python may hold executables to its end.
+struct Living {
+  std::mutex mutex;
+  std::unordered_set<Executable*> all;
+};
+
+Living& living() {
+  static Living* instance = [] {
+    auto let_go = [] { living().mutex.unlock(); };
+    auto start_in_child = [] {
+      living().mutex.unlock();
+      for (Executable* e : living().all) e->after_fork();
+    };
+    pthread_atfork([] { living().mutex.lock(); }, let_go, start_in_child);
+    return new Living;
+  }();
+  return *instance;
+}
+
+// Makes it anew where another thread may have left it half-changed, without touching what it holds.
+template <class T, class... Arguments>
+void start_anew(T& what, Arguments&&... arguments) {
+  new (&what) T(std::forward<Arguments>(arguments)...);
+}
+
 }  // namespace
 
 Executable::Executable(ProgramDesc program)
@@ -56,7 +84,30 @@ Executable::Executable(ProgramDesc program)
       prepared_(find_constants(program_)),
       values_(program_.value_count),
       refusing_(refusing_instructions(program_)),
-      id_(next_id()) {}
+      id_(next_id()) {
+  std::lock_guard lock(living().mutex);
+  living().all.insert(this);
+}
+
+Executable::~Executable() {
+  std::lock_guard lock(living().mutex);
+  living().all.erase(this);
+}
+
+void Executable::after_fork() {
+  if (runner_ == std::this_thread::get_id()) return;  // it forked inside of its own run, and goes on
+  if (mutex_.try_lock()) return mutex_.unlock();
+  start_anew(mutex_);
+  runner_ = std::thread::id();
+  start_anew(torn_);
+  if (running_ != kNotStarted)
+    for (const auto& u : program_.updates) torn_.push_back(u.state);
+  running_ = kNotStarted;
+  start_anew(plans_);
+  start_anew(prepared_, find_constants(program_));
+  start_anew(arena_);
+  start_anew(values_, static_cast<size_t>(program_.value_count));
+}
 
 class Executable::Turn {
  public:
@@ -222,6 +273,7 @@ void Executable::run_plan(const Plan& plan, const std::vector<Tensor>& inputs, c
     bind(plan, inputs, states, results);
     execute(plan);
     finish(plan, states, results);
+    running_ = kNotStarted;
   } catch (...) {
     note_torn(plan);
     throw;

@@ -14,6 +14,9 @@ namespace paddock {
 class PADDOCK_API Executable {
  public:
   explicit Executable(ProgramDesc program);
+  ~Executable();
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
 
   // Runs once. `states` are read and, where the program updates them, overwritten in their own memory: nobody else may
   // read that. A run that fails leaves them as they were, but for those that `torn` says.
@@ -40,6 +43,8 @@ class PADDOCK_API Executable {
   void forget_plans();
   // Tells the records of this program from others'.
   int64_t id() const { return id_; }
+  // In a child of a fork: forgets a run of a thread that the child lacks. All states that it updates are torn.
+  void after_fork();
 
  private:
   // Holds the lock; refuses the thread that holds it already.

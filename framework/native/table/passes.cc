@@ -14,6 +14,7 @@ constexpr uint32_t kMostUnseen = 255;  // passes that a candidate counts
 }  // namespace
 
 int64_t Table::shrink(int first, int last) {
+  const Visit visit;
   std::atomic<int64_t> gone{0};
   parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
     int64_t here = 0;
@@ -50,6 +51,7 @@ void Table::shrink_bucket(Bucket& b, int64_t& gone) {
 }
 
 void Table::age(int64_t passes) {
+  const Visit visit;
   const auto decay = static_cast<float>(config_.eviction.decay);
   parallel_for(buckets(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -68,6 +70,7 @@ void Table::age(int64_t passes) {
 }
 
 int64_t Table::forget(const int64_t* keys, int64_t count) {
+  const Visit visit;
   int64_t gone = 0;
   at_each(keys, count, [&](int64_t, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
@@ -79,6 +82,7 @@ int64_t Table::forget(const int64_t* keys, int64_t count) {
 }
 
 int64_t Table::set_counts(const int64_t* keys, int64_t count, const float* shows, const float* clicks) {
+  const Visit visit;
   int64_t set = 0;
   at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     const Slot* slot = b.find(key, hash);
@@ -93,6 +97,7 @@ int64_t Table::set_counts(const int64_t* keys, int64_t count, const float* shows
 }
 
 void Table::counts(const int64_t* keys, int64_t count, float* outputs) {
+  const Visit visit;
   at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     float* out = outputs + 4 * i;
     const Slot* slot = b.find(key, hash);

@@ -61,6 +61,7 @@ Table::Table(TableConfig config)
 Table::~Table() = default;
 
 void Table::lookup(const int64_t* keys, int64_t count, float* out, bool train) {
+  const Visit visit;
   const auto lock = reading(stepping_);
   if (train && count >= kOrdered && count <= INT32_MAX) {
     const Keys run(keys, static_cast<size_t>(count));
@@ -172,16 +173,19 @@ void Table::read_absent(uint64_t key, float* out, bool train, uint32_t step) con
 }
 
 std::vector<float> Table::rates() {
+  const Visit visit;
   const auto lock = reading(stepping_);
   return stepping_.rates();
 }
 
 void Table::set_rates(const std::vector<float>& rates) {
+  const Visit visit;
   std::unique_lock lock(stepping_.history());
   stepping_.set_rates(rates);
 }
 
 Stats Table::stats() {
+  const Visit visit;
   Stats s;
   for (Bucket& b : buckets_) {
     std::lock_guard lock(b.mutex());

@@ -16,6 +16,7 @@
 #include "table/initial.h"
 #include "table/order.h"
 #include "table/stepping.h"
+#include "table/visit.h"
 
 namespace paddock::table {
 

@@ -64,6 +64,7 @@ void Table::read_bucket(int number, uint32_t version, bool settled, bool values_
 }
 
 Rows Table::read_rows(int begin, int end, uint32_t version, bool settled, bool values_only) {
+  const Visit visit;
   std::shared_lock<std::shared_mutex> history;
   if (stepping_.replays()) history = std::shared_lock(stepping_.history());
   std::vector<BucketRows> parts(static_cast<size_t>(end - begin));
@@ -92,6 +93,7 @@ Rows Table::read_rows(int begin, int end, uint32_t version, bool settled, bool v
 }
 
 std::vector<int64_t> Table::removed(uint32_t version) {
+  const Visit visit;
   std::vector<int64_t> keys;
   for (Bucket& b : buckets_) {
     std::lock_guard lock(b.mutex());
@@ -102,6 +104,7 @@ std::vector<int64_t> Table::removed(uint32_t version) {
 }
 
 void Table::forget_removals(uint32_t version) {
+  const Visit visit;
   notes_removals_.store(true);
   for (Bucket& b : buckets_) {
     std::lock_guard lock(b.mutex());
@@ -110,6 +113,7 @@ void Table::forget_removals(uint32_t version) {
 }
 
 Candidates Table::read_candidates(int begin, int end) {
+  const Visit visit;
   Candidates c;
   for (int i = begin; i < end; ++i) {
     Bucket& b = buckets_[static_cast<size_t>(i)];
@@ -125,6 +129,7 @@ Candidates Table::read_candidates(int begin, int end) {
 
 void Table::write_rows(const int64_t* keys, int64_t count, const float* values, const float* states,
                        const float* counts, const int32_t* numbers) {
+  const Visit visit;
   at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
     if (!slot) slot = b.insert(key, hash);
@@ -142,6 +147,7 @@ void Table::write_rows(const int64_t* keys, int64_t count, const float* values, 
 }
 
 void Table::write_candidates(const int64_t* keys, int64_t count, const int32_t* waiting) {
+  const Visit visit;
   at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
     if (slot && slot->has_row()) return;
@@ -151,6 +157,7 @@ void Table::write_candidates(const int64_t* keys, int64_t count, const int32_t* 
 }
 
 void Table::clear_candidates() {
+  const Visit visit;
   for (Bucket& b : buckets_) {
     std::lock_guard lock(b.mutex());
     std::vector<uint64_t> keys;
@@ -161,6 +168,7 @@ void Table::clear_candidates() {
 }
 
 void Table::clear() {
+  const Visit visit;
   for (Bucket& b : buckets_) {
     std::lock_guard lock(b.mutex());
     b.clear();

@@ -30,6 +30,7 @@ Batch Table::batch_of(std::span<const GradientPart> parts, bool take) {
 }
 
 double Table::sum_of_squares(std::span<const GradientPart> parts) {
+  const Visit visit;
   const Batch batch = batch_of(parts, false);
   std::vector<double> partial(buckets_.size(), 0.0);
   parallel_for(buckets(), bucket_grain(batch.count()), [&](int64_t begin, int64_t end) {
@@ -45,6 +46,7 @@ double Table::sum_of_squares(std::span<const GradientPart> parts) {
 }
 
 void Table::update(std::span<const GradientPart> parts, double lr, double scale) {
+  const Visit visit;
   const Batch batch = batch_of(parts, true);
   if (!std::isfinite(scale)) return;
   if (may_refuse()) refuse_overflow(batch);
