@@ -79,6 +79,11 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+def is_leftover(path: Path, *, of: Path) -> bool:
+    """Whether `path` is what a killed process left when it wrote `of`."""
+    return path.name.startswith(f".{of.name}.") and path.suffix == ".part"
+
+
 def flush(path: Path) -> None:
     """Wait until a file or folder is on disk."""
     fd = os.open(path, os.O_RDONLY)

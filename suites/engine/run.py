@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.atomic import write_text
+from framework.atomic import is_leftover, remove_leftovers, write_text
 from framework.data.world import ALONE, World
 from framework.errors import CheckpointError, ConfigError
 from suites.engine import environment
@@ -75,6 +75,7 @@ class RunFolder:
             if not overwrite:
                 run._refuse_runs()
             run._clear()
+            remove_leftovers(path)
             write_text(run.config, config.dump())
             for folder in (run.weights, run.pictures):
                 folder.mkdir()
@@ -120,8 +121,9 @@ class RunFolder:
             raise
 
     def _contents(self) -> list[Path]:
-        """What is in the folder, besides who owns it; the config last."""
+        """What is in the folder, besides who owns it and what is left of a start that was killed; the config last."""
         found = [path for path in self.path.iterdir() if path.name != LOCK] if self.path.is_dir() else []
+        found = [path for path in found if not is_leftover(path, of=self.config)]
         return sorted(found, key=lambda path: path == self.config)
 
     def _refuse_strangers(self) -> None:

@@ -7,6 +7,7 @@ death the folder is checked. Prints how many deaths there were, or ends with the
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shutil
 import signal
@@ -25,8 +26,12 @@ from framework.graph.files import load_program, save_program, tensors_of
 from framework.io import load_metadata, load_tensors, save_tensors
 from framework.table import SGD, Table, Zeros
 from framework.table.chained import Chained
+from framework.table.remote.log import Durability, UpdateLog, numbers, read
 from suites.engine.checkpoint import Checkpoints
+from suites.engine.config import Config, load_config
+from suites.engine.reporting.lines import append, withdraw
 from suites.engine.resources import _KEY, load_resources, save_deployed
+from suites.engine.run import RunFolder
 
 SIZE = 3000
 
@@ -105,6 +110,72 @@ def _check_rows(folder: Path) -> None:
         assert k is None or values.tolist() == expected[k - 2], "rows of another step"
 
 
+def _config(number: int) -> Config:
+    return Config.from_dict({"suite": "detection", "model": {"size": number}})
+
+
+def _create(folder: Path, number: int) -> None:
+    RunFolder.create(folder / "run", _config(number), overwrite=True).close()
+
+
+def _check_run(folder: Path) -> None:
+    """A start that was killed can be made again; of a run that it was to replace, all or the config is there."""
+    _create(folder, 3)
+    assert load_config(folder / "run" / "config.yml", check=False).get("model.size") == 3
+
+
+def _check_run_unasked(folder: Path) -> None:
+    """Where no config stands yet, the same command as before starts the run."""
+    if (folder / "run" / "config.yml").is_file():
+        return _check_run(folder)
+    RunFolder.create(folder / "run", _config(3)).close()
+    assert load_config(folder / "run" / "config.yml", check=False).get("model.size") == 3
+    return None
+
+
+def _write_metrics(folder: Path, number: int) -> None:
+    run = RunFolder(folder)
+    run.write_metrics({f"figure_{k}": float(number) for k in range(SIZE)})
+    run.write_plots([])
+
+
+def _check_metrics(folder: Path) -> None:
+    figures = json.loads(RunFolder(folder).metrics.read_text())
+    assert len(figures) == SIZE and set(figures.values()) in ({1.0}, {2.0})
+    json.loads((folder / "plots.json").read_text())
+
+
+def _journal(folder: Path, step: int) -> None:
+    append(folder / "metrics.jsonl", {"step": step, "figures": {f"figure_{k}": step for k in range(SIZE)}})
+
+
+def _check_journal(folder: Path) -> None:
+    """The line that was being written may be there in part; a start takes it back."""
+    withdraw(folder / "metrics.jsonl", 9)
+    _journal(folder, 3)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] in ([1, 3], [1, 2, 3])
+    assert all(len(line["figures"]) == SIZE for line in lines)
+
+
+def _log(folder: Path, first: int, count: int) -> None:
+    """Logs as a shard does, and begins another file on the way."""
+    written = UpdateLog(folder, bytes(16), max(numbers(folder), default=0) + 1, Durability("always"))
+    for k in range(first, first + count):
+        written.append([np.full(SIZE, k, np.int64), np.full(3, k, np.int64)])
+        written.commit()
+        (folder / f"acknowledged_{k}").touch()
+    written.rotate()
+    written.close()
+
+
+def _check_log(folder: Path) -> None:
+    found = [np.frombuffer(record, np.int64) for record in read(folder, bytes(16), 1)]
+    assert all(len(record) == SIZE + 3 and (record == k).all() for k, record in enumerate(found)), "a torn record"
+    acknowledged = len(list(folder.glob("acknowledged_*")))
+    assert acknowledged <= len(found) <= acknowledged + 1
+
+
 Action = tuple[Callable[[Path], None], Callable[[Path], None], Callable[[Path], None]]
 ACTIONS: dict[str, Action] = {  # what stands before, what is killed, what must hold after
     "next": (lambda f: _save(f, 1, 1), lambda f: _save(f, 2, 2), lambda f: _check_latest(f, {1, 2})),
@@ -116,6 +187,11 @@ ACTIONS: dict[str, Action] = {  # what stands before, what is killed, what must 
         _check_rows,
     ),
     "weights": (lambda f: _save_weights(f, 1), lambda f: _save_weights(f, 2), _check_weights),
+    "run": (lambda f: f.mkdir(), lambda f: _create(f, 1), _check_run_unasked),
+    "overwrite": (lambda f: _create(f, 1), lambda f: _create(f, 2), _check_run),
+    "metrics": (lambda f: _write_metrics(f, 1), lambda f: _write_metrics(f, 2), _check_metrics),
+    "journal": (lambda f: (f.mkdir(), _journal(f, 1)), lambda f: _journal(f, 2), _check_journal),
+    "log": (lambda f: (f.mkdir(), _log(f, 0, 2)), lambda f: _log(f, 2, 2), _check_log),
 }
 
 

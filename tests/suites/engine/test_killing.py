@@ -31,7 +31,7 @@ def test_a_save_killed_at_every_call_and_within_every_write_leaves_a_whole_copy(
     done = subprocess.run(command, env={**os.environ, "LD_PRELOAD": str(library)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     deaths, calls = map(int, done.stdout.split())
-    assert deaths == 2 * calls and calls > 10
+    assert deaths == 2 * calls and calls >= 3  # to open, to write, to close
 
 
 def test_a_training_killed_200_times_at_random_ends_with_the_same_bits(tmp_path):

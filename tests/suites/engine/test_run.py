@@ -38,6 +38,19 @@ def test_an_existing_run_is_not_overwritten_unless_asked(tmp_path):
     assert load_config(run.config, check=False).get("model.size") == 4
 
 
+def test_a_start_that_was_killed_before_its_config_stood_is_made_again(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/.config.yml.k1ll3d.part").write_text("suite: det")
+    RunFolder.create(tmp_path / "a", config()).close()
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == [
+        ".lock",
+        "config.yml",
+        "environment.json",
+        "pictures",
+        "weights",
+    ]
+
+
 def test_a_folder_that_is_no_run_is_never_removed(tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos/cat.jpg").write_text("x")
