@@ -19,7 +19,12 @@ from tests.suites.engine.serving import toy
 from tools import serve
 
 ROOT = Path(__file__).parents[2]
-MAIN = "import sys, tests.suites.engine.serving.toy; from tools import serve; sys.exit(serve.main(sys.argv[1:]))"
+MAIN = """
+import signal, sys, tests.suites.engine.serving.toy
+from tools import serve
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # these tests may run under nohup
+sys.exit(serve.main(sys.argv[1:]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,7 @@ def process(exported):
     found.communicate()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGHUP, 0), (signal.SIGINT, 130)])
 def test_a_signal_ends_it_after_the_last_answer(process, number, status):
     line = process.stdout.readline()
     assert line.startswith("serving words at http://127.0.0.1:")

@@ -54,7 +54,7 @@ class Bodies:
         """
         told = request.headers.get("content-length", "")
         if (whole_number(told) or 0) > self._limit:
-            raise TooLarge(f"the body has {told} bytes; {self._limit} are allowed, split the request")
+            raise TooLarge(f"the body has {told} bytes; {self._limit} are allowed (--max-body-mb), split the request")
         parts: list[bytes] = []
         try:
             await self._read_in_time(request, parts)
@@ -77,7 +77,9 @@ class Bodies:
             self._held += len(part)
             parts.append(part)
             if size > self._limit:
-                raise TooLarge(f"the body has more than {self._limit} bytes; split the request")
+                raise TooLarge(
+                    f"the body has more than the {self._limit} bytes allowed (--max-body-mb); split the request"
+                )
             if self._held > self._limit_of_all:
                 raise QueueFull(f"requests of {self._limit_of_all} bytes are being answered; try again in 1 s", 1)
 

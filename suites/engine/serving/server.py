@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -10,9 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import uvicorn
 
@@ -37,7 +39,8 @@ class Place:
         port: 0 takes a free one.
         max_connections: requests at a time, and connections; more requests are answered with 503, and further
             connections replace quiet ones. Health and metrics are always answered.
-        header_seconds: in which a request's headers must have come, and that a connection may be quiet.
+        header_seconds: in which a request's headers must have come, and before them the handshake of TLS; and that a
+            connection may be quiet.
         drain: seconds in which requests are finished once the server is told to end.
         token: what clients must show, as `Authorization: Bearer TOKEN`; None lets everybody in.
         hosts: names under which it may be asked, beside addresses and localhost. Without any, an address that others
@@ -120,17 +123,17 @@ class Server:
         self._socket = _listen(place.host, place.port)
         host = f"[{place.host}]" if ":" in place.host else place.host
         self.url = f"{'https' if place.certificate else 'http'}://{host}:{self._socket.getsockname()[1]}"
-        self._server = _DrainingServer(_config(self._split, place, self._say), self.service, place.drain)
+        self._server = _DrainingServer(_config(self._split, place, self._say), self.service, place)
 
     def run(self) -> int:
-        """Serve until SIGTERM, Ctrl-C or `stop`; finish what was taken; return the exit status.
+        """Serve until SIGTERM, SIGHUP, Ctrl-C or `stop`; finish what was taken; return the exit status.
 
-        0 after SIGTERM or `stop`, 130 after Ctrl-C, 1 if workers kept dying or could not finish.
+        0 after SIGTERM, SIGHUP or `stop`, 130 after Ctrl-C, 1 if workers kept dying or could not finish.
         """
         before = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_SECONDS)
         try:
-            with _noting_signals() as received:
+            with _noting_signals(at_hangup=self.stop) as received:
                 for service in self._split.services:
                     service.start()
                 self._server.run(sockets=[self._socket])
@@ -157,18 +160,37 @@ class Server:
             self.stop()
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop whose servers give a handshake of TLS so many seconds: the web server has no option for it."""
+
+    def __init__(self, handshake_seconds: float) -> None:
+        super().__init__()
+        self._handshake_seconds = handshake_seconds
+
+    async def create_server(self, *arguments: Any, **options: Any) -> asyncio.Server:
+        """Listen."""
+        if options.get("ssl") is not None:
+            options["ssl_handshake_timeout"] = self._handshake_seconds
+        return await super().create_server(*arguments, **options)
+
+
 class _DrainingServer(uvicorn.Server):
     """Once told to end it takes no requests, says so to who asks for its health, and ends when it has answered all."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, place: Place) -> None:
         super().__init__(config)
         self._service = service
-        self._seconds = seconds
+        self._place = place
         self._until: float | None = None
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve on these sockets until it is told to end."""
+        with asyncio.Runner(loop_factory=partial(_Loop, self._place.header_seconds)) as runner:
+            runner.run(self.serve(sockets=sockets))
 
     def begin_drain(self) -> None:
         """Take no requests from here on; from any thread."""
-        self._until = time.monotonic() + self._seconds
+        self._until = time.monotonic() + self._place.drain
         self._service.draining = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -237,8 +259,11 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _noting_signals() -> Iterator[list[int]]:
-    """Inside, SIGTERM and SIGINT, which the web server raises again after its end, end nothing and are noted."""
+def _noting_signals(at_hangup: Callable[[], None]) -> Iterator[list[int]]:
+    """Inside, SIGTERM and SIGINT, which the web server raises again after its end, end nothing and are noted.
+
+    A closed terminal's SIGHUP, which the web server leaves alone, calls `at_hangup`, unless it is ignored (nohup).
+    """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # where Python sets no handlers
         yield received
@@ -246,6 +271,8 @@ def _noting_signals() -> Iterator[list[int]]:
     before = {
         number: signal.signal(number, lambda n, _: received.append(n)) for number in (signal.SIGTERM, signal.SIGINT)
     }
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: at_hangup())
     try:
         yield received
     finally:

@@ -201,7 +201,9 @@ class Service:
         Raises RequestError, also for a value that is no item.
         """
         if len(values) > self.settings.max_items:
-            raise TooLarge(f"the request has {len(values)} items; {self.settings.max_items} are allowed, split it")
+            raise TooLarge(
+                f"the request has {len(values)} items; {self.settings.max_items} are allowed (--max-items), split it"
+            )
         length = sum(self._check_length(i, value) for i, value in enumerate(values))
         sizes = await self._each(length, self.model.processor.decoded_bytes, values)
         with self._held(sum(sizes)):
@@ -257,7 +259,9 @@ class Service:
                 )
         rows = max((len(array) for array in arrays.values() if array.ndim), default=1)
         if rows > self.settings.limits.max_cost:
-            raise TooLarge(f"the arrays have {rows} rows; {self.settings.limits.max_cost} are allowed, split them")
+            raise TooLarge(
+                f"the arrays have {rows} rows; {self.settings.limits.max_cost} are allowed (--max-tokens), split them"
+            )
         ticket = self.batcher.submit([RawJob(dict(arrays))], [rows], timeout=self._timeout(timeout), alone=True)
         found: dict[str, np.ndarray] = (await self._wait(ticket, gone))[0]
         return found
@@ -270,7 +274,9 @@ class Service:
     def _check_length(self, index: int, value: Any) -> int:
         length = text_length(value)
         if length > self.settings.max_chars and not self.model.processor.files_in_json:
-            raise TooLarge(f"item {index}: has {length} characters; {self.settings.max_chars} are allowed")
+            raise TooLarge(
+                f"item {index}: has {length} characters; {self.settings.max_chars} are allowed (--max-chars)"
+            )
         return length
 
     async def _wait(self, ticket: Ticket, gone: asyncio.Future[Any] | None) -> list[Any]:

@@ -61,7 +61,7 @@ def test_direct_stays_within_the_worst_case_of_its_sums(name):
 
 @pytest.mark.parametrize("rows", range(1, 10))
 @pytest.mark.parametrize("columns", [1, 6, 8, 11])
-def test_edges_of_every_width_are_right(rows, columns):
+def test_edges_of_every_width_equal_float64(rows, columns):
     """Tiles cut off after 1, 2 or 3 pixels take transforms of their own, also where a neighbour is whole."""
     case = Case(2, rows, columns, 24, 20, 3, 3)
     arrays = images_and_weights(case)
@@ -71,7 +71,7 @@ def test_edges_of_every_width_are_right(rows, columns):
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(7, 8), (8, 7), (8, 8), (7, 7)])
-def test_four_tiles_whole_or_cut_off_are_right(rows, columns):
+def test_four_tiles_whole_or_cut_off_equal_float64(rows, columns):
     """Sums in several parts, and target channels that fill their last vector in part."""
     for channels, targets in [(90, 40), (5, 3)]:
         case = Case(1, rows, columns, channels, targets, 3, 3)

@@ -284,7 +284,7 @@ def test_a_program_with_a_table_is_not_saved(tmp_path):
     looked = program(lambda k: table.lookup(k) * 1.0)
     with pytest.raises(NotSupportedError, match=r"save_program: table_gather \(.*\) uses a table, whose rows"):
         save_program(looked.program_for(np.array([1])).program, tmp_path)
-    onnx = pytest.importorskip("framework.onnx")
+    onnx = pytest.importorskip("framework.onnx", reason="the extra onnx is not installed")
     with pytest.raises(NotSupportedError, match="operators cannot be written: table_gather"):
         onnx.export(looked.program_for(np.array([1])).program, tmp_path / "x.onnx")
 

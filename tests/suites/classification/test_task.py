@@ -120,7 +120,7 @@ def test_predictions_are_the_best_classes():
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
-def test_configs_are_right(path):
+def test_every_config_builds_its_model(path):
     with init.undrawn():  # pretrained weights need not be there
         load_config(path).build("model")
 

@@ -36,7 +36,7 @@ def test_every_transform_in_the_table_is_registered():
     assert named <= known and len(named) >= 13
 
 
-def test_the_transform_of_ones_own_works():
+def test_the_transform_of_ones_own_does_what_its_text_says():
     (code,) = blocks("python")
     scope = {}
     exec(

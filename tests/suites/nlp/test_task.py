@@ -322,5 +322,5 @@ def test_damaged_metadata_are_refused(folder):
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
-def test_configs_are_right(path):
+def test_every_config_is_read(path):
     load_config(path)

@@ -54,5 +54,5 @@ def test_every_config_is_in_a_table():
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_config_is_right(path):
+def test_every_config_is_read_as_one_of_this_suite(path):
     assert read_config(path)["suite"] == "segmentation"

@@ -103,7 +103,7 @@ def test_a_processor_reads_what_training_reads(tmp_path):
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
-def test_configs_are_right(path):
+def test_every_config_builds_its_model(path):
     with init.undrawn():  # pretrained weights need not be there
         load_config(path).build("model")
 

@@ -16,7 +16,9 @@ SIZES = {"rgb": 6, "audio": 3}
 
 def messages():
     """The classes of TensorFlow's example.proto and feature.proto, made with Google's protobuf."""
-    descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
+    descriptor_pb2 = pytest.importorskip(
+        "google.protobuf.descriptor_pb2", reason="the package protobuf is not installed"
+    )
     from google.protobuf import descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="t", syntax="proto3")

@@ -16,7 +16,7 @@ def text_of(suite):
     return (ROOT / "docs" / "howto" / f"{suite}.md").read_text()
 
 
-def test_the_config_of_ones_own_is_right(tmp_path, suite):
+def test_the_config_of_ones_own_is_read_and_builds_its_transforms(tmp_path, suite):
     (block,) = re.findall(r"```yaml\n(.*?)```", text_of(suite), re.S)
     folder = ROOT / "configs" / suite
     extends = [str(folder / name) for name in re.search(r"extends: \[(.*)\]", block)[1].split(", ")]

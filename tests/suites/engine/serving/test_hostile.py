@@ -1,8 +1,11 @@
 """A server and the strangers: no request breaks it, none keeps others out, and its health is always told."""
 
 import contextlib
+import http.client
 import json
 import socket
+import ssl
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +14,12 @@ from suites.engine.serving.service import Settings
 from tests.suites.engine.serving import hostile, toy
 from tests.suites.engine.serving.test_server import ask, busy, problem, until
 
+PEM = Path(__file__).with_name("localhost.pem")
 SMALL = Settings(name="words", max_body=1 << 20, max_values=50_000)
 
 
 def address(server):
-    host, port = server.url.removeprefix("http://").split(":")
+    host, port = server.url.partition("://")[2].split(":")
     return host, int(port)
 
 
@@ -99,6 +103,34 @@ def test_slow_headers_and_idle_connections_are_cut(model, data):
         with stack, contextlib.suppress(ConnectionResetError):
             connection.settimeout(10)
             assert connection.recv(100) == b""
+
+
+@pytest.fixture
+def with_tls(model):
+    """A server that speaks TLS, whose handshakes have 0.3 s."""
+    files = {"certificate": PEM, "key": PEM}
+    with toy.running(model, Settings(name="words"), header_seconds=0.3, **files) as server:
+        yield server
+
+
+def test_a_server_with_a_certificate_answers_over_tls_alone(with_tls):
+    host, port = address(with_tls)
+    trusted = ssl.create_default_context(cafile=PEM)
+    with contextlib.closing(http.client.HTTPSConnection(host, port, timeout=10, context=trusted)) as connection:
+        connection.request("POST", "/v1/scores", b'{"input": "a"}')
+        assert connection.getresponse().status == 200
+    with contextlib.closing(http.client.HTTPConnection(host, port, timeout=10)) as connection:
+        connection.request("GET", "/health")
+        with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
+            connection.getresponse()
+
+
+@pytest.mark.parametrize("data", [b"", b"\x16\x03\x01\x02\x00\x01"], ids=["silent", "stalled"])
+def test_a_handshake_that_does_not_end_is_cut(with_tls, data):
+    stack, (connection,) = connected(with_tls, 1, data)
+    with stack, contextlib.suppress(ConnectionResetError):
+        connection.settimeout(10)  # asyncio's own time is 60 s
+        assert connection.recv(100) == b""
 
 
 def test_ready_is_false_from_the_moment_a_drain_begins_and_what_was_taken_is_answered(model):
