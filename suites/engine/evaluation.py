@@ -16,6 +16,7 @@ from framework.atomic import write_text
 from framework.data import DataLoader
 from framework.devices import placement
 from framework.errors import ConfigError
+from suites.engine.fitting import fitting_here
 from suites.engine.losses import Loss
 from suites.engine.reporting.tally import Tally, add_skipped
 
@@ -40,7 +41,10 @@ def predict_of(task: Task, *, eager: bool = False, conv_algorithm: str = "auto")
     def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         task.model.eval()
         with no_grad(), framework.device(*where), framework.conv_algorithm(conv_algorithm):
-            return {name: tensor.numpy() for name, tensor in run(arrays).items()}
+            fitting = fitting_here(task)
+            outputs = run(fitting.fill(arrays) if fitting else arrays)
+            found = {name: tensor.numpy() for name, tensor in outputs.items()}
+            return fitting.cut(found, arrays) if fitting else found
 
     return predict
 
@@ -63,7 +67,8 @@ def losses_of(task: Task, *, eager: bool = False, conv_algorithm: str = "auto") 
             )
         task.model.eval()
         with no_grad(), framework.conv_algorithm(conv_algorithm):
-            found = {name: float(t) for name, t in run({name: batch[name] for name in task.train_inputs}).items()}
+            arrays, fitting = {name: batch[name] for name in task.train_inputs}, fitting_here(task)
+            found = {name: float(t) for name, t in run(fitting.fill(arrays) if fitting else arrays).items()}
         names = [name.removeprefix("mean/") for name in found if name.startswith("mean/")]
         return {name: (found[f"mean/{name}"], found[f"weight/{name}"]) for name in names}
 

@@ -386,8 +386,14 @@ def _open_export(path: Path, device: str) -> Model:
 
     feed = processor.feed(path)
 
+    fitting = None if device == "cpu" or feed is not None else processor.fitting()
+
     def with_names(own: Predictor) -> Predict:
-        return lambda arrays: dict(zip(names, own.run(arrays), strict=True))
+        def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            found = dict(zip(names, own.run(fitting.fill(arrays) if fitting else arrays), strict=True))
+            return fitting.cut(found, arrays) if fitting else found
+
+        return predict
 
     # With a feed the inputs are other arrays than the Program's.
     types = dict(zip(predictor.input_names, predictor.input_types, strict=True)) if feed is None else {}

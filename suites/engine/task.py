@@ -24,6 +24,7 @@ from framework.errors import ConfigError, DataError, NotSupportedError
 from framework.io import load_tensors
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.signatures import signature_of
+from suites.engine.fitting import RowBuckets
 from suites.engine.recording import given
 from suites.engine.registry import REGISTRY
 from suites.engine.train_step import TrainStep
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from framework.nn import Layer
     from framework.optim import Optimizer
     from suites.engine.feeding import Feed
+    from suites.engine.fitting import Fitting
     from suites.engine.hooks import Hook
     from suites.engine.losses import Kept, Loss, Scalar
     from suites.engine.reporting import Case, Marked, Plot, Tally
@@ -136,6 +138,10 @@ class Processor(ABC):
         if not 0 <= score <= 1:
             raise ConfigError(f"infer: --min-score is {score:g}; a score lies between 0 and 1")
         return self.from_metadata({**metadata, "min_score": score})
+
+    def fitting(self) -> Fitting | None:
+        """Return what brings batches to few shapes where a device compiles for each; by default `RowBuckets`."""
+        return RowBuckets()
 
     def takes(self, path: Path) -> bool:
         """Return whether `path` is an input; a folder that is none is searched for inputs."""
@@ -330,6 +336,10 @@ class Task(ABC):
     def run_plots(cls, run: Path) -> Sequence[Plot]:
         """Return plots of what this kind of task wrote into a run's folder, for its report; by default none."""
         return ()
+
+    def fitting(self) -> Fitting | None:
+        """Return what brings batches to few shapes where a device compiles for each; by default nothing does."""
+        return None
 
     def evaluations(self) -> dict[str, Task]:
         """Return this task by the name of each evaluation set: "" for `eval`, then those of `more_eval`.

@@ -17,6 +17,7 @@ from framework import Tensor, from_numpy, no_grad, ops, program, tensor
 from framework.errors import CheckpointError, ConfigError
 from framework.optim import LossScaler, Optimizer, clip_by_global_norm
 from suites.engine.averaging import MovingAverage
+from suites.engine.fitting import fitting_here
 from suites.engine.losses import Kept, Loss, Scalar
 from suites.engine.step import Step, Update
 
@@ -140,7 +141,9 @@ class TrainStep(Step):
         return weights
 
     def _inputs(self, batch: Batch) -> dict[str, Tensor]:
-        return {name: from_numpy(batch[name]) for name in self.inputs}
+        arrays = {name: batch[name] for name in self.inputs}
+        fitting = fitting_here(self._task)
+        return {name: from_numpy(array) for name, array in (fitting.fill(arrays) if fitting else arrays).items()}
 
     def averaged_weights(self) -> contextlib.AbstractContextManager[None]:
         """Inside, the model has its averaged weights, if an average is kept."""

@@ -26,29 +26,42 @@ class CrossEntropy(SmoothedLabels):
 class SquaredError:
     """The squared difference, the mean over sequences."""
 
-    def __call__(self, logits: Tensor, targets: Tensor) -> dict[str, Loss]:
-        """The loss by name. logits: [B, 1]; targets: float32 [B]."""
+    def __call__(self, logits: Tensor, targets: Tensor, counted: Tensor | None = None) -> dict[str, Loss]:
+        """The loss by name. logits: [B, 1]; targets: float32 [B]; counted: see `over_sequences`."""
         difference = ops.reshape_like(logits, targets) - targets
-        return {"squared_error": Loss(ops.mean(ops.square(difference)), count_of(targets))}
+        return {"squared_error": over_sequences(ops.square(difference), targets, counted)}
 
 
 @dataclass(frozen=True)
 class SpanCrossEntropy:
     """Cross entropy of the first and the last token of the answer, each over the tokens of its sequence."""
 
-    def __call__(self, starts: Tensor, ends: Tensor, offsets: Tensor, targets: Tensor) -> dict[str, Loss]:
+    def __call__(
+        self, starts: Tensor, ends: Tensor, offsets: Tensor, targets: Tensor, counted: Tensor | None = None
+    ) -> dict[str, Loss]:
         """The losses by name.
 
         starts, ends: [T], logits; offsets: int64 [B + 1]; targets: int64 [B, 2], places in the sequence of the first
-        and the last token of the answer, 0 where it holds none.
+        and the last token of the answer, 0 where it holds none; counted: see `over_sequences`.
         """
         first = ops.slice(offsets, starts=(0,), ends=(-1,), axes=(0,))
         places = ops.expand_dims(first, axis=1) + targets
-        sequences = count_of(targets)
         return {
-            "start": Loss(ops.mean(_surprise(starts, offsets, places[:, 0])), sequences),
-            "end": Loss(ops.mean(_surprise(ends, offsets, places[:, 1])), sequences),
+            "start": over_sequences(_surprise(starts, offsets, places[:, 0]), targets, counted),
+            "end": over_sequences(_surprise(ends, offsets, places[:, 1]), targets, counted),
         }
+
+
+def over_sequences(each: Tensor, targets: Tensor, counted: Tensor | None) -> Loss:
+    """The mean of a number for each sequence, [B].
+
+    targets: [B, ...], of which there is one for each sequence; counted: float32 [B], 1 for a sequence that counts and 0
+    for one that fills the batch up, None where all count.
+    """
+    if counted is None:
+        return Loss(ops.mean(each), count_of(targets))
+    sequences = ops.sum(counted)
+    return Loss(ops.sum(each * counted) / ops.maximum(sequences, 1.0), sequences)
 
 
 def two_way_divergence(first: Tensor, second: Tensor) -> Tensor:

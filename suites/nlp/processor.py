@@ -11,6 +11,7 @@ import numpy as np
 from framework.errors import CheckpointError
 from suites.engine.config import build_value, plain
 from suites.engine.task import Batch, Processor
+from suites.nlp.filling import Filling
 from suites.nlp.problems import Problem
 from suites.nlp.sequences import Encoded, RememberingSequencer, Sequencer
 from suites.nlp.tokenizers import tokenizer_from
@@ -63,6 +64,10 @@ class TextProcessor(Processor):
             return cls(problem, sequencer, metadata["classes"])
         except KeyError as error:
             raise CheckpointError(f"TextProcessor: the model's metadata lack {error}") from error
+
+    def fitting(self) -> Filling | None:
+        """Sequences that do not count; see `Filling`."""
+        return None if self._problem.fillers is None else Filling(self._problem, few=True)
 
     def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
         """The lines of a file of this name; else the word itself is a text."""

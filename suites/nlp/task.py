@@ -24,6 +24,7 @@ from suites.engine.registry import register
 from suites.engine.reporting import Case, Marked, Tally
 from suites.engine.task import Batch, Metric, Processor, opened
 from suites.nlp.datasets import TextDataset
+from suites.nlp.filling import Filling
 from suites.nlp.losses import two_way_divergence
 from suites.nlp.models.base import TextModel
 from suites.nlp.models.bert_names import load_bert
@@ -249,6 +250,12 @@ class NlpTask(DataTask[TrainData, EvalData]):
             self.helpers = self._distillation.projections
             if self.helpers is not None:
                 init.initialize(self.helpers, seed)
+
+    def fitting(self) -> Filling | None:
+        """Fills batches up with sequences that do not count; not where a loss compares passes or has a teacher."""
+        if self._problem.fillers is None or self._r_drop is not None or self._distillation is not None:
+            return None
+        return Filling(self._problem, few=self._train is not None and self.train_data.tokens is not None)
 
     def hooks(self) -> list[Hook]:
         """What ends learning from the teacher before the last epoch, where that is asked for."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -35,6 +35,10 @@ class Problem(ABC):
         token_keys: batch arrays with a row for each token, [T, ...].
         inputs: batch arrays that the model takes, the first two in this order, others by name.
         targets: batch arrays that the losses need besides.
+        fillers: what `inputs` and `targets`, but for `offsets`, hold in rows that fill a batch up for a device; None
+            where losses do not leave such rows out, so that batches stay as they are. Where `inputs` of `losses` have
+            `counted`, float32 [B], it is 0 for sequences to leave out.
+        token_outputs: predictions with a row for each token.
         main_metric: the figure that decides which weights are best.
         poolings: ways in which `embeddings` makes a vector of each example; none if there are no vectors.
     """
@@ -43,8 +47,14 @@ class Problem(ABC):
     token_keys: ClassVar[tuple[str, ...]] = ("ids", "segment_ids")
     inputs: ClassVar[tuple[str, ...]] = ("ids", "offsets", "segment_ids")
     targets: ClassVar[tuple[str, ...]] = ("targets",)
+    fillers: ClassVar[Mapping[str, float] | None] = None
+    token_outputs: ClassVar[tuple[str, ...]] = ()
     main_metric: str
     poolings: tuple[str, ...] = ()
+
+    def rows_of(self, name: str) -> Literal["token", "sequence", "hidden"]:
+        """What a row of an array or a prediction of this name stands for; `hidden` tokens are those in `masked`."""
+        return "token" if name in self.token_keys or name in self.token_outputs else "sequence"
 
     def check(self, dataset: TextDataset[Any], sequencer: Sequencer) -> None:
         """Raise ConfigError for a data set of other examples."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from framework import ops
 from framework.errors import ConfigError
 from framework.tensor import Tensor
-from suites.engine.losses import Loss, count_of
+from suites.engine.losses import Loss
 from suites.engine.registry import register
 from suites.nlp.datasets import TextDataset
+from suites.nlp.filling import COUNTED
+from suites.nlp.losses import over_sequences
 from suites.nlp.models.crf import ChainScores
 from suites.nlp.problems.tagging import Tagging
 from suites.nlp.sequences import Sequencer
@@ -26,6 +28,8 @@ class ChainTagging(Tagging):
     Args:
         words: how a line to predict on falls into words: single "characters" or at "spaces".
     """
+
+    fillers: ClassVar[Mapping[str, float] | None] = {"ids": 0, "segment_ids": 0, "targets": 0}
 
     def __init__(self, words: Literal["characters", "spaces"] = "characters") -> None:
         super().__init__(words)
@@ -43,8 +47,8 @@ class ChainTagging(Tagging):
         """The negative log-likelihood, the mean over sentences."""
         emissions, transitions, start, stop, offsets = outputs
         each = ops.crf_loss(emissions, transitions, start, stop, inputs["targets"], offsets)
-        sentences = count_of(ops.slice(inputs["offsets"], starts=(1,), ends=(2**31,), axes=(0,)))
-        return {"crf": Loss(ops.mean(each), sentences)}
+        ends = ops.slice(inputs["offsets"], starts=(1,), ends=(2**31,), axes=(0,))
+        return {"crf": over_sequences(each, ends, inputs.get(COUNTED))}
 
     def predictions(self, outputs: ChainScores) -> dict[str, Tensor]:
         """`tags` int64 [T], the best path."""

@@ -17,7 +17,8 @@ from suites.engine.registry import register
 from suites.engine.reporting import Marked, Tally
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Labelled, TextDataset
-from suites.nlp.losses import CrossEntropy, SquaredError
+from suites.nlp.filling import COUNTED
+from suites.nlp.losses import IGNORED, CrossEntropy, SquaredError
 from suites.nlp.metrics import ClassScores, NumberScores
 from suites.nlp.problems.base import Problem
 from suites.nlp.sequences import Encoded, Sequencer
@@ -33,6 +34,7 @@ class RowProblem(Problem):
     """
 
     example_type: ClassVar[type] = Labelled
+    fillers: ClassVar[Mapping[str, float] | None] = {"ids": 0, "segment_ids": 0, "targets": IGNORED}
 
     def __init__(self, pair: bool = False) -> None:
         self._pair = pair
@@ -188,6 +190,8 @@ class Regression(RowProblem):
         loss: what is minimised.
     """
 
+    fillers: ClassVar[Mapping[str, float] | None] = {"ids": 0, "segment_ids": 0, "targets": 0.0}
+
     def __init__(
         self,
         pair: bool = True,
@@ -214,7 +218,7 @@ class Regression(RowProblem):
 
     def losses(self, outputs: Tensor, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Squared error of logits [B, 1]."""
-        return self._loss(outputs, inputs["targets"])
+        return self._loss(outputs, inputs["targets"], counted=inputs.get(COUNTED))
 
     def predictions(self, outputs: Tensor) -> dict[str, Tensor]:
         """`scores` [B], the numbers."""

@@ -9,7 +9,7 @@ Letters: T tokens, M hidden tokens, B sequences, V words.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -52,6 +52,12 @@ class Pretraining(Problem):
     token_keys: ClassVar[tuple[str, ...]] = ("ids", "segment_ids", "labels")
     inputs: ClassVar[tuple[str, ...]] = ("ids", "offsets", "segment_ids", "masked")
     targets: ClassVar[tuple[str, ...]] = ("targets", "related")
+    fillers: ClassVar[Mapping[str, float] | None] = {
+        "ids": 0,
+        "segment_ids": 0,
+        "targets": IGNORED,
+        "related": IGNORED,
+    }
     main_metric = "word_accuracy"
 
     def __init__(self, sentences: Relation = "next", masks: Masks | None = None) -> None:
@@ -59,6 +65,10 @@ class Pretraining(Problem):
         self._masks = masks or Masks()
         self._loss = CrossEntropy()
         self._vocabulary: Sequence[str] = ()
+
+    def rows_of(self, name: str) -> Literal["token", "sequence", "hidden"]:
+        """See `Problem.rows_of`."""
+        return "hidden" if name in ("masked", "targets", "words") else super().rows_of(name)
 
     def classes(self, dataset: TextDataset[Document]) -> list[str]:
         """None: what is guessed are tokens."""

@@ -20,6 +20,7 @@ from suites.engine.registry import register
 from suites.engine.reporting import Marked, Tally
 from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Question, SquadJson, TextDataset
+from suites.nlp.filling import COUNTED
 from suites.nlp.losses import SpanCrossEntropy
 from suites.nlp.metrics.reading import Found, Language, ReadingScores, null_odds
 from suites.nlp.problems.base import Problem
@@ -74,6 +75,8 @@ class Reading(Problem):
 
     example_type: ClassVar[type] = Question
     token_keys: ClassVar[tuple[str, ...]] = ("ids", "segment_ids", "spans", "widest")
+    fillers: ClassVar[Mapping[str, float] | None] = {"ids": 0, "segment_ids": 0, "targets": 0}
+    token_outputs: ClassVar[tuple[str, ...]] = ("starts", "ends")
     main_metric = "f1"
 
     def __init__(
@@ -123,7 +126,7 @@ class Reading(Problem):
 
     def losses(self, outputs: tuple[Tensor, Tensor], inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Cross entropy of the first and the last token."""
-        return self._loss(*outputs, inputs["offsets"], inputs["targets"])
+        return self._loss(*outputs, inputs["offsets"], inputs["targets"], counted=inputs.get(COUNTED))
 
     def predictions(self, outputs: tuple[Tensor, Tensor]) -> dict[str, Tensor]:
         """`starts` and `ends` [T], scores of being the answer's first and last token."""

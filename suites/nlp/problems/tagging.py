@@ -39,6 +39,8 @@ class Tagging(Problem):
 
     example_type: ClassVar[type] = Tagged
     token_keys: ClassVar[tuple[str, ...]] = ("ids", "segment_ids", "words", "targets")
+    fillers: ClassVar[Mapping[str, float] | None] = {"ids": 0, "segment_ids": 0, "targets": IGNORED}
+    token_outputs: ClassVar[tuple[str, ...]] = ("tags",)
     main_metric = "f1"
 
     def __init__(self, words: Literal["characters", "spaces"] = "characters", loss: CrossEntropy | None = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -31,6 +31,7 @@ class Vectors(RowProblem):
         of: what the model was trained for: its inputs are taken (a pair is one sequence) and its results given.
     """
 
+    token_outputs: ClassVar[tuple[str, ...]] = ("vectors",)
     main_metric = "none"
 
     def __init__(self, pooling: str = "mean", normalize: bool = False, of: Problem | None = None) -> None:

@@ -19,7 +19,7 @@ from suites import engine
 from suites.engine.check import check_runs
 from suites.engine.config import load_config
 from suites.engine.devices import usable
-from suites.engine.inference import export_run
+from suites.engine.inference import export_run, open_model
 from suites.engine.training import evaluate_weights, train
 from tests.suites.engine import toy
 from tests.suites.engine.test_training import CONFIG
@@ -106,6 +106,21 @@ def test_an_export_runs_on_a_device(tmp_path, reference):
     x = np.random.default_rng(0).random(shape).astype(dtype)
     np.testing.assert_allclose(other.run([x])[0], native.run([x])[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(other.replica().run([x])[0], native.run([x])[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_served_export_compiles_for_few_numbers_of_rows(tmp_path, reference, caplog):
+    export_run(reference, tmp_path / "export")
+    native, other = (open_model(tmp_path / "export", device=device) for device in ("cpu", "xla-cpu"))
+    (name,) = native.inputs
+    dtype, shape = native.types[name]
+    images = np.random.default_rng(0).random((8, *shape[1:])).astype(dtype)
+    with caplog.at_level(logging.INFO, "paddock"):
+        for rows in range(1, 9):
+            given = {name: images[:rows]}
+            expected, found = native.predict(given), other.predict(given)
+            for key, values in expected.items():
+                np.testing.assert_allclose(found[key], values, rtol=1e-5, atol=1e-6, err_msg=key)
+    assert caplog.text.count("xla: compiled") == 4  # for 1, 2, 4 and 8
 
 
 def test_gathered_gradients_work_on_a_device(tmp_path):

@@ -1,0 +1,69 @@
+"""Ragged batches of few shapes: sequences that count for nothing stand behind a batch's own.
+
+Letters: B sequences, T tokens, M hidden tokens, B' T' M' the same with what was filled up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from suites.engine.fitting import Arrays, size_above
+
+if TYPE_CHECKING:
+    from suites.nlp.problems.base import Problem
+
+COUNTED = "counted"  # float32 [B']: 1 for a sequence of the batch, 0 for one that fills it up
+_STEPS = 8  # sizes between two powers of two: at most an eighth of the tokens is filler
+_LEAST = 64  # tokens
+
+
+class Filling:
+    """Fills a batch up with whole sequences, so that every operator on ragged rows gives the batch's own what it gave.
+
+    The number of tokens becomes one of eight between two powers of two. The filler is shared out over about a sixth of
+    the batch's number of sequences, so that none of them is longer than the batch's longest may be.
+
+    Args:
+        problem: says what a filler row of each array is (`fillers`) and which arrays have a row for each token.
+        few: whether the number of sequences becomes one of few, too; for batches that have no fixed number.
+    """
+
+    def __init__(self, problem: Problem, *, few: bool) -> None:
+        assert problem.fillers is not None
+        self._problem, self._fillers, self._few = problem, problem.fillers, few
+
+    def fill(self, arrays: Arrays) -> dict[str, np.ndarray]:
+        """The arrays with filler behind them; with targets also `counted`, float32 [B']."""
+        offsets = np.asarray(arrays["offsets"])
+        sequences, tokens = len(offsets) - 1, int(offsets[-1])
+        if sequences < 1 or tokens != len(arrays["ids"]):
+            return dict(arrays)  # the Program says what is wrong
+        filled = sequences + -(-sequences // 6) + 1
+        filled = size_above(filled, steps=2) if self._few else filled
+        more = filled - sequences
+        total = max(size_above(tokens + more, steps=_STEPS), _LEAST)
+        ends = tokens + np.linspace(0, total - tokens, more + 1)[1:].astype(offsets.dtype)
+        rows = {"token": total, "sequence": filled}
+        if "masked" in arrays:
+            rows["hidden"] = size_above(len(arrays["masked"]) + 1, steps=_STEPS)
+        found = {"offsets": np.concatenate([offsets, ends])}
+        for name, array in arrays.items():
+            if name != "offsets":
+                value = total - 1 if name == "masked" else self._fillers[name]
+                found[name] = _longer(array, rows[self._problem.rows_of(name)], value)
+        if any(name in arrays for name in self._problem.targets):
+            found[COUNTED] = (np.arange(filled) < sequences).astype(np.float32)
+        return found
+
+    def cut(self, outputs: Arrays, arrays: Arrays) -> dict[str, np.ndarray]:
+        """Rows of tokens, sequences and hidden tokens that are the batch's own."""
+        offsets = arrays["offsets"]
+        rows = {"token": int(offsets[-1]), "sequence": len(offsets) - 1, "hidden": len(arrays.get("masked", ()))}
+        return {name: array[: rows[self._problem.rows_of(name)]] for name, array in outputs.items()}
+
+
+def _longer(array: np.ndarray, rows: int, value: float) -> np.ndarray:
+    array = np.asarray(array)
+    return np.concatenate([array, np.full((rows - len(array), *array.shape[1:]), value, array.dtype)])
