@@ -21,10 +21,13 @@ class Limits:
     Args:
         pixels: of an image, by its header.
         scans: of a progressive JPEG; each of them costs as much as a whole image.
-        member_bytes: of one file inside a zip, inflated.
+        member_bytes: of one file of a data set, such as a picture or COCO's annotations; of a zip's, inflated.
+        data_bytes: of a file that is a data set by itself, such as a click log that is read into memory.
+        weight_bytes: of a weight file.
         free_bytes: that reading a weight file may take, whatever its own size.
         growth: beyond `free_bytes`, so many times the file's own size.
-        text_bytes: of a file that is parsed as a whole: program.json.
+        text_bytes: of a file that is parsed as a whole: program.json, a config, a vocabulary, the annotations of a
+            picture.
         elements: of one result in a program, where it is more than `element_growth` times the inputs and weights.
         element_growth: see `elements` and `plan_elements`.
         plan_elements: of all values of a program that are alive at the same time, under the same condition.
@@ -45,6 +48,8 @@ class Limits:
     pixels: int = 1 << 26
     scans: int = 64
     member_bytes: int = 1 << 30
+    data_bytes: int = 1 << 36
+    weight_bytes: int = 1 << 36
     free_bytes: int = 64 << 20
     growth: int = 8
     text_bytes: int = 64 << 20

@@ -74,7 +74,7 @@ def read_mutated(count: int, seed: int = 0) -> tuple[collections.Counter[str], l
             start = time.monotonic()
             try:
                 with bombs.within(bombs.SECONDS):
-                    bombs.read(kind, Path(folder) / next(iter(files)))
+                    bombs.READERS[kind](Path(folder) / next(iter(files)))
                 counts["read"] += 1
             except PaddockError:
                 counts["refused"] += 1
@@ -87,7 +87,7 @@ def read_mutated(count: int, seed: int = 0) -> tuple[collections.Counter[str], l
 def main(words: list[str]) -> Any:
     """Read damaged files under a limit of memory; the status is 1 where a reader failed by no error of ours."""
     list(whole_files())
-    resource.setrlimit(resource.RLIMIT_DATA, (bombs.BYTES + bombs._data_now(),) * 2)
+    resource.setrlimit(resource.RLIMIT_DATA, (bombs.BYTES + bombs.data_now(),) * 2)
     counts, told = read_mutated(int(words[0]), int(words[1]) if len(words) > 1 else 0)
     print(dict(counts), *told, sep="\n")
     return 1 if told else 0

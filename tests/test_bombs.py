@@ -8,7 +8,9 @@ import pytest
 
 from tests import bombs
 
-NEEDED = {"image": "cv2", "onnx": "onnx", "config": "yaml"}
+NEEDED = {
+    "image": "cv2", "onnx": "onnx", "config": "yaml", "parquet": "pyarrow", "log": "backports.zstd", "video": "av"
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", bombs.BOMBS)
@@ -28,7 +30,11 @@ def test_every_bomb_is_refused_within_memory_and_time(kind):
 # What is wrong beside its size; no limit would make these right.
 SAID = (
     *("refused, it holds", "cannot be read", "not a readable zip", "too deep", "nothing makes it"),
-    "list of whole numbers",
+    *("list of whole numbers", "nested too deeply", "maximum recursion depth", "amplification factor"),
+    *("cut off", "cut or damaged", "outside of the file", "is no snapshot", "header too large", "is no number"),
+    *("no whole Parquet file", "over limits.line_bytes", "holds a NUL byte", "no video that FFmpeg reads"),
+    *("begins no TFRecord", "no SequenceExample", "none or another's", "a whole number from 1 on"),
+    *("an ONNX file has at most", "4300 digits"),
 )
 
 

@@ -23,6 +23,7 @@ from framework.graph.native import control_info
 from framework.io import load_tensors, save_tensors
 from framework.limits import check, current, how_to_raise
 from framework.ops import registry
+from framework.outside import read_json
 from framework.tensor import DTYPES, Tensor
 
 FORMAT = 1
@@ -57,7 +58,7 @@ def weights_file(folder: Path | str) -> Path:
 
 def _named_weights(folder: Path) -> str | None:
     try:
-        return _weights_name(json.loads((folder / "program.json").read_text()))
+        return _weights_name(read_json(folder / "program.json"))
     except (OSError, ValueError, RecursionError, CheckpointError):
         return None
 
@@ -77,13 +78,10 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
     """
     path = Path(folder) / "program.json"
     try:
-        check("text_bytes", path.stat().st_size, f"{path}: it has too many bytes")
-        data = json.loads(path.read_text())
+        data = read_json(path)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: there is no such file; export a model first") from None
-    except RecursionError:
-        raise CheckpointError(f"{path}: nested too deeply for a program; export the model again") from None
-    except (UnicodeDecodeError, ValueError) as e:
+    except ValueError as e:
         raise CheckpointError(f"{path}: not valid JSON ({e}); export the model again") from None
     try:
         tensors = load_tensors(Path(folder) / _weights_name(data))

@@ -19,7 +19,7 @@ import safetensors
 from framework.atomic import atomic_file, atomic_folder, write_text
 from framework.errors import AttributeValueError, CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
-from framework.limits import check
+from framework.outside import read_json
 from framework.table.folders import folders_of, up_to
 from framework.table.policies import ADMISSIONS, INITS, Eviction
 from framework.table.rules import RULES
@@ -234,8 +234,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     try:
-        check("text_bytes", path.stat().st_size, f"{path}: it has too many bytes")
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
     except (OSError, ValueError, RecursionError) as e:
         raise CheckpointError(f"{path}: cannot be read as a table's manifest ({e})") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT or data.get("kind") not in KINDS:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from framework.errors import CheckpointError
+from framework.outside import read_json
 
 CHAIN = "chain.json"  # ids of the folders, in order
 FORMAT = 1
@@ -38,7 +38,7 @@ def up_to(whole: list[Path]) -> str:
 def ids_of(path: Path) -> list[str]:
     """The ids of the folders that a save lists; CheckpointError where the list is damaged."""
     try:
-        found: Any = json.loads((path / CHAIN).read_text(encoding="utf-8"))
+        found: Any = read_json(path / CHAIN)
         ids = found["ids"]
         if found["format"] != FORMAT or not ids or not all(isinstance(each, str) for each in ids):
             raise ValueError("it lists no folders")

@@ -18,6 +18,7 @@ from framework.atomic import atomic_folder, write_text
 from framework.errors import AttributeValueError, CheckpointError, NotSupportedError
 from framework.extras import install_command
 from framework.io import load_tensors, save_tensors, sha256
+from framework.outside import read_json
 from framework.tensor import tensor
 from suites.ctr.wishes import MOST, Wish
 
@@ -201,7 +202,7 @@ class ItemIndex:
         No file is looked into before its SHA-256 is that of items.json, and none runs code.
         """
         try:
-            facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+            facts = read_json(folder / _FACTS)
             names, recall = [str(name) for name in facts["names"]], float(facts["recall@20"])
             for name in (_VECTORS, *([_GRAPH] if facts["search"] == "graph" else [])):
                 if sha256(folder / name) != facts["sha256"][name]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from framework.errors import AttributeValueError, ConfigError
+from framework.outside import read_text
 from suites.ctr.features import Crossed, Dense, Feature, Label, MultiValued, Sequence, Signed, Sparse
 from suites.ctr.signs import MAX_SLOT
 from suites.engine.config import build_value, plain
@@ -282,7 +283,7 @@ def read_schema(path: Path | str) -> Schema:
     """
     path = Path(path)
     try:
-        node = parse_text(path.read_text(encoding="utf-8"), str(path))
+        node = parse_text(read_text(path, "text_bytes", ConfigError), str(path))
     except OSError as error:
         raise ConfigError(
             f"{path}: the schema cannot be read ({error.strerror}); write one with `paddock data schema`"

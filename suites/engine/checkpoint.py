@@ -26,6 +26,7 @@ from framework import Tensor, from_numpy
 from framework.atomic import atomic_folder, remove_folder, remove_leftovers
 from framework.errors import CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
+from framework.outside import read_json
 from suites.engine.resources import FOLDER, Resource, place_resources, save_resources
 
 _STATE = "state.json"
@@ -85,7 +86,7 @@ def load(folder: Path) -> dict[str, Any]:
     _verify(folder)
     path = folder / _STATE
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = read_json(path)
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{path}: cannot be read ({error})") from error
     tensors = {file.stem: load_tensors(file) for file in folder.glob("*.safetensors")}

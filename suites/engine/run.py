@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from framework.atomic import is_leftover, remove_leftovers, write_text
 from framework.data.world import ALONE, World
 from framework.errors import CheckpointError, ConfigError
+from framework.outside import read_json
 from suites.engine import environment
 from suites.engine.config import Config, load_config
 from suites.engine.evaluation import Predict, item_predictor
@@ -155,7 +156,7 @@ class RunFolder:
     def read_processor(self, kind: type[Processor]) -> Processor:
         """Return what `write_processor` kept; raise CheckpointError if it is missing or damaged."""
         try:
-            return kind.from_metadata(json.loads(self.processor.read_text(encoding="utf-8")))
+            return kind.from_metadata(read_json(self.processor))
         except (OSError, ValueError) as error:
             raise CheckpointError(
                 f"{self.processor}: cannot be read ({error}); `paddock train` writes it at its start"
@@ -185,7 +186,7 @@ class RunFolder:
         path = self.path / "plots.json"
         found: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError):  # none yet, or a damaged one, which is replaced
-            found = dict(json.loads(path.read_text(encoding="utf-8")))
+            found = dict(read_json(path))
         found[name] = [to_plain(plot) for plot in plots]
         write_text(path, json.dumps(found) + "\n")
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from framework import limits
 from framework.errors import DataError
+from framework.outside import read_bytes
 
 FOLDER_VARIABLE = "PADDOCK_DATA"
 
@@ -72,8 +73,8 @@ class Source(ABC):
         """Whether there is a file of this name."""
 
     @abstractmethod
-    def read(self, name: str) -> bytes:
-        """Bytes of a file; a DataError names one that cannot be read."""
+    def read(self, name: str, limit: str = "member_bytes") -> bytes:
+        """Bytes of a file; a DataError names one that cannot be read, or is over the limit of this name."""
 
     @abstractmethod
     def table(self, names: Sequence[str]) -> FileTable:
@@ -144,12 +145,20 @@ def open_source(path: str | os.PathLike[str]) -> Source:
     raise DataError(f"{path}: no such folder or .zip file; {places_tried(path)}")
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """Bytes of a file that may lie inside a zip (`data/nuclei.zip/instances_val.json`), found by `find_data`."""
+def open_zip(path: Path) -> Source:
+    """Opens a zip whatever its name ends with, such as a wheel; raises as `open_source` does."""
+    return _Zip(path, ".")
+
+
+def read_file(path: str | os.PathLike[str], limit: str = "member_bytes") -> bytes:
+    """Bytes of a file that may lie inside a zip (`data/nuclei.zip/instances_val.json`), found by `find_data`.
+
+    A DataError names one that cannot be read, or is over the limit of this name.
+    """
     found = find_data(path)
     if not is_there(found):
         raise DataError(f"{path}: no such file; {places_tried(path)}")
-    return open_source(found.parent).read(found.name)
+    return open_source(found.parent).read(found.name, limit)
 
 
 class _Folder(Source):
@@ -172,8 +181,8 @@ class _Folder(Source):
     def exists(self, name: str) -> bool:
         return os.path.isfile(os.path.join(self.root, name))
 
-    def read(self, name: str) -> bytes:
-        return _read_path(os.path.join(self.root, name))
+    def read(self, name: str, limit: str = "member_bytes") -> bytes:
+        return _read_path(os.path.join(self.root, name), limit)
 
     def table(self, names: Sequence[str]) -> FileTable:
         return _FolderTable(self.root, names)
@@ -184,10 +193,9 @@ class _FolderTable(FileTable):
         return _read_path(os.path.join(self._root, self.name(index)))
 
 
-def _read_path(path: str) -> bytes:
+def _read_path(path: str, limit: str = "member_bytes") -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_bytes(path, limit, DataError)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
@@ -225,9 +233,10 @@ class _Zip(Source):
     def exists(self, name: str) -> bool:
         return name in self._infos
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, limit: str = "member_bytes") -> bytes:
         if name not in self._infos:
             raise DataError(f"{self.root}/{name}: cannot be read (no such file in the zip)")
+        limits.check(limit, self._infos[name].file_size, f"{self.root}/{name}: it has too many bytes", DataError)
         return self.table([name]).read(0)
 
     def table(self, names: Sequence[str]) -> FileTable:

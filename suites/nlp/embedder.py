@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from framework import from_numpy, no_grad, program
 from framework.errors import CheckpointError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
+from framework.outside import read_json
 from framework.tensor import Tensor
 from suites.engine.config import build_value
 from suites.engine.inference import open_run
@@ -136,7 +136,7 @@ def _tokenizer(checkpoint: Path) -> Tokenizer:
         return RobertaTokenizer(str(checkpoint / "vocab.json"), str(checkpoint / "merges.txt"))
     options = checkpoint / "tokenizer_config.json"
     try:
-        found = json.loads(options.read_text(encoding="utf-8")) if options.is_file() else {}
+        found = read_json(options) if options.is_file() else {}
         lower_case = bool(found.get("do_lower_case", True))
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{options}: cannot be read ({error})") from error

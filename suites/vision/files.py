@@ -14,7 +14,7 @@ CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
 
 def read_lines(source: Source, name: str) -> list[str]:
     """The lines of a text file that are not empty, without space around them."""
-    text = source.read(name).decode("utf-8", "replace")
+    text = source.read(name, "text_bytes").decode("utf-8", "replace")
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

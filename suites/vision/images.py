@@ -16,6 +16,7 @@ import numpy as np
 from framework.atomic import atomic_file
 from framework.errors import DataError
 from framework.limits import check
+from framework.outside import read_bytes
 from suites.vision.headers import image_size
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -31,7 +32,7 @@ def read_image(path: str | os.PathLike[str]) -> np.ndarray:
         DataError: the file is missing, unreadable, empty, cut off or not an image.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path, "member_bytes", DataError, what=f"image {path}")
     except OSError as error:
         raise DataError(f"image {path}: cannot be read ({error.strerror or error})") from None
     return decode_image(data, str(path))

@@ -18,8 +18,8 @@ _CIRCLE = 64  # points of the polygon in place of a circle
 def read_document(source: Source, name: str) -> dict[str, Any]:
     """The JSON of a picture, without the picture in it; DataError where it is no file of labelme."""
     try:
-        document = json.loads(source.read(name))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        document = json.loads(source.read(name, "text_bytes"))
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{source.root}/{name}: the JSON is cut off or malformed ({error})") from None
     if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
         raise DataError(f"{source.root}/{name}: has no list `shapes`; is it a file of labelme?")

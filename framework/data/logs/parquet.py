@@ -6,6 +6,7 @@ null is missing. A list gives the values of a multi-valued feature.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,12 @@ import numpy as np
 from framework import _core
 from framework.errors import DataError, NotSupportedError
 from framework.extras import install_command
+from framework.limits import current, how_to_raise
 
 if TYPE_CHECKING:
     from framework.data.logs.schema import LogSchema
 
+_PART_ROWS = 8192  # that are made at once
 _Texts = tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
 
 
@@ -55,13 +58,29 @@ def parse(path: Path, schema: LogSchema, native: _core.LogSchema, group: int) ->
     used = {schema.columns[i] for i in schema.used}
     with open_parquet(path) as file:
         try:
-            table = file.read_row_group(group, columns=sorted(used), use_threads=False)
+            table = _read_group(file, path, group, sorted(used))
             rows = table.num_rows
             empty: _Texts = (np.empty(0, np.uint8), np.zeros(rows + 1, np.int64), None, None)
             columns = [_texts(table, name) if name in used else empty for name in schema.columns]
         except pyarrow.ArrowException as error:
             raise DataError(f"{path}: row group {group} cannot be read ({error})") from None
     return _core.parse_log_columns(native, columns, rows)
+
+
+def _read_group(file: Any, path: Path, group: int, columns: Sequence[str]) -> Any:
+    """A row group as a table, read in parts: a few bytes of a file may stand for any number of equal texts."""
+    told = file.metadata.row_group(group)
+    packed = sum(told.column(i).total_compressed_size for i in range(told.num_columns))
+    most, made, parts = max(current().free_bytes, current().log_growth * packed), 0, []
+    for part in file.iter_batches(_PART_ROWS, row_groups=[group], columns=columns, use_threads=False):
+        parts.append(part)
+        made += part.nbytes
+        if made > most:
+            raise DataError(
+                f"{path}: row group {group} has {packed} bytes and grows to more than {most}. "
+                f"{how_to_raise('log_growth')}"
+            )
+    return _pyarrow().Table.from_batches(parts, file.schema_arrow.empty_table().select(columns).schema)
 
 
 def text_array(column: Any) -> tuple[Any, np.ndarray | None]:

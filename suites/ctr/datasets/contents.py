@@ -17,7 +17,7 @@ def content(path: str) -> bytes:
     """
     found = find_data(path)
     if found.suffix.lower() not in (".gz", ".zst", ".zstd"):
-        data = read_file(path)
+        data = read_file(path, "data_bytes")
         if found.is_file() and found.stat().st_size != len(data):
             raise DataError(f"{path}: it changed while it was read; wait until it is complete")
         return data

@@ -7,7 +7,6 @@ on, so it is read from a folder, or from the package or wheel `recbole`, which c
 from __future__ import annotations
 
 import importlib.util
-import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from suites.ctr.datasets.base import ClickDataset, Rows
 from suites.ctr.encoding import Numbered, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
-from suites.engine.sources import find_data, places_tried
+from suites.engine.sources import find_data, open_zip, places_tried, read_file
 
 _INSIDE = "recbole/dataset_example/ml-100k"
 _CLICK = 4.0  # rating from which on a film was liked
@@ -89,11 +88,10 @@ def _content(root: str | None, name: str) -> bytes:
         path = find_data(root)
     try:
         if path.suffix == ".whl":
-            with zipfile.ZipFile(path) as wheel:
-                return wheel.read(f"{_INSIDE}/{name}")
-        return (path / name).read_bytes()
-    except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise DataError(f"MovieLens100K: {path}/{name} cannot be read ({error}); {places_tried(path)}") from None
+            return open_zip(path).read(f"{_INSIDE}/{name}")
+        return read_file(path / name)
+    except DataError as error:
+        raise DataError(f"MovieLens100K: {error}; {places_tried(path)}") from None
 
 
 def _joined(files: Mapping[str, Mapping[str, list[str]]], history: int) -> dict[str, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.ctr.drift import DriftingLog
 from suites.engine.building import read_config
+from suites.engine.sources import open_zip
 
 _BLOCK = 1 << 16  # rows that `DriftingLog` draws at once
 _CONFIGS = {"criteo": "ctr/deepfm_criteo", "avazu": "ctr/deepfm_avazu"}
@@ -95,10 +95,10 @@ class Replayed:
         """Cells of the rows to train on and of those to ask about."""
         delimiter, columns = self.schema["format"].get("delimiter", ","), self.schema["format"]["columns"]
         try:
-            with zipfile.ZipFile(self._path) as archive:
-                texts = [archive.read(name).decode() for name in self._files]
-        except (OSError, KeyError, zipfile.BadZipFile) as error:
-            raise DataError(f"{self._path}: cannot be read ({error}); use --log drawn, which needs no data") from None
+            archive = open_zip(Path(self._path))
+            texts = [archive.read(name).decode() for name in self._files]
+        except (DataError, UnicodeDecodeError) as error:
+            raise DataError(f"{error}; use --log drawn, which needs no data") from None
         rows = [[line.split(delimiter) for line in text.splitlines()] for text in texts]
         return [[row for row in part if len(row) == len(columns) and row != columns] for part in rows]
 

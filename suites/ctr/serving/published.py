@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from framework.atomic import make_folder, write_text
 from framework.errors import CheckpointError
 from framework.graph.files import save_program
+from framework.outside import read_json
 from suites.ctr.items import ItemIndex
 from suites.ctr.schema import Schema
 
@@ -62,7 +63,7 @@ class Publication:
         """
         path = export / FOLDER / LIST
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
+            told = read_json(path)
             network = told.get("network", "")
             found = cls(told["model"], tuple(told["files"]), told.get("dense"), told.get("items"), network)
             good = len(found.files) > 0 and all(map(_is_name, (network, *found.names())))

@@ -93,6 +93,8 @@ def read_json(path: str | Path) -> Any:
         raise DataError(f"{path}: not a JSON file ({len(data)} bytes that are no text)") from None
     except RecursionError:
         raise DataError(f"{path}: its lists or objects lie too deep in each other") from None
+    except ValueError as error:  # a whole number of thousands of digits
+        raise DataError(f"{path}: is no JSON that can be read ({error})") from None
 
 
 class _Presence:

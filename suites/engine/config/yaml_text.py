@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from framework.errors import ConfigError
+from framework.outside import read_bytes
 from suites.engine.config.nodes import Node, Origin, Scalar
 
 # The core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/, section 10.3.2).
@@ -101,7 +102,7 @@ def read_file(path: FilePath, source: str) -> Node:
         ConfigError: It cannot be read, is not UTF-8, is not valid YAML or holds no mapping.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_bytes(path, "text_bytes", ConfigError).decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{source}: cannot read this config ({error.strerror})") from None
     except UnicodeDecodeError as error:

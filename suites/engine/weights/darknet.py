@@ -7,6 +7,7 @@ variances, and weights [K, C / groups, R, S] (Redmon, https://pjreddie.com/darkn
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import numpy as np
 from framework.errors import CheckpointError
 
 _CFG_BYTES = 1 << 20
+_LONGEST_HEADER = 20  # bytes
 _MOST_CHANNELS = 1 << 20
 
 
@@ -49,17 +51,18 @@ def read_darknet(path: Path) -> dict[str, np.ndarray]:
     """
     cfg = _cfg_of(path)
     layers = list(read_cfg(cfg))
-    data = path.read_bytes()
-    start = _header_bytes(data)
     shapes = [(f"{i}.{name}", shape) for i, layer in enumerate(layers) for name, shape in layer.arrays()]
     wanted = sum(_product(shape) for _, shape in shapes)
-    if len(data) - start != 4 * wanted:
-        what = "cut off" if len(data) - start < 4 * wanted else "too long"
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = _header_bytes(file.read(_LONGEST_HEADER))
+    if size - start != 4 * wanted:
+        what = "cut off" if size - start < 4 * wanted else "too long"
         raise CheckpointError(
             f"{what}, or not of {cfg.name}: that has {wanted} numbers in {len(layers)} convolutions, "
-            f"{start + 4 * wanted} bytes with the header, and the file has {len(data)}"
+            f"{start + 4 * wanted} bytes with the header, and the file has {size}"
         )
-    numbers = np.frombuffer(data, "<f4", wanted, start)
+    numbers = np.fromfile(path, "<f4", wanted, offset=start)
     arrays, at = {}, 0
     for name, shape in shapes:
         count = _product(shape)

@@ -6,7 +6,6 @@ safetensors, PyTorch's .bin, .pt and .pth, Paddle's .pdparams, Detectron2's .pkl
 from __future__ import annotations
 
 import io
-import json
 import struct
 import zipfile
 import zlib
@@ -17,7 +16,8 @@ import numpy as np
 import safetensors
 
 from framework.errors import CheckpointError
-from framework.limits import Meter
+from framework.limits import Meter, check
+from framework.outside import read_json
 from suites.engine.weights.darknet import read_darknet
 from suites.engine.weights.pickles import STORAGE_TYPES, Name, Refused, load_pickle
 
@@ -55,7 +55,7 @@ def find_weights(path: Path) -> list[Path]:
 
 def _shards(index: Path) -> list[Path]:
     try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        names = sorted(set(read_json(index)["weight_map"].values()))
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{index}: not an index of weight files ({error})") from None
     if any(not isinstance(name, str) or Path(name).name != name for name in names):
@@ -92,6 +92,7 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
 def _read(file: Path) -> dict[str, np.ndarray]:
     if not file.is_file():
         raise CheckpointError("there is no such file")
+    check("weight_bytes", file.stat().st_size, "it has too many bytes")
     if file.suffix == ".safetensors":
         return _read_safetensors(file)
     if file.suffix == ".weights":

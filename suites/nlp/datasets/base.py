@@ -169,7 +169,7 @@ def usable(
 
 def read_text(path: str) -> str:
     """A UTF-8 file, also inside a zip, without byte-order mark; DataError names file and line of what is not UTF-8."""
-    data = read_file(path)
+    data = read_file(path, "data_bytes")
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
@@ -182,7 +182,7 @@ def read_lines(path: str, share: float = 0.0, left_out: Tally | None = None) -> 
 
     Up to `share` of the lines may be no UTF-8; they are left out, logged and noted in `left_out`.
     """
-    lines = read_file(path).removeprefix(codecs.BOM_UTF8).split(b"\n")
+    lines = read_file(path, "data_bytes").removeprefix(codecs.BOM_UTF8).split(b"\n")
     if lines and not lines[-1]:
         lines.pop()
     numbered = list(enumerate(lines, start=1))

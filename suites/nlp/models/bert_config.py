@@ -6,13 +6,13 @@ the config.json files on the Hugging Face hub.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from framework.errors import CheckpointError
+from framework.outside import read_json
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def config_of_folder(folder: Path) -> BertConfig:
         path = folder / name
         if path.exists():
             try:
-                fields = json.loads(path.read_text(encoding="utf-8"))
+                fields = read_json(path)
             except (ValueError, OSError, RecursionError) as error:
                 raise CheckpointError(f"{path}: it cannot be read as JSON: {error}") from None
             if not isinstance(fields, dict):

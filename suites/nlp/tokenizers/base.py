@@ -125,7 +125,7 @@ def read_vocabulary(path: str) -> list[str]:
     last number counts, as in the programs these files come from. Raises DataError that names a wrong line.
     """
     try:
-        lines = read_file(path).decode("utf-8").split("\n")
+        lines = read_file(path, "text_bytes").decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is no UTF-8 text (byte {error.start}); a vocabulary has one token a line") from None
     lines = [line.removesuffix("\r") for line in lines]

@@ -126,6 +126,6 @@ def _read_vocabulary(path: str) -> list[str]:
 
 def _read_text(path: str) -> str:
     try:
-        return read_file(path).decode("utf-8")
+        return read_file(path, "text_bytes").decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is no UTF-8 text (byte {error.start})") from None

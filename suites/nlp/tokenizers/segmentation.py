@@ -52,7 +52,11 @@ def read_dictionary(path: str) -> list[str]:
     if not path.endswith(".pickle"):
         return read_vocabulary(path)
     try:
-        words = [_text(argument) for _, argument, _ in pickletools.genops(read_file(path)) if argument is not None]
+        words = [
+            _text(argument)
+            for _, argument, _ in pickletools.genops(read_file(path, "text_bytes"))
+            if argument is not None
+        ]
     except ValueError as error:
         raise DataError(f"{path}: is no pickle ({error}); a dictionary is that, or text with a word a line") from None
     found = [word for word in words if word]

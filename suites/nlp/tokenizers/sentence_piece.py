@@ -44,7 +44,7 @@ class SentencePieceTokenizer(Tokenizer):
     ) -> None:
         words = read_dictionary(dictionary) if dictionary is not None else None
         tokens = read_vocabulary(vocabulary) if vocabulary is not None else None
-        self._build(model, read_file(model), tokens, words, window, lower_case)
+        self._build(model, read_file(model, "text_bytes"), tokens, words, window, lower_case)
 
     def _build(
         self, who: str, model: bytes, tokens: list[str] | None, words: list[str] | None, window: int, lower_case: bool

@@ -20,6 +20,7 @@ import numpy as np
 
 from framework.atomic import write_text
 from framework.errors import DataError
+from framework.outside import read_json
 
 _FORMAT = 1
 _DTYPE = np.dtype("<f2")
@@ -160,7 +161,7 @@ def _line(name: str, rows: int) -> str:
 def _read_head(root: Path) -> tuple[dict[str, int], dict[str, Any]]:
     path = root / "features.json"
     try:
-        head = json.loads(path.read_text(encoding="utf-8"))
+        head = read_json(path)
         modalities = head["modalities"]
         fits = head["format"] == _FORMAT and modalities
         fits = fits and all(

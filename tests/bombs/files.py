@@ -1,38 +1,69 @@
-"""Files and requests that are small and cost much: `python -m tests.bombs FOLDER` writes the files.
-
-`python -m tests.bombs --read KIND` reads all bombs of a kind under limits of memory and time, and says what each did.
-"""
+"""Bombs of single files: images, weights, zips, Programs, ONNX, configs."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
 import json
-import resource
-import signal
 import struct
-import sys
-import tempfile
-import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECONDS, BYTES = 10, 768 << 20  # of CPU time and memory, for one bomb
-_WAITING = 12  # times as much wall time, so that a busy machine fails nothing and a reader that waits is still stopped
-Make = Callable[[], dict[str, bytes]]  # files by name; the first is what a reader is given
-BOMBS: dict[str, dict[str, Make]] = {kind: {} for kind in ("image", "weights", "source", "program", "onnx", "config")}
+from tests.bombs.core import bomb, reader
+
+HUGE = 1 << 40  # bytes of a file of zeros that takes no room on the disk
 
 
-def bomb(kind: str, name: str) -> Callable[[Make], Make]:
-    def keep(make: Make) -> Make:
-        BOMBS[kind][name] = make
-        return make
+# -- readers
+@reader("image")
+def read_picture(path: Path) -> object:
+    from suites.vision.images import read_image
 
-    return keep
+    return read_image(path)
+
+
+@reader("weights")
+def read_weight_file(path: Path) -> object:
+    from suites.engine.weights import read_weights
+
+    return read_weights(path)
+
+
+@reader("source")
+def read_archive(path: Path) -> object:
+    from suites.engine.sources import open_source
+
+    return open_source(path).read("a.png")
+
+
+@reader("program")
+def run_program(path: Path) -> object:
+    import numpy as np
+
+    from framework.limits import allow
+    from framework.predictor import Predictor
+
+    with allow(loop_steps=100_000):
+        return Predictor(path.parent).run([np.ones(1, np.float32)])
+
+
+@reader("onnx")
+def read_onnx(path: Path) -> object:
+    from framework.limits import allow
+    from framework.onnx import load
+
+    with allow(nodes=100_000):
+        return load(path)
+
+
+@reader("config")
+def read_config(path: Path) -> object:
+    from suites.engine.config.config import load_config
+
+    return load_config(path)
 
 
 # -- images
@@ -243,100 +274,3 @@ bomb("config", "mappings that double")(
 bomb("config", "texts that double")(lambda: doubling(lambda i: f"a{i}: ${{a{i + 1}}}${{a{i + 1}}}", "text"))
 bomb("config", "a thousand references in a row")(lambda: doubling(lambda i: f"a{i}: ${{a{i + 1}}}", "1", 2000))
 bomb("config", "brackets in brackets")(lambda: {"x.yml": b"a: " + b"[" * 100_000})
-
-
-# -- readers
-def read(kind: str, path: Path) -> None:
-    """Read a file as its users would."""
-    if kind == "image":
-        from suites.vision.images import read_image
-
-        read_image(path)
-    elif kind == "weights":
-        from suites.engine.weights import read_weights
-
-        read_weights(path)
-    elif kind == "source":
-        from suites.engine.sources import open_source
-
-        open_source(path).read("a.png")
-    elif kind == "program":
-        import numpy as np
-
-        from framework.limits import allow
-        from framework.predictor import Predictor
-
-        with allow(loop_steps=100_000):
-            Predictor(path.parent).run([np.ones(1, np.float32)])
-    elif kind == "onnx":
-        from framework.limits import allow
-        from framework.onnx import load
-
-        with allow(nodes=100_000):
-            load(path)
-    else:
-        from suites.engine.config.config import load_config
-
-        load_config(path)
-
-
-@contextlib.contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """Inside, a signal kills the process after so many seconds of CPU time of all its threads, whatever it does."""
-    for number in (signal.SIGALRM, signal.SIGPROF):
-        signal.signal(number, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    signal.alarm(_WAITING * seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.alarm(0)
-
-
-def write(make: Make, folder: Path) -> Path:
-    """Write a bomb's files; returns the first."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = make()
-    for name, data in files.items():
-        (folder / name).write_bytes(data)
-    return folder / next(iter(files))
-
-
-def read_all(kind: str) -> None:
-    """One line of JSON for each bomb: its name, what was raised, the message."""
-    from framework.errors import PaddockError
-
-    with tempfile.TemporaryDirectory() as folder:
-        paths = {name: write(make, Path(folder) / str(i)) for i, (name, make) in enumerate(BOMBS[kind].items())}
-        resource.setrlimit(resource.RLIMIT_DATA, (BYTES + _data_now(), BYTES + _data_now()))
-        for name, path in paths.items():
-            start, found = time.monotonic(), "read"
-            print(json.dumps(["begin", name, ""]), flush=True)
-            try:
-                with within(SECONDS):
-                    read(kind, path)
-            except PaddockError as error:
-                found = f"refused: {error}"
-            except BaseException as error:
-                found = f"{type(error).__name__}: {error}"
-            print(json.dumps(["end", name, found[:400], round(time.monotonic() - start, 2)]), flush=True)
-
-
-def _data_now() -> int:
-    status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData"))
-
-
-def main(words: list[str]) -> None:
-    """Write all bombs into a folder, or read those of a kind."""
-    if words[:1] == ["--read"]:
-        read_all(words[1])
-        return
-    for kind, bombs in BOMBS.items():
-        for name, make in bombs.items():
-            print(write(make, Path(words[0]) / kind / name.replace(" ", "_")))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
