@@ -269,7 +269,7 @@ def _native(array: np.ndarray) -> tuple[np.ndarray, str]:
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor on the memory of a C-contiguous, writable array; anything else is copied."""
+    """A tensor on the memory of a C-contiguous, aligned, writable array; anything else is copied."""
     array, bits_of = _native(array)
     if not (array.flags.c_contiguous and array.flags.writeable):
         return Tensor(_core.copy_of(np.array(array, order="C"), bits_of))
@@ -277,7 +277,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def from_dlpack(array: Any) -> Tensor:
-    """A tensor on the memory of a C-contiguous CPU array of any library with `__dlpack__`."""
+    """A tensor on the memory of a C-contiguous, aligned CPU array of any library with `__dlpack__`, else on a copy."""
     return Tensor(_core.wrap(array))
 
 

@@ -18,6 +18,15 @@ def test_tensor_copies_and_from_numpy_shares():
     assert a[1] == 5
 
 
+def test_an_array_that_is_not_aligned_is_copied():
+    data = bytearray(b"x" + np.arange(5, dtype=np.float32).tobytes())
+    array = np.frombuffer(data, np.float32, offset=1)
+    assert array.flags.writeable and not array.flags.aligned
+    for make in (framework.from_numpy, framework.from_dlpack):
+        t = make(array)
+        assert t.array().address % 4 == 0 and (t * 2.0).numpy().tolist() == [0.0, 2.0, 4.0, 6.0, 8.0]
+
+
 def test_from_numpy_copies_what_it_cannot_share():
     a = np.arange(6.0).reshape(2, 3)
     for other in (a.T, a[:, ::2]):

@@ -43,14 +43,20 @@ DType from_dlpack(nb::dlpack::dtype d) {
 
 using ForeignArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
-// Shares the memory of a C-contiguous CPU array and keeps it alive. `bits_of` names the type whose bits an unsigned
-// array holds: NumPy exports no bfloat16.
+// Shares the memory of a C-contiguous CPU array and keeps it alive; copies it where elements do not lie at multiples of
+// their size, such as in a message of the network. `bits_of` names the type whose bits an unsigned array holds: NumPy
+// exports no bfloat16.
 Tensor wrap(ForeignArray array, const std::string& bits_of) {
   TensorType type;
   type.dtype = bits_of.empty() ? from_dlpack(array.dtype()) : dtype_from_name(bits_of, "from_array");
   if (dtype_size(type.dtype) * 8 != array.dtype().bits)
     fail(ErrorKind::kDType, "from_array: ", int{array.dtype().bits}, " bits are no ", bits_of);
   for (size_t i = 0; i < array.ndim(); ++i) type.shape.push_back(static_cast<int64_t>(array.shape(i)));
+  if (reinterpret_cast<uintptr_t>(array.data()) % dtype_size(type.dtype) != 0) {
+    Tensor own(type);
+    std::memcpy(own.raw(), array.data(), own.bytes());
+    return own;
+  }
   auto owner = std::make_shared<ForeignArray>(array);
   auto release = [owner]() mutable {
     nb::gil_scoped_acquire gil;
