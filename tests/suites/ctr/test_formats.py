@@ -250,7 +250,7 @@ def test_compressed_and_growing_files_of_a_log_in_memory(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="a compressed file in a zip is not read"):
         ClickLog(schema, str(tmp_path / "logs.zip"), ["log.csv.gz"])
     (tmp_path / "grows.csv").write_text(text)
-    monkeypatch.setattr(contents, "read_file", lambda path: text[:-2].encode())
+    monkeypatch.setattr(contents, "read_file", lambda path, limit: text[:-2].encode())
     with pytest.raises(DataError, match=r"grows\.csv: it changed while it was read"):
         ClickLog(schema, str(tmp_path), ["grows.csv"])
 

@@ -272,3 +272,48 @@ def test_a_server_answers_rows_in_json_as_the_run_does(folder):  # noqa: F811
     with toy.running(open_model(folder / "exported"), Settings(name="clicks")) as server, Client(server.url) as client:
         for found, own in zip(client.score(ROWS), expected, strict=True):
             assert found == pytest.approx(own, abs=1e-6)
+
+
+def arrays(**changes):
+    """A request to the scorer by arrays, in which something is wrong."""
+    given = {"name": "sparse", "datatype": "INT64", "shape": [1, 2], "data": [[1, 2]]} | changes
+    return json.dumps({"inputs": [given]}).encode()
+
+
+def test_requests_that_mean_harm_are_refused_and_rows_still_answered(folder):  # noqa: F811
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from suites.engine.serving.client import Client
+    from suites.engine.serving.service import Settings
+    from tests.suites.engine.serving import hostile, toy
+    from tests.suites.engine.serving.test_hostile import address
+
+    run(folder, "runtime.epochs=1")
+    export_run(folder / "run", folder / "exported")
+
+    infer = "/v2/models/clicks/infer"
+
+    def rows(*values):
+        return hostile.post("/v1/scores", json.dumps({"input": list(values)}).encode())
+
+    harm = {
+        "a hundred thousand signs in a bag": rows(ROWS[0] | {"tags": "|".join(map(str, range(15_000)))}),
+        "a feature that is a list of lists": rows(ROWS[0] | {"tags": [["t1"]] * 100}),
+        "a row of nothing": rows(None),
+        "a row in a row": rows([ROWS[0]]),
+        "features that nobody declared": rows({f"f{i}": "x" for i in range(50_000)}),
+        "numbers that are none": rows(ROWS[0] | {"price": "nan"}, ROWS[0] | {"price": "1e999"}),
+        "nothing": rows(),
+        "more rows than are allowed": rows(*[{}] * 2000),
+        "keys that are no integers": hostile.post(infer, arrays(data=[["a", 1.5]])),
+        "an extent that lies": hostile.post(infer, arrays(shape=[1, 2**40])),
+        "a negative extent": hostile.post(infer, arrays(shape=[-1, 2])),
+        "another type": hostile.post(infer, arrays(datatype="FP32")),
+        "keys beyond 64 bits": hostile.post(infer, arrays(data=[[2**64, -(2**70)]])),
+    }
+    with toy.running(open_model(folder / "exported"), Settings(name="clicks")) as server, Client(server.url) as client:
+        expected = client.score(ROWS)
+        for name, request in harm.items():
+            found = hostile.statuses(address(server), request, patience=5)
+            assert found and set(found) <= {200, 400, 413, 422, 503}, (name, found)
+            assert client.score(ROWS) == expected, name
+        assert server.said == []
