@@ -12,7 +12,7 @@ import json
 import secrets
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,30 +92,76 @@ def write(table: TableState, path: Path | str, dtype: str = "float32", *, delta:
     native.forget_removals(0)  # removals are noted from before the first row is read
     since = before.version if delta and before else 0
     version = native.cut()
-    identity = secrets.token_hex(16)
+    identity = new_id()
+    follows = before.id if delta and before else None
+
+    def parts() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for first in range(0, native.buckets, _TOGETHER):
+            yield changed_rows(table, first, min(first + _TOGETHER, native.buckets), since, dtype)
+
+    write_parts(path, (table.name, table.dim, dtype), (identity, follows), parts(), lambda: removed(table, since))
+    table.published = Chain(identity, version, table.passes)
+    forget_old_removals(table)
+    return identity
+
+
+def new_id() -> str:
+    """The id of a version that is about to be written: 32 hexadecimal digits."""
+    return secrets.token_hex(16)
+
+
+def changed_rows(table: TableState, first: int, last: int, since: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Keys int64 [n] and packed rows uint8 [n, bytes of a row] of buckets [first, last), changed after cut `since`."""
+    keys, values, *_ = table._native.read_rows(first, last, since, True, values_only=True)
+    return Tensor(keys).numpy(), Tensor(_core.pack_rows(values, dtype)).numpy()
+
+
+def removed(table: TableState, since: int) -> np.ndarray:
+    """Keys int64 whose rows went after cut `since`; none for 0, as a base names none."""
+    return Tensor(table._native.removed(since)).numpy() if since else np.zeros(0, np.int64)
+
+
+def write_parts(
+    path: Path | str,
+    about: tuple[str, int, str],
+    ids: tuple[str, str | None],
+    parts: Iterable[tuple[np.ndarray, np.ndarray]],
+    gone: Callable[[], np.ndarray],
+) -> None:
+    """Write a file of rows that come part by part; it appears whole or not at all.
+
+    Args:
+        path: of the file.
+        about: name of the table, columns and type of its rows.
+        ids: of the version, and of the one that it follows as a delta.
+        parts: keys int64 [n] and packed rows [n, bytes], each key once.
+        gone: asked behind the last part: keys that went; one that is among the parts came back.
+
+    Raises:
+        CheckpointError: the file cannot be written.
+    """
+    name, dim, dtype = about
     try:
         with atomic_file(Path(path)) as part, part.open("wb") as file:
             file.seek(_PAGE)
             keys = [np.zeros(0, np.int64)]
-            for first in range(0, native.buckets, _TOGETHER):
-                last = min(first + _TOGETHER, native.buckets)
-                own, values, *_ = native.read_rows(first, last, since, True, values_only=True)
-                file.write(Tensor(_core.pack_rows(values, dtype)).numpy().data)
-                keys.append(Tensor(own).numpy())
+            for own, rows in parts:
+                file.write(rows.data)
+                keys.append(own)
             file.write(b"\0" * (-file.tell() % _PAGE))
             index_at = file.tell()
             every = np.concatenate(keys)
-            gone = np.setdiff1d(Tensor(native.removed(since)).numpy(), every) if since else np.zeros(0, np.int64)
-            index = Tensor(_core.pack_index(from_numpy(every).array(), from_numpy(gone).array())).numpy()
+            lost = _without(np.unique(gone()), every)
+            index = Tensor(_core.pack_index(from_numpy(every).array(), from_numpy(lost).array())).numpy()
             file.write(index.data)
             header = SnapshotHeader(
-                name=table.name,
-                id=identity,
-                parent=before.id if delta and before else None,
-                dim=table.dim,
+                name=name,
+                id=ids[0],
+                parent=ids[1],
+                dim=dim,
                 dtype=dtype,
                 rows=len(every),
-                removed=len(gone),
+                removed=len(lost),
                 slots=len(index) // 16,
                 rows_at=_PAGE,
                 index_at=index_at,
@@ -126,9 +172,15 @@ def write(table: TableState, path: Path | str, dtype: str = "float32", *, delta:
             file.write(_PREFIX.pack(MAGIC, FORMAT, len(text), hashlib.sha256(text).digest()) + text)
     except OSError as e:
         raise CheckpointError(f"{path}: the snapshot cannot be written ({e.strerror or e})") from e
-    table.published = Chain(identity, version, table.passes)
-    forget_old_removals(table)
-    return identity
+
+
+def _without(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Different keys, ascending, without those among many others; `np.setdiff1d` would sort the others."""
+    if not len(keys):
+        return keys
+    places = np.minimum(np.searchsorted(keys, others), len(keys) - 1)
+    found: np.ndarray = np.delete(keys, places[keys[places] == others])
+    return found
 
 
 def read_header(path: Path | str) -> SnapshotHeader:

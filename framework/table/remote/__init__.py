@@ -5,12 +5,14 @@ from framework.table.remote.keys import BUCKETS, Unique, bucket_of, shares, uniq
 from framework.table.remote.link import Patience
 from framework.table.remote.log import Durability
 from framework.table.remote.process import ShardSpec, announced, serve
+from framework.table.remote.publication import ShardRows
 from framework.table.remote.server import Server
 from framework.table.remote.shard import Gap, Shard, described
-from framework.table.remote.wire import SupersededError
+from framework.table.remote.wire import ChainBrokenError, SupersededError
 
 __all__ = [
     "BUCKETS",
+    "ChainBrokenError",
     "Durability",
     "Gap",
     "Patience",
@@ -18,6 +20,7 @@ __all__ = [
     "Server",
     "Shard",
     "ShardClient",
+    "ShardRows",
     "ShardSpec",
     "SupersededError",
     "Unique",

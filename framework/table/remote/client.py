@@ -184,6 +184,27 @@ class ShardClient:
         for part in [self._ask(i, Header(Kind.SAVE), [path.encode()]) for i, path in enumerate(paths)]:
             part.result()
 
+    def cut(self, ids: np.ndarray) -> None:
+        """Let all shards begin a publication; see `framework.table.remote.publication`."""
+        for part in [self._ask(i, Header(Kind.CUT), [ids]) for i in range(len(self.shares))]:
+            part.result()
+
+    def rows(self, ids: np.ndarray, first: int, last: int, kind: int) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+        """Ask for the rows of a publication in buckets [first, last) of one shard; what is returned waits for them."""
+        shard = next(i for i, share in enumerate(self.shares) if share[0] <= first < share[1])
+        part = self._ask(shard, Header(Kind.ROWS), [ids, np.array([first, last, kind], np.int64)])
+
+        def answer() -> tuple[np.ndarray, np.ndarray]:
+            _, (keys, packed) = part.result()
+            return np.frombuffer(keys, np.int64), np.frombuffer(packed, np.uint8)
+
+        return answer
+
+    def gone(self, ids: np.ndarray) -> np.ndarray:
+        """Keys int64 whose rows went since the publication that this one follows."""
+        parts = [self._ask(i, Header(Kind.GONE), [ids]) for i in range(len(self.shares))]
+        return np.concatenate([np.frombuffer(part.result()[1][0], np.int64) for part in parts])
+
     def stats(self) -> list[dict[str, int]]:
         """Of each shard: rows, bytes, pushes taken and repeated, bytes of the log, keys pulled that had no row."""
         names = ("rows", "bytes", "pushes", "repeated", "log_bytes", "missed")

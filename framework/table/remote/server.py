@@ -188,10 +188,22 @@ class Server:
             return ok, [shard.counts(arrays[0])]
         if kind == Kind.STATS:
             return ok, [np.array(self._figures(), np.int64)]
+        if kind in (Kind.CUT, Kind.ROWS, Kind.GONE):
+            return ok, self._published(kind, arrays)
         if kind == Kind.STOP:
             self._stop.set()
             return ok, []
         raise NotSupportedError(f"shard: {name_of(kind)} is nothing that a shard does")
+
+    def _published(self, kind: int, arrays: list[np.ndarray]) -> Sequence[np.ndarray]:
+        """See `framework.table.remote.publication`."""
+        cuts = self.shard.cuts
+        if kind == Kind.CUT:
+            cuts.begin(*arrays)
+            return []
+        found = cuts.rows(*arrays) if kind == Kind.ROWS else (cuts.gone(*arrays),)
+        check_size(found, name_of(kind))
+        return found
 
     def _figures(self) -> list[int]:
         shard = self.shard

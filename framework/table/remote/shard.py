@@ -25,6 +25,7 @@ from framework.table import files
 from framework.table.remote import store
 from framework.table.remote.keys import BUCKETS, bucket_of, chunks
 from framework.table.remote.log import Durability, UpdateLog, read
+from framework.table.remote.publication import Cuts
 from framework.table.remote.wire import Header, Kind, SupersededError, arrays_of, model_key
 from framework.table.rules import DenseAdam
 from framework.table.table import Table
@@ -96,6 +97,7 @@ class Shard:
         self.seen: dict[int, np.ndarray] = {}  # by worker: the last push of each bucket, int64 [B]
         self.incarnations: dict[int, int] = {}
         self._lock, self._saving = threading.RLock(), threading.Lock()
+        self.cuts = Cuts(table, share, self._saving)  # of publications
         self._owner = store.own(self.folder, writable)
         number = self._recover(writable)
         self.log = UpdateLog(self.folder, self.model, number, durability) if writable else None

@@ -19,15 +19,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework import errors, limits
-from framework.errors import PaddockError, StateError
+from framework.errors import CheckpointError, PaddockError, StateError
 
 VERSION = 1
 MAGIC = b"PDT\n"
 MODEL_BYTES = 16
+ID_BYTES = 16  # of a publication
 
 
 class SupersededError(StateError):
     """Another process has taken the place of this one: what it sends is refused."""
+
+
+class ChainBrokenError(CheckpointError):
+    """A shard does not know the publication that is asked for: it was started since. All rows have to be published."""
 
 
 class Kind(IntEnum):
@@ -44,6 +49,9 @@ class Kind(IntEnum):
     COUNTS = 9  # keys -> show, click, passes unseen, updates
     STOP = 10
     START = 11  # dense numbers to begin with, where there are none yet
+    CUT = 12  # a publication begins: rows that change from now on are in the next one
+    ROWS = 13  # of a publication and some buckets -> keys, packed rows
+    GONE = 14  # of a publication -> keys whose rows went
     OK = 32
     GAP = 33  # a push came before the one that is awaited
     ERROR = 34
@@ -111,6 +119,9 @@ class Header:
             return [keys, ("gradients", np.float32, (self.count, self.dim)), *counters, dense]
         if self.kind == Kind.START:
             return [dense]
+        if self.kind in (Kind.CUT, Kind.ROWS, Kind.GONE):
+            ids: tuple[str, type, tuple[int, ...]] = ("ids", np.uint8, (2 * ID_BYTES,))
+            return [ids, ("range", np.int64, (3,))] if self.kind == Kind.ROWS else [ids]
         return [keys] if self.kind in (Kind.PULL, Kind.COUNTS) else []
 
 
@@ -158,7 +169,8 @@ def error_frame(error: Exception) -> bytes:
 def error_of(frame: Any) -> PaddockError:
     """The error of such a frame."""
     name, text = json.loads(bytes(frame))
-    found = SupersededError if name == "SupersededError" else getattr(errors, name, StateError)
+    ours: dict[str, Any] = {each.__name__: each for each in (SupersededError, ChainBrokenError)}
+    found = ours.get(name) or getattr(errors, name, StateError)
     made: PaddockError = (
         found(text) if isinstance(found, type) and issubclass(found, PaddockError) else StateError(text)
     )

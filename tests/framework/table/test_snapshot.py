@@ -11,7 +11,7 @@ import pytest
 import framework
 from framework.errors import AttributeValueError, CheckpointError, DTypeError, StateError
 from framework.table import SGD, Adam, DenseAdam, Normal, Table, TableSnapshot
-from framework.table.snapshot import read_header
+from framework.table.snapshot import _without, read_header
 
 KEYS = np.concatenate([np.arange(500), [-1, -(2**63), 2**63 - 1]])
 
@@ -239,3 +239,10 @@ def test_what_a_type_cannot_hold_is_refused(tmp_path):
     table.snapshot(tmp_path / "rows")
     with pytest.raises(DTypeError, match="snapshot: keys are float64 but must be int64"):
         TableSnapshot.open(tmp_path / "rows").lookup(np.zeros(2))
+
+
+def test_keys_that_came_back_are_not_among_those_that_went():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        gone, every = np.unique(rng.integers(-20, 20, rng.integers(0, 15))), rng.integers(-25, 25, rng.integers(0, 40))
+        np.testing.assert_array_equal(_without(gone, every), np.setdiff1d(gone, every))
