@@ -143,9 +143,9 @@ class TrainingLoop:
                 self._one_step(batches)
             self.call("after_train")
 
-    def stop(self, reason: str) -> None:
-        """End the run after this step."""
-        self.log.say(f"stopped early at step {self.step}: {reason}")
+    def stop(self, reason: str, after: int | None = None) -> None:
+        """End the run after this step, or the one that is named."""
+        self.log.say(f"stopped early at step {self.step if after is None else after}: {reason}")
         self._stopped = True
 
     def call(self, point: str, *args: Any) -> None:
@@ -191,6 +191,8 @@ class TrainingLoop:
         self.batches = [next(batches) for _ in range(count)]
         if not self.counted:
             self._pass_ended = self._passes_over() > self._pass
+            if getattr(self._loader, "ended", False):  # before the hooks, for which this is the last step
+                self.stop("the log has ended", after=self.step + 1)
         self.wait_seconds = self._loader.wait_seconds - waited
         self.call("before_step")
         self.lr = self._learning_rate(self.step)

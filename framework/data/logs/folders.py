@@ -118,17 +118,43 @@ class LogFolders:
         """A reader a pass, from the position on; one that is left in the middle is continued by the next call."""
         if self._reader is not None and self._reader.epoch == self.number:
             yield self._reader
-        while self._end is None or self.name < self._end:
-            name = self.patience.wait(self._next, f"pass after {self.name or 'the beginning'}")
+        while not self._at_end:
+            name = self.patience.wait(self._next, self.what_is_next)
             if name is None:
                 return
-            day = self._day(name)
-            self._seen = [n for n in self._seen if self._day(n) == day] + [name]
-            self.name, self.number = name, self.number + 1
-            self.close()
-            self._reader = self._open(name)
+            self._go_on(name)
+            self._reader = self.open(name, self.number)
             if self._reader is not None:
                 yield self._reader
+
+    def look(self) -> bool:
+        """Go on to the next pass, if it is complete, without opening it; whether there is one."""
+        name = None if self._at_end else self._next()
+        if name is None:
+            return False
+        self._go_on(name)
+        return True
+
+    @property
+    def what_is_next(self) -> str:
+        """What is waited for, for a message."""
+        return f"pass after {self.name or 'the beginning'}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last batch of the pass `end` was given: none follows."""
+        return self._at_end and self.passes_over > self.number
+
+    @property
+    def _at_end(self) -> bool:
+        return self._end is not None and self.name >= self._end
+
+    def _go_on(self, name: str) -> None:
+        day = self._day(name)
+        self._seen = [n for n in self._seen if self._day(n) == day] + [name]
+        self.name, self.number = name, self.number + 1
+        self.close()
+        self._reader = None
 
     def first_files(self) -> list[Path]:
         """The files of the first pass that has any, waited for; raise DataError where none comes."""
@@ -172,7 +198,7 @@ class LogFolders:
         self.name, self.number, self._seen = state["pass"], state["number"], list(state["seen"])
         self._reader = None
         if state["reader"] is not None and state["reader"]["epoch"] == self.number:  # in the middle of a pass
-            self._reader = self._open(self.name)
+            self._reader = self.open(self.name, self.number)
             if self._reader is None:
                 raise CheckpointError(
                     f"{self.root / self.name}: the position lies in this pass, which has no files now"
@@ -189,15 +215,18 @@ class LogFolders:
         found = sorted(p for p in (self.root / name).glob(self._pattern) if p.is_file() and p.name[0] not in "_.")
         return [path for path in found if path.resolve() != self._done_file(name).resolve()]
 
-    def _open(self, name: str) -> LogReader | None:
-        """The reader of a pass; None for one without files."""
+    def open(self, name: str, number: int, **options: Any) -> LogReader | None:
+        """The reader of pass `name`, which has this number; None for one without files.
+
+        `options` are those of `LogReader` that are to be others than this object's.
+        """
         found = self._files_of(name)
         if not found:
             _log.warning("%s: this pass has no files", self.root / name)
             return None
-        options = {"faults": self.faults, "world": self.world, **self._options}
+        options = {"faults": self.faults, "world": self.world, **self._options, **options}
         reader = LogReader(found, self.schema, self.batch_size, **options)
-        reader.epoch = self.number
+        reader.epoch = number
         return reader
 
     def _done_file(self, name: str) -> Path:

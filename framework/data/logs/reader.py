@@ -119,6 +119,11 @@ class LogReader:
         """How many passes are over: `epoch`."""
         return self.epoch
 
+    @property
+    def units(self) -> int:
+        """Parts of the files that are read by themselves: blocks, compressed files and row groups."""
+        return sum(file.units for file in self._files)
+
     def stream(self) -> Iterator[dict[str, Any]]:
         """Continue from the current position, epoch after epoch, without end."""
         while True:
@@ -163,8 +168,13 @@ class LogReader:
         self._position = {key: state[key] for key in _start()}
         self._iteration += 1
 
-    def _identity(self) -> dict[str, Any]:
+    @property
+    def files_digest(self) -> str:
+        """What tells these files from others: their names and sizes."""
         files = json.dumps([[file.path.name, file.size] for file in self._files])
+        return hashlib.sha256(files.encode()).hexdigest()[:16]
+
+    def _identity(self) -> dict[str, Any]:
         return {
             "seed": self._seed,
             "batch_size": self.batch_size,
@@ -174,7 +184,7 @@ class LogReader:
             "rank": self.world.rank,
             "processes": self.world.size,
             "schema": self.schema.digest,
-            "files": hashlib.sha256(files.encode()).hexdigest()[:16],
+            "files": self.files_digest,
         }
 
     def _opened(self, paths: list[Path], block_bytes: int) -> list[LogFile]:

@@ -41,8 +41,12 @@ class Patience:
         while (found := look()) is None:
             left = deadline - time.monotonic()
             if left <= 0:
-                if self.then == "error":
-                    raise DataError(f"log reader: no {what} in {self.seconds:g} s; see whether its writer still runs")
+                self.give_up(what)
                 return None
             time.sleep(min(self.poll, left))
         return found
+
+    def give_up(self, what: str) -> None:
+        """The time is over: raise DataError, unless the stream just ends."""
+        if self.then == "error":
+            raise DataError(f"log reader: no {what} in {self.seconds:g} s; see whether its writer still runs")

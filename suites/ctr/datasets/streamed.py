@@ -181,7 +181,7 @@ class LogPasses(StreamedSource):
     """A click log that keeps coming: folders `day/HHMM`, each read once, when its done-file is there.
 
     Training waits for the next one, and ends with an error where none comes in time. What it puts up with is
-    `runtime.data.max_skipped`. The run needs `runtime.steps`.
+    `runtime.data.max_skipped`. The run needs `runtime.steps`; it ends before where the pass `end` is over.
 
     Args:
         schema: what the columns are.
@@ -189,6 +189,7 @@ class LogPasses(StreamedSource):
         files: pattern of the files of a pass.
         done: the done-file, as seen from the pass's folder; `{name}` is that folder's name.
         begin: name of the first pass, such as "20261122/0900"; null for the first one there.
+        end: name of the last pass, behind which the run ends; null for none.
         every: minutes from one pass to the next; null if that varies.
         wait_seconds: how long the next pass is waited for.
         shuffle_rows: rows of a pass among which a drawn order mixes.
@@ -208,11 +209,12 @@ class LogPasses(StreamedSource):
         shuffle_rows: int = 1 << 16,
         threads: int | None = None,
         scale_rows: int = 1_000_000,
+        end: str | None = None,
     ) -> None:
         options = {"shuffle_rows": shuffle_rows, "threads": threads}
         super().__init__(schema, scale_rows, options)
         self._root, self._files = str(find_data(root)), files
-        self._passes: dict[str, Any] = {"done": done, "begin": begin, "every": every}
+        self._passes: dict[str, Any] = {"done": done, "begin": begin, "end": end, "every": every}
         self._patience = Patience(wait_seconds, then="error")
 
     def _sample(self) -> list[Path]:

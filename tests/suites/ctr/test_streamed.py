@@ -267,3 +267,8 @@ def test_a_model_trains_on_passes_that_keep_coming(config, tmp_path):
     with pytest.raises(DataError, match=r"no pass after 20261122/0905 in 0\.05 s"):
         train(config(dataset, steps=21), runs=tmp_path, name="again")
     assert LogPasses(schema(), str(tmp_path / "logs")).examples[0]["user"].startswith("u")
+    ending = {**dataset, "end": "20261122/0905"}
+    train(config(ending, steps=1000), runs=tmp_path, name="ended")  # evaluated and saved as at the last step
+    assert json.loads((tmp_path / "ended" / "metrics.json").read_text())["auc"] > 0
+    assert "stopped early at step 20: the log has ended" in (tmp_path / "ended" / "log.txt").read_text()
+    train(tmp_path / "ended", resume=True)

@@ -104,6 +104,32 @@ def test_begin_end_and_a_done_file_beside_the_folder(tmp_path):
     assert ids(log) == list(range(10, 30))
 
 
+def test_another_process_may_follow_the_passes_and_leave_the_reading_to_others(tmp_path):
+    for number, begin in enumerate((0, 25)):
+        add(tmp_path, f"d/{number}", begin, begin + 25)
+    follower, reader, found = folders(tmp_path, end="d/1", drop_last=True), folders(tmp_path, drop_last=True), []
+    while follower.look():
+        seen = follower.open(follower.name, follower.number)
+        assert seen.units > 1
+        part = reader.open(follower.name, follower.number, drop_last=False)
+        assert part.files_digest == seen.files_digest and part.epoch == follower.number
+        found += ids(part)
+    assert found == list(range(50)) and follower.ended
+    (tmp_path / "d/1" / "late.csv").write_bytes(lines(0, 3))
+    assert reader.open("d/1", 1).files_digest != seen.files_digest
+    assert reader.open("d/2", 2) is None
+
+
+def test_a_stream_with_a_last_pass_says_when_its_last_batch_was_given(tmp_path):
+    for number in range(2):
+        add(tmp_path, f"d/{number}", 0, 20)
+    log = folders(tmp_path, end="d/1")
+    assert [log.ended for _ in log] == [False, False, False, True]
+    again = folders(tmp_path, end="d/1")
+    again.load_state_dict(log.state_dict())
+    assert again.ended and ids(again) == [] and not folders(tmp_path, end="d/1").ended
+
+
 def test_the_next_pass_is_waited_for_within_a_time(tmp_path):
     add(tmp_path, "20261122/0900", 0, 10)
     later = threading.Timer(0.3, add, (tmp_path, "20261122/0905", 10, 20))
