@@ -15,22 +15,27 @@ from types import FrameType
 from typing import Any
 
 from framework.atomic import make_folder, remove_folder, write_text
-from framework.errors import ConfigError, PaddockError, WorkerError
+from framework.data.logs import LogFolders
+from framework.errors import ConfigError, DataError, PaddockError, WorkerError
 from framework.optim import Constant, Schedule
 from framework.table.remote import Patience, ShardClient, ShardSpec, announced, described, shares
 from framework.table.remote.join import join
+from suites.ctr.cluster.coming import ComingPasses
 from suites.ctr.cluster.control import ControlServer
 from suites.ctr.cluster.dense import DenseWeights
 from suites.ctr.cluster.layout import Layout
 from suites.ctr.cluster.places import Places
+from suites.ctr.cluster.publishing import Publisher
 from suites.ctr.cluster.settings import ClusterSettings
-from suites.ctr.cluster.trainer import TrainerSpec, expect_ending
+from suites.ctr.cluster.trainer import TrainerSpec, expect_shares
 from suites.ctr.cluster.watch import Watch
 from suites.ctr.cluster.work import Lease, Work, lease_text
 from suites.ctr.progressive import FILE as PROGRESSIVE
+from suites.ctr.serving import PublishSettings
 from suites.ctr.serving.published import model_key
 from suites.ctr.step import refuse_what_rows_lack
 from suites.ctr.task import CtrTask
+from suites.engine.building import build_task
 from suites.engine.config import Config
 from suites.engine.log import RunLog
 from suites.engine.resources import save_deployed
@@ -71,10 +76,17 @@ class Head:
         self._weights = DenseWeights(task.model)
         self._tag = model_key(task.schema)
         self._layout = Layout.choose(self._folder, settings.shards)
-        self._work = Work(self._folder / "work.json", settings.parts, self._runtime.epochs, self._runtime.steps)
+        loader = task.train_loader(seed=self._runtime.seed, workers=0)
+        expect_shares(loader)
+        coming = isinstance(loader, LogFolders)
+        counts = (settings.parts, self._runtime.epochs, self._runtime.steps)
+        self._work = Work(self._folder / "work.json", *counts, parts=coming)
+        self._coming = ComingPasses(loader, self._work, log.say) if coming else None
         self._watch = Watch(places, log.say, self._work.release, settings.most_restarts)
-        self._total = self._total_steps()
+        self._total = self._total_steps(loader)
+        self._publisher: Publisher | None = None
         self.interrupted = False
+        self._starved: DataError | None = None  # why a log that keeps coming does not go on
         self._added = 0
         self._wish = ""  # what stood in the file `trainers` when it was read last
         self._failure: PaddockError | None = None
@@ -91,16 +103,23 @@ class Head:
         client = self._client()
         try:
             self._watch.begin(lambda error: self._fail(client, error))
+            self._publisher = self._make_publisher(client)
             self._start_shards(client)
             for _ in range(self._settings.trainers):
                 self.add_trainer(control.address)
             self._wish = f"{self._settings.trainers}\n"
             write_text(self._folder / "trainers", self._wish)
+            if self._publisher is not None:
+                self._publisher.begin()
             self._until_over(client, control.address)
             self._end(client)
+            if self._starved is not None:
+                raise self._starved
         finally:
             self._watch.end()
-            client.close()
+            client.close()  # ends a publication that waits for a shard
+            if self._publisher is not None:
+                self._publisher.end()
             control.close()
             self._places.close()
             if threading.current_thread() is threading.main_thread():
@@ -161,6 +180,8 @@ class Head:
                 self._watch.kill(silent)
             if self._work.pass_done:
                 self._end_pass(client)
+            if not self._next_part():
+                return
             if self._work.over and self._work.idle:
                 return
             if time.monotonic() - looked >= _LOOK_SECONDS:
@@ -172,6 +193,15 @@ class Head:
                 told, batches = time.monotonic(), self._work.batches
             time.sleep(0.1)
 
+    def _next_part(self) -> bool:
+        """Look for the next part of a log that keeps coming; False where it failed to come, which ends the run."""
+        try:
+            if self._coming is not None:
+                self._coming.look()
+        except DataError as error:
+            self._starved = error
+        return self._starved is None
+
     def _end_pass(self, client: ShardClient) -> None:
         number = self._work.epoch + 1
         gone = client.end_pass(number, number * self._work.shares)
@@ -182,14 +212,25 @@ class Head:
     def _end(self, client: ShardClient) -> None:
         """Stop the trainers, keep what was learned, stop the shards."""
         for name in self._watch.names("trainer"):
-            if self.interrupted or self._work.over:
-                self._watch.retire(name)
+            self._watch.retire(name)
         self._work.keep()
         client.checkpoint()
-        if not self.interrupted:
+        if not self.interrupted and self._starved is None:
             self.save(client)
+        if self._publisher is not None:
+            self._publisher.end()
+            self._publisher.publish()
         self._watch.end()
         client.stop()
+
+    def _make_publisher(self, client: ShardClient) -> Publisher | None:
+        if not (self._config.has("publish") and self._config["publish"] is not None):
+            return None
+        task = build_task(self._config)
+        assert isinstance(task, CtrTask)
+        task.adopt(self._run.read_processor(task.processor_class))
+        settings: PublishSettings = self._config.build("publish")
+        return Publisher(settings, task, client, lambda: (self._work.epoch, self._work.batches), self._log.say)
 
     def _fail(self, client: ShardClient, error: PaddockError) -> None:
         """What the watch calls when a process dies too often."""
@@ -250,9 +291,7 @@ class Head:
         self.interrupted = True
         signal.signal(number, signal.SIG_DFL)
 
-    def _total_steps(self) -> int:
-        loader = self._task.train_loader(seed=self._runtime.seed, workers=0)
-        expect_ending(loader)
+    def _total_steps(self, loader: Any) -> int:
         loader.close()
         length, uncounted = loader.length, self._runtime.steps is None and loader.length is None
         total = _MANY if uncounted else self._runtime.total_steps(length)
@@ -344,13 +383,11 @@ class _SavedRows:
 def refuse(config: Config, runtime: Runtime) -> None:
     """Raise ConfigError for what a cluster does not do."""
     refuse_what_rows_lack(runtime)
-    publishes = config.has("publish") and config["publish"] is not None
     threads = config.has("hogwild") and config["hogwild"] is not None
     for path, wrong, why in (
         ("runtime.weights", runtime.weights is not None, "shards begin empty; train on in one process"),
         ("runtime.minutes", runtime.minutes is not None, "a cluster trains to the end of its passes or steps"),
         ("runtime.early_stop", runtime.early_stop is not None, "a cluster evaluates at the end"),
-        ("publish", publishes, "export the run when it is done"),
         ("hogwild", threads, "its trainers are the parallelism"),
     ):
         if wrong:

@@ -21,9 +21,9 @@ import numpy as np
 
 import framework
 from framework.data import DataLoader
-from framework.data.logs import LogReader
+from framework.data.logs import LogFolders, LogReader
 from framework.data.world import World
-from framework.errors import ConfigError, PaddockError
+from framework.errors import ConfigError, DataError, PaddockError
 from framework.optim import Schedule
 from framework.table.remote import Patience, ShardClient, SupersededError, Unique, announced, unique
 from framework.table.remote.process import end_with_parent
@@ -133,15 +133,16 @@ class ClusterTrainer:
         self._lease: Lease | None = None
         self._batches, self._live, self._began, self._stop = 0, 1, 0, False
         self._length = 0
+        self._folders: LogFolders | None = None  # of a log that keeps coming
 
     def _schedule(self, config: Any) -> Schedule:
         size = self._loader().batch_size
         schedule: Schedule = config.part("schedule")(total_steps=self._spec.total_steps, batch_size=size)
         return replace(schedule, scaling=schedule.scaling or self._step.lr_scaling)
 
-    def _loader(self) -> DataLoader | LogReader:
+    def _loader(self) -> DataLoader | LogReader | LogFolders:
         loader = self._task.train_loader(seed=self._runtime.seed, workers=0)
-        expect_ending(loader)
+        expect_shares(loader)
         return limited(loader, self._runtime.data, "another")
 
     def run(self) -> None:
@@ -224,7 +225,7 @@ class ClusterTrainer:
 
     def _read(self, lease: Lease) -> Iterator[dict[str, Any]]:
         """All batches of a share, always the same: of a log in memory every so manieth of the pass, else by blocks."""
-        with self._loader() as loader:
+        with self._reader(lease) as loader:
             if isinstance(loader, LogReader):
                 loader.split(World(lease.share, lease.shares))
                 loader.epoch = lease.epoch
@@ -233,6 +234,27 @@ class ClusterTrainer:
             for place in range(lease.share, len(loader), lease.shares):
                 loader.seek(lease.epoch, place)
                 yield next(loader.stream())
+
+    def _reader(self, lease: Lease) -> DataLoader | LogReader:
+        """What reads a pass. That of a part of a log that keeps coming reads its last rows too, in a short batch.
+
+        Raises DataError where the part has other files than the head saw.
+        """
+        if not lease.part:
+            loader = self._loader()
+            assert not isinstance(loader, LogFolders)
+            return loader
+        if self._folders is None:
+            made = self._loader()
+            assert isinstance(made, LogFolders)
+            self._folders = made
+        reader = self._folders.open(lease.part, lease.epoch, drop_last=False)
+        if reader is None or reader.files_digest != lease.files:
+            raise DataError(
+                f"{self._folders.root / lease.part}: its files are not those that were there when the pass began; a "
+                "done-file promises that they stay as they are"
+            )
+        return reader
 
     # -- what the head hears
     def _note(self, scores: np.ndarray | None, batch: dict[str, Any]) -> None:
@@ -288,12 +310,12 @@ class _News:
             return taken
 
 
-def expect_ending(loader: Any) -> None:
+def expect_shares(loader: Any) -> None:
     """Raise ConfigError for a log that has no passes of its own, which cannot be dealt out in shares."""
-    if not isinstance(loader, (DataLoader, LogReader)):
+    if not isinstance(loader, (DataLoader, LogReader, LogFolders)):
         raise ConfigError(
-            f"data.train.dataset: {type(loader).__name__} waits for what is still to come, and cannot be dealt out in "
-            "shares; a cluster trains on ClickLog or LogStream"
+            f"data.train.dataset: {type(loader).__name__} has no passes that could be dealt out in shares; a cluster "
+            "trains on ClickLog, LogStream or LogPasses"
         )
 
 

@@ -2,6 +2,8 @@
 
 A share is a worker to the shards: its pushes are numbered by its batches. Whoever takes a share on, at first or after
 another one, goes on where the shards are, so each batch counts once however often its share changes hands.
+
+A log that keeps coming has a part a pass, such as a folder. Nothing is dealt out until the next part is opened.
 """
 
 from __future__ import annotations
@@ -20,6 +22,21 @@ from framework.errors import CheckpointError
 FORMAT = 1
 
 
+@dataclass(frozen=True)
+class Part:
+    """What a pass over a log that keeps coming reads.
+
+    Attributes:
+        name: such as "20261122/0905".
+        files: digest of its files: all who read a share of it have to see the same ones.
+        seen: names of this one and of those before it on the same day.
+    """
+
+    name: str
+    files: str
+    seen: tuple[str, ...] = ()
+
+
 @dataclass
 class Lease:
     """A share that somebody is at work on.
@@ -33,6 +50,8 @@ class Lease:
         incarnation: higher with each who takes the share on.
         batches: done by this trainer.
         heard: when it was heard of last, by `clock`.
+        part: name of what the pass reads, of a log that keeps coming; else "".
+        files: digest of its files.
     """
 
     trainer: str
@@ -43,6 +62,8 @@ class Lease:
     incarnation: int
     batches: int = 0
     heard: float = 0.0
+    part: str = ""
+    files: str = ""
 
 
 class Work:
@@ -54,9 +75,12 @@ class Work:
         epochs: passes; None for as many as `steps` take.
         steps: batches of all trainers together, after which no more is dealt out; None for all of the passes.
         clock: seconds.
+        parts: whether passes are parts of a log that keeps coming.
 
     Attributes:
         epoch: the pass at hand.
+        part: what it reads, or what the one before it read where `waiting`; None before the first.
+        waiting: the part of the pass at hand is still to come; see `open`.
         batches: of all trainers, since the beginning of the run.
 
     Raises CheckpointError for a file that is damaged, or deals out another number of shares.
@@ -69,12 +93,17 @@ class Work:
         epochs: int | None,
         steps: int | None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        parts: bool = False,
     ) -> None:
         self._path, self.shares, self._epochs, self._steps, self._clock = path, shares, epochs, steps, clock
         self._lock = threading.Lock()
         self._leases: dict[str, Lease] = {}  # by trainer
         self._done: set[int] = set()  # shares of the pass at hand
         self.epoch, self.batches, self._incarnation = 0, 0, 0
+        self._parts = self.waiting = parts
+        self._ended = False
+        self.part: Part | None = None
         if path.is_file():
             self._read()
 
@@ -85,13 +114,15 @@ class Work:
                 return self._leases[trainer]
             taken = {lease.share for lease in self._leases.values()} | self._done
             free = [share for share in range(self.shares) if share not in taken]
-            if self.over or not free:
+            if self.over or self.waiting or not free:
                 return None
             self._incarnation = max(self._incarnation + 1, time.time_ns())
             made = Lease(
                 trainer, self.epoch * self.shares + free[0], self.epoch, free[0], self.shares, self._incarnation
             )
             made.heard = self._clock()
+            if self.part is not None:
+                made.part, made.files = self.part.name, self.part.files
             self._leases[trainer] = made
             return made
 
@@ -127,8 +158,19 @@ class Work:
     def next_pass(self) -> None:
         """Begin the next pass."""
         with self._lock:
-            self.epoch, self._done = self.epoch + 1, set()
+            self.epoch, self._done, self.waiting = self.epoch + 1, set(), self._parts
             self._write()
+
+    def open(self, part: Part, units: int) -> None:
+        """The part of the pass at hand is there: deal it out. Shares beyond its `units` have nothing in them."""
+        with self._lock:
+            self.part, self.waiting = part, False
+            self._done = set(range(min(units, self.shares), self.shares))
+            self._write()
+
+    def end(self) -> None:
+        """Deal no more out: the log has ended."""
+        self._ended = True
 
     def keep(self) -> None:
         """Write how many batches there were."""
@@ -138,13 +180,13 @@ class Work:
     @property
     def pass_done(self) -> bool:
         """Whether all shares of the pass at hand are done."""
-        return len(self._done) == self.shares
+        return not self.waiting and len(self._done) == self.shares
 
     @property
     def over(self) -> bool:
         """Whether no more is dealt out."""
         by_steps = self._steps is not None and self.batches >= self._steps
-        return by_steps or (self._epochs is not None and self.epoch >= self._epochs)
+        return self._ended or by_steps or (self._epochs is not None and self.epoch >= self._epochs)
 
     @property
     def idle(self) -> bool:
@@ -164,6 +206,8 @@ class Work:
             "done": sorted(self._done),
             "batches": self.batches,
             "incarnation": self._incarnation,
+            "part": None if self.part is None else asdict(self.part),
+            "waiting": self.waiting,
         }
         write_text(self._path, json.dumps(told) + "\n")
 
@@ -174,6 +218,9 @@ class Work:
                 raise ValueError("another format")
             shares, self.epoch, self._done = int(told["shares"]), int(told["epoch"]), set(map(int, told["done"]))
             self.batches, self._incarnation = int(told["batches"]), int(told["incarnation"])
+            if self._parts:
+                part, self.waiting = told["part"], bool(told["waiting"])
+                self.part = None if part is None else Part(part["name"], part["files"], tuple(part["seen"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self._path}: cannot be read ({error}); begin the run anew") from None
         if shares != self.shares:

@@ -14,7 +14,7 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from framework.atomic import make_folder, write_text
 from framework.errors import CheckpointError
@@ -25,11 +25,22 @@ from suites.ctr.schema import Schema
 
 if TYPE_CHECKING:
     from framework.graph.ir import Program
-    from framework.table import Table
+    from framework.table.state import Chain
 
 FOLDER, LIST = "rows", "rows.json"
 _MOST_DELTAS = 16  # after which a whole snapshot is written again: each makes look-ups slower
 RowType = Literal["float32", "float16", "int8"]
+
+
+class Published(Protocol):
+    """What has rows to publish: a `Table`, or the rows of all shards (`framework.table.remote.ShardRows`)."""
+
+    @property
+    def published(self) -> Chain | None:
+        """What was written last, which a delta follows."""
+
+    def snapshot(self, path: Path | str, dtype: RowType = "float32", *, delta: bool = False) -> str:
+        """Write all rows, or those that changed; return the id of the file."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,7 @@ def model_key(schema: Schema) -> str:
 
 
 def publish(
-    table: Table,
+    table: Published,
     schema: Schema,
     export: Path,
     dtype: RowType = "float32",

@@ -6,14 +6,14 @@ import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.errors import AttributeValueError, CheckpointError
-from suites.ctr.serving.published import RowType, publish
+from suites.ctr.serving.published import Published, RowType, publish
 from suites.engine.hooks import Hook
 
 if TYPE_CHECKING:
-    from framework.graph.ir import Program
+    from suites.ctr.task import CtrTask
     from suites.engine.loop import TrainingLoop
 
 _log = logging.getLogger(__name__)
@@ -40,6 +40,11 @@ class PublishSettings:
         if not self.every > 0:
             raise AttributeValueError(f"publish: every is {self.every}; it must be above 0 seconds")
 
+    def expect_export(self) -> None:
+        """Raise CheckpointError for a folder that holds no export."""
+        if not (Path(self.to) / "program.json").is_file():
+            raise CheckpointError(f"publish: {self.to} holds no exported model; run `paddock export` first")
+
 
 class Publish(Hook):
     """Publishes rows that changed, and the network, beside an export, and once more at the end of the run.
@@ -58,8 +63,7 @@ class Publish(Hook):
 
     def before_train(self, loop: TrainingLoop) -> None:
         """Refuse a folder that holds no export before hours are spent."""
-        if not (Path(self._settings.to) / "program.json").is_file():
-            raise CheckpointError(f"publish: {self._settings.to} holds no exported model; run `paddock export` first")
+        self._settings.expect_export()
 
     def after_step(self, loop: TrainingLoop) -> None:
         """Publish when it is time."""
@@ -80,16 +84,24 @@ class Publish(Hook):
 
     def _publish_now(self, loop: TrainingLoop, own: PublishSettings, task: Any) -> None:
         try:
-            dense: Program | Literal["kept"] = task.served_program() if own.dense else "kept"
-            items = task.item_index()
-            kind = type(task.model.body).__name__
-            name = publish(
-                task.model.table, task.schema, Path(own.to), own.dtype, dense=dense, items=items, network=kind
-            )
+            name = publish_as(task, task.model.table, own)
         except CheckpointError as error:
             _log.warning("publish: %s", error)
         else:
             loop.log.say(f"step {loop.step}: published as {name}")
+
+
+def publish_as(task: CtrTask, rows: Published, settings: PublishSettings) -> str:
+    """Publish these rows, the task's network and its items, if it has some; return the file of the rows."""
+    return publish(
+        rows,
+        task.schema,
+        Path(settings.to),
+        settings.dtype,
+        dense=task.served_program() if settings.dense else "kept",
+        items=task.item_index(),
+        network=type(task.model.body).__name__,
+    )
 
 
 def _of(loop: TrainingLoop) -> Any:

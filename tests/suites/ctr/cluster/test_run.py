@@ -218,7 +218,6 @@ def test_a_run_that_was_stopped_is_continued_where_it_was(log, tmp_path):
         ({"runtime.accumulate": 2}, "runtime.accumulate: rows of a table do not have it"),
         ({"runtime.minutes": 5}, "runtime.minutes: is not for --cluster"),
         ({"runtime.weights": "x.safetensors"}, "runtime.weights: is not for --cluster: shards begin empty"),
-        ({"publish": "{to: somewhere}"}, "publish: is not for --cluster"),
         ({"cluster.shards": 0}, "shards is 0; it must be 1 to 256"),
         ({"cluster.trainers": 0}, "trainers is 0; it must be 1 or more"),
         ({"cluster.log": "{fsync: often}"}, "often"),
@@ -229,16 +228,6 @@ def test_settings_that_a_cluster_does_not_have_are_refused_before_anything_start
     with pytest.raises(ConfigError, match=message):
         trained(log, tmp_path, more=more)
     assert not any(children().values())
-
-
-def test_a_log_that_keeps_coming_is_refused(log, tmp_path):
-    (tmp_path / "20261122" / "0900").mkdir(parents=True)
-    (tmp_path / "20261122" / "0900" / "a.csv").write_text((log / "log.csv").read_text())
-    (tmp_path / "20261122" / "0900" / "_SUCCESS").touch()
-    dataset = f"{{type: LogPasses, root: {tmp_path}, files: '*.csv'}}"
-    more = {"data.train.dataset": dataset, "runtime.epochs": "null", "runtime.steps": 5}
-    with pytest.raises(ConfigError, match="LogFolders waits for what is still to come"):
-        trained(log, tmp_path / "runs", more=more)
 
 
 def test_rows_of_another_run_of_the_name_are_not_taken_for_ones_own(tmp_path):

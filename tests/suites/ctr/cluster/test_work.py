@@ -7,7 +7,7 @@ import pytest
 from framework.errors import CheckpointError, WorkerError
 from suites.ctr.cluster.places import Places, Running
 from suites.ctr.cluster.watch import Watch
-from suites.ctr.cluster.work import Work
+from suites.ctr.cluster.work import Part, Work
 
 
 class Clock:
@@ -84,6 +84,32 @@ def test_what_is_done_is_remembered_and_leases_are_not(tmp_path):
     assert again.batches == 7 and again.idle
     taken = again.lease("b")
     assert taken.share == open_one.share and taken.incarnation > open_one.incarnation
+
+
+def parts(path):
+    return Work(path / "work.json", 3, None, None, Clock(), parts=True)
+
+
+def test_of_a_log_that_keeps_coming_nothing_is_dealt_out_until_the_next_part_is_there(tmp_path):
+    found = parts(tmp_path)
+    assert found.waiting and found.lease("a") is None and not found.pass_done
+    found.open(Part("d/1", "f1", ("d/1",)), units=2)
+    leases = [found.lease(who) for who in "abc"]
+    assert [(each.part, each.files, each.share) for each in leases[:2]] == [("d/1", "f1", 0), ("d/1", "f1", 1)]
+    assert leases[2] is None  # a share without a block has nothing in it
+    found.done("a", leases[0].worker)
+    again = parts(tmp_path)  # in the middle of a part
+    assert not again.waiting and again.part == found.part and again.lease("d").share == 1
+    again.done("d", leases[1].worker)
+    assert again.pass_done
+    again.next_pass()
+    last = parts(tmp_path)  # between two parts
+    assert last.waiting and not last.pass_done and last.part.name == "d/1" and last.epoch == 1
+    assert last.lease("a") is None
+    last.open(Part("d/2", "f2", ("d/1", "d/2")), units=0)
+    assert last.pass_done  # without files
+    last.end()
+    assert last.over
 
 
 def test_a_damaged_file_and_other_shares_are_refused(tmp_path):
