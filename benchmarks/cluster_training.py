@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +127,8 @@ def one_process(folder: Path, batch: int, seconds: float, threads: int) -> tuple
     return timer.rates()
 
 
-def cluster(folder: Path, batch: int, seconds: float, address: str) -> tuple[float, float]:
-    """Samples a second of two shards and two trainers, each a process with one thread."""
+def cluster(folder: Path, batch: int, seconds: float, address: str, more: Sequence[str] = ()) -> tuple[float, float]:
+    """Samples a second of two shards and two trainers, each a process with one thread; `more` overrides."""
     from suites.ctr.cluster import head as heads
     from suites.engine.training import train_on_cluster
 
@@ -150,7 +150,7 @@ def cluster(folder: Path, batch: int, seconds: float, address: str) -> tuple[flo
 
     runs.Head = Watched  # type: ignore[misc]
     threading.Thread(target=watch, daemon=True).start()
-    words = [*options(folder, batch, 10**9), "cluster.shards=2", "cluster.trainers=2"]
+    words = [*options(folder, batch, 10**9), "cluster.shards=2", "cluster.trainers=2", *more]
     train_on_cluster(Path("ctr/deepfm_csv"), words, address=address, runs=folder / "runs", name="cluster")
     return timer.rates()
 

@@ -5,7 +5,8 @@
 
 Two shards as processes, on this machine's loopback, and one client: pulls of 100 keys one after the other (what a
 server of scores would ask), pulls of 20,000 different keys with two on their way (what a trainer asks at a batch of
-4,096), and pushes of 20,000 with a window of four, logged. The peer asks a table in its own process for the same.
+4,096), and pushes of 20,000 with a window of four, logged. `publish_100000` writes a delta of 100,000 changed rows to a
+file, `publish_all` writes all rows; changing them is not timed. The peer asks a table in its own process for the same.
 """
 
 from __future__ import annotations
@@ -18,13 +19,20 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from common import OURS, ROOT, Claim, Competitor, add_rows, run_claims, spread
 
 DIM = 17
-SIZES = {"pull_100": 100, "pull_20000": 20_000, "push_20000": 20_000}
-CLAIMS = [Claim("pull_100", 0.005, 0.01), Claim("pull_20000", 0.1, 0.2), Claim("push_20000", 0.1, 0.2)]
+SIZES = {"pull_100": 100, "pull_20000": 20_000, "push_20000": 20_000, "publish_100000": 100_000}
+CLAIMS = [
+    Claim("pull_100", 0.005, 0.01),
+    Claim("pull_20000", 0.1, 0.2),
+    Claim("push_20000", 0.1, 0.2),
+    Claim("publish_100000", 0.1, 0.2),
+    Claim("publish_all", 0.1, 0.2),
+]
 PEER = "in process"
 
 
@@ -44,10 +52,25 @@ def measured(call: Callable[[int], Callable[[], object]], seconds: float, ahead:
     return len(took) / (time.perf_counter() - start), took
 
 
+def published(
+    change: Callable[[], object], write: Callable[[bool], object], delta: bool, seconds: float
+) -> tuple[float, list[float]]:
+    """Publications a second of their own time, and the seconds of each; `change` is called before each, untimed."""
+    write(False)
+    took: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(took) < 3:
+        change()
+        began = time.perf_counter()
+        write(delta)
+        took.append(time.perf_counter() - began)
+    return len(took) / sum(took), took
+
+
 def shards(case: str, rows: int, seconds: float) -> tuple[float, list[float]]:
     """Ours."""
     from framework.table import Adam, Normal, Table
-    from framework.table.remote import unique
+    from framework.table.remote import ShardRows, unique
     from tests.framework.table.remote.helpers import Processes
 
     made = Table(DIM, rule=Adam(), init=Normal(0.01), name="signs")
@@ -63,6 +86,18 @@ def shards(case: str, rows: int, seconds: float) -> tuple[float, list[float]]:
                 found = unique(part)
                 client.push(number, found, np.zeros((len(part), DIM), np.float32), 0.1)
             client.settle()
+            if case.startswith("publish"):
+                held, delta = ShardRows(client, "signs"), case != "publish_all"
+
+                def change() -> None:
+                    nonlocal number
+                    for part in np.array_split(rng.permutation(rows)[: SIZES["publish_100000"]], 5):
+                        number += 1
+                        client.push(number, unique(part), np.ones((len(part), DIM), np.float32), 0.1)
+                    client.settle()
+
+                path = Path(folder) / "published"
+                return published(change, lambda again: held.snapshot(path, delta=again), delta, seconds)
             batches = [unique(rng.integers(0, rows, SIZES[case])) for _ in range(50)]
             if case.startswith("pull"):
                 return measured(lambda i: client.pull(batches[i % 50]), seconds, 2 if "20000" in case else 0)
@@ -85,6 +120,15 @@ def in_process(case: str, rows: int, seconds: float) -> tuple[float, list[float]
     made = Table(DIM, rule=Adam(), init=Normal(0.01), name="signs")
     made.update(np.arange(rows), np.zeros((rows, DIM), np.float32))
     rng = np.random.default_rng(0)
+    if case.startswith("publish"):
+
+        def change() -> None:
+            keys = rng.permutation(rows)[: SIZES["publish_100000"]]
+            made.update(keys, np.ones((len(keys), DIM), np.float32))
+
+        with tempfile.TemporaryDirectory() as folder:
+            path, delta = Path(folder) / "published", case != "publish_all"
+            return published(change, lambda again: made.snapshot(path, delta=again), delta, seconds)
     batches = [np.unique(rng.integers(0, rows, SIZES[case])) for _ in range(50)]
     grads = [np.zeros((len(b), DIM), np.float32) for b in batches]
 
@@ -106,7 +150,7 @@ def run(a: argparse.Namespace) -> None:
     calls, took = (shards if side == OURS else in_process)(case, a.rows, a.seconds)
     p50, p99 = (round(float(np.percentile(took, p)) * 1e3, 3) for p in (50, 99))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    rate = round(calls * SIZES[case] / 1e6, 4)
+    rate = round(calls * SIZES.get(case, a.rows) / 1e6, 4)
     print(json.dumps({"rate": rate, "unit": "M keys/s", "peak_rss_mb": memory, "step_ms": p50, "p99_ms": p99}))
 
 
