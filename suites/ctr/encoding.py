@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Listed
@@ -17,10 +16,8 @@ from suites.ctr.schema import Schema
 from suites.ctr.signs import crossed, hash52, missing_sign, sign_of_number, signs_of
 from suites.engine.names import did_you_mean, listing
 from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED, leave_out
 
-_log = logging.getLogger(__name__)
-MAX_SKIPPED = 0.01  # share of the rows that may be wrong
-_NAMED = 8  # wrong rows in a message
 _INT64 = 2**63
 _HASH, _DIGITS = (1 << 52) - 1, 20  # of a sign: the bits of its hash, and its digits as a number
 _MOST_BUCKET = 9e15  # below which a float64 holds every whole number; the native reader has the same
@@ -319,15 +316,10 @@ def report(raw: RawRows, wrong: Mapping[int, str], max_skipped: float) -> None:
     total = len(raw) + len(raw.wrong)
     if not total:
         raise DataError(f"{raw.name}: there are no rows")
-    if len(reasons) > max_skipped * total:
-        more = f"; so are {len(reasons) - 1} others of {total} rows, max_skipped allows {max_skipped:.3g} of them"
-        raise DataError(f"{reasons[0]}{more if len(reasons) > 1 else ''}")
+    leave_out(raw.name, reasons, total, max_skipped)
     for reason in reasons:
         where, _, why = reason.partition(": ")
         raw.left_out.skip(where, why)
-    if reasons:
-        named = "; ".join(reasons[:_NAMED]) + (" ..." if len(reasons) > _NAMED else "")
-        _log.warning("%s: %d of %d rows are wrong and were left out: %s", raw.name, len(reasons), total, named)
 
 
 def raw_bytes(text: Cell) -> bytes:

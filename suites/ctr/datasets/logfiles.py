@@ -11,9 +11,10 @@ from suites.ctr.datasets.base import ClickDataset, EveryNth, Rows
 from suites.ctr.datasets.delimited import gathered_values, read_delimited
 from suites.ctr.datasets.parquet import read_parquet
 from suites.ctr.datasets.slots import read_slots
-from suites.ctr.encoding import MAX_SKIPPED, Cell, RawRows
+from suites.ctr.encoding import Cell, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
+from suites.engine.skipping import MAX_SKIPPED
 from suites.engine.sources import find_data
 
 Split = Literal["train", "val", "test", "all"]

@@ -10,9 +10,10 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.ctr.datasets.base import ClickDataset, Rows
-from suites.ctr.encoding import MAX_SKIPPED, Cell, Numbered, RawRows
+from suites.ctr.encoding import Cell, Numbered, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
+from suites.engine.skipping import MAX_SKIPPED
 
 
 @register("dataset")

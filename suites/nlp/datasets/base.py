@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
@@ -15,14 +15,11 @@ import numpy as np
 from framework.errors import DataError
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
+from suites.engine.skipping import usable
 from suites.engine.sources import read_file
 
 _log = logging.getLogger(__name__)
 _SHOWN = 12  # labels in a message
-_NAMED = 8  # wrong rows in a message
-MAX_SKIPPED = 0.01  # share of a file's rows that may be wrong
-Row = TypeVar("Row")
-Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -138,33 +135,6 @@ class TextDataset(Generic[Example]):
 
 
 register_role("dataset", TextDataset, doc="Labelled texts, tagged sentences, questions or documents.")
-
-
-def usable(
-    what: str, rows: Sequence[Row], make: Callable[[Row], Made], share: float, left_out: Tally | None = None
-) -> list[tuple[Row, Made]]:
-    """The rows that `make` takes, each with what it makes of it; it raises DataError for a row that is wrong.
-
-    Wrong rows are logged, and noted in `left_out`; where there are more than this share of them, the first one's error
-    is raised.
-    """
-    found: list[tuple[Row, Made]] = []
-    wrong: list[DataError] = []
-    for row in rows:
-        try:
-            found.append((row, make(row)))
-        except DataError as error:
-            wrong.append(error)
-    if len(wrong) > share * len(rows):
-        more = f"; so are {len(wrong) - 1} others of {len(rows)}, max_skipped allows {share:.3g} of them"
-        raise DataError(f"{wrong[0]}{more if len(wrong) > 1 else ''}")
-    if left_out is not None:
-        for each in wrong:
-            left_out.skip(what, str(each))
-    if wrong:
-        named = "; ".join(map(str, wrong[:_NAMED])) + (" ..." if len(wrong) > _NAMED else "")
-        _log.warning("%s: %d of %d rows are wrong and were skipped: %s", what, len(wrong), len(rows), named)
-    return found
 
 
 def read_text(path: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.nlp.datasets.base import MAX_SKIPPED, Question, TextDataset, parse_json, read_text, usable
+from suites.engine.skipping import MAX_SKIPPED, usable
+from suites.nlp.datasets.base import Question, TextDataset, parse_json, read_text
 
 _log = logging.getLogger(__name__)
 _NEAR = 20  # characters by which an answer's stated place may be off

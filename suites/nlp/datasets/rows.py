@@ -9,7 +9,8 @@ from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.nlp.datasets.base import MAX_SKIPPED, Labelled, TextDataset, parse_json, read_lines, usable
+from suites.engine.skipping import MAX_SKIPPED, usable
+from suites.nlp.datasets.base import Labelled, TextDataset, parse_json, read_lines
 
 
 class RowDataset(TextDataset[Labelled]):

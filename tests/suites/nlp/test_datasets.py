@@ -182,7 +182,7 @@ def test_one_wrong_row_of_many_is_left_out_and_named(tmp_path, caplog, kind):
     text, number = one_wrong_of_many(kind)
     path = write(tmp_path / "a.txt", text)
     data = kind(path)
-    assert len(data) == 199 and f"{kind.__name__} {path}: 1 of 200 rows are wrong and were skipped" in caplog.text
+    assert len(data) == 199 and f"{kind.__name__} {path}: 1 of 200 rows are wrong and were left out" in caplog.text
     assert f"{path}:{number}: " in caplog.text
     assert data.name_of(198).rsplit(":", 1)[1].isdigit() and data.name_of(100) != data.name_of(99)
     with pytest.raises(DataError, match=f"a.txt:{number}: "):
@@ -191,7 +191,7 @@ def test_one_wrong_row_of_many_is_left_out_and_named(tmp_path, caplog, kind):
 
 def test_more_wrong_rows_than_allowed_are_counted(tmp_path):
     path = write(tmp_path / "a.tsv", "text_a\tlabel\n" + "a\t1\n" * 7 + "b\n" * 3)
-    with pytest.raises(DataError, match=r"a.tsv:9: has 1 columns .*; so are 2 others of 10, max_skipped allows 0.01"):
+    with pytest.raises(DataError, match=r"a.tsv:9: has 1 columns .*; so are 2 others of 10 rows, max_skipped"):
         Tsv(path)
 
 
