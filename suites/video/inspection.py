@@ -20,7 +20,7 @@ from suites.engine.inspection import Finding, Inspected, copies_within
 from suites.engine.registry import register
 from suites.video.datasets.base import VideoDataset
 from suites.video.drawing import strip
-from suites.vision.inspection import VisualInspector
+from suites.vision.inspection import VisualInspector, left_out_findings
 from suites.vision.recognition.datasets import RecognitionDataset
 from suites.vision.recognition.processor import put_classes
 
@@ -53,7 +53,7 @@ class VideoInspector(VisualInspector):
                 seen.append(None)
                 broken.append((at, str(error)))
         digests = [one.digest if one else "" for one in seen]
-        findings = []
+        findings = left_out_findings(dataset)
         if broken:
             places, indices = tuple(text for _, text in broken), tuple(at for at, _ in broken)
             advice = "mend them or take them out; training skips and counts them, up to runtime.data.max_skipped"

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import codecs
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
+from typing import TypeVar
 
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, DataError
+from suites.engine.reporting import Tally
+from suites.engine.skipping import SetError, usable
 from suites.engine.sources import Source
 from suites.vision.images import IMAGE_SUFFIXES
 
+Row = TypeVar("Row")
 CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
 
 
@@ -16,6 +21,37 @@ def read_lines(source: Source, name: str) -> list[str]:
     """The lines of a text file that are not empty, without space around them."""
     text = source.read(name, "text_bytes").decode("utf-8", "replace")
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def read_list(
+    source: Source, name: str, read: Callable[[str], Row], max_skipped: float = 0.0, left_out: Tally | None = None
+) -> list[Row]:
+    """What `read` makes of each line of a list file; it raises a DataError, without the place, for one that is wrong.
+
+    Up to `max_skipped` of the lines may be wrong: they are left out, logged and noted in `left_out`.
+
+    Raises:
+        DataError: The file cannot be read, is empty, or more lines are wrong; the message names file and line.
+    """
+    where = f"{source.root}/{name}"
+    lines = enumerate(source.read(name).removeprefix(codecs.BOM_UTF8).splitlines(), start=1)
+
+    def made(row: tuple[int, bytes]) -> Row:
+        number, line = row
+        try:
+            return read(line.decode("utf-8").strip())
+        except UnicodeDecodeError as error:
+            raise DataError(f"{where}:{number}: is no UTF-8 text ({error.reason}); convert the file") from None
+        except SetError:
+            raise
+        except DataError as error:
+            raise DataError(f"{where}:{number}: {error}") from None
+
+    full = [(number, line) for number, line in lines if line.strip()]
+    found = [row for _, row in usable(where, full, made, max_skipped, left_out, "lines")]
+    if not found:
+        raise DataError(f"{where}: the list is empty")
+    return found
 
 
 def listed_classes(source: Source) -> list[str] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suites.engine.inspection import Inspector
+from suites.engine.inspection import Finding, Inspector
 from suites.vision.images import write_image
 from suites.vision.joining import Joining
 from suites.vision.pipeline import Augmented
@@ -16,6 +16,15 @@ from suites.vision.transforms import Normalize
 
 if TYPE_CHECKING:
     from suites.engine.config import Config
+
+
+def left_out_findings(dataset: Any) -> list[Finding]:
+    """What a set left out when it was opened, as an error: training would miss it."""
+    skipped = dataset.skipped()
+    if not skipped.skipped:
+        return []
+    places = tuple(why for _, why in skipped.reasons)
+    return [Finding("error", f"{skipped.skipped} could not be used and were left out", places, advice="mend them")]
 
 
 class VisualInspector(Inspector):

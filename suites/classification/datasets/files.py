@@ -13,14 +13,17 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register, register_role
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED
 from suites.engine.sources import Source, open_source
+from suites.vision.files import read_list
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import (
     RecognitionDataset,
+    path_and_labels,
+    path_and_numbers,
     read_classes,
-    read_label_lists,
     read_labels,
-    read_rows,
 )
 from suites.vision.recognition.sample import LabelledImage
 
@@ -102,26 +105,32 @@ class ImageList(_ImageFiles):
         annotations: the list, relative to the root.
         classes: names of the classes, or a file under the root with a name a line; null for the labels' numbers.
         multi_label: images have any number of classes; the loss is then BinaryCrossEntropy.
+        max_skipped: share of the lines that may be wrong or name an image that is not there; they are left out and
+            logged. 0: the first one is an error.
     """
 
     def __init__(
-        self, root: str, annotations: str, classes: str | list[str] | None = None, multi_label: bool = False
+        self,
+        root: str,
+        annotations: str,
+        classes: str | list[str] | None = None,
+        multi_label: bool = False,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(root)
         self.multi_label = multi_label
-        if multi_label:
-            lists = read_label_lists(source, annotations)
-            rows = [[path, str(max(labels, default=0))] for path, labels in lists]
-        else:
-            rows = read_rows(source, annotations, 2)
+        self._skipped = Tally()
+
+        def read(line: str) -> tuple[str, list[int]]:
+            path, labels = path_and_labels(line) if multi_label else _one_label(line)
+            if not source.exists(path):
+                raise DataError(f"the image {path} is missing")
+            return path, labels
+
+        lists = read_list(source, annotations, read, max_skipped, self._skipped)
+        rows = [[path, str(max(labels, default=0))] for path, labels in lists]
         class_names = read_classes(source, classes, rows)
         labels = read_labels(source, annotations, rows, class_names)
-        missing = [row[0] for row in rows if not source.exists(row[0])]
-        if missing:
-            raise DataError(
-                f"{source.root}/{annotations}: {len(missing)} of {len(rows)} images are missing, "
-                f"the first is {missing[0]}"
-            )
         if multi_label:
             self._lists = [np.array(labels, np.int64) for _, labels in lists]
             labels = np.array([own[0] if len(own) else -1 for own in self._lists], np.int64)
@@ -139,6 +148,11 @@ class ImageList(_ImageFiles):
             return image
         own = self._lists[index]
         return replace(image, labels=own, weights=np.ones(len(own), np.float32))
+
+
+def _one_label(line: str) -> tuple[str, list[int]]:
+    path, label = path_and_numbers(line, 2)
+    return path, [int(label)]
 
 
 @register("dataset")

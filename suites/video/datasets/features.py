@@ -6,10 +6,13 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED
 from suites.engine.sources import find_data, open_source
 from suites.video.features import FeatureStore
-from suites.video.features.clips import read_clip_list
+from suites.video.features.clips import path_of_clip
 from suites.video.sequences import FeatureSequence
+from suites.vision.files import read_list
 from suites.vision.recognition.datasets import RecognitionDataset, read_classes, read_labels
 
 
@@ -22,23 +25,35 @@ class ClipFeatures(RecognitionDataset):
         root: folder or zip with the lists, as of the clips themselves.
         annotations: the list, relative to the root.
         classes: names of the classes, or a file under the root with a name a line; null for the labels' numbers.
+        max_skipped: share of the lines that may be wrong or name a clip without features; they are left out and
+            logged. 0: the first one is an error.
     """
 
-    def __init__(self, features: str, root: str, annotations: str, classes: str | list[str] | None = None) -> None:
+    def __init__(
+        self,
+        features: str,
+        root: str,
+        annotations: str,
+        classes: str | list[str] | None = None,
+        max_skipped: float = MAX_SKIPPED,
+    ) -> None:
         source = open_source(root)
-        rows = read_clip_list(source, annotations)
+        self._store = FeatureStore(find_data(features))
+
+        def read(line: str) -> tuple[list[str], int]:
+            row = path_of_clip(line)
+            index = self._store.index_of(row[0])
+            if index is None:
+                raise DataError(f"{row[0]} has no features in {features}; run `paddock features` on it")
+            return row, index
+
+        self._skipped = Tally()
+        found = read_list(source, annotations, read, max_skipped, self._skipped)
+        rows = [row for row, _ in found]
         self.class_names = read_classes(source, classes, rows)
         self.labels = read_labels(source, annotations, rows, self.class_names)
-        self._store = FeatureStore(find_data(features))
         self._names = tuple(row[0] for row in rows)
-        found = [self._store.index_of(name) for name in self._names]
-        missing = [name for name, index in zip(self._names, found, strict=True) if index is None]
-        if missing:
-            raise DataError(
-                f"ClipFeatures {features}: {len(missing)} of {len(rows)} clips of {annotations} have no features, the "
-                f"first is {missing[0]}; run `paddock features` on them"
-            )
-        self._index = np.array(found, np.int64)
+        self._index = np.array([index for _, index in found], np.int64)
         self.say(f"ClipFeatures {features} {annotations}")
 
     def load(self, index: int, rng: np.random.Generator | None = None) -> FeatureSequence:  # type: ignore[override]

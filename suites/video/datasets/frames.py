@@ -9,13 +9,16 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED
 from suites.engine.sources import Source, open_source
 from suites.video.cache import FrameCache
 from suites.video.datasets.base import VideoDataset
 from suites.video.reading import Choice, stacked
 from suites.video.sampling import Segments
+from suites.vision.files import read_list
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
-from suites.vision.recognition.datasets import read_classes, read_labels, read_rows
+from suites.vision.recognition.datasets import path_and_numbers, read_classes, read_labels
 
 
 @register("dataset")
@@ -28,6 +31,8 @@ class FrameFolders(VideoDataset):
         classes: names of the classes, or a file under the root with a name a line; null for the labels' numbers.
         segments: which frames of a folder make its clip.
         cache_mb: how many MiB of decoded frames each worker keeps for the next time they are wanted; 0 keeps none.
+        max_skipped: share of the lines that may be wrong or name a folder without its frames; they are left out and
+            logged. 0: the first one is an error.
     """
 
     def __init__(
@@ -37,15 +42,22 @@ class FrameFolders(VideoDataset):
         classes: str | list[str] | None = None,
         segments: Segments | None = None,
         cache_mb: int = 0,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(root)
-        rows = read_rows(source, annotations, 3)
+
+        def read(line: str) -> tuple[list[str], list[str]]:
+            row = path_and_numbers(line, 3)
+            return row, _frames_of(source, row)
+
+        self._skipped = Tally()
+        found = read_list(source, annotations, read, max_skipped, self._skipped)
+        rows, names = [row for row, _ in found], [frames for _, frames in found]
         self.class_names = read_classes(source, classes, rows)
         self.labels = read_labels(source, annotations, rows, self.class_names)
         self.segments = segments or Segments()
         self._folders = tuple(row[0] for row in rows)
         self._root = source.root
-        names = [_frames_of(source, annotations, row) for row in rows]
         self._starts = np.cumsum([0, *map(len, names)])
         self._files = source.table([name for folder in names for name in folder])
         self._cache = FrameCache(cache_mb)
@@ -75,13 +87,13 @@ class FrameFolders(VideoDataset):
         return decode_image(self._files.read(at), self._files.full_name(at))
 
 
-def _frames_of(source: Source, annotations: str, row: list[str]) -> list[str]:
+def _frames_of(source: Source, row: list[str]) -> list[str]:
     """Names of a folder's frames, sorted; a DataError where the list says another number."""
     folder, stated = row[0], int(row[1])
     found = [f"{folder}/{name}" for name in source.names(folder) if name.lower().endswith(IMAGE_SUFFIXES)]
     if len(found) != stated or not found:
         raise DataError(
-            f"{source.root}/{annotations}: {folder} should have {stated} frames but {len(found)} images are there; "
+            f"{folder} should have {stated} frames but {len(found)} images are there; "
             "copy the folder again, or correct the list"
         )
     return found

@@ -47,7 +47,7 @@ def record_places(path: str | os.PathLike[str]) -> np.ndarray:
         DataError: the file is no TFRecord file, or is cut off.
     """
     places: list[tuple[int, int]] = []
-    at, end = 0, os.path.getsize(path)
+    at, end = 0, _size_of(path)
     with open(path, "rb") as file:
         while at < end:
             file.seek(at)
@@ -62,6 +62,13 @@ def record_places(path: str | os.PathLike[str]) -> np.ndarray:
             places.append((at + _HEADER.size, length))
             at += _HEADER.size + length + 4
     return np.array(places, np.int64).reshape(-1, 2)
+
+
+def _size_of(path: str | os.PathLike[str]) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 Features = dict[str, "list[bytes] | np.ndarray"]

@@ -8,11 +8,14 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED
 from suites.engine.sources import open_source
 from suites.video.datasets.base import VideoDataset
 from suites.video.reading import Choice, VideoReader
 from suites.video.sampling import Segments
-from suites.vision.recognition.datasets import read_classes, read_labels, read_rows
+from suites.vision.files import read_list
+from suites.vision.recognition.datasets import path_and_numbers, read_classes, read_labels
 from suites.vision.videos import VideoSource
 
 
@@ -28,6 +31,8 @@ class VideoFiles(VideoDataset):
         short_side: pixels that the short side of frames is scaled to when they are decoded; null for the videos' own
             sizes.
         cache_mb: how many MiB of decoded frames each worker keeps for the next time they are wanted; 0 keeps none.
+        max_skipped: share of the lines that may be wrong or name a video that is not there; they are left out and
+            logged. 0: the first one is an error.
     """
 
     def __init__(
@@ -38,20 +43,22 @@ class VideoFiles(VideoDataset):
         segments: Segments | None = None,
         short_side: int | None = None,
         cache_mb: int = 0,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(root)
-        rows = read_rows(source, annotations, 2)
+
+        def read(line: str) -> list[str]:
+            row = path_and_numbers(line, 2)
+            if not source.exists(row[0]):
+                raise DataError(f"the video {row[0]} is missing")
+            return row
+
+        self._skipped = Tally()
+        rows = read_list(source, annotations, read, max_skipped, self._skipped)
         self.class_names = read_classes(source, classes, rows)
         self.labels = read_labels(source, annotations, rows, self.class_names)
         self.segments = segments or Segments()
-        names = [row[0] for row in rows]
-        missing = [name for name in names if not source.exists(name)]
-        if missing:
-            raise DataError(
-                f"{source.root}/{annotations}: {len(missing)} of {len(rows)} videos are missing, "
-                f"the first is {missing[0]}"
-            )
-        self._files = source.table(names)
+        self._files = source.table([row[0] for row in rows])
         self._zipped = not os.path.isdir(source.root)
         self._reader = VideoReader(short_side, cache_mb)
         self.say(f"VideoFiles {root} {annotations}")

@@ -11,6 +11,8 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED, usable
 from suites.engine.sources import find_data, places_tried
 from suites.video.datasets.tfrecord import read_sequence_example, record_places
 from suites.video.sequences import FeatureSequence
@@ -32,6 +34,8 @@ class YouTube8M(RecognitionDataset):
         modalities: what is taken, and its columns; {rgb: 1024, audio: 128} by default.
         classes: names of the classes, or how many there are.
         most_rows: rows of a video at most; 300 in the data set.
+        max_skipped: share of the files that may be damaged or cut off; they are left out and logged. 0: the first one
+            is an error.
     """
 
     multi_label = True
@@ -42,17 +46,20 @@ class YouTube8M(RecognitionDataset):
         modalities: dict[str, int] | None = None,
         classes: list[str] | int = _CLASSES,
         most_rows: int = 300,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         pattern = Path(files)
-        self._paths = sorted(glob.glob(str(find_data(pattern.parent) / pattern.name)))
-        if not self._paths:
+        paths = sorted(glob.glob(str(find_data(pattern.parent) / pattern.name)))
+        if not paths:
             raise DataError(f"YouTube8M {files}: there are no such files; {places_tried(pattern.parent)}")
         self.class_names = tuple(map(str, range(classes))) if isinstance(classes, int) else tuple(classes)
         self._modalities: Mapping[str, int] = dict(modalities or _SIZES)
         self._most_rows = most_rows
-        places = [record_places(path) for path in self._paths]
+        self._skipped = Tally()
+        found = usable(f"YouTube8M {files}", paths, record_places, max_skipped, self._skipped, "files")
+        self._paths, places = [path for path, _ in found], [each for _, each in found]
         self._file = np.repeat(np.arange(len(places)), [len(found) for found in places])
-        self._places = np.concatenate(places)
+        self._places = np.concatenate([np.zeros((0, 2), np.int64), *places])
         self.labels = np.zeros(len(self._places), np.int64)  # the first of each is known when it is read
         if not len(self):
             raise DataError(f"YouTube8M {files}: the files hold no records")

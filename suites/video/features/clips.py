@@ -11,7 +11,9 @@ from framework.errors import DataError
 from suites.engine.sources import Source, open_source
 from suites.video.features.sound import BANDS, Kind, heard, rows_at
 from suites.video.reading import read_video
+from suites.vision.files import read_list
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
+from suites.vision.recognition.datasets import is_number
 from suites.vision.videos import VIDEO_SUFFIXES, VideoSource
 
 
@@ -21,25 +23,18 @@ def evenly(total: int, count: int) -> np.ndarray:
     return ((np.arange(count) + 0.5) * total / count).astype(np.int64)
 
 
-def read_clip_list(source: Source, name: str) -> list[list[str]]:
-    """Path and label of each line of a list, `path label` or `path frames label`.
+def path_of_clip(line: str) -> list[str]:
+    """Path and label of a line of a list, `path label` or `path frames label`; DataError for any other line."""
+    *path, label = line.rsplit(None, 1)
+    if not path or not is_number(label):
+        raise DataError(f"expects 'path label', found {line!r}")
+    before, _, frames = path[0].rpartition(" ")
+    return [before.strip() if before and is_number(frames) else path[0], label]
 
-    Raises:
-        DataError: a line is not so; the message names file and line.
-    """
-    rows = []
-    text = source.read(name).decode("utf-8-sig", "replace")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip():
-            continue
-        *path, label = line.strip().rsplit(None, 1)
-        if not path or not (label.isascii() and label.isdigit()):
-            raise DataError(f"{source.root}/{name}:{number}: expects 'path label', found {line.strip()!r}")
-        before, _, frames = path[0].rpartition(" ")
-        rows.append([before.strip() if before and frames.isascii() and frames.isdigit() else path[0], label])
-    if not rows:
-        raise DataError(f"{source.root}/{name}: the list is empty")
-    return rows
+
+def read_clip_list(source: Source, name: str) -> list[list[str]]:
+    """Path and label of each line of a list; a DataError names file and line of one that is wrong."""
+    return read_list(source, name, path_of_clip)
 
 
 class Clips:

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.reporting import Tally
+from suites.engine.skipping import SetError
 from suites.engine.sources import Source
 from suites.vision.pipeline import Augmented
 from suites.vision.recognition.sample import Labelled
 
 _log = logging.getLogger(__name__)
+_MOST_DIGITS = 9  # of a number in a list
 
 
 class RecognitionDataset(ABC):
@@ -30,6 +33,7 @@ class RecognitionDataset(ABC):
     class_names: tuple[str, ...]
     labels: np.ndarray
     multi_label: bool = False
+    _skipped: Tally | None = None
 
     @property
     def num_classes(self) -> int:
@@ -53,6 +57,10 @@ class RecognitionDataset(ABC):
     @abstractmethod
     def name_of(self, index: int) -> str:
         """The file, or other name, of sample `index` for messages."""
+
+    def skipped(self) -> Tally:
+        """Samples that cannot be used and were left out when the set was opened, and why."""
+        return self._skipped or Tally()
 
     def class_counts(self) -> np.ndarray:
         """int64 [K]: samples of each class."""
@@ -89,52 +97,35 @@ class Numbered(Augmented):
         return replace(self.dataset[index], number=index)
 
 
-def read_rows(source: Source, name: str, columns: int) -> list[list[str]]:
-    """The lines of a list file, each a path (which may hold spaces) and `columns - 1` whole numbers.
-
-    Raises:
-        DataError: The file cannot be read or a line is not so; the message names file and line.
-    """
-    rows = []
-    for number, line in enumerate(_text(source, name).splitlines(), start=1):
-        if not line.strip():
-            continue
-        cells = line.strip().rsplit(None, columns - 1)
-        if len(cells) != columns or not all(cell.isascii() and cell.isdigit() for cell in cells[1:]):
-            wanted = " ".join(["path", "frames", "label"] if columns == 3 else ["path", "label"])
-            raise DataError(f"{source.root}/{name}:{number}: expects '{wanted}', found {line.strip()!r}")
-        rows.append(cells)
-    if not rows:
-        raise DataError(f"{source.root}/{name}: the list is empty")
-    return rows
+def path_and_numbers(line: str, columns: int) -> list[str]:
+    """A path, which may hold spaces, and `columns - 1` whole numbers; DataError for any other line."""
+    cells = line.rsplit(None, columns - 1)
+    if len(cells) != columns or not all(map(is_number, cells[1:])):
+        wanted = " ".join(["path", "frames", "label"] if columns == 3 else ["path", "label"])
+        raise DataError(f"expects '{wanted}', found {line!r}")
+    return cells
 
 
-def read_label_lists(source: Source, name: str) -> list[tuple[str, list[int]]]:
-    """The lines of a list file, each a path and labels joined by commas; `-` for none of the classes.
+def path_and_labels(line: str) -> tuple[str, list[int]]:
+    """A path and labels joined by commas; `-` for none of the classes. DataError for any other line."""
+    path, *last = line.rsplit(None, 1)
+    labels = [] if last == ["-"] else last[0].split(",") if last else [""]
+    if not all(map(is_number, labels)):
+        raise DataError(f"expects 'path 0,3,5' or 'path -', found {line!r}")
+    return path, sorted({int(label) for label in labels})
 
-    Raises:
-        DataError: The file cannot be read or a line is not so; the message names file and line.
-    """
-    rows = []
-    for number, line in enumerate(_text(source, name).splitlines(), start=1):
-        if not line.strip():
-            continue
-        path, *last = line.strip().rsplit(None, 1)
-        labels = [] if last == ["-"] else last[0].split(",") if last else [""]
-        if not all(label.isascii() and label.isdigit() for label in labels):
-            raise DataError(f"{source.root}/{name}:{number}: expects 'path 0,3,5' or 'path -', found {line.strip()!r}")
-        rows.append((path, sorted({int(label) for label in labels})))
-    if not rows:
-        raise DataError(f"{source.root}/{name}: the list is empty")
-    return rows
+
+def is_number(cell: str) -> bool:
+    """Whether a cell of a list is a whole number of 0 or more, of at most nine digits."""
+    return cell.isascii() and cell.isdigit() and len(cell) <= _MOST_DIGITS
 
 
 def read_labels(source: Source, name: str, rows: Sequence[Sequence[str]], classes: Sequence[str]) -> np.ndarray:
-    """The last column of a list's `rows` as int64 labels; a DataError names one that is no class."""
+    """The last column of a list's `rows` as int64 labels; a SetError names one that is no class."""
     labels = np.array([int(row[-1]) for row in rows], np.int64)
     if labels.max() >= len(classes):
         row = rows[int(labels.argmax())]
-        raise DataError(
+        raise SetError(
             f"{source.root}/{name}: {row[0]} has label {row[-1]} but there are {len(classes)} classes, 0 to "
             f"{len(classes) - 1}"
         )

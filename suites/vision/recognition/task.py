@@ -118,8 +118,9 @@ class RecognitionTask(VisionTask):
         return dataset.name_of(case.index), processor.draw_mistake(dataset.load(case.index).pixels, case.detail)
 
     def count(self, tally: Tally, dataset: Any, *, training: bool) -> None:
-        """Samples by class, as the lists or folders have them."""
+        """Samples by class, as the lists or folders have them, and what was left out of these."""
         opened = dataset.dataset
+        tally.merge(opened.skipped().state())
         tally.add("samples", _names(opened.class_names, opened.class_counts().tolist()), len(opened), whole=True)
 
 

@@ -70,9 +70,9 @@ def test_digits_are_real_and_their_splits_share_none():
         ("cat/a picture 1.png zero\n", r"train.txt:1: expects 'path label', found 'cat/a picture 1.png zero'"),
         ("cat/a picture 1.png 0\n0\n", r"train.txt:2: expects 'path label', found '0'"),
         ("cat/a picture 1.png 2\n", r"cat/a picture 1.png has label 2 but there are 2 classes, 0 to 1"),
-        ("cat/1.png 0\ndog/2.png 1\n", r"train.txt: 2 of 2 images are missing, the first is cat/1.png"),
+        ("cat/1.png 0\ndog/2.png 1\n", r"train.txt:1: the image cat/1.png is missing; so are 1 others of 2 lines"),
         ("\n", r"train.txt: the list is empty"),
-        (b"\xff\xfe\x00", r"train.txt: is no UTF-8 text"),
+        (b"\xff\xfe\x00", r"train.txt:1: is no UTF-8 text"),
     ],
 )
 def test_a_wrong_list_names_file_and_line(folder, lines, match):

@@ -48,7 +48,7 @@ def test_video_files(files, tmp_path, zipped):
 
 def test_a_missing_frame_names_the_folder(frames):
     (frames / "left" / "02" / "03.png").unlink()
-    with pytest.raises(DataError, match=r"val.txt: left/02 should have 8 frames but 7 images are there"):
+    with pytest.raises(DataError, match=r"val.txt:1: left/02 should have 8 frames but 7 images are there"):
         FrameFolders(str(frames), "val.txt")
 
 
@@ -76,7 +76,7 @@ def test_a_wrong_list_names_file_and_line(frames, files):
     with pytest.raises(DataError, match=r"val.txt:1: expects 'path frames label', found 'left/02 8'"):
         FrameFolders(str(frames), "val.txt")
     (files / "all.txt").write_text("left.mp4 0\nup.mp4 1\n")
-    with pytest.raises(DataError, match=r"all.txt: 1 of 2 videos are missing, the first is up.mp4"):
+    with pytest.raises(DataError, match=r"all.txt:2: the video up.mp4 is missing"):
         VideoFiles(str(files), "all.txt")
 
 

@@ -190,7 +190,7 @@ def test_a_folder_of_clips_becomes_a_model_of_sequences_that_is_exported_and_pre
 def test_clips_without_features_are_named(tmp_path):
     clips = write_frame_folders(tmp_path / "set", per_class=3)
     write(tmp_path / "feats", {"left/00": rows(2)})
-    with pytest.raises(DataError, match=r"5 of 6 clips of train\.txt have no features, the first is left/01"):
+    with pytest.raises(DataError, match=r"train\.txt:2: left/01 has no features in .*; so are 4 others of 6 lines"):
         ClipFeatures(str(tmp_path / "feats"), str(clips), "train.txt")
 
 
