@@ -20,7 +20,7 @@ from suites.detection.sample import Sample
 from suites.detection.visualize import draw_instances
 from suites.engine.inspection import Finding, Inspected, copies_within
 from suites.engine.registry import register
-from suites.vision.inspection import VisualInspector
+from suites.vision.inspection import VisualInspector, left_out_findings
 from suites.vision.structures import pairwise_iou
 
 _TINY = 4.0  # pixels: a side below it is a cell of no level
@@ -46,7 +46,7 @@ class DetectionInspector(VisualInspector):
             except (DataError, OSError) as error:
                 digests.append("")
                 broken.append((at, str(error)))
-        findings = []
+        findings = left_out_findings(dataset)
         if broken:
             places, indices = tuple(text for _, text in broken), tuple(at for at, _ in broken)
             advice = 'mend or remove them, or set bad_images: "skip"'

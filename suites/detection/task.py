@@ -188,10 +188,11 @@ class DetectionTask(VisionTask):
         return _short_name(dataset, case.index), draw_finding(image, case.detail, dataset.class_names)
 
     def count(self, tally: Tally, dataset: Any, *, training: bool) -> None:
-        """Objects by class and size, and what was left out when the annotations were read."""
+        """Objects by class and size, and what was changed or left out when the annotations were read."""
         opened = dataset.dataset
         truth = opened.ground_truth()
         tally_objects(tally, truth)
+        tally.merge(opened.skipped().state())
         for why, count in opened.left_out().items():
             tally.skip("annotations", f"{count} {why}", count)
 

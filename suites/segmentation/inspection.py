@@ -24,7 +24,7 @@ from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.visualize import draw_labels
 from suites.vision.drawing import class_colour
 from suites.vision.images import encode_image
-from suites.vision.inspection import VisualInspector
+from suites.vision.inspection import VisualInspector, left_out_findings
 
 _RARE = 3  # images with a class below which its figures are chance
 _VOID = 0.5  # share of an image that is void from which on it is named
@@ -88,7 +88,13 @@ class SegmentationInspector(VisualInspector):
                 continue
             digests.append(hashlib.sha256(sample.image.tobytes()).hexdigest())
             seen.add(at, sample.labels)
-        findings = [*_faults(seen), *_numbering(seen, dataset), *_classes(seen, dataset), *_void(seen, names)]
+        findings = [
+            *left_out_findings(dataset),
+            *_faults(seen),
+            *_numbering(seen, dataset),
+            *_classes(seen, dataset),
+            *_void(seen, names),
+        ]
         return Inspected(_summary(seen, dataset), findings + copies_within(names, digests), digests, names)
 
     def picture(self, sample: Sample, class_names: Sequence[str]) -> np.ndarray:

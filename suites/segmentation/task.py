@@ -199,6 +199,10 @@ class SegmentationTask(VisionTask):
         """An image of the evaluation set."""
         return Path(self._eval_set.name_of(index)).name, self._eval_set.image(index)
 
+    def count(self, tally: Tally, dataset: Any, *, training: bool) -> None:
+        """What was left out when the set was opened."""
+        tally.merge(dataset.dataset.skipped().state())
+
     def count_batch(self, tally: Tally, batch: Batch, *, training: bool) -> None:
         """The classes of the pixels of the files, and their sizes."""
         names, maps = self._eval_set.class_names, batch["truth"]

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from framework.errors import ConfigError
+from suites.engine.reporting import Tally
 
 
 class Part(Protocol):
@@ -19,6 +20,10 @@ class Part(Protocol):
 
     def name_of(self, index: int) -> str:
         """The file, or other name, of sample `index` for messages."""
+        ...
+
+    def skipped(self) -> Tally:
+        """Samples that cannot be used and were left out when the set was opened, and why."""
         ...
 
 
@@ -61,6 +66,13 @@ class Joining(Generic[PartType]):
         """What its own data set calls sample `index`."""
         part, place = self.place_of(index)
         return part.name_of(place)
+
+    def skipped(self) -> Tally:
+        """Samples of all parts that cannot be used and were left out when they were opened, and why."""
+        found = Tally()
+        for part in self.parts:
+            found.merge(part.skipped().state())
+        return found
 
     def place_of(self, index: int) -> tuple[PartType, int]:
         """The data set of sample `index`, and its number there; IndexError beyond the last."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -23,16 +22,45 @@ def read_document(source: Source, name: str) -> dict[str, Any]:
         raise DataError(f"{source.root}/{name}: the JSON is cut off or malformed ({error})") from None
     if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
         raise DataError(f"{source.root}/{name}: has no list `shapes`; is it a file of labelme?")
+    strange = next((at for at, shape in enumerate(document["shapes"]) if not isinstance(shape, dict)), None)
+    if strange is not None:
+        raise DataError(f"{source.root}/{name}: shape {strange} is no object")
     document.pop("imageData", None)  # a whole picture as text
     return document
 
 
-def read_documents(source: Source) -> dict[str, dict[str, Any]]:
-    """All documents in the root by the name of their file; DataError where there is none."""
-    found = {name: read_document(source, name) for name in source.names() if name.endswith(".json")}
-    if not found:
-        raise DataError(f"{source.root}: no .json files of labelme in it")
-    return found
+class Documents:
+    """All documents in the root, read once; what is wrong with one is told when it is asked for.
+
+    Attributes:
+        names: of their files, sorted.
+
+    Raises:
+        DataError: there are none.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.names = [name for name in source.names() if name.endswith(".json")]
+        if not self.names:
+            raise DataError(f"{source.root}: no .json files of labelme in it")
+        self._documents: dict[str, dict[str, Any]] = {}
+        self._damaged: dict[str, DataError] = {}
+        for name in self.names:
+            try:
+                self._documents[name] = read_document(source, name)
+            except DataError as error:
+                self._damaged[name] = error
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        """The document of a file; DataError where it is no file of labelme."""
+        if name in self._damaged:
+            raise self._damaged[name]
+        return self._documents[name]
+
+    def labels(self) -> list[str]:
+        """All labels of the documents that can be read, sorted."""
+        found = {label_of(shape) for document in self._documents.values() for shape in document["shapes"]}
+        return sorted(found - {""})
 
 
 def picture_of(document: dict[str, Any]) -> str:
@@ -40,9 +68,10 @@ def picture_of(document: dict[str, Any]) -> str:
     return PurePosixPath(str(document.get("imagePath", "")).replace("\\", "/")).name
 
 
-def labels_of(documents: Iterable[dict[str, Any]]) -> list[str]:
-    """All labels of some documents, sorted."""
-    return sorted({str(shape.get("label", "")) for document in documents for shape in document["shapes"]} - {""})
+def label_of(shape: dict[str, Any]) -> str:
+    """The label of a shape; "" where it has none."""
+    label = shape.get("label")
+    return "" if label is None else str(label)
 
 
 def outline_of(shape: Any, where: str) -> np.ndarray | None:
@@ -54,7 +83,7 @@ def outline_of(shape: Any, where: str) -> np.ndarray | None:
     kind = shape.get("shape_type") or "polygon"
     try:
         points = np.asarray(shape["points"], np.float64).reshape(-1, 2)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise DataError(f"{where}: has no points [x, y]") from None
     if not np.isfinite(points).all():
         raise DataError(f"{where}: has points that are not finite")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ from suites.detection.datasets.shapes import ImageMasks, Shape, ShapeTable
 from suites.detection.sample import GroundTruth
 
 _ROUNDING = 0.5  # pixels outside an image that count as rounding, not as a wrong box
+_MOST_SIDE = 2**31  # pixels of an image's side below which sizes are kept
 
 
 @dataclass
@@ -35,7 +37,13 @@ class RawAnnotations:
     shapes: list[Shape] | None = None
 
     def add_image(self, file: str, size: tuple[int, int], image_id: int | None = None) -> int:
-        """Adds an image of `size` (H, W); returns its index, which is also its id unless one is given."""
+        """Adds an image of `size` (H, W); returns its index, which is also its id unless one is given.
+
+        Raises:
+            DataError: the size is that of no image.
+        """
+        if not all(0 <= side < _MOST_SIDE for side in size):
+            raise DataError(f"{file}: its annotation says {size[1]}x{size[0]} (width x height), the size of no image")
         index = len(self.files)
         self.files.append(file)
         self.sizes.append(size)
@@ -52,7 +60,9 @@ class RawAnnotations:
         crowd: bool = False,
         shape: Shape | None = None,
     ) -> None:
-        """Adds a box to image index `image`, with its shape where masks are read."""
+        """Adds a box to image index `image`, with its shape where masks are read; DataError if it is not finite."""
+        if not all(map(math.isfinite, box)):
+            raise DataError(f"{self.files[image]}: box {list(box)} is not finite")
         self.owners.append(image)
         self.boxes.append(box)
         self.classes.append(label)
@@ -61,6 +71,14 @@ class RawAnnotations:
         self.crowd.append(crowd)
         if self.shapes is not None and shape is not None:
             self.shapes.append(shape)
+
+    def cut(self, images: int, boxes: int) -> None:
+        """Keeps the first `images` images and `boxes` boxes."""
+        del self.image_ids[images:], self.files[images:], self.sizes[images:]
+        del self.owners[boxes:], self.boxes[boxes:], self.classes[boxes:], self.areas[boxes:]
+        del self.difficult[boxes:], self.crowd[boxes:]
+        if self.shapes is not None:
+            del self.shapes[boxes:]
 
 
 @dataclass(frozen=True)
@@ -115,18 +133,10 @@ class BoxTable:
         )
 
 
-def clean_boxes(raw: RawAnnotations, sizes: np.ndarray, name_of: Callable[[int], str]) -> BoxTable:
-    """Cuts boxes at their image's border, drops those without area, sorts by image; `sizes` are (H, W).
-
-    Raises:
-        DataError: A box is not finite; `name_of` names its image.
-    """
+def clean_boxes(raw: RawAnnotations, sizes: np.ndarray) -> BoxTable:
+    """Cuts boxes at their image's border, drops those without area, sorts by image; `sizes` are (H, W)."""
     owners = np.asarray(raw.owners, np.int64)
     found = np.asarray(raw.boxes, np.float64).reshape(-1, 4)
-    finite = np.isfinite(found).all(axis=1)
-    if not finite.all():
-        at = int(np.argmin(finite))
-        raise DataError(f"{name_of(int(owners[at]))}: box {found[at].tolist()} is not finite")
     height, width = sizes[owners].astype(np.float64).T
     boxes = np.clip(found, 0, np.stack([width, height, width, height], axis=1))
     outside = np.abs(boxes - found).max(axis=1, initial=0) > _ROUNDING

@@ -5,20 +5,28 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from framework.errors import DataError
-from suites.detection.datasets.annotations import RawAnnotations, clean_boxes
+from suites.detection.datasets.annotations import clean_boxes
+from suites.detection.datasets.intake import Intake, PictureError
 from suites.detection.sample import GroundTruth, Sample
 from suites.engine.registry import register_role
+from suites.engine.reporting import Tally
 from suites.engine.sources import FileTable
 from suites.vision.images import decode_image
 from suites.vision.structures import Boxes, Instances
 
-OnProblem = Literal["error", "skip"]
 _log = logging.getLogger(__name__)
+_WORDS = {  # for the counts of a FileDataset
+    "clipped": "boxes cut at the image border",
+    "dropped": "boxes without area dropped",
+    "unknown_class": "boxes of other classes skipped",
+    "unusable": "unusable images left out",
+    "bad_images": "unreadable images skipped",
+    "empty_images": "images without boxes skipped",
+}
 
 
 class DetectionDataset(ABC):
@@ -31,6 +39,7 @@ class DetectionDataset(ABC):
 
     class_names: tuple[str, ...]
     has_masks: bool = False
+    _skipped: Tally | None = None
 
     @property
     def num_classes(self) -> int:
@@ -61,6 +70,10 @@ class DetectionDataset(ABC):
         """What was changed or left out when the annotations were read, in words, and how often; by default nothing."""
         return {}
 
+    def skipped(self) -> Tally:
+        """Images that cannot be used and were left out when the set was opened, and why."""
+        return self._skipped or Tally()
+
     def classes_of_samples(self) -> list[np.ndarray]:
         """For each image the different classes of its objects, int64; for orders such as `RepeatFactor`."""
         truth = self.ground_truth()
@@ -82,44 +95,50 @@ class FileDataset(DetectionDataset):
     Boxes are cut at their image's border and dropped where no area is left; both are counted and logged.
 
     Attributes:
-        counts: How many `images` and `boxes` there are, and how many boxes were `clipped`, `dropped` (no
-            area) or of a class left out (`unknown_class`), how many images left out (`bad_images`, `empty_images`).
+        counts: How many boxes were `clipped`, `dropped` (no area) or of a class left out (`unknown_class`), and how
+            many images were left out: `unusable`, up to `max_skipped` of them; `bad_images`, with `bad_images: skip`;
+            `empty_images`.
     """
 
     def __init__(
         self,
-        what: str,
-        raw: RawAnnotations,
+        intake: Intake,
         files: FileTable,
         class_names: Sequence[str],
         *,
         category_ids: Sequence[int] | None = None,
-        missing: Sequence[str] = (),
         unknown_boxes: int = 0,
-        bad_images: OnProblem = "error",
         skip_empty: bool = False,
     ) -> None:
-        """Args: words for messages, what was read, `missing` image files, and as the subclasses say."""
-        if bad_images == "error":
-            _require_images(what, missing, len(missing) + len(files))
+        """Args: what was read, the files of its images, and as the subclasses say."""
+        raw = intake.raw
         self.class_names = tuple(class_names)
-        self._what = what
+        self._what = intake.what
         self._files = files
         self._category_ids = np.asarray(category_ids or range(len(class_names)), np.int64)
         self._image_ids = np.asarray(raw.image_ids, np.int64)
         self._sizes = np.asarray(raw.sizes, np.int32).reshape(-1, 2)
         self._chosen = np.arange(len(files))
-        self.counts = dict.fromkeys(("clipped", "dropped", "unknown_class", "bad_images", "empty_images"), 0)
-        self.counts["unknown_class"] = unknown_boxes
-        self.counts["bad_images"] = len(missing)
-        self._check_images(bad_images)
-        self._table = clean_boxes(raw, self._sizes, files.full_name)
+        self._check_images(intake)
+        self._skipped = Tally()
+        intake.report(self._skipped)
+        self.counts = {
+            "clipped": 0,
+            "dropped": 0,
+            "unknown_class": unknown_boxes,
+            "unusable": len(intake.unusable),
+            "bad_images": len(intake.bad_pictures),
+            "empty_images": 0,
+        }
+        self._table = clean_boxes(raw, self._sizes)
         self.has_masks = self._table.shapes is not None
         self._count_problems()
         if skip_empty:
-            self._choose(np.diff(self._table.offsets)[self._chosen] > 0, "empty_images")
+            keep = np.diff(self._table.offsets)[self._chosen] > 0
+            self.counts["empty_images"] = int((~keep).sum())
+            self._chosen = self._chosen[keep]
         if not len(self):
-            raise DataError(f"{what}: no images left; {self._problems() or 'the list of images is empty'}")
+            raise DataError(f"{self._what}: no images left; {self._problems() or 'the list of images is empty'}")
         _log.info("%s", self.report())
 
     def __len__(self) -> int:
@@ -127,14 +146,7 @@ class FileDataset(DetectionDataset):
 
     def __getitem__(self, index: int) -> Sample:
         at = self._chosen[index]
-        image = decode_image(self._files.read(at), self._files.full_name(at))
-        stated = tuple(self._sizes[at].tolist())
-        if image.shape[:2] != stated:
-            raise DataError(
-                f"{self._files.full_name(at)}: the image is {image.shape[1]}x{image.shape[0]} but its "
-                f"annotation says {stated[1]}x{stated[0]} (width x height), so its boxes would not fit; "
-                "correct the annotation or the image (an EXIF rotation counts)"
-            )
+        image = self._picture(at)
         rows = slice(self._table.offsets[at], self._table.offsets[at + 1])
         shapes = self._table.shapes
         return Sample(
@@ -148,6 +160,21 @@ class FileDataset(DetectionDataset):
                 masks=None if shapes is None else shapes.masks(np.arange(rows.start, rows.stop), image.shape[:2]),
             ),
         )
+
+    def _picture(self, at: int) -> np.ndarray:
+        """Picture `at` of the file table, uint8 [H, W, 3], of the size its annotation says where it says one."""
+        try:
+            image = decode_image(self._files.read(at), self._files.full_name(at))
+        except DataError as error:
+            raise PictureError(str(error)) from None
+        height, width = self._sizes[at].tolist()
+        if height and width and image.shape[:2] != (height, width):
+            raise PictureError(
+                f"{self._files.full_name(at)}: the image is {image.shape[1]}x{image.shape[0]} but its "
+                f"annotation says {width}x{height} (width x height), so its boxes would not fit; "
+                "correct the annotation or the image (an EXIF rotation counts)"
+            )
+        return image
 
     def name_of(self, index: int) -> str:
         """The image file of sample `index`."""
@@ -173,49 +200,25 @@ class FileDataset(DetectionDataset):
         return "; ".join(filter(None, [text, self._problems()]))
 
     def left_out(self) -> dict[str, int]:
-        """What was clipped, dropped or left out."""
-        words = {
-            "clipped": "boxes cut at the image border",
-            "dropped": "boxes without area dropped",
-            "unknown_class": "boxes of other classes skipped",
-            "bad_images": "unreadable images skipped",
-            "empty_images": "images without boxes skipped",
-        }
-        return {text: self.counts[key] for key, text in words.items() if self.counts[key]}
+        """What was changed or left out besides what `skipped` holds, in words, and how often."""
+        return {words: self.counts[key] for key, words in _WORDS.items() if self.counts[key] and key != "unusable"}
 
     def _problems(self) -> str:
-        return ", ".join(f"{count} {text}" for text, count in self.left_out().items())
+        return ", ".join(f"{self.counts[key]} {words}" for key, words in _WORDS.items() if self.counts[key])
 
     def _count_problems(self) -> None:
         self.counts["clipped"] = int(self._table.clipped[self._chosen].sum())
         self.counts["dropped"] = int(self._table.dropped[self._chosen].sum())
 
-    def _choose(self, keep: np.ndarray, counter: str) -> None:
-        self.counts[counter] += int((~keep).sum())
-        self._chosen = self._chosen[keep]
-
-    def _check_images(self, bad_images: OnProblem) -> None:
-        """Finds sizes that annotations do not tell; with "skip", decodes every image and leaves out bad ones."""
+    def _check_images(self, intake: Intake) -> None:
+        """Finds sizes that annotations do not tell; with `bad_images: "skip"`, decodes every picture."""
         good = np.ones(len(self._files), bool)
         for at in range(len(self._files)):
-            unsized = not self._sizes[at].all()
-            if not unsized and bad_images == "error":
+            if self._sizes[at].all() and not intake.checks_pictures:
                 continue
             try:
-                size = decode_image(self._files.read(at), self._files.full_name(at)).shape[:2]
-                good[at] = unsized or size == tuple(self._sizes[at])
-                self._sizes[at] = size
-            except DataError:
-                if bad_images == "error":
-                    raise
+                self._sizes[at] = self._picture(at).shape[:2]
+            except PictureError as error:
+                intake.leave_out(error)
                 good[at] = False
-        self._choose(good, "bad_images")
-
-
-def _require_images(what: str, missing: Sequence[str], total: int) -> None:
-    """Raises a DataError that names the first of the missing image files, if there are any."""
-    if missing:
-        raise DataError(
-            f"{what}: {len(missing)} of {total} images are missing, the first is {missing[0]}; put them "
-            'there, or set bad_images: "skip" to leave them out'
-        )
+        self._chosen = self._chosen[good]

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from framework.errors import DataError
-from suites.detection.datasets.annotations import RawAnnotations, clean_boxes
-from suites.detection.datasets.base import FileDataset, OnProblem
+from suites.detection.datasets.annotations import clean_boxes
+from suites.detection.datasets.base import FileDataset
+from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.shapes import Shape, read_shape
 from suites.detection.sample import GroundTruth
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
+from suites.engine.skipping import MAX_SKIPPED, SetError
 from suites.engine.sources import Source, open_source, read_file
 
 
@@ -37,10 +41,12 @@ class CocoDetection(FileDataset):
             that are missing, damaged, or not of the size the file says.
         skip_empty: Leaves out images without boxes.
         masks: Reads the objects' shapes too; every object must have one then.
+        max_skipped: Share of the images that may be unusable: an entry, or an annotation, that is malformed or
+            contradicts the file, or no picture. They are left out and logged. 0: the first one is an error.
 
     Raises:
-        DataError: Names the file, and line and column of JSON that is cut off: keys that are missing, an
-            annotation of an unknown image or category, a missing image, no images at all.
+        DataError: Names the file, and line and column of JSON that is cut off: keys that are missing, a class that
+            is not among `classes`, no images at all, more unusable images than `max_skipped`.
     """
 
     def __init__(
@@ -53,29 +59,29 @@ class CocoDetection(FileDataset):
         bad_images: OnProblem = "error",
         skip_empty: bool = False,
         masks: bool = False,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(images)
-        reader = _Reader(annotations, classes, unknown_class, masks)
-        reader.read(_Presence(source))
+        intake = Intake(f"CocoDetection {annotations}", bad_images, max_skipped, masks=masks)
+        reader = _Reader(intake, annotations, classes, unknown_class)
+        reader.read(source)
         super().__init__(
-            f"CocoDetection {annotations}",
-            reader.raw,
-            source.table(reader.raw.files),
+            intake,
+            source.table(intake.raw.files),
             reader.class_names,
             category_ids=reader.category_ids,
-            missing=[f"{source.root}/{name}" for name in reader.missing],
             unknown_boxes=reader.unknown,
-            bad_images=bad_images,
             skip_empty=skip_empty,
         )
 
 
 def read_coco_ground_truth(annotations: str | Path, *, masks: bool = False) -> GroundTruth:
     """The boxes, and `masks` if wanted, of a COCO JSON file without its images, to evaluate a file of results."""
-    reader = _Reader(annotations, None, "error", masks)
+    intake = Intake(str(annotations), masks=masks)
+    reader = _Reader(intake, annotations, None, "error")
     reader.read(None)
-    raw, sizes = reader.raw, np.asarray(reader.raw.sizes, np.int32).reshape(-1, 2)
-    table = clean_boxes(raw, sizes, raw.files.__getitem__)
+    raw, sizes = intake.raw, np.asarray(intake.raw.sizes, np.int32).reshape(-1, 2)
+    table = clean_boxes(raw, sizes)
     ids = np.asarray(raw.image_ids, np.int64), sizes, np.asarray(reader.category_ids, np.int64)
     return table.ground_truth(np.arange(len(sizes)), reader.class_names, *ids)
 
@@ -101,6 +107,7 @@ class _Presence:
     """Whether an image is there; folders are listed once."""
 
     def __init__(self, source: Source) -> None:
+        self.root = source.root
         self._source = source
         self._folders: dict[str, set[str]] = {}
 
@@ -112,61 +119,90 @@ class _Presence:
 
 
 class _Reader:
-    """Turns a COCO document into `RawAnnotations`, with the classes and what was left out."""
+    """Takes the images of a COCO document in, with the classes and what was left out."""
 
     def __init__(
-        self, path: str | Path, classes: Sequence[str] | None, unknown_class: OnProblem, masks: bool = False
+        self, intake: Intake, path: str | Path, classes: Sequence[str] | None, unknown_class: OnProblem
     ) -> None:
-        self.raw = RawAnnotations(shapes=[] if masks else None)
-        self.missing: list[str] = []
         self.unknown = 0
+        self._intake, self._raw = intake, intake.raw
         self._path = path
-        self._masks = masks
         self._skip_unknown = unknown_class == "skip"
         document = read_json(path)
         if not isinstance(document, dict):
             kind = type(document).__name__
             raise DataError(f"{path}: holds a {kind}; COCO needs images, annotations and categories in an object")
-        absent = [k for k in ("images", "annotations", "categories") if k not in document]
-        if absent:
-            raise DataError(f"{path}: no {absent[0]!r} in it; COCO needs images, annotations and categories")
+        for key in ("images", "annotations", "categories"):
+            if key not in document:
+                raise DataError(f"{path}: no {key!r} in it; COCO needs images, annotations and categories")
+            if not isinstance(document[key], list):
+                raise DataError(f"{path}: {key!r} is a {type(document[key]).__name__}; COCO needs a list")
         self._document = document
         self._choose_classes(classes)
 
-    def read(self, present: _Presence | None) -> None:
-        """Collects images and boxes; with `present`, leaves out images that are not there (`missing`)."""
-        index_of: dict[int, int | None] = {}
-        for image in self._document["images"]:
-            image_id = self._get(image, "id", "an image")
-            if image_id in index_of:
-                raise DataError(f"{self._path}: two images have the id {image_id}; ids must be unique")
-            file = str(image.get("file_name", ""))
-            if present is not None and file not in present:
-                self.missing.append(file)
-                index_of[image_id] = None
-            else:
-                size = int(image.get("height") or 0), int(image.get("width") or 0)
-                index_of[image_id] = self.raw.add_image(file, size, image_id)
+    def read(self, source: Source | None) -> None:
+        """Takes in images with their boxes; with `source`, their pictures must be there."""
+        present = None if source is None else _Presence(source)
+        images = [(_whole(_value(image, "id")), image) for image in self._document["images"]]
+        times = Counter(image_id for image_id, _ in images)
+        annotations: dict[int | None, list[Any]] = {}
         for annotation in self._document["annotations"]:
-            self._add(annotation, index_of)
+            annotations.setdefault(_whole(_value(annotation, "image_id")), []).append(annotation)
+        for image_id, image in images:
+            with self._intake.image():
+                if image_id is None:
+                    self._get(image, "id", "an image")
+                    raise DataError(f"{self._path}: the id of an image is {image['id']!r}; it must be a whole number")
+                if times[image_id] > 1:
+                    raise DataError(f"{self._path}: two images have the id {image_id}; ids must be unique")
+                file = str(image.get("file_name", ""))
+                if present is not None and file not in present:
+                    raise missing_picture(f"{present.root}/{file}")
+                at = self._raw.add_image(file, self._size(image, image_id), image_id)
+                for annotation in annotations.get(image_id, ()):
+                    self._add(annotation, at)
+        self._refuse_strays(annotations, times)
 
-    def _add(self, annotation: dict[str, Any], index_of: dict[int, int | None]) -> None:
-        who = f"annotation {annotation.get('id')}"
-        image_id = self._get(annotation, "image_id", who)
-        if image_id not in index_of:
-            raise DataError(f"{self._path}: {who} is of image {image_id}, which is not among the images")
-        at, label = index_of[image_id], self._label(annotation, who)
-        if at is None or label is None:
+    def _refuse_strays(self, annotations: dict[int | None, list[Any]], known: Container[int | None]) -> None:
+        """Annotations of no image: all of one number count as one image, as do each of those without a number."""
+        for image_id, strays in annotations.items():
+            for annotation in strays if image_id is None else strays[:1] if image_id not in known else ():
+                with self._intake.image():
+                    who = self._who(annotation)
+                    value = self._get(annotation, "image_id", who)
+                    raise DataError(f"{self._path}: {who} is of image {value!r}, which is not among the images")
+
+    def _size(self, image: dict[str, Any], image_id: int) -> tuple[int, int]:
+        """(H, W) as the file says; 0 where it does not."""
+        sides = [_whole(image.get(side) or 0) for side in ("height", "width")]
+        if sides[0] is None or sides[1] is None:
+            stated = f"{image.get('width')!r} x {image.get('height')!r}"
+            raise DataError(f"{self._path}: image {image_id} is {stated} (width x height); whole numbers are needed")
+        return sides[0], sides[1]
+
+    def _add(self, annotation: Any, at: int) -> None:
+        who = self._who(annotation)
+        label = self._label(annotation, who)
+        if label is None:
             return
         box = self._get(annotation, "bbox", who)
         try:
-            x, y, width, height = map(float, box)
-        except (TypeError, ValueError):
+            x, y, width, height = (float(side) for side in box if isinstance(box, list))
+        except (TypeError, ValueError, OverflowError):
             raise DataError(f"{self._path}: {who}: bbox is {box!r}; it must be [x, y, width, height]") from None
-        area = float(annotation.get("area", "nan"))
+        corners = x, y, x + width, y + height
+        if not all(map(math.isfinite, corners)):
+            raise DataError(f"{self._path}: {who}: bbox is {box!r}; it must be of finite numbers")
         crowd = bool(annotation.get("iscrowd", 0))
-        shape = self._shape(annotation, at, who) if self._masks else None
-        self.raw.add_box(at, (x, y, x + width, y + height), label, area, crowd=crowd, shape=shape)
+        shape = None if self._raw.shapes is None else self._shape(annotation, at, who)
+        self._raw.add_box(at, corners, label, self._area(annotation, who), crowd=crowd, shape=shape)
+
+    def _area(self, annotation: dict[str, Any], who: str) -> float:
+        area = annotation.get("area")
+        try:
+            return math.nan if area is None else float(area)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(f"{self._path}: {who}: area is {area!r}; it must be a number") from None
 
     def _shape(self, annotation: dict[str, Any], image: int, who: str) -> Shape:
         segmentation = self._get(annotation, "segmentation", who)
@@ -175,27 +211,28 @@ class _Reader:
         if not isinstance(shape, dict):
             return shape
         height, width = shape["size"]
-        stated = self.raw.sizes[image]
+        stated = self._raw.sizes[image]
         if stated == (0, 0):
-            self.raw.sizes[image] = height, width
+            self._raw.sizes[image] = height, width
         elif (height, width) != stated:
             raise DataError(
                 f"{who}: its run-length code is of a picture of {width}x{height}, but image "
-                f"{self.raw.image_ids[image]} is {stated[1]}x{stated[0]} (width x height)"
+                f"{self._raw.image_ids[image]} is {stated[1]}x{stated[0]} (width x height)"
             )
         return shape
 
     def _label(self, annotation: dict[str, Any], who: str) -> int | None:
-        category = self._get(annotation, "category_id", who)
+        value = self._get(annotation, "category_id", who)
+        category = _whole(value)
         if category in self._labels:
             return self._labels[category]
         if category not in self._names:
             raise DataError(
-                f"{self._path}: {who} has category_id {category}, which is not among the categories "
+                f"{self._path}: {who} has category_id {value!r}, which is not among the categories "
                 f"{sorted(self._names)[:20]}"
             )
         if not self._skip_unknown:
-            raise DataError(
+            raise SetError(
                 f"{self._path}: {who}: class {self._names[category]!r} is not among the "
                 f'{len(self.class_names)} classes given. Set unknown_class: "skip" to leave such boxes out'
             )
@@ -203,8 +240,13 @@ class _Reader:
         return None
 
     def _choose_classes(self, classes: Sequence[str] | None) -> None:
-        rows = [(self._get(c, "id", "a category"), str(c.get("name"))) for c in self._document["categories"]]
-        self._names = dict(sorted(rows))
+        names: dict[int, str] = {}
+        for row in self._document["categories"]:
+            category = _whole(self._get(row, "id", "a category"))
+            if category is None:
+                raise DataError(f"{self._path}: the id of a category is {row['id']!r}; it must be a whole number")
+            names[category] = str(row.get("name"))
+        self._names = dict(sorted(names.items()))
         ids = {name: category for category, name in self._names.items()}
         self.class_names = list(self._names.values() if classes is None else classes)
         for name in self.class_names:
@@ -213,9 +255,29 @@ class _Reader:
                     f"{self._path}: has no category {name!r}{did_you_mean(name, ids)} It has {', '.join(ids)}"
                 )
         self.category_ids = [ids[name] for name in self.class_names]
-        self._labels = {category: label for label, category in enumerate(self.category_ids)}
+        self._labels: dict[int | None, int] = {category: label for label, category in enumerate(self.category_ids)}
 
-    def _get(self, entry: dict[str, Any], key: str, who: str) -> Any:
+    def _who(self, annotation: Any) -> str:
+        return f"annotation {_value(annotation, 'id')}"
+
+    def _get(self, entry: Any, key: str, who: str) -> Any:
+        if not isinstance(entry, dict):
+            raise DataError(f"{self._path}: {who} is {repr(entry)[:60]}, no object")
         if key not in entry:
             raise DataError(f"{self._path}: {who} has no {key!r}")
         return entry[key]
+
+
+def _value(entry: Any, key: str) -> Any:
+    """A value of an entry; None where the entry is no object, or has none."""
+    return entry.get(key) if isinstance(entry, dict) else None
+
+
+def _whole(value: Any) -> int | None:
+    """The int64 that a number or a text says; None where it says none."""
+    try:
+        whole = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    exact = not isinstance(value, float) or value.is_integer()
+    return whole if exact and -(2**63) <= whole < 2**63 else None

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from suites.detection.datasets.annotations import RawAnnotations
-from suites.detection.datasets.base import FileDataset, OnProblem
+from suites.detection.datasets.base import FileDataset
+from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import ClassTable, size_of
 from suites.engine.registry import register
+from suites.engine.skipping import MAX_SKIPPED
 from suites.engine.sources import open_source
 from suites.vision.files import held_out, is_image, listed_classes
-from suites.vision.labelme import labels_of, outline_of, picture_of, read_documents
+from suites.vision.labelme import Documents, label_of, outline_of, picture_of
 
 
 @register("dataset")
@@ -34,9 +36,11 @@ class LabelmeDetection(FileDataset):
         bad_images: "error", or "skip" to leave out, with a count, pictures that are missing or damaged.
         skip_empty: Leaves out images without boxes.
         masks: Reads the objects' shapes too.
+        max_skipped: Share of the images that may be unusable: JSON that is cut off, a shape without points, a missing
+            or damaged picture. They are left out and logged. 0: the first one is an error.
 
     Raises:
-        DataError: Names the file: JSON that is cut off, a shape without points, a missing picture.
+        DataError: Names the file: no JSON at all, an unknown class, more unusable images than `max_skipped`.
     """
 
     def __init__(
@@ -50,30 +54,26 @@ class LabelmeDetection(FileDataset):
         bad_images: OnProblem = "error",
         skip_empty: bool = False,
         masks: bool = False,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(root)
-        documents = read_documents(source)
-        names = list(classes) if classes is not None else listed_classes(source) or labels_of(documents.values())
-        files = list(documents) if holdout is None else held_out(list(documents), split, holdout, "LabelmeDetection")
+        documents = Documents(source)
+        names = list(classes) if classes is not None else listed_classes(source) or documents.labels()
+        files = documents.names if holdout is None else held_out(documents.names, split, holdout, "LabelmeDetection")
         table = ClassTable(names, unknown_class == "skip")
-        raw, missing = RawAnnotations(shapes=[] if masks else None), []
+        what = f"LabelmeDetection {root}" + (f" {split}" if split else "")
+        intake = Intake(what, bad_images, max_skipped, masks=masks)
         present = set(source.names())
         for name in files:
-            image = picture_of(documents[name])
-            if not is_image(image) or image not in present:
-                missing.append(f"{source.root}/{image or name}")
-                continue
-            at = raw.add_image(image, size_of(source, image))
-            _add_objects(raw, at, documents[name], table, f"{source.root}/{name}", masks)
+            with intake.image():
+                document = documents[name]
+                image = picture_of(document)
+                if not is_image(image) or image not in present:
+                    raise missing_picture(f"{source.root}/{image or name}")
+                at = intake.raw.add_image(image, size_of(source, image))
+                _add_objects(intake.raw, at, document, table, f"{source.root}/{name}", masks)
         super().__init__(
-            f"LabelmeDetection {root}" + (f" {split}" if split else ""),
-            raw,
-            source.table(raw.files),
-            names,
-            missing=missing,
-            unknown_boxes=table.unknown,
-            bad_images=bad_images,
-            skip_empty=skip_empty,
+            intake, source.table(intake.raw.files), names, unknown_boxes=table.unknown, skip_empty=skip_empty
         )
 
 
@@ -87,7 +87,7 @@ def _add_objects(
         if part is not None:
             group = shape.get("group_id")
             which = number if group is None else f"group {group}"
-            objects.setdefault((str(shape.get("label", "")), which), []).append(part)
+            objects.setdefault((label_of(shape), which), []).append(part)
     for (name, _), parts in objects.items():
         label = table.label(name, where)
         if label is not None:

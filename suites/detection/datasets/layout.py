@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework.errors import DataError
+from suites.detection.datasets.intake import PictureError
 from suites.engine.names import did_you_mean
+from suites.engine.skipping import SetError
 from suites.engine.sources import Source
 from suites.vision.images import decode_image
 
 
 def size_of(source: Source, name: str) -> tuple[int, int]:
-    """(H, W) of a picture as it is shown, so with the EXIF orientation applied."""
-    height, width = decode_image(source.read(name), f"{source.root}/{name}").shape[:2]
+    """(H, W) of a picture as it is shown, so with the EXIF orientation applied; PictureError if it is damaged."""
+    try:
+        height, width = decode_image(source.read(name), f"{source.root}/{name}").shape[:2]
+    except DataError as error:
+        raise PictureError(str(error)) from None
     return height, width
 
 
@@ -34,9 +39,12 @@ class ClassTable:
         """The number of a class; None for one that is left out.
 
         Raises:
-            DataError: the class is none of them.
+            SetError: the class is none of them.
+            DataError: the object has no class.
         """
         label = self._labels.get(name)
+        if label is None and not name and not self._skip:
+            raise DataError(f"{where}: an object has no class")
         if label is None:
             self._leave_out(f"{where}: class {name!r} is not among the {len(self.names)} classes", name)
         return label
@@ -44,5 +52,5 @@ class ClassTable:
     def _leave_out(self, problem: str, name: str) -> None:
         if not self._skip:
             listed, hint = ", ".join(self.names[:20]), did_you_mean(name, self._labels) or "."
-            raise DataError(f'{problem} ({listed}){hint} Set unknown_class: "skip" to leave such boxes out')
+            raise SetError(f'{problem} ({listed}){hint} Set unknown_class: "skip" to leave such boxes out')
         self.unknown += 1

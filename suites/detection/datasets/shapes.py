@@ -101,7 +101,7 @@ def read_shape(value: Any, who: str) -> Shape:
         return _read_code(value, who)
     try:
         parts = [np.asarray(part, np.float64) for part in value]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"{who}: its segmentation is neither a list of polygons nor a run-length code") from None
     if any(part.ndim != 1 or len(part) % 2 or not np.isfinite(part).all() for part in parts):
         raise DataError(f"{who}: a polygon of its segmentation is no list x, y, x, y ... of finite numbers")
@@ -119,7 +119,7 @@ def _read_code(value: Mapping[str, Any], who: str) -> Shape:
         raise DataError(f"{who}: its run-length code has no counts")
     try:
         runs = runs_of({"size": size, "counts": counts})
-    except (DataError, TypeError, ValueError) as error:
+    except (DataError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{who}: its segmentation is no run-length code: {error}") from None
     code: dict[str, Any] = coco.frPyObjects({"size": size, "counts": runs.tolist()}, *size)
     return code

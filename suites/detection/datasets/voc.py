@@ -5,17 +5,21 @@ Format: http://host.robots.ox.ac.uk/pascal/VOC/voc2012/htmldoc/devkit_doc.html, 
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
-from suites.detection.datasets.base import FileDataset, OnProblem
+from suites.detection.datasets.base import FileDataset
+from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import ClassTable
 from suites.detection.sample import Sample
 from suites.engine.registry import register
+from suites.engine.skipping import MAX_SKIPPED
 from suites.engine.sources import Source, open_source
 from suites.vision.files import held_out, listed_classes, read_lines
 from suites.vision.images import IMAGE_SUFFIXES
@@ -44,10 +48,12 @@ class VocDetection(FileDataset):
         bad_images: "error", or "skip" to decode all images at the start and leave out, with a count, those
             that are missing, damaged, or not of the size their annotation says.
         skip_empty: Leaves out images without boxes.
+        max_skipped: Share of the images that may be unusable: an annotation that is missing or damaged, no
+            picture. They are left out and logged. 0: the first one is an error.
 
     Raises:
-        DataError: Names the file, and the line where there is one: no list, a missing image, XML that is cut
-            off, a number that is none, an unknown class, no images at all.
+        DataError: Names the file, and the line where there is one: no list, an unknown class, no images at all, more
+            unusable images than `max_skipped`.
     """
 
     def __init__(
@@ -62,31 +68,29 @@ class VocDetection(FileDataset):
         one_based: bool | None = None,
         bad_images: OnProblem = "error",
         skip_empty: bool = False,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         what = f"VocDetection {root}" + (f" {split}" if split else "")
         source = open_source(root)
         layout = _Layout(source)
         stems = layout.stems(split, holdout)
         names = list(classes) if classes is not None else layout.class_names()
-        reader = _Reader(source, names, unknown_class, one_based)
-        missing = []
+        intake = Intake(what, bad_images, max_skipped)
+        reader = _Reader(intake.raw, source, names, unknown_class, one_based)
         for stem in stems:
-            xml_name = f"{layout.annotations}/{stem}.xml"
-            root_element = parse_xml(source, xml_name)
-            image = layout.image_of(stem, root_element.findtext("filename") or "")
-            if image is None:
-                missing.append(f"{source.root}/{layout.images}/{stem}.jpg")
-            else:
+            with intake.image():
+                xml_name = layout.annotation_of(stem)
+                root_element = parse_xml(source, xml_name)
+                image = layout.image_of(stem, root_element.findtext("filename") or "")
+                if image is None:
+                    raise missing_picture(f"{source.root}/{layout.images}/{stem}.jpg")
                 reader.add(image, xml_name, root_element)
         self._keep_difficult = keep_difficult
         super().__init__(
-            what,
-            reader.raw,
-            source.table(reader.raw.files),
+            intake,
+            source.table(intake.raw.files),
             names,
-            missing=missing,
             unknown_boxes=reader.classes.unknown,
-            bad_images=bad_images,
             skip_empty=skip_empty,
         )
 
@@ -118,42 +122,42 @@ class _Layout:
         self.images = source.first_folder(("JPEGImages", "images"), "image folder")
         self._image_files = set(source.names(self.images))
 
-    def all_stems(self) -> list[str]:
-        """Sorted names, without suffix, of all annotation files."""
-        names = self._source.names(self.annotations)
-        return [n.removesuffix(".xml") for n in names if n.endswith(".xml")]
+        names = source.names(self.annotations)
+        self._stems = {n.removesuffix(".xml"): None for n in names if n.endswith(".xml")}  # in order
+        self._list = ""
+
+    def annotation_of(self, stem: str) -> str:
+        """The annotation of a name of the split; DataError if there is none."""
+        name = f"{self.annotations}/{stem}.xml"
+        if stem not in self._stems:
+            raise DataError(f"{self._source.root}/{self._list}: {stem} has no annotation (expected {name})")
+        return name
 
     def stems(self, split: str | None, holdout: int | None) -> list[str]:
         """Names of the split, in the list's order."""
         if holdout is not None:
-            return held_out(self.all_stems(), split, holdout, "VocDetection")
+            return held_out(list(self._stems), split, holdout, "VocDetection")
         if split is None:
-            return self.all_stems()
+            return list(self._stems)
         lists = {n.removesuffix(".txt") for n in self._source.names("ImageSets/Main")}
         if split not in lists:
             raise DataError(
                 f"{self._source.root}: no ImageSets/Main/{split}.txt; lists there: "
                 f"{', '.join(sorted(lists)) or 'none'}. Without lists, use holdout: 5 with split train or val"
             )
-        lines = read_lines(self._source, f"ImageSets/Main/{split}.txt")
-        stems = [line.split()[0] for line in lines]
-        absent = sorted(set(stems) - set(self.all_stems()))
-        if absent:
-            raise DataError(
-                f"{self._source.root}/ImageSets/Main/{split}.txt: {len(absent)} of {len(stems)} names have "
-                f"no annotation, the first is {absent[0]} (expected {self.annotations}/{absent[0]}.xml)"
-            )
-        return stems
+        self._list = f"ImageSets/Main/{split}.txt"
+        return [line.split()[0] for line in read_lines(self._source, self._list)]
 
     def class_names(self) -> list[str]:
-        """Names from the first class file in the root, else all names in any annotation, sorted."""
+        """Names from the first class file in the root, else all names in any annotation that can be read, sorted."""
         listed = listed_classes(self._source)
         if listed is not None:
             return listed
         found: set[str] = set()
-        for stem in self.all_stems():
-            objects = parse_xml(self._source, f"{self.annotations}/{stem}.xml").iter("object")
-            found.update((o.findtext("name") or "").strip() for o in objects)
+        for stem in self._stems:
+            with suppress(DataError):  # told by the split that holds the annotation
+                objects = parse_xml(self._source, f"{self.annotations}/{stem}.xml").iter("object")
+                found.update((o.findtext("name") or "").strip() for o in objects)
         return sorted(found - {""})
 
     def image_of(self, stem: str, filename: str) -> str | None:
@@ -169,8 +173,15 @@ class _Layout:
 class _Reader:
     """Turns annotation elements into rows of `RawAnnotations`."""
 
-    def __init__(self, source: Source, names: Sequence[str], on_unknown: OnProblem, one_based: bool | None) -> None:
-        self.raw = RawAnnotations()
+    def __init__(
+        self,
+        raw: RawAnnotations,
+        source: Source,
+        names: Sequence[str],
+        on_unknown: OnProblem,
+        one_based: bool | None,
+    ) -> None:
+        self.raw = raw
         self.classes = ClassTable(names, on_unknown == "skip")
         self._source = source
         self._one_based = one_based
@@ -198,9 +209,12 @@ class _Reader:
     def _float(self, parent: ET.Element, key: str, xml_name: str) -> float:
         text = parent.findtext(key)
         try:
-            return float(text or "")
+            value = float(text or "")
         except ValueError:
-            raise DataError(f"{self._source.root}/{xml_name}: <{key}> is {text!r}, a number is needed") from None
+            value = math.nan
+        if not math.isfinite(value):
+            raise DataError(f"{self._source.root}/{xml_name}: <{key}> is {text!r}, a number is needed")
+        return value
 
     def _int(self, parent: ET.Element, key: str, xml_name: str) -> int:
         return round(self._float(parent, key, xml_name))

@@ -6,19 +6,23 @@ Letters: I images, T faces of all images, P landmarks a face.
 from __future__ import annotations
 
 import io
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import compress
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from framework.errors import DataError
-from suites.detection.datasets.annotations import RawAnnotations
-from suites.detection.datasets.base import FileDataset, OnProblem
+from suites.detection.datasets.base import FileDataset
+from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.sample import GroundTruth, Sample
 from suites.engine.registry import register
+from suites.engine.skipping import MAX_SKIPPED
 from suites.engine.sources import Source, open_source, read_file
+from suites.vision.files import is_image
 from suites.vision.headers import image_size
 
 LEVELS = ("easy", "medium", "hard")
@@ -42,9 +46,11 @@ class WiderFace(FileDataset):
         bad_images: "error", or "skip" to decode all images at the start and leave out, with a count, those that are
             missing or damaged.
         skip_empty: Leaves out images without faces.
+        max_skipped: Share of the images that may be unusable: lines of the list that are no faces, a missing or damaged
+            picture. They are left out and logged. 0: the first one is an error.
 
     Raises:
-        DataError: Names the file and line that cannot be read.
+        DataError: Names the file that cannot be read, or the line; more unusable images than `max_skipped`.
     """
 
     def __init__(
@@ -57,37 +63,31 @@ class WiderFace(FileDataset):
         min_side: float = 0.0,
         bad_images: OnProblem = "error",
         skip_empty: bool = False,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(root)
-        faces = _read_faces(source, split) if landmarks is None else _read_landmarks(Path(landmarks))
+        entries = _list_of(source, split) if landmarks is None else _landmarks_of(Path(landmarks))
         folder = f"WIDER_{split}/images"
-        raw, missing, kept = RawAnnotations(), [], []
-        for face in faces:
-            name = f"{folder}/{face.name}"
-            if not source.exists(name):
-                missing.append(f"{source.root}/{name}")
-                continue
-            size = image_size(source.read(name)) or (0, 0)
-            at = raw.add_image(name, size)
-            if landmarks is not None:
-                face = _inside(face, size)
-            kept.append(face)
-            for box, invalid in zip(face.boxes, face.invalid, strict=True):
-                x, y, width, height = box
-                small = min(width, height) < min_side
-                raw.add_box(at, (x, y, x + width, y + height), 0, crowd=bool(invalid) or small)
+        intake, kept = Intake(f"WiderFace {root} {split}", bad_images, max_skipped), []
+        for entry in entries:
+            with intake.image():
+                face = entry.faces() if landmarks is None else entry.landmarks()
+                name = f"{folder}/{face.name}"
+                if not source.exists(name):
+                    raise missing_picture(f"{source.root}/{name}")
+                size = image_size(source.read(name)) or (0, 0)
+                at = intake.raw.add_image(name, size)
+                if landmarks is not None:
+                    face = _inside(face, size)
+                for box, invalid in zip(face.boxes, face.invalid, strict=True):
+                    x, y, width, height = box
+                    small = min(width, height) < min_side
+                    intake.raw.add_box(at, (x, y, x + width, y + height), 0, crowd=bool(invalid) or small)
+                kept.append(face)
         self._levels = None if subsets is None else _read_levels(Path(subsets), kept)
         self._listed = kept
         self._points = None if landmarks is None else [np.array(f.points, np.float32).reshape(-1, 5, 3) for f in kept]
-        super().__init__(
-            f"WiderFace {root} {split}",
-            raw,
-            source.table(raw.files),
-            ["face"],
-            missing=missing,
-            bad_images=bad_images,
-            skip_empty=skip_empty,
-        )
+        super().__init__(intake, source.table(intake.raw.files), ["face"], skip_empty=skip_empty)
 
     def __getitem__(self, index: int) -> Sample:
         sample = super().__getitem__(index)
@@ -131,53 +131,90 @@ class _Faces:
     points: list[list[float]] = field(default_factory=list)
 
 
-def _read_faces(source: Source, split: str) -> list[_Faces]:
-    """The images of the list. A name, a count, then a line a face; of no faces a line of zeros may follow."""
-    name = f"wider_face_split/wider_face_{split}_bbx_gt.txt"
-    if not source.exists(name):
-        raise DataError(f"{source.root}: no {name}; WIDER FACE has it in wider_face_split.zip")
-    lines = source.read(name).decode("utf-8", "replace").splitlines()
-    found, at = [], 0
-    while at < len(lines):
-        if not lines[at].strip():
-            at += 1
-            continue
-        faces = _Faces(lines[at].strip())
-        count = _numbers(f"{source.root}/{name}", lines, at + 1, 1)[0]
-        at += 2
-        for _ in range(int(count)):
-            numbers = _numbers(f"{source.root}/{name}", lines, at, 4)
+@dataclass(frozen=True)
+class _Entry:
+    """What a list says of one image.
+
+    Attributes:
+        file: the list.
+        lines: all of its lines.
+        first, end: of the entry, counted from 0.
+    """
+
+    file: str
+    lines: list[str]
+    first: int
+    end: int
+
+    def faces(self) -> _Faces:
+        """A name, a count, then a line a face; of no faces a line of zeros may follow."""
+        faces = _Faces(self.lines[self.first].strip())
+        count = self._numbers(self.first + 1, 1)[0]
+        if count < 0 or not count.is_integer():
+            raise DataError(f"{self.file}:{self.first + 2}: {count:g} is no number of faces")
+        at = self.first + 2
+        while len(faces.boxes) < count:
+            numbers = self._numbers(at, 4)
             faces.boxes.append((numbers[0], numbers[1], numbers[2], numbers[3]))
             faces.invalid.append(len(numbers) > _INVALID and numbers[_INVALID] == 1)
             at += 1
-        if not count and at < len(lines) and set(lines[at].split()) == {"0"}:
+        if not count and at < self.end and set(self.lines[at].split()) == {"0"}:
             at += 1
-        found.append(faces)
-    return found
+        more = next((place for place in range(at, self.end) if self.lines[place].strip()), None)
+        if more is not None:
+            raise DataError(f"{self.file}:{more + 1}: a line beyond the {count:g} faces of {faces.name}")
+        return faces
 
+    def landmarks(self) -> _Faces:
+        """`# name`, then a line a face: x, y, width, height, five times x, y and a flag, how it was labelled.
 
-def _read_landmarks(path: Path) -> list[_Faces]:
-    """Images of RetinaFace's list: `# name`, then a line a face: x, y, width, height, five times x, y and a flag.
-
-    A landmark whose x is below 0 is not known; the flag (how it was labelled) is not read.
-    """
-    found: list[_Faces] = []
-    lines = read_file(path).decode("utf-8", "replace").splitlines()
-    for at, line in enumerate(lines):
-        if line.startswith("#"):
-            found.append(_Faces(line[1:].strip()))
-        elif line.strip():
-            numbers = _numbers(str(path), lines, at, 19)
-            if not found:
-                raise DataError(f"{path}:{at + 1}: a face stands before the first `# image`")
-            found[-1].boxes.append((numbers[0], numbers[1], numbers[2], numbers[3]))
-            found[-1].invalid.append(False)
+        A landmark whose x is below 0 is not known; the flag is not read.
+        """
+        header = self.lines[self.first].startswith("#")
+        faces = _Faces(self.lines[self.first][1:].strip())
+        for at in range(self.first + header, self.end):
+            if not self.lines[at].strip():
+                continue
+            numbers = self._numbers(at, 19)
+            if not header:
+                raise DataError(f"{self.file}:{at + 1}: a face stands before the first `# image`")
+            faces.boxes.append((numbers[0], numbers[1], numbers[2], numbers[3]))
+            faces.invalid.append(False)
             points = np.array(numbers[4:19]).reshape(5, 3)
             seen = points[:, :1] >= 0
-            found[-1].points.append(
-                (np.concatenate([points[:, :2], np.full((5, 1), 2.0)], axis=1) * seen).ravel().tolist()
-            )
-    return found
+            faces.points.append((np.concatenate([points[:, :2], np.full((5, 1), 2.0)], axis=1) * seen).ravel().tolist())
+        return faces
+
+    def _numbers(self, at: int, least: int) -> list[float]:
+        """The numbers of line `at`, finite."""
+        try:
+            numbers = [float(word) for word in self.lines[at].split()]
+        except (IndexError, ValueError):
+            numbers = []
+        if len(numbers) < least or not all(map(math.isfinite, numbers)):
+            text = repr(self.lines[at][:60]) if at < len(self.lines) else "the end of the file"
+            raise DataError(f"{self.file}:{at + 1}: {text} stands where {least} numbers or more are needed")
+        return numbers
+
+
+def _list_of(source: Source, split: str) -> list[_Entry]:
+    """The images of the list of a split. A name of a picture begins an image, whatever is wrong with those before."""
+    name = f"wider_face_split/wider_face_{split}_bbx_gt.txt"
+    if not source.exists(name):
+        raise DataError(f"{source.root}: no {name}; WIDER FACE has it in wider_face_split.zip")
+    return _entries(f"{source.root}/{name}", source.read(name), lambda line: is_image(line.strip()))
+
+
+def _landmarks_of(path: Path) -> list[_Entry]:
+    """The images of RetinaFace's list."""
+    return _entries(str(path), read_file(path), lambda line: line.startswith("#"))
+
+
+def _entries(file: str, data: bytes, begins: Callable[[str], bool]) -> list[_Entry]:
+    lines = data.decode("utf-8", "replace").splitlines()
+    full = [at for at, line in enumerate(lines) if line.strip()]
+    starts = sorted({*full[:1], *(at for at in full if begins(lines[at]))})
+    return [_Entry(file, lines, first, end) for first, end in pairwise([*starts, len(lines)])]
 
 
 def _inside(faces: _Faces, size: tuple[int, int]) -> _Faces:
@@ -188,18 +225,6 @@ def _inside(faces: _Faces, size: tuple[int, int]) -> _Faces:
     ]
     boxes, invalid = list(compress(faces.boxes, keep)), list(compress(faces.invalid, keep))
     return _Faces(faces.name, boxes, invalid, list(compress(faces.points, keep)))
-
-
-def _numbers(file: str, lines: list[str], at: int, least: int) -> list[float]:
-    """The numbers of line `at`, counted from 0."""
-    try:
-        numbers = [float(word) for word in lines[at].split()]
-    except (IndexError, ValueError):
-        numbers = []
-    if len(numbers) < least:
-        text = repr(lines[at][:60]) if at < len(lines) else "the end of the file"
-        raise DataError(f"{file}:{at + 1}: {text} stands where {least} numbers or more are needed")
-    return numbers
 
 
 def _read_levels(folder: Path, faces: list[_Faces]) -> dict[str, list[np.ndarray]]:

@@ -14,9 +14,11 @@ import yaml
 
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
-from suites.detection.datasets.base import FileDataset, OnProblem
+from suites.detection.datasets.base import FileDataset
+from suites.detection.datasets.intake import Intake, OnProblem
 from suites.detection.datasets.layout import size_of
 from suites.engine.registry import register
+from suites.engine.skipping import MAX_SKIPPED, SetError
 from suites.engine.sources import Source, open_source
 from suites.vision.files import held_out, is_image, listed_classes
 
@@ -40,9 +42,12 @@ class YoloDetection(FileDataset):
         bad_images: "error", or "skip" to leave out, with a count, pictures that are damaged.
         skip_empty: Leaves out images without boxes.
         masks: Reads polygons as the objects' shapes too; every object must be one then.
+        max_skipped: Share of the images that may be unusable: a line that is no object, a damaged picture. They are
+            left out and logged. 0: the first one is an error.
 
     Raises:
-        DataError: Names the file and the line: no numbers, a class beyond the list, a place outside of the picture.
+        DataError: Names the file and the line: no names of classes, a class beyond them, more unusable images than
+            `max_skipped`.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class YoloDetection(FileDataset):
         bad_images: OnProblem = "error",
         skip_empty: bool = False,
         masks: bool = False,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(root)
         names = list(classes) if classes is not None else _class_names(source)
@@ -62,30 +68,15 @@ class YoloDetection(FileDataset):
         files = [name for name in source.names(images) if is_image(name)]
         if holdout is not None:
             files = held_out(files, split, holdout, "YoloDetection")
-        reader = _Reader(source, names, masks)
+        what = f"YoloDetection {root}" + (f" {split}" if split else "")
+        intake = Intake(what, bad_images, max_skipped, masks=masks)
+        reader = _Reader(intake.raw, source, names)
         texts = set(source.names(labels))
-        damaged = []
         for file in files:
             text = f"{PurePosixPath(file).stem}.txt"
-            try:
+            with intake.image():
                 reader.add(f"{images}/{file}".lstrip("/"), f"{labels}/{text}".lstrip("/") if text in texts else None)
-            except _Damaged as error:
-                if bad_images == "error":
-                    raise DataError(str(error)) from None
-                damaged.append(file)
-        super().__init__(
-            f"YoloDetection {root}" + (f" {split}" if split else ""),
-            reader.raw,
-            source.table(reader.raw.files),
-            names,
-            missing=damaged,
-            bad_images=bad_images,
-            skip_empty=skip_empty,
-        )
-
-
-class _Damaged(Exception):
-    """A picture that cannot be read."""
+        super().__init__(intake, source.table(intake.raw.files), names, skip_empty=skip_empty)
 
 
 def _class_names(source: Source) -> list[str]:
@@ -127,15 +118,12 @@ def _folders(source: Source, split: str | None) -> tuple[str, str]:
 class _Reader:
     """Turns text files into rows of `RawAnnotations`."""
 
-    def __init__(self, source: Source, names: Sequence[str], masks: bool) -> None:
-        self.raw = RawAnnotations(shapes=[] if masks else None)
-        self._source, self._names, self._masks = source, names, masks
+    def __init__(self, raw: RawAnnotations, source: Source, names: Sequence[str]) -> None:
+        self.raw = raw
+        self._source, self._names, self._masks = source, names, raw.shapes is not None
 
     def add(self, image: str, text: str | None) -> None:
-        try:
-            height, width = size_of(self._source, image)
-        except DataError as error:
-            raise _Damaged(str(error)) from None
+        height, width = size_of(self._source, image)
         at = self.raw.add_image(image, (height, width))
         if text is None:
             return
@@ -151,7 +139,7 @@ class _Reader:
         except ValueError:
             raise DataError(f"{where}: '{' '.join(words)[:60]}' are not all numbers; a class comes first") from None
         if not 0 <= label < len(self._names):
-            raise DataError(
+            raise SetError(
                 f"{where}: class {label} is none of the {len(self._names)} classes, 0 to {len(self._names) - 1}"
             )
         if len(values) < 4 or len(values) % 2 or (len(values) == 4 and self._masks):

@@ -7,6 +7,8 @@ from typing import Literal
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED, usable
 from suites.engine.sources import Source, open_source
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Ids
@@ -22,23 +24,28 @@ class Ade20k(PairDataset):
     Args:
         root: The folder `ADEChallengeData2016`, or a zip of it.
         split: "train" (the folder training, 20,210 images) or "val" (validation, 2,000).
+        max_skipped: Share of the images that may be without a label map; they are left out and logged. 0: the first one
+            is an error.
 
     Raises:
         DataError: Names the folder or the first file that is missing.
     """
 
-    def __init__(self, root: str | Path, split: Literal["train", "val"]) -> None:
+    def __init__(self, root: str | Path, split: Literal["train", "val"], max_skipped: float = MAX_SKIPPED) -> None:
         source = open_source(root)
         part = {"train": "training", "val": "validation"}[split]
         stems = [name.removesuffix(".jpg") for name in source.names(f"images/{part}") if name.endswith(".jpg")]
         if not stems:
             raise DataError(f"{source.root}: no images/{part}/*.jpg; root is the folder ADEChallengeData2016")
         known = set(source.names(f"annotations/{part}"))
-        missing = [stem for stem in stems if f"{stem}.png" not in known]
-        if missing:
-            raise DataError(
-                f"{source.root}: annotations/{part}/{missing[0]}.png is missing, with {len(missing) - 1} others"
-            )
+
+        def check(stem: str) -> None:
+            if f"{stem}.png" not in known:
+                raise DataError(f"{source.root}: annotations/{part}/{stem}.png is missing")
+
+        self._skipped = Tally()
+        found = usable(f"Ade20k {root} {split}", stems, check, max_skipped, self._skipped, "images")
+        stems = [stem for stem, _ in found]
         super().__init__(
             source.table([f"images/{part}/{stem}.jpg" for stem in stems]),
             source.table([f"annotations/{part}/{stem}.png" for stem in stems]),

@@ -9,6 +9,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register_role
+from suites.engine.reporting import Tally
 from suites.engine.sources import FileTable
 from suites.segmentation.datasets.reading import Colour, LabelReader
 from suites.segmentation.labels import LabelMapError, decode_labels
@@ -27,6 +28,7 @@ class SegmentationDataset(ABC):
 
     class_names: tuple[str, ...]
     palette: tuple[Colour, ...]
+    _skipped: Tally | None = None
 
     @property
     def num_classes(self) -> int:
@@ -49,6 +51,10 @@ class SegmentationDataset(ABC):
     def name_of(self, index: int) -> str:
         """The file, or other name, of image `index` for messages."""
 
+    def skipped(self) -> Tally:
+        """Images that cannot be used and were left out when the set was opened, and why."""
+        return self._skipped or Tally()
+
 
 register_role("dataset", SegmentationDataset, doc="images with label maps, by index")
 
@@ -67,8 +73,11 @@ class PairDataset(SegmentationDataset):
         """Args: files in the same order, K names, what reads a label file, RGB of each class.
 
         Raises:
+            DataError: There are no files.
             AttributeValueError: The palette has another number of classes, or there are too many or too few.
         """
+        if not len(images):
+            raise DataError(f"{type(self).__name__}: no images are left")
         if not 2 <= len(class_names) <= IGNORE:
             raise AttributeValueError(f"classes: there are {len(class_names)}; 2 to {IGNORE} can be told apart")
         if palette is not None and len(palette) != len(class_names):

@@ -5,11 +5,14 @@ Ids, names and colours: https://github.com/mcordts/cityscapesScripts, cityscapes
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED, usable
 from suites.engine.sources import Source, open_source
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Colour, Ids
@@ -48,14 +51,19 @@ class Cityscapes(PairDataset):
     Args:
         root: The folder that holds `leftImg8bit` and `gtFine`, or a zip of it.
         split: "train" (2,975 images) or "val" (500).
+        max_skipped: Share of the images that may be without a label map; they are left out and logged. 0: the first one
+            is an error.
 
     Raises:
         DataError: Names the folder or the first file that is missing.
     """
 
-    def __init__(self, root: str | Path, split: Literal["train", "val"]) -> None:
+    def __init__(self, root: str | Path, split: Literal["train", "val"], max_skipped: float = MAX_SKIPPED) -> None:
         source = open_source(root)
-        pairs = _pairs(source, split)
+        self._skipped = Tally()
+        images = _images(source, split)
+        what = f"Cityscapes {root} {split}"
+        pairs = usable(what, images, partial(_label_of, source, split), max_skipped, self._skipped, "images")
         super().__init__(
             source.table([image for image, _ in pairs]),
             source.table([label for _, label in pairs]),
@@ -65,17 +73,18 @@ class Cityscapes(PairDataset):
         )
 
 
-def _pairs(source: Source, split: str) -> list[tuple[str, str]]:
-    pairs = []
-    for city in source.folders(f"leftImg8bit/{split}"):
-        known = set(source.names(f"gtFine/{split}/{city}"))
-        for name in source.names(f"leftImg8bit/{split}/{city}"):
-            if not name.endswith(_IMAGE_END):
-                continue
-            label = name.removesuffix(_IMAGE_END) + _LABEL_END
-            if label not in known:
-                raise DataError(f"{source.root}: gtFine/{split}/{city}/{label} is missing; unpack gtFine_trainvaltest")
-            pairs.append((f"leftImg8bit/{split}/{city}/{name}", f"gtFine/{split}/{city}/{label}"))
-    if not pairs:
+def _images(source: Source, split: str) -> list[str]:
+    folder = f"leftImg8bit/{split}"
+    names = [f"{folder}/{city}/{name}" for city in source.folders(folder) for name in source.names(f"{folder}/{city}")]
+    found = [name for name in names if name.endswith(_IMAGE_END)]
+    if not found:
         raise DataError(f"{source.root}: no leftImg8bit/{split}/<city>/*{_IMAGE_END}; root is the folder above it")
-    return pairs
+    return found
+
+
+def _label_of(source: Source, split: str, image: str) -> str:
+    city, name = image.split("/")[-2:]
+    label = f"gtFine/{split}/{city}/{name.removesuffix(_IMAGE_END)}{_LABEL_END}"
+    if not source.exists(label):
+        raise DataError(f"{source.root}: {label} is missing; unpack gtFine_trainvaltest")
+    return label

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED, SetError, usable
 from suites.engine.sources import open_source
 from suites.segmentation.datasets.base import SegmentationDataset
 from suites.segmentation.datasets.reading import Colour
@@ -17,7 +19,7 @@ from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
 from suites.vision.files import held_out, is_image, listed_classes
 from suites.vision.images import decode_image
-from suites.vision.labelme import labels_of, outline_of, picture_of, read_documents
+from suites.vision.labelme import Documents, label_of, outline_of, picture_of
 from suites.vision.structures import Masks
 
 BACKGROUND, VOID = "_background_", "__ignore__"
@@ -38,9 +40,11 @@ class LabelmeSegmentation(SegmentationDataset):
         holdout: Every `holdout`-th file in name order is "val", the rest "train".
         background: What a pixel under no shape is: "class", number 0, or "void", neither learnt nor counted.
         palette: RGB (0 to 255) of each class in pictures, the background first; None chooses.
+        max_skipped: Share of the images that may be unusable: JSON that is cut off, a shape without points, a missing
+            picture. They are left out and logged. 0: the first one is an error.
 
     Raises:
-        DataError: Names the file: JSON that is cut off, a shape without points, a missing picture, an unknown label.
+        DataError: Names the file: no JSON at all, an unknown label, more unusable images than `max_skipped`.
     """
 
     def __init__(
@@ -52,10 +56,11 @@ class LabelmeSegmentation(SegmentationDataset):
         holdout: int | None = None,
         background: Literal["class", "void"] = "class",
         palette: Sequence[Colour] | None = None,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(root)
-        documents = read_documents(source)
-        names = list(classes) if classes is not None else listed_classes(source) or labels_of(documents.values())
+        documents = Documents(source)
+        names = list(classes) if classes is not None else listed_classes(source) or documents.labels()
         own = [name for name in names if name not in (BACKGROUND, VOID)]
         self.class_names = (BACKGROUND, *own) if background == "class" else tuple(own)
         if not 2 <= len(self.class_names) <= IGNORE:
@@ -65,15 +70,21 @@ class LabelmeSegmentation(SegmentationDataset):
         self.palette = tuple(palette or (class_colour(i) for i in range(len(self.class_names))))
         self._fill = 0 if background == "class" else IGNORE
         numbers = {name: label for label, name in enumerate(self.class_names)} | {VOID: IGNORE}
-        files = list(documents) if holdout is None else held_out(list(documents), split, holdout, "LabelmeSegmentation")
-        present, images, self._shapes = set(source.names()), [], []
-        for name in files:
-            image = picture_of(documents[name])
+        files = documents.names if holdout is None else held_out(documents.names, split, holdout, "LabelmeSegmentation")
+        present = set(source.names())
+
+        def read(name: str) -> tuple[str, list[tuple[int, np.ndarray]]]:
+            document = documents[name]
+            image = picture_of(document)
             if not is_image(image) or image not in present:
                 raise DataError(f"{source.root}/{name}: its picture '{image}' is not beside it")
-            images.append(image)
-            self._shapes.append(_shapes(documents[name]["shapes"], numbers, f"{source.root}/{name}"))
-        self._images = source.table(images)
+            return image, _shapes(document["shapes"], numbers, f"{source.root}/{name}")
+
+        what = f"LabelmeSegmentation {root}" + (f" {split}" if split else "")
+        self._skipped = Tally()
+        found = [made for _, made in usable(what, files, read, max_skipped, self._skipped, "images")]
+        self._images = source.table([image for image, _ in found])
+        self._shapes = [shapes for _, shapes in found]
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -96,17 +107,17 @@ class LabelmeSegmentation(SegmentationDataset):
         return self._images.full_name(index)
 
 
-def _shapes(shapes: Sequence[object], numbers: dict[str, int], where: str) -> list[tuple[int, np.ndarray]]:
+def _shapes(shapes: Sequence[dict[str, Any]], numbers: dict[str, int], where: str) -> list[tuple[int, np.ndarray]]:
     """Class and outline of each shape with an area."""
     found = []
     for at, shape in enumerate(shapes):
-        if not isinstance(shape, dict):
-            raise DataError(f"{where}: shape {at} is no object")
-        name, outline = str(shape.get("label", "")), outline_of(shape, f"{where}: shape {at}")
+        name, outline = label_of(shape), outline_of(shape, f"{where}: shape {at}")
         if outline is None:
             continue
+        if not name:
+            raise DataError(f"{where}: shape {at} has no label")
         if name not in numbers:
-            raise DataError(
+            raise SetError(
                 f"{where}: shape {at} is labelled {name!r}, which is none of the classes; add it to `classes`"
             )
         found.append((numbers[name], outline))

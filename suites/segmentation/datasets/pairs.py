@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED, usable
 from suites.engine.sources import Source, open_source
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Binary, Colour, Colours, Ids, LabelReader
+from suites.vision.files import read_list
 from suites.vision.images import IMAGE_SUFFIXES
 
 _BINARY = ("background", "object")
@@ -38,9 +42,12 @@ class ImageLabelPairs(PairDataset):
         kind: What the pixels of label maps are: "ids", "colours" (of `palette`; black is void unless it is a class), or
             "binary" (what is not 0 is class 1; the classes are then background and object, unless named).
         reduce_zero: The number 0 is void and the first class is 1, as in ADE20K.
+        max_skipped: Share of the images that may be unusable: without a label map, a line of the list that is no pair
+            or names a file that is not there. They are left out and logged. 0: the first one is an error.
 
     Raises:
-        DataError: Names the file, and the line where there is one: no folder, no list, an image without labels.
+        DataError: Names the file, and the line where there is one: no folder, no list, more unusable images than
+            `max_skipped`.
     """
 
     def __init__(
@@ -55,13 +62,20 @@ class ImageLabelPairs(PairDataset):
         palette: Sequence[Colour] | None = None,
         kind: Literal["ids", "colours", "binary"] = "ids",
         reduce_zero: bool = False,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(root)
         if kind != "ids" and reduce_zero:
             raise AttributeValueError(f"reduce_zero: is about numbers, but the label maps are of the kind '{kind}'")
         names = _BINARY if classes is None and kind == "binary" else classes
         names = _class_names(source) if names is None else names
-        files = _listed(source, pairs) if pairs is not None else _beside(source, images, labels, label_suffix)
+        self._skipped = Tally()
+        if pairs is None:
+            beside = partial(_beside, source, images, labels, set(source.names(labels)), label_suffix)
+            what, found = f"ImageLabelPairs {root} {images}", _images(source, images)
+            files = [pair for _, pair in usable(what, found, beside, max_skipped, self._skipped, "images")]
+        else:
+            files = read_list(source, pairs, partial(_listed, source), max_skipped, self._skipped)
         super().__init__(
             source.table([image for image, _ in files]),
             source.table([label for _, label in files]),
@@ -85,38 +99,32 @@ def _reader(
     return Binary()
 
 
-def _beside(source: Source, images: str, labels: str, suffix: str) -> list[tuple[str, str]]:
-    """Images of one folder with the label maps of the same name in another."""
-    names = [name for name in source.names(images) if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES]
+def _images(source: Source, folder: str) -> list[str]:
+    names = [name for name in source.names(folder) if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES]
     if not names:
-        raise DataError(f"{source.root}: no images in the folder '{images}' (kinds: {' '.join(IMAGE_SUFFIXES)})")
-    known = set(source.names(labels))
-    wanted = [PurePosixPath(name).stem + suffix for name in names]
-    missing = [label for label in wanted if label not in known]
-    if missing:
+        raise DataError(f"{source.root}: no images in the folder '{folder}' (kinds: {' '.join(IMAGE_SUFFIXES)})")
+    return names
+
+
+def _beside(source: Source, images: str, labels: str, known: Container[str], suffix: str, name: str) -> tuple[str, str]:
+    """An image of one folder with the label map of the same name, which is `known`, in another."""
+    label = PurePosixPath(name).stem + suffix
+    if label not in known:
         raise DataError(
-            f"{source.root}: {len(missing)} of {len(names)} images have no label map, the first is "
-            f"{labels}/{missing[0]}; put them there, or set label_suffix"
+            f"{source.root}: {images}/{name} has no label map {labels}/{label}; put it there, or set label_suffix"
         )
-    return [(f"{images}/{name}", f"{labels}/{label}") for name, label in zip(names, wanted, strict=True)]
+    return f"{images}/{name}", f"{labels}/{label}"
 
 
-def _listed(source: Source, name: str) -> list[tuple[str, str]]:
-    """The pairs of a list."""
-    pairs = []
-    for number, line in enumerate(_lines(source, name), start=1):
-        words = line.replace(",", " ").split()
-        if not words:
-            continue
-        if len(words) != 2:
-            raise DataError(f"{source.root}/{name}:{number}: expects 'image label', found {line.strip()!r}")
-        pairs.append((words[0], words[1]))
-    if not pairs:
-        raise DataError(f"{source.root}/{name}: names no images; write lines 'image label'")
-    missing = next((path for pair in pairs for path in pair if not source.exists(path)), None)
-    if missing is not None:
-        raise DataError(f"{source.root}/{name}: names {missing}, which is not there")
-    return pairs
+def _listed(source: Source, line: str) -> tuple[str, str]:
+    """The pair of a line of a list."""
+    words = line.replace(",", " ").split()
+    if len(words) != 2:
+        raise DataError(f"expects 'image label', found {line!r}")
+    for path in words:
+        if not source.exists(path):
+            raise DataError(f"names {path}, which is not there")
+    return words[0], words[1]
 
 
 def _class_names(source: Source) -> list[str]:

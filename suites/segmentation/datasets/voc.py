@@ -14,7 +14,9 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
-from suites.engine.sources import open_source
+from suites.engine.reporting import Tally
+from suites.engine.skipping import MAX_SKIPPED, usable
+from suites.engine.sources import Source, open_source
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Ids
 from suites.segmentation.labels import check_labels
@@ -38,6 +40,8 @@ class VocSegmentation(PairDataset):
             images, none of them in val.
         sbd: For "trainaug": the folder of SBD with `cls/*.mat`, `train.txt` and `val.txt`, or a zip of it. None takes
             the folder `SegmentationClassAug` of the root, where its label maps were converted to PNG.
+        max_skipped: Share of the images of which a file may be missing; they are left out and logged. 0: the first one
+            is an error.
 
     Raises:
         DataError: Names the file that is missing or damaged.
@@ -48,6 +52,7 @@ class VocSegmentation(PairDataset):
         root: str | Path,
         split: Literal["train", "val", "trainval", "trainaug"] = "train",
         sbd: str | Path | None = None,
+        max_skipped: float = MAX_SKIPPED,
     ) -> None:
         source = open_source(root)
         extra = [] if split != "trainaug" or sbd is None else _sbd_stems(sbd, set(_listed(source, "val")))
@@ -61,12 +66,23 @@ class VocSegmentation(PairDataset):
             held = set(_listed(source, "val"))
             own = [stem for stem in own if stem not in held]
         added = [stem for stem in extra if stem not in set(own)]
-        missing = [path for stem in (*own, *added) if not source.exists(path := f"JPEGImages/{stem}.jpg")]
-        missing += [path for stem in own if not source.exists(path := f"{labels}/{stem}.png")]
-        if missing:
-            raise DataError(f"{source.root}: {missing[0]} is missing, with {len(missing) - 1} others; unpack it again")
+        extra_source = None if sbd is None else open_source(sbd)
+
+        def check(row: tuple[str, bool]) -> None:
+            stem, ours = row
+            _require(source, f"JPEGImages/{stem}.jpg")
+            if ours:
+                _require(source, f"{labels}/{stem}.png")
+            elif extra_source is not None:
+                _require(extra_source, f"cls/{stem}.mat")
+
+        self._skipped = Tally()
+        rows = [(stem, True) for stem in own] + [(stem, False) for stem in added]
+        found = usable(f"VocSegmentation {root} {split}", rows, check, max_skipped, self._skipped, "images")
+        own = [stem for (stem, ours), _ in found if ours]
+        added = [stem for (stem, ours), _ in found if not ours]
         self._own = len(own)
-        self._mats = open_source(sbd).table([f"cls/{stem}.mat" for stem in added]) if sbd is not None else None
+        self._mats = None if extra_source is None else extra_source.table([f"cls/{stem}.mat" for stem in added])
         super().__init__(
             source.table([f"JPEGImages/{stem}.jpg" for stem in (*own, *added)]),
             source.table([f"{labels}/{stem}.png" for stem in own]),
@@ -85,18 +101,19 @@ class VocSegmentation(PairDataset):
         return Sample(image=image, labels=labels, image_id=index)
 
 
-def _listed(source: object, split: str) -> list[str]:
-    return read_lines(source, f"ImageSets/Segmentation/{split}.txt")  # type: ignore[arg-type]
+def _listed(source: Source, split: str) -> list[str]:
+    return read_lines(source, f"ImageSets/Segmentation/{split}.txt")
 
 
 def _sbd_stems(sbd: str | Path, held: set[str]) -> list[str]:
     """What SBD annotates, without VOC's val."""
     source = open_source(sbd)
-    stems = [stem for name in ("train.txt", "val.txt") for stem in read_lines(source, name) if stem not in held]
-    missing = next((stem for stem in stems if not source.exists(f"cls/{stem}.mat")), None)
-    if missing is not None:
-        raise DataError(f"{source.root}: cls/{missing}.mat is missing; unpack SBD again")
-    return stems
+    return [stem for name in ("train.txt", "val.txt") for stem in read_lines(source, name) if stem not in held]
+
+
+def _require(source: Source, name: str) -> None:
+    if not source.exists(name):
+        raise DataError(f"{source.root}: {name} is missing; unpack it again")
 
 
 def _read_mat(data: bytes, name: str) -> np.ndarray:

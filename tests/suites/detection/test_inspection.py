@@ -54,6 +54,14 @@ def test_pictures_that_cannot_be_used_are_errors(tmp_path):
     assert "the image is 30x20 but its annotation says 60x40" in found.findings[0].places[0]
 
 
+def test_images_that_were_left_out_at_the_start_are_errors(tmp_path):
+    root = write_voc(tmp_path, {name: [("cat", BOX, False)] for name in "abc"})
+    (root / "Annotations" / "b.xml").write_text("<annotation>")
+    found = DetectionInspector().inspect(VocDetection(root, max_skipped=0.5))
+    assert texts(found)[0] == "error: 1 could not be used and were left out"
+    assert "b.xml:1: the XML is cut off or malformed" in found.findings[0].places[0]
+
+
 def test_copies_are_found_in_a_set_and_between_sets(tmp_path):
     root = write_voc(tmp_path / "one", {name: [("cat", BOX, False)] for name in "abc"})
     write_image(root / "JPEGImages" / "c.png", image(0))

@@ -1,5 +1,7 @@
 """The detection task as the engine uses it: trains, evaluates, draws and exports from a config."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from suites.engine.config import Config
 from suites.engine.inference import export_run, infer_files, open_model
 from suites.engine.training import evaluate_weights, train
 from suites.vision.transforms import Normalize, Resize
+from tests.suites.detection.datasets.helpers import write_voc
 
 CONFIG = """
 suite: detection
@@ -65,6 +68,30 @@ def test_a_run_leaves_weights_figures_and_pictures_and_can_be_exported(config_fi
     pictures = list((run / "pictures").glob("*.jpg"))
     drawn = [infer_files(open_model(p), pictures, tmp_path / p.name / "out") for p in (run, tmp_path / "export")]
     assert [len(d.pictures) for d in drawn] == [1, 1]
+
+
+def test_a_run_passes_over_a_damaged_annotation_and_its_log_and_report_name_it(tmp_path):
+    stems = [f"{at:03}" for at in range(100)]
+    root = write_voc(tmp_path / "voc", {stem: [("cat", (5, 5, 30, 35), False)] for stem in stems}, {"val": stems[:2]})
+    (root / "ImageSets/Main/train.txt").write_text("\n".join(stems))
+    damaged = root / "Annotations/042.xml"
+    damaged.write_text(damaged.read_text().replace("bndbox>", "bbox>"))
+    path = tmp_path / "tiny.yml"
+    text = CONFIG.replace("num_classes: 10", "num_classes: 1").replace(
+        "{id: flip", "{id: resize, type: Resize, size: 96}, {id: flip"
+    )
+    for split, name in (("train", "train"), ("test", "val")):
+        text = re.sub(
+            rf"{{type: DigitScenes, split: {split}.*}}", f"{{type: VocDetection, root: {root}, split: {name}}}", text
+        )
+    path.write_text(text)
+    run = tmp_path / "run"
+    train(path, runs=tmp_path, name="run")
+    assert "head.outs.0.weight" in load_tensors(run / "weights" / "last.safetensors")
+    log = (run / "log.txt").read_text()
+    assert "1 of 100 images are wrong and were left out" in log
+    assert f"{damaged}: an object has no <bndbox>" in log and "99 images, 99 boxes (cat 99); 1 unusable images" in log
+    assert "042.xml: an object has no &lt;bndbox&gt;" in (run / "report.html").read_text()
 
 
 def test_a_wrong_number_of_classes_names_both(config_file):

@@ -53,12 +53,12 @@ def test_numbers_that_are_ignored_become_void(root):
 @pytest.mark.parametrize(
     ("spoil", "arguments", "match"),
     [
-        (lambda r: (r / "train/labels/001.png").unlink(), {}, r"1 of 3 images have no .* train/labels/001\.png"),
+        (lambda r: (r / "train/labels/001.png").unlink(), {}, r"001\.png has no label map train/labels/001\.png"),
         (lambda r: None, {"images": "nowhere"}, "no images in the folder 'nowhere'"),
         (lambda r: (r / "classes.txt").unlink(), {}, r"no classes\.txt or labels\.txt .* set classes"),
-        (lambda r: (r / "l.txt").write_text("a b\nc"), {"pairs": "l.txt"}, r"l\.txt:2: expects 'image label', found"),
-        (lambda r: (r / "l.txt").write_text("a b"), {"pairs": "l.txt"}, r"l\.txt: names a, which is not there"),
-        (lambda r: (r / "l.txt").write_text("\n"), {"pairs": "l.txt"}, r"l\.txt: names no images"),
+        (lambda r: (r / "l.txt").write_text("\nc"), {"pairs": "l.txt"}, r"l\.txt:2: expects 'image label', found"),
+        (lambda r: (r / "l.txt").write_text("a b"), {"pairs": "l.txt"}, r"l\.txt:1: names a, which is not there"),
+        (lambda r: (r / "l.txt").write_text("\n"), {"pairs": "l.txt"}, r"l\.txt: the list is empty"),
         (lambda r: None, {"pairs": "none.txt"}, r"none\.txt: cannot be read"),
     ],
 )  # fmt: skip

@@ -74,7 +74,7 @@ def test_other_classes_are_an_error_or_counted(tmp_path):
         (json.dumps({"imagePath": "a.png", "shapes": [shape(points=[[1, 2], [3, 4]])]}), "a polygon of 2 points"),
         (json.dumps({"imagePath": "a.png", "shapes": [{"label": "x"}]}), "shape 0: has no points"),
         (json.dumps({"imagePath": "a.png", "shapes": [shape(kind="mask")]}), "a shape of type 'mask'"),
-        (json.dumps({"imagePath": "b.png", "shapes": []}), r"1 of 1 images are missing, the first is .*b\.png"),
+        (json.dumps({"imagePath": "b.png", "shapes": []}), r"b\.png: the picture is missing"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, content, message):

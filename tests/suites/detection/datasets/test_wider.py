@@ -123,7 +123,12 @@ def test_overlap_counts_the_last_pixel(root):
     [
         ("0--Parade/a.png\nmany\n", r"wider_face_train_bbx_gt.txt:2: 'many' stands where 1 numbers or more are needed"),
         ("0--Parade/a.png\n2\n1 2 3 4\n", r":4: the end of the file stands where 4 numbers"),
-        ("0--Parade/x.png\n1\n1 2 3 4\n", r"1 of 1 images are missing, the first is .*images/0--Parade/x.png"),
+        ("0--Parade/a.png\n2\n1 2 3 4\n1--H/b.png\n0\n", r":4: '1--H/b.png' stands where 4 numbers"),
+        ("0--Parade/a.png\n1\n1 2 3 4\n5 6 7 8\n", r":4: a line beyond the 1 faces of 0--Parade/a.png"),
+        ("0--Parade/a.png\n-1\n", r":2: -1 is no number of faces"),
+        ("0--Parade/a.png\n1e99\n1 2 3 4\n", r":4: the end of the file stands where 4 numbers"),
+        ("0--Parade/a.png\n1\n1 2 nan 4\n", r":3: '1 2 nan 4' stands where 4 numbers"),
+        ("0--Parade/x.png\n1\n1 2 3 4\n", r"images/0--Parade/x\.png: the picture is missing"),
     ],
 )
 def test_wrong_lists_name_file_and_line(root, text, match):
