@@ -26,8 +26,8 @@ class Limits:
         weight_bytes: of a weight file.
         free_bytes: that reading a weight file may take, whatever its own size.
         growth: beyond `free_bytes`, so many times the file's own size.
-        text_bytes: of a file that is parsed as a whole: program.json, a config, a vocabulary, the annotations of a
-            picture.
+        text_bytes: of a file that is parsed as a whole: program.json, a vocabulary, the annotations of a picture.
+        yaml_bytes: of a text in YAML, such as a config: its reader takes up to 17 s and 300 MB for each MB.
         elements: of one result in a program, where it is more than `element_growth` times the inputs and weights.
         element_growth: see `elements` and `plan_elements`.
         plan_elements: of all values of a program that are alive at the same time, under the same condition.
@@ -53,6 +53,7 @@ class Limits:
     free_bytes: int = 64 << 20
     growth: int = 8
     text_bytes: int = 64 << 20
+    yaml_bytes: int = 2 << 20
     elements: int = 1 << 28
     element_growth: int = 64
     plan_elements: int = 1 << 31

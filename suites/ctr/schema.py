@@ -283,7 +283,7 @@ def read_schema(path: Path | str) -> Schema:
     """
     path = Path(path)
     try:
-        node = parse_text(read_text(path, "text_bytes", ConfigError), str(path))
+        node = parse_text(read_text(path, "yaml_bytes", ConfigError), str(path))
     except OSError as error:
         raise ConfigError(
             f"{path}: the schema cannot be read ({error.strerror}); write one with `paddock data schema`"

@@ -19,6 +19,9 @@ DEEP = 200_000  # brackets in each other
 # -- annotations of pictures; the first file lies in the root of the set
 LAUGHS = "".join(f'<!ENTITY l{i + 1} "{f"&l{i};" * 10}">' for i in range(12))
 BILLION = f'<?xml version="1.0"?><!DOCTYPE annotation [<!ENTITY l0 "ha">{LAUGHS}]><annotation>&l12;</annotation>'
+DOUBLED_NAMES = (
+    "n0: &n0 [cell]\n" + "".join(f"n{i + 1}: &n{i + 1} [{f'*n{i}, ' * 10}]\n" for i in range(12)) + "names: *n12\n"
+)
 SMALL = png(4, 4)
 
 
@@ -69,6 +72,9 @@ bomb("labelme", "brackets in brackets")(lambda: {"a.json": b'{"shapes": ' + b"["
 bomb("labelme", "a document of a terabyte")(lambda: {"a.json": HUGE, "a.png": SMALL})
 bomb("yolo", "labels of a terabyte")(lambda: yolo(HUGE))
 bomb("yolo", "classes of a terabyte")(lambda: yolo(b"0 0.5 0.5 0.1 0.1\n", HUGE))
+bomb("yolo", "names of names of names")(
+    lambda: {"data.yaml": DOUBLED_NAMES.encode(), "images/a.png": SMALL, "labels/a.txt": b"0 0.5 0.5 0.1 0.1\n"}
+)
 bomb("yolo", "a picture of terabytes")(
     lambda: {**yolo(b"0 0.5 0.5 0.1 0.1\n"), "images/a.png": png(1, 1)[:16] + struct.pack(">II", 1 << 30, 1 << 30)}
 )
@@ -259,6 +265,7 @@ bomb("vocabulary", "brackets in brackets")(lambda: {"vocab.json": b"[" * DEEP, "
 # -- files whose readers have other bombs too
 bomb("image", "a file of a terabyte")(lambda: {"x.png": HUGE})
 bomb("config", "a file of a terabyte")(lambda: {"x.yml": HUGE})
+bomb("config", "fifty megabytes of small values")(lambda: {"x.yml": b"a: [" + b"{b: 1}, " * 6_000_000 + b"]"})
 bomb("weights", "a safetensors file of a terabyte")(lambda: {"x.safetensors": HUGE})
 bomb("weights", "a header of a safetensors file of 2^60 bytes")(
     lambda: {"x.safetensors": struct.pack("<Q", 1 << 60) + b"{}"}

@@ -101,7 +101,7 @@ class VocDetection(FileDataset):
 
 def parse_xml(source: Source, name: str) -> ET.Element:
     """Root element of an XML file; a DataError names file and line where it is cut off or malformed."""
-    data = source.read(name)
+    data = source.read(name, "text_bytes")
     try:
         return ET.fromstring(data)
     except ET.ParseError as error:

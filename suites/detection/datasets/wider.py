@@ -202,12 +202,12 @@ def _list_of(source: Source, split: str) -> list[_Entry]:
     name = f"wider_face_split/wider_face_{split}_bbx_gt.txt"
     if not source.exists(name):
         raise DataError(f"{source.root}: no {name}; WIDER FACE has it in wider_face_split.zip")
-    return _entries(f"{source.root}/{name}", source.read(name), lambda line: is_image(line.strip()))
+    return _entries(f"{source.root}/{name}", source.read(name, "text_bytes"), lambda line: is_image(line.strip()))
 
 
 def _landmarks_of(path: Path) -> list[_Entry]:
     """The images of RetinaFace's list."""
-    return _entries(str(path), read_file(path), lambda line: line.startswith("#"))
+    return _entries(str(path), read_file(path, "text_bytes"), lambda line: line.startswith("#"))
 
 
 def _entries(file: str, data: bytes, begins: Callable[[str], bool]) -> list[_Entry]:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 import numpy as np
-import yaml
 
-from framework.errors import DataError
+from framework.errors import ConfigError, DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem
 from suites.detection.datasets.layout import size_of
+from suites.engine.config.yaml_text import parse_text
 from suites.engine.registry import register
 from suites.engine.skipping import MAX_SKIPPED, SetError
 from suites.engine.sources import Source, open_source
@@ -79,18 +78,26 @@ class YoloDetection(FileDataset):
         super().__init__(intake, source.table(intake.raw.files), names, skip_empty=skip_empty)
 
 
+def _place(key: str) -> tuple[bool, int, str]:
+    """Orders the keys of `names`: numbers as numbers, then the rest."""
+    is_number = key.isascii() and key.isdigit() and len(key) < 10
+    return not is_number, int(key) if is_number else 0, key
+
+
 def _class_names(source: Source) -> list[str]:
     for file in _NAMES:
         if file in source.names():
             where = f"{source.root}/{file}"
             try:
-                document: Any = yaml.safe_load(source.read(file))
-            except (yaml.YAMLError, UnicodeDecodeError) as error:
-                raise DataError(f"{where}: not YAML ({error})") from None
+                document = parse_text(source.read(file, "yaml_bytes").decode("utf-8-sig"), where).plain()
+            except ConfigError as error:
+                raise DataError(str(error)) from None
+            except UnicodeDecodeError as error:
+                raise DataError(f"{where}: not UTF-8 text ({error})") from None
             names = document.get("names") if isinstance(document, dict) else None
             if isinstance(names, dict):
-                names = [names[key] for key in sorted(names)]
-            if not isinstance(names, list) or not names:
+                names = [names[key] for key in sorted(names, key=_place)]
+            if not isinstance(names, list) or not names or any(isinstance(name, (list, dict)) for name in names):
                 raise DataError(f"{where}: has no list `names`, the names of the classes")
             return [str(name) for name in names]
     listed = listed_classes(source)
@@ -128,7 +135,7 @@ class _Reader:
         if text is None:
             return
         scale = np.array([width, height], np.float64)
-        lines = self._source.read(text).decode("utf-8", "replace").splitlines()
+        lines = self._source.read(text, "text_bytes").decode("utf-8", "replace").splitlines()
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 self._add_line(at, line.split(), scale, f"{self._source.root}/{text}:{number}")

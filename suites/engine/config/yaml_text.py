@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from framework import limits
 from framework.errors import ConfigError
 from framework.outside import read_bytes
 from suites.engine.config.nodes import Node, Origin, Scalar
@@ -49,7 +50,7 @@ class _Loader(yaml.SafeLoader):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
-            raise _Refused(line, f"{sign}{event.anchor}: YAML anchors are not used here; share a value with ${{path}}")
+            raise _Refused(line, f"{sign}{event.anchor}: YAML anchors are not used here; write it out (a config has ${{path}})")
         if event.tag is not None:
             raise _Refused(line, f"tag {event.tag}: tags are not allowed; a config is plain data")
         return super().compose_node(parent, index)
@@ -71,8 +72,10 @@ def parse_text(text: str, source: str, numbered: bool = True) -> Node:
     """Read YAML text; `source` is the file name for origins and errors, `numbered` whether its lines are counted.
 
     Raises:
-        ConfigError: Not valid YAML, or YAML that a config may not use; the message names the line.
+        ConfigError: Not valid YAML, or YAML that a config may not use; the message names the line. Or it is longer than
+            the limit `yaml_bytes`.
     """
+    limits.check("yaml_bytes", len(text), f"{source}: it has too many characters", ConfigError)
 
     def place(line: int) -> Origin:
         return Origin(source, line if numbered else 0)
@@ -102,7 +105,7 @@ def read_file(path: FilePath, source: str) -> Node:
         ConfigError: It cannot be read, is not UTF-8, is not valid YAML or holds no mapping.
     """
     try:
-        text = read_bytes(path, "text_bytes", ConfigError).decode("utf-8-sig")
+        text = read_bytes(path, "yaml_bytes", ConfigError).decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{source}: cannot read this config ({error.strerror})") from None
     except UnicodeDecodeError as error:

@@ -88,7 +88,13 @@ def test_boxes_are_refused_where_masks_are_wanted(tmp_path):
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(None, "no names of classes"), ("nc: 2\n", "has no list `names`"), ("names: [\n", "not YAML")],
+    [
+        (None, "no names of classes"),
+        ("nc: 2\n", "has no list `names`"),
+        ("names: [\n", "not valid YAML"),
+        ("names: [a, {b: c}]\n", "has no list `names`"),
+        ("names: &a [cat]\n", "anchors"),
+    ],
 )
 def test_names_of_classes_are_asked_for(tmp_path, names, message):
     write(tmp_path, {"a": ""}, names=names)
@@ -114,3 +120,8 @@ def test_damaged_pictures_are_an_error_or_counted(tmp_path):
 def test_the_size_is_that_of_the_picture(tmp_path):
     data = YoloDetection(write(tmp_path, {"a": ""}), "train")
     assert data[0].size == SIZE
+
+
+def test_names_are_in_the_order_of_their_numbers_and_words_of_yaml_1_1_are_words(tmp_path):
+    names = "names:\n" + "".join(f"  {number}: c{number}\n" for number in (10, 2, 0)) + "  1: no\n"
+    assert YoloDetection(write(tmp_path, {"a": ""}, names=names), "train").class_names == ("c0", "no", "c2", "c10")

@@ -46,7 +46,7 @@ def test_each_value_knows_its_line_and_a_mapping_the_line_of_its_key():
         ("a: !!python/object:os.system {}", r"x.yml:1: tag .*python/object:os.system: tags are not allowed"),
         ("a: !!str 5", r"x.yml:1: tag .*: tags are not allowed"),
         ("a: ! 5", r"x.yml:1: tag !: tags are not allowed"),
-        ("\na: &one {b: 1}", r"x.yml:2: &one: YAML anchors are not used here; share a value with \$\{path\}"),
+        ("\na: &one {b: 1}", r"x.yml:2: &one: YAML anchors are not used here; write it out"),
         ("a: *one", r"x.yml:1: \*one: YAML anchors are not used here"),
         ("a:\n  <<: {b: 1}", r"x.yml:2: '<<' merge keys are not used here; use 'extends:'"),
         ("a:\n  $ptach: {}", r"x.yml:2: '\$ptach' is not an edit; there are: \$patch, \$append"),
