@@ -50,7 +50,7 @@ class _Loader(yaml.SafeLoader):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             sign = "*" if isinstance(event, yaml.AliasEvent) else "&"
-            raise _Refused(line, f"{sign}{event.anchor}: YAML anchors are not used here; write it out (a config has ${{path}})")
+            raise _Refused(line, f"{sign}{event.anchor}: YAML anchors are not used; write it out (a config: ${{path}})")
         if event.tag is not None:
             raise _Refused(line, f"tag {event.tag}: tags are not allowed; a config is plain data")
         return super().compose_node(parent, index)
