@@ -208,7 +208,7 @@ def read_header(path: Path | str) -> SnapshotHeader:
         header = SnapshotHeader(**json.loads(text))
         numbers = (header.dim, header.rows, header.removed, header.slots, header.rows_at, header.index_at, header.bytes)
         good = all(type(n) is int and 0 <= n < 2**62 for n in numbers) and header.dim > 0 and header.dtype in ROW_TYPES
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         good = False
     if not good:
         raise CheckpointError(f"{path}: its header describes no rows; it was written by something else")

@@ -26,7 +26,7 @@ from framework import Tensor, from_numpy
 from framework.atomic import atomic_folder, remove_folder, remove_leftovers
 from framework.errors import CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
-from framework.outside import read_json
+from framework.outside import read_json, read_text
 from suites.engine.resources import FOLDER, Resource, place_resources, save_resources
 
 _STATE = "state.json"
@@ -114,7 +114,7 @@ def _digest(path: Path, known: Digests) -> str:
 def _verify(folder: Path) -> None:
     """Raise CheckpointError for a file that is not as it was written."""
     try:
-        lines = (folder / _SUMS).read_text(encoding="utf-8").splitlines()
+        lines = read_text(folder / _SUMS).splitlines()
         sums = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
     except (OSError, ValueError) as error:
         raise CheckpointError(

@@ -234,12 +234,18 @@ def snapshot(**changes: int) -> bytes:
     return PREFIX.pack(magic, number, len(text), hashlib.sha256(text).digest()) + text + rest
 
 
+def headed(text: bytes) -> bytes:
+    """A snapshot of this header alone, whose digest is right."""
+    return PREFIX.pack(b"PADTABLE", 1, len(text), hashlib.sha256(text).digest()) + text
+
+
 PREFIX = struct.Struct("<8sII32s")
 MANY = 1 << 61
 bomb("table", "a snapshot of 2^61 rows")(lambda: {"x.base": snapshot(rows=MANY)})
 bomb("table", "a snapshot of rows of 2^61 numbers")(lambda: {"x.base": snapshot(dim=MANY)})
 bomb("table", "a snapshot of 2^61 slots")(lambda: {"x.base": snapshot(slots=MANY)})
 bomb("table", "a snapshot of a terabyte of zeros")(lambda: {"x.base": HUGE})
+bomb("table", "a header of brackets")(lambda: {"x.base": headed(b"[" * 60_000)})
 bomb("table", "a header of 4 GB")(lambda: {"x.base": PREFIX.pack(b"PADTABLE", 1, 0xFFFFFFFF, bytes(32)) + bytes(100)})
 bomb("table", "a manifest of brackets")(lambda: {"table.json": b"[" * DEEP})
 bomb("table", "a manifest of a terabyte")(lambda: {"table.json": HUGE})

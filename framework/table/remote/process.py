@@ -16,6 +16,7 @@ from typing import Any
 import framework
 from framework.atomic import make_folder, write_text
 from framework.errors import PaddockError
+from framework.outside import read_json
 from framework.table import files
 from framework.table.policies import Limit
 from framework.table.remote import store
@@ -119,7 +120,7 @@ def serve(spec: ShardSpec, ready: Callable[[Server], None] = lambda server: None
 def announced(path: Path) -> str | None:
     """Where the shard is that announces itself in a file; None where it does not yet."""
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["address"])
+        return str(read_json(path)["address"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

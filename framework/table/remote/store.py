@@ -21,6 +21,7 @@ import numpy as np
 from framework.atomic import make_folder, remove_folder, remove_leftovers, write_text
 from framework.errors import CheckpointError, StateError
 from framework.io import load_tensors, save_tensors
+from framework.outside import read_json
 from framework.table import files
 from framework.table.remote.keys import BUCKETS
 from framework.table.remote.log import numbers
@@ -196,7 +197,7 @@ def _next(folder: Path) -> int:
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = read_json(path)
         if told["format"] != FORMAT or not all(Path(n).name == n for n in [*told["tables"], told["state"]]):
             raise ValueError("another format")
         if not (told["tables"] and len(told["share"]) == 2 and isinstance(told["log"], int)):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from framework.atomic import make_folder, write_text
 from framework.errors import CheckpointError
+from framework.outside import read_json
 
 FILE = "layout.json"
 
@@ -45,7 +46,7 @@ class Layout:
         if not path.is_file():
             return cls(root, 1, shards)
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
+            told = read_json(path)
             before = cls(root, int(told["number"]), int(told["shards"]))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: cannot be read ({error})") from None

@@ -18,6 +18,7 @@ from typing import Any
 
 from framework.atomic import write_text
 from framework.errors import CheckpointError
+from framework.outside import read_json
 
 FORMAT = 1
 
@@ -213,7 +214,7 @@ class Work:
 
     def _read(self) -> None:
         try:
-            told: dict[str, Any] = json.loads(self._path.read_text(encoding="utf-8"))
+            told: dict[str, Any] = read_json(self._path)
             if told["format"] != FORMAT:
                 raise ValueError("another format")
             shares, self.epoch, self._done = int(told["shares"]), int(told["epoch"]), set(map(int, told["done"]))

@@ -23,6 +23,7 @@ from suites.engine.loop import TrainingLoop
 from suites.engine.run import RunFolder, best_weights
 from suites.engine.settings import CheckpointSettings, EarlyStopSettings, EvaluationSettings
 from suites.engine.step import Update
+from tests.suites.engine.signals import handled
 
 
 class Points:
@@ -399,16 +400,6 @@ def test_figures_that_are_no_numbers_stop_early_and_leave_the_last_weights(tmp_p
     assert trainer.step == 12 and not (tmp_path / "weights/best.safetensors").exists()
     assert best_weights(RunFolder(tmp_path)).name == "last.safetensors"
     assert "AP was not a number in the last 3 evaluations" in (tmp_path / "log.txt").read_text()
-
-
-@contextlib.contextmanager
-def handled(number, handler):
-    """Inside, a signal has this handler, whatever the tests were started with; nohup ignores SIGHUP."""
-    before = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

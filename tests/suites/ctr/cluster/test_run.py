@@ -22,6 +22,7 @@ from suites.engine.inference import export_run
 from suites.engine.run import RunFolder
 from suites.engine.training import train_on_cluster
 from tests.suites.ctr.helpers import SCHEMA, columns, write_csv
+from tests.suites.engine.signals import handled
 
 ROWS, BATCH, EPOCHS = 12000, 64, 2
 
@@ -194,18 +195,18 @@ def test_trainers_join_and_leave_in_the_middle_of_a_run(log, tmp_path):
 
 
 @pytest.mark.slow  # the other whole run stays in the quick tests
-def test_a_run_that_was_stopped_is_continued_where_it_was(log, tmp_path):
-    timer = threading.Timer(0, lambda: None)
-
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_run_that_was_stopped_is_continued_where_it_was(log, tmp_path, number):
     def stop_soon():
         while not (tmp_path / "run" / "progressive.jsonl").is_file():
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
 
-    timer = threading.Thread(target=stop_soon)
-    timer.start()
-    assert trained(log, tmp_path, more={"runtime.epochs": EPOCHS}) is False
-    timer.join()
+    stopping = threading.Thread(target=stop_soon)
+    stopping.start()
+    with handled(number, signal.default_int_handler):
+        assert trained(log, tmp_path, more={"runtime.epochs": EPOCHS}) is False
+    stopping.join()
     assert not (tmp_path / "run" / "metrics.json").exists()
     assert trained(log, tmp_path, resume=True, more={"cluster.shards": 3})
     keys, shows = expected_shows(tmp_path / "run")
