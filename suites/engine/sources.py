@@ -208,7 +208,9 @@ class _Zip(Source):
         try:
             with zipfile.ZipFile(archive) as opened:
                 infos = {info.filename: info for info in opened.infolist() if not info.is_dir()}
-        except (OSError, zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, struct.error) as error:
+        except OSError as error:
+            raise DataError(f"{archive}: cannot be read ({error.strerror or error})") from None
+        except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, struct.error) as error:
             raise DataError(f"{archive}: not a readable zip ({error}); copy it again") from None
         self._infos = {n.removeprefix(prefix): info for n, info in infos.items() if n.startswith(prefix)}
         if not self._infos:

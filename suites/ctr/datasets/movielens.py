@@ -19,7 +19,7 @@ from suites.ctr.datasets.base import ClickDataset, Rows
 from suites.ctr.encoding import Numbered, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.registry import register
-from suites.engine.sources import find_data, open_zip, places_tried, read_file
+from suites.engine.sources import find_data, open_zip, read_file
 
 _INSIDE = "recbole/dataset_example/ml-100k"
 _CLICK = 4.0  # rating from which on a film was liked
@@ -91,7 +91,7 @@ def _content(root: str | None, name: str) -> bytes:
             return open_zip(path).read(f"{_INSIDE}/{name}")
         return read_file(path / name)
     except DataError as error:
-        raise DataError(f"MovieLens100K: {error}; {places_tried(path)}") from None
+        raise DataError(f"MovieLens100K: {error}") from None
 
 
 def _joined(files: Mapping[str, Mapping[str, list[str]]], history: int) -> dict[str, list[str]]:

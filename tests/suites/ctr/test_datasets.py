@@ -265,7 +265,7 @@ def test_movielens_knows_of_each_rating_what_came_strictly_before(tmp_path):
 
 
 def test_movielens_says_where_it_may_come_from(tmp_path):
-    with pytest.raises(DataError, match=r"MovieLens100K: .*none/ml-100k.inter cannot be read"):
+    with pytest.raises(DataError, match=r"MovieLens100K: .*none/ml-100k.inter: no such file;.* there only$"):
         MovieLens100K(schema(), str(tmp_path / "none"))
 
 
