@@ -1,5 +1,6 @@
 // The caching allocator: freed blocks wait in size classes, so a training loop asks the system for memory
 // once. What waits is bounded: in all, at most twice the most bytes ever live at once are held, and kAlwaysKept more.
+// Scratch of one kernel after the other shares a few large blocks, and a new large block takes the place of what waits.
 #include "core/storage.h"
 
 #include <pthread.h>
@@ -31,6 +32,9 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kAlwaysKept = size_t{64} << 20;
+constexpr size_t kSharedScratch = size_t{1} << 20;  // from here on, scratch looks beyond its own class
+constexpr size_t kScratchSlack = 8;                 // and takes a block of at most so many times its size
+constexpr size_t kReplacing = size_t{32} << 20;     // a new block of so many bytes has as many given back for it
 
 // Classes are spaced by at most an eighth, so at most 12.5 % of a block is wasted.
 size_t size_class(size_t bytes) {
@@ -49,26 +53,32 @@ void use_huge_pages(char* p, size_t size, size_t all) {
 
 class Cache {
  public:
-  void* take(size_t bytes) {
-    size_t size = size_class(bytes);
+  struct Block {
+    void* data;
+    size_t size;
+  };
+
+  Block take(size_t bytes, Storage::For use) {
+    const size_t size = size_class(bytes);
     {
       std::lock_guard lock(mutex_);
-      live_ += size;
-      if (live_ > peak_) peak_ = live_;
-      if (live_ > most_) most_ = live_;
-      auto it = free_.find(size);
-      if (it != free_.end() && !it->second.empty()) {
-        void* p = it->second.back().block;
+      const bool shares = use == Storage::For::kScratch && size >= kSharedScratch;
+      auto it = waiting(size, shares ? kScratchSlack * size : size);
+      if (it != free_.end()) {
+        const Block found{it->second.back().block, it->first};
         it->second.pop_back();
-        cached_ -= size;
-        return p;
+        cached_ -= found.size;
+        count(found.size);
+        return found;
       }
+      if (shares) drop_one_below(size);
+      if (size >= kReplacing) shrink_to(cached_ - std::min(cached_, size));
+      count(size);
     }
-    return allocate(size);
+    return {allocate(size), size};
   }
 
-  void give(void* p, size_t bytes) {
-    size_t size = size_class(bytes);
+  void give(void* p, size_t size) {
     std::lock_guard lock(mutex_);
     live_ -= size;
     cached_ += size;
@@ -105,6 +115,34 @@ class Cache {
   }
 
  private:
+  struct Waiting {
+    void* block;
+    uint64_t since;  // how many blocks had been given by then
+  };
+  using Classes = std::map<size_t, std::vector<Waiting>>;
+
+  void count(size_t size) {
+    live_ += size;
+    peak_ = std::max(peak_, live_);
+    most_ = std::max(most_, live_);
+  }
+
+  // The smallest class of `least` to `most` bytes in which a block waits.
+  Classes::iterator waiting(size_t least, size_t most) {
+    for (auto it = free_.lower_bound(least); it != free_.end() && it->first <= most; ++it)
+      if (!it->second.empty()) return it;
+    return free_.end();
+  }
+
+  // Scratch that grows from kernel to kernel replaces its block, and leaves none in every class on its way.
+  void drop_one_below(size_t size) {
+    auto it = waiting(size / kScratchSlack, size);
+    if (it == free_.end()) return;
+    std::free(it->second.back().block);
+    it->second.pop_back();
+    cached_ -= it->first;
+  }
+
   void* allocate(size_t size) {
     const size_t alignment = size >= kHugePage ? kHugePage : kAlignment;
     const size_t all = (size + alignment - 1) / alignment * alignment;
@@ -138,13 +176,8 @@ class Cache {
     }
   }
 
-  struct Waiting {
-    void* block;
-    uint64_t since;  // how many blocks had been given by then
-  };
-
   std::mutex mutex_;
-  std::map<size_t, std::vector<Waiting>> free_;
+  Classes free_;
   size_t live_ = 0, peak_ = 0, cached_ = 0;
   size_t most_ = 0;  // live bytes ever; the peak can be set back
   size_t limit_ = std::numeric_limits<size_t>::max();
@@ -168,9 +201,12 @@ Cache& cache() {
 }  // namespace
 
 // AddressSanitizer sees neither the unused end of a block nor blocks that wait for reuse unless it is told.
-Storage::Storage(size_t bytes) : data_(cache().take(bytes)), bytes_(bytes) {
+Storage::Storage(size_t bytes, For use) : bytes_(bytes) {
+  const Cache::Block block = cache().take(bytes, use);
+  data_ = block.data;
+  held_ = block.size;
   ASAN_UNPOISON_MEMORY_REGION(data_, bytes);
-  ASAN_POISON_MEMORY_REGION(static_cast<char*>(data_) + bytes, size_class(bytes) - bytes);
+  ASAN_POISON_MEMORY_REGION(static_cast<char*>(data_) + bytes, held_ - bytes);
 }
 
 Storage::Storage(void* data, size_t bytes, std::function<void()> release)
@@ -180,8 +216,8 @@ Storage::~Storage() {
   if (release_) {
     release_();
   } else {
-    ASAN_POISON_MEMORY_REGION(data_, size_class(bytes_));
-    cache().give(data_, bytes_);
+    ASAN_POISON_MEMORY_REGION(data_, held_);
+    cache().give(data_, held_);
   }
 }
 

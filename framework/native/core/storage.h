@@ -15,7 +15,10 @@ inline constexpr size_t kAlignment = 64;
 // DLPack).
 class PADDOCK_API Storage {
  public:
-  explicit Storage(size_t bytes);
+  // Scratch lives for one kernel, so a block that is too large for it may serve: it is back soon.
+  enum class For { kTensor, kScratch };
+
+  explicit Storage(size_t bytes, For use = For::kTensor);
   Storage(void* data, size_t bytes, std::function<void()> release);
   ~Storage();
   Storage(const Storage&) = delete;
@@ -32,6 +35,7 @@ class PADDOCK_API Storage {
  private:
   void* data_;
   size_t bytes_;
+  size_t held_ = 0;  // bytes of the allocator's block; 0 for foreign memory
   std::function<void()> release_;
   std::unique_ptr<const std::string> torn_;
 };
@@ -49,7 +53,7 @@ PADDOCK_API void set_cached_memory_limit(size_t bytes);
 // Uninitialised scratch memory that goes back to the cache at the end of its scope.
 class Scratch {
  public:
-  explicit Scratch(size_t bytes) : storage_(bytes) {}
+  explicit Scratch(size_t bytes) : storage_(bytes, Storage::For::kScratch) {}
   template <class T>
   T* as() const {
     return static_cast<T*>(storage_.data());

@@ -12,7 +12,7 @@ std::shared_ptr<Storage> Prepared::block(std::string_view form, int64_t bytes, F
   if (kept_)
     for (const auto& b : kept_->blocks)
       if (b.input == input_ && b.form == form && b.isa == isa && b.type == type_) return b.bytes;
-  auto made = std::make_shared<Storage>(bytes);
+  auto made = std::make_shared<Storage>(bytes, kept_ ? Storage::For::kTensor : Storage::For::kScratch);
   fill(made->data());
   if (kept_) kept_->blocks.push_back({isa, std::string(form), input_, type_, made});
   return made;

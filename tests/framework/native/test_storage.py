@@ -40,6 +40,34 @@ print(step() == step() == step())
     assert in_a_process_of_its_own(code) == "True"
 
 
+def test_scratch_of_growing_size_holds_one_block_and_not_one_of_every_size():
+    code = """
+import framework
+from framework import _core, ops
+framework.set_num_threads(1)
+x = framework.zeros((64, 1024))
+weights = [framework.zeros((1024, 512 * n)) for n in range(1, 9)]  # 2 to 16 MB, each packed into scratch
+for w in weights:
+    ops.matmul(x, w)
+print(_core.memory_stats()["cached"] <= 24 << 20)
+"""
+    assert in_a_process_of_its_own(code) == "True"
+
+
+def test_a_large_new_block_takes_the_place_of_what_waits():
+    code = """
+from framework import _core
+MB = 1 << 20
+big = _core.empty((200 * MB,), "uint8")
+del big
+for n in range(33, 100, 9):  # sizes of which none waits
+    _core.empty((n * MB,), "uint8")
+stats = _core.memory_stats()
+print(stats["live"] + stats["cached"] <= stats["peak"])
+"""
+    assert in_a_process_of_its_own(code) == "True"
+
+
 @pytest.fixture
 def limited():
     framework.set_cached_memory_limit(8 * MB)
