@@ -32,6 +32,10 @@ class StateError(PaddockError, RuntimeError):
     """A state was half written by a run that failed; set it again before it is read."""
 
 
+class HostError(PaddockError, RuntimeError):
+    """Hosts that train together did not meet, differ in what they run, or one of them is lost."""
+
+
 class DeviceMemoryError(PaddockError, MemoryError):
     """A device has no room for what a Program needs."""
 

@@ -62,11 +62,17 @@ class Layout:
 
     The compiler finds out what has to be exchanged. As it splits whole arrays, a mean over the batch is that of all
     devices, and a dropout mask that of one: the numbers do not depend on how many there are, but for roundings.
+
+    The devices may be those of several hosts. Each host has all of a batch and puts its devices' parts there; results
+    come whole to each.
     """
 
     def __init__(self, devices: Sequence[Any]) -> None:
         self.devices = list(devices)
         self.platform: str = self.devices[0].platform
+        own = jax.process_index()
+        self.own = [each for each in self.devices if each.process_index == own]
+        self.many_hosts = len(self.own) < len(self.devices)
         mesh = jax.sharding.Mesh(np.array(self.devices), ("batch",), axis_types=(jax.sharding.AxisType.Auto,))
         self.whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
         self.split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
@@ -79,6 +85,23 @@ class Layout:
     def kept_whole(self, x: Any) -> Any:
         """A value of the Program that is to lie whole on each device."""
         return x if len(self.devices) == 1 else jax.lax.with_sharding_constraint(x, self.whole)
+
+    def result(self, x: Any) -> Any:
+        """A result of the Program: a host can read it only where it lies whole."""
+        return self.kept_whole(x) if self.many_hosts else x
+
+    def put(self, array: np.ndarray, sharding: Any) -> Any:
+        """An array of the host, which nobody changes any more, on the devices."""
+        if not self.many_hosts:
+            return jax.device_put(array, sharding)
+        return jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
+
+    def copied(self, buffer: Any) -> Any:
+        """A copy of a state that lies whole on each device, without a word to other hosts."""
+        if not self.many_hosts:
+            return jnp.array(buffer, copy=True)
+        parts = [jnp.array(shard.data, copy=True) for shard in buffer.addressable_shards]
+        return jax.make_array_from_single_device_arrays(buffer.shape, buffer.sharding, parts)
 
 
 @dataclass
@@ -150,12 +173,14 @@ class XlaExecution:
         if isinstance(data, DeviceArray):
             data.expect_kept()
             if data.buffer.devices() == sharding.device_set:
-                same = data.buffer.sharding.is_equivalent_to(sharding, data.ndim)
-                return data.buffer if same else jax.device_put(data.buffer, sharding)
+                if data.buffer.sharding.is_equivalent_to(sharding, data.ndim):
+                    return data.buffer
+                if not self._layout.many_hosts:
+                    return jax.device_put(data.buffer, sharding)
             data = data.host()
         if data is None:
             data = t.array()  # which says what is wrong
-        buffer = jax.device_put(np.array(Tensor(data).numpy()), sharding)  # a copy: device_put may keep the memory
+        buffer = self._layout.put(np.array(Tensor(data).numpy()), sharding)  # a copy: JAX may keep the memory
         if t.persistable:
             t._data = DeviceArray(buffer)
         return buffer
@@ -164,7 +189,7 @@ class XlaExecution:
         """A state's data for a run that overwrites it: a copy where somebody else holds the same data."""
         buffer = self._on_device(t)
         shared = sys.getrefcount(t._data) > 2  # the tensor's own and that of the call
-        return jnp.array(buffer, copy=True) if shared else buffer
+        return self._layout.copied(buffer) if shared else buffer
 
     def _lose_states(self, cause: BaseException) -> None:
         for value, t, _ in self._updates:
@@ -178,7 +203,7 @@ class XlaExecution:
     def _device_constants(self) -> list[Any]:
         if self._constants is None:
             arrays = [a for a in self._program.constants.values() if a.size > _EMBEDDED]
-            self._constants = [jax.device_put(np.array(Tensor(a).numpy()), self._layout.whole) for a in arrays]
+            self._constants = [self._layout.put(np.array(Tensor(a).numpy()), self._layout.whole) for a in arrays]
         return self._constants
 
     # -- data that is refused
@@ -220,7 +245,7 @@ class XlaExecution:
             (*arguments, self._device_constants()),
         )
         # A float32 product is one: on GPUs and TPUs the default would round its factors to 10 or 7 bits.
-        with jax.default_device(self._layout.devices[0]), jax.default_matmul_precision("highest"):
+        with jax.default_device(self._layout.own[0]), jax.default_matmul_precision("highest"):
             lowered = jax.jit(function, donate_argnums=0).lower(*shapes)
             try:
                 compiled = lowered.compile()
@@ -253,12 +278,13 @@ class XlaExecution:
             values |= {v: next(large) if a.size > _EMBEDDED else constant(a) for v, a in program.constants.items()}
             lowering.run(program, values)
             states = [self._layout.kept_whole(values[new].astype(values[s].dtype)) for s, _, new in self._updates]
+            results = [self._layout.result(values[v]) for v in program.results]
             faults = lowering.faults
             if not faults.noted:
-                return [values[v] for v in program.results], states, None
+                return results, states, None
             sound = faults.state[0] == 0
             states = [jnp.where(sound, new, old) for new, old in zip(states, updated, strict=True)]
-            return [values[v] for v in program.results], states, faults.state
+            return results, states, self._layout.result(faults.state)
 
         return function
 

@@ -38,10 +38,11 @@ def jax() -> Any:
 
 
 def find_devices(name: str, count: int) -> list[Any]:
-    """The first devices of a kind: `xla-cpu`, `gpu` or `tpu`.
+    """The first devices of a kind: `xla-cpu`, `gpu` or `tpu`; so many of each host where several run together.
 
     Raises:
-        NotSupportedError: this machine has fewer, or JAX cannot reach them; the message says what to do.
+        NotSupportedError: this machine, or another host, has fewer, or JAX cannot reach them; the message says what to
+            do.
     """
     module = jax()
     try:
@@ -60,4 +61,14 @@ def find_devices(name: str, count: int) -> list[Any]:
     if len(found) < count:
         more = " (JAX_NUM_CPU_DEVICES makes more of a CPU)" if name == "xla-cpu" else ""
         raise NotSupportedError(f"device: {count} of {name} are asked for, but there are {len(found)}{more}")
-    return list(found[:count])
+    return _of_each_host(module, name, count) if module.process_count(PLATFORMS[name]) > 1 else list(found[:count])
+
+
+def _of_each_host(module: Any, name: str, count: int) -> list[Any]:
+    by_host: dict[int, list[Any]] = {}
+    for each in module.devices(PLATFORMS[name]):
+        by_host.setdefault(each.process_index, []).append(each)
+    for rank, found in by_host.items():
+        if len(found) < count:
+            raise NotSupportedError(f"device: {count} of {name} are asked for, but host {rank} has {len(found)}")
+    return [each for _, found in sorted(by_host.items()) for each in found[:count]]

@@ -1,0 +1,82 @@
+"""Run as each of some hosts by test_hosts.py: what they compute together, as JSON."""
+
+import json
+import sys
+
+import numpy as np
+
+import framework
+from framework import hosts, ops
+from framework.data.world import World
+from framework.errors import AttributeValueError, HostError
+from tests.framework.xla.test_executor import OPTIMIZERS, trained
+
+JOB, RANK, SIZE, PORT, DEVICES = sys.argv[1], *map(int, sys.argv[2:6])
+
+
+def training():
+    """Losses and states of a training whose batch all hosts share."""
+    losses, states = trained("xla-cpu", OPTIMIZERS["momentum"], devices=DEVICES, batch=8)
+    return {"losses": losses, "states": {name: values.ravel().tolist() for name, values in states.items()}}
+
+
+def program():
+    """Where a batch and a state lie, what each host reads of them, and what a bad label does on all hosts."""
+    w = framework.tensor(np.ones((3, 2), np.float32))
+    w.persistable = True
+
+    @framework.program
+    def step(x, labels):
+        loss = ops.mean(ops.cross_entropy(ops.matmul(x, w), labels))
+        w.set(w * 2.0)
+        return loss, x * 2.0
+
+    with framework.device("xla-cpu", DEVICES):
+        x = np.arange(24, dtype=np.float32).reshape(8, 3)
+        loss, doubled = step(x, np.zeros(8, np.int64))
+        parts = len(w._data.buffer.sharding.device_set)
+        again = step(doubled, np.zeros(8, np.int64))[1]  # a result, whole, that becomes a batch, split
+        before = w.detach()  # the state is given to the next run, this is not
+        error = ""
+        try:
+            step(x, np.array([0, 0, 0, 0, 0, 0, 0, 2]))[0].item()
+        except AttributeValueError as e:
+            error = str(e)
+        return {
+            "right": bool((doubled.numpy() == 2 * x).all() and (again.numpy() == 4 * x).all()),
+            "state": w.numpy().tolist(),
+            "before": before.numpy().tolist(),
+            "parts": parts,
+            "loss": loss.item(),
+            "error": error,
+        }
+
+
+def agreement():
+    """What hosts tell each other, short and long, and how they differ."""
+    found = {
+        "world": [hosts.world().rank, hosts.world().size],
+        "gather": [data.decode() for data in hosts.gather(b"x" * (1 + 3000 * RANK))] == ["x", "x" * 3001],
+        "send": hosts.send({"step": 7 + RANK}),
+        "any": [hosts.any_of(False), hosts.any_of(RANK == 1)],
+    }
+    hosts.expect_same({"code": "a", "config": "b"})
+    for facts in ({"code": "a", "config": str(RANK)},):
+        try:
+            hosts.expect_same(facts)
+        except HostError as e:
+            found["differ"] = str(e)
+
+    def refuse():
+        raise AttributeValueError("the folder is taken")
+
+    try:
+        hosts.first_alone(refuse)
+    except (AttributeValueError, HostError) as e:
+        found["refused"] = f"{type(e).__name__}: {e}"
+    found["made"] = hosts.first_alone(lambda: "made")
+    return found
+
+
+hosts.join(World(RANK, SIZE), f"127.0.0.1:{PORT}", devices=DEVICES, wait=60)
+print(json.dumps({"training": training, "program": program, "agreement": agreement}[JOB]()))
