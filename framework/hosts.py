@@ -45,7 +45,7 @@ def join(place: World | None, coordinator: str | None = None, *, devices: int = 
         HostError: the others did not come, or the cluster was not found.
         AttributeValueError: a process can join once; a place needs a coordinator.
     """
-    global _world  # noqa: PLW0603  (a process is one host from here on)
+    global _world
     if _world is not ALONE:
         raise AttributeValueError(f"hosts: this process is host {_world.rank} of {_world.size} already")
     if (place is None) != (coordinator is None):

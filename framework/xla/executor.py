@@ -43,10 +43,10 @@ class XlaExecutor:
     """Compiles Programs for one device with XLA."""
 
     def __init__(self, device: str, devices: Sequence[Any]) -> None:
-        """`devices`: those of JAX that share the work."""
+        """`devices`: those of JAX that share the work, of this host and of others; its `devices` counts this host's."""
         self.device = device
-        self.devices = len(devices)
         self.layout = Layout(devices)
+        self.devices = len(self.layout.own)
 
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """Those that XLA does not do better itself."""

@@ -91,12 +91,14 @@ def _gather_rows(row: np.ndarray, world: World) -> np.ndarray:
 
 @cache
 def _exchange(world: World) -> tuple[Any, Any, Any]:
-    """This host's first device, how a row of each host lies on the first devices, and what makes all rows known to all."""
+    """This host's first device, how a row of each host lies on the first ones, and what makes all rows known to all."""
     module = jax()
     first: dict[int, Any] = {}
     for each in module.devices():
         first.setdefault(each.process_index, each)
     axis = (module.sharding.AxisType.Auto,)
     mesh = module.sharding.Mesh(np.array([first[rank] for rank in range(world.size)]), ("host",), axis_types=axis)
-    split, whole = (module.sharding.NamedSharding(mesh, module.sharding.PartitionSpec(*axes)) for axes in (["host"], []))
+    split, whole = (
+        module.sharding.NamedSharding(mesh, module.sharding.PartitionSpec(*axes)) for axes in (["host"], [])
+    )
     return first[world.rank], split, module.jit(lambda rows: rows, out_shardings=whole)

@@ -158,7 +158,12 @@ class Checkpoints:
         return bool(self._folders())
 
     def latest(self) -> dict[str, Any] | None:
-        """Return the newest whole checkpoint, or None where there is none; tidy up what a killed run left.
+        """Return the newest whole checkpoint, or None where there is none; see `newest`."""
+        found = self.newest()
+        return None if found is None else found[1]
+
+    def newest(self) -> tuple[Path, dict[str, Any]] | None:
+        """Return folder and content of the newest whole checkpoint, or None; tidy up what a killed run left.
 
         A damaged one is passed over, which is logged, and gets a name that says so. Raises CheckpointError if there
         are checkpoints and none is whole.
@@ -175,7 +180,7 @@ class Checkpoints:
             for passed, why in zip(folders, damaged, strict=False):
                 passed.rename(passed.with_name(passed.name + _DAMAGED))
                 _log.warning("%s; it is kept as %s, and %s is taken instead", why, passed.name + _DAMAGED, folder.name)
-            return found
+            return folder, found
         if damaged:
             raise damaged[0]
         return None

@@ -25,6 +25,7 @@ from suites.engine.resources import FOLDER, load_resources
 if TYPE_CHECKING:
     from framework import Tensor
     from framework.optim import LossScaler
+    from suites.engine.hosts import Agreement
     from suites.engine.step import Step, Update
     from suites.engine.task import Batch, Task
 
@@ -62,6 +63,7 @@ class TrainingLoop:
         accumulate: int = 1,
         folder: Path | None = None,
         world: World = ALONE,
+        agreement: Agreement | None = None,
     ) -> None:
         self.task = task
         self.total_steps = total_steps
@@ -81,7 +83,14 @@ class TrainingLoop:
         self._learning_rate = learning_rate
         self._hooks = sorted(hooks, key=lambda hook: hook.priority)
         self._stopped = False
+        self._agreement = agreement  # of several hosts, which have to end at the same step
+        self._told_to_end = False
         self._pass, self._pass_ended = 0, False  # of a stream
+
+    @property
+    def loader(self) -> DataLoader | StreamLoader:
+        """What gives the batches."""
+        return self._loader
 
     @property
     def counted(self) -> bool:
@@ -194,6 +203,8 @@ class TrainingLoop:
             if getattr(self._loader, "ended", False):  # before the hooks, for which this is the last step
                 self.stop("the log has ended", after=self.step + 1)
         self.wait_seconds = self._loader.wait_seconds - waited
+        if self._agreement is not None:
+            self.interrupted |= self._agreement.meet(self.step, self.batches, self._told_to_end)
         self.call("before_step")
         self.lr = self._learning_rate(self.step)
         self.update = self._step(self.batches, self.lr)
@@ -217,7 +228,8 @@ class TrainingLoop:
         before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
 
         def on_signal(number: int, frame: FrameType | None) -> None:
-            self.interrupted = True
+            self._told_to_end = True
+            self.interrupted |= self._agreement is None
             for each, handler in before.items():
                 signal.signal(each, handler)
             with contextlib.suppress(OSError):  # the terminal may be gone

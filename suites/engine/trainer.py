@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import framework
+from framework import hosts
 from framework.data import DataLoader, StreamLoader
-from framework.data.world import ALONE, World
-from framework.errors import ConfigError, NotSupportedError
+from framework.data.world import World
+from framework.errors import ConfigError
 from framework.nn import init
 from framework.optim import Schedule
 from suites.engine.building import begin, limited
@@ -31,6 +32,14 @@ from suites.engine.hooks import (
     Saving,
     SkippedSamples,
     TimeLimit,
+)
+from suites.engine.hosts import (
+    Agreement,
+    expect_fit,
+    expect_same_program,
+    expect_same_start,
+    newest_checkpoint,
+    opened_run,
 )
 from suites.engine.log import RunLog, heard
 from suites.engine.loop import TrainingLoop
@@ -59,7 +68,8 @@ class Trainer:
     ...                   schedule=partial(optim.Cosine, base_lr=0.01), epochs=12)
     >>> trainer.fit("runs/mine")                                                     # doctest: +SKIP
 
-    A model whose weights nobody drew or loaded is drawn from the seed.
+    A model whose weights nobody drew or loaded is drawn from the seed. On several hosts (`framework.hosts.join`) all of
+    them call `fit`, and host 0 keeps the run.
 
     Args:
         task: model, data, losses and metric.
@@ -67,7 +77,6 @@ class Trainer:
         schedule: makes the learning rate of `total_steps` and `batch_size`, in the same way.
         runtime: how long and how it trains; or give its fields one by one.
         hooks: called by the training loop besides the usual ones. The config names those whose class is registered.
-        world: which of how many processes this is; one today.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -85,12 +94,11 @@ class Trainer:
         schedule: Later,
         runtime: Runtime | None = None,
         hooks: Sequence[Hook] = (),
-        world: World = ALONE,
         **settings: Any,
     ) -> None:
         self.task = task
         self.runtime = runtime or Runtime(**settings)
-        self.hooks, self.world = list(hooks), world
+        self.hooks = list(hooks)
         self._optimizer, self._schedule = _factory(optimizer), _factory(schedule)
         parts = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
         written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
@@ -100,7 +108,7 @@ class Trainer:
     def from_config(cls, config: Config, task: Task, hooks: Sequence[Hook] = ()) -> Trainer:
         """Return the trainer that a config describes; `task` is that of the config."""
         trainer = cls.__new__(cls)
-        trainer.task, trainer.config, trainer.world = task, _with_imports(config), ALONE
+        trainer.task, trainer.config = task, _with_imports(config)
         trainer.hooks = [*(config.part("hooks") if config.has("hooks") else ()), *hooks]
         trainer.runtime = config.part("runtime")
         trainer._optimizer, trainer._schedule = config.part("optimizer"), config.part("schedule")
@@ -118,26 +126,27 @@ class Trainer:
             profile: record a few steps, show where their time went and keep it in the folder.
 
         Raises:
-            ConfigError, DataError, CheckpointError, NumericsError: what is wrong, in one message.
+            ConfigError, DataError, CheckpointError, NumericsError, HostError: what is wrong, in one message.
         """
-        if self.world.size > 1:
-            raise NotSupportedError("Trainer: gradients of several processes are not joined yet; train in one")
-        path = Path(path)
+        path, world = Path(path), hosts.world()
+        expect_fit(self.runtime, world)
         with contextlib.ExitStack() as stack:
             stack.enter_context(
                 framework.device(self.runtime.device, self.runtime.devices)
             )  # one that is not there leaves no folder behind
             make = RunFolder.reopen if resume else functools.partial(RunFolder.create, overwrite=overwrite)
-            run = make(path, self.config)
-            stack.callback(run.close)
+            expect_same_program(self.config)
+            run = stack.enter_context(opened_run(make, path, self.config))
+            kept = RunFolder(path) if resume else None  # where host 0 has it
             log = RunLog(run.log)
             stack.callback(log.close)
             stack.enter_context(heard(log.say))
             profiling = [Profiling(StepProfile(run.path, say=log.say))] if profile else []
             try:
-                loop = self._loop(run, log, [*profiling, *self.hooks], resume=resume)
-                if resume:
-                    _continue(loop, run)
+                loop = self._loop(run, kept, log, [*profiling, *self.hooks])
+                if kept is not None:
+                    _continue(loop, kept)
+                expect_same_start(self.task, loop.loader)
                 with framework.detect_anomaly() if self.runtime.detect_anomaly else contextlib.nullcontext():
                     loop.train()
                 _conclude(loop, run, self.config)
@@ -146,20 +155,19 @@ class Trainer:
                 raise
         return loop
 
-    def _loop(self, run: RunFolder, log: RunLog, hooks: Sequence[Hook], *, resume: bool) -> TrainingLoop:
-        runtime, task = self.runtime, self.task
+    def _loop(self, run: RunFolder, kept: RunFolder | None, log: RunLog, hooks: Sequence[Hook]) -> TrainingLoop:
+        runtime, task, world = self.runtime, self.task, hosts.world()
         begin(runtime)
         if untouched(task.model):
             init.initialize(task.model, runtime.seed, keep=loaded_names(task.model))
-        if not (resume and Checkpoints(run.weights).exist()):
+        if kept is None or not Checkpoints(kept.weights).exist():
             for line in load_wanted(task.model):
                 log.say(line)
-        if resume and run.processor.is_file():
-            task.adopt(run.read_processor(task.processor_class))
+        if kept is not None and kept.processor.is_file():
+            task.adopt(kept.read_processor(task.processor_class))
         task.begin(run.path, log.say, runtime.seed)
         loader = limited(task.train_loader(seed=runtime.seed, workers=runtime.workers), runtime.data, "another")
-        loader.split(self.world)
-        _expect_even(loader.batch_size, runtime)
+        _expect_even(loader.batch_size, runtime, world)
         loader.start()  # workers read while the rest is built
         if runtime.weights is not None:
             _start_from(task, runtime.weights, log)
@@ -167,7 +175,7 @@ class Trainer:
         for line in shown_otherwise(task.model, processor.metadata().get("transforms", ())):
             log.say(line)
         run.write_processor(processor)
-        batch_size = loader.batch_size * runtime.accumulate * self.world.size
+        batch_size = loader.batch_size * runtime.accumulate
         total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
         step = task.step(self._optimizer, runtime)
@@ -188,16 +196,18 @@ class Trainer:
             hooks=[*_usual_hooks(task, run, runtime), SkippedSamples(loader), counting, *task.hooks(), *hooks],
             accumulate=runtime.accumulate,
             folder=run.path,
-            world=self.world,
+            world=world,
+            agreement=Agreement() if world.size > 1 else None,
         )
 
 
-def _expect_even(batch_size: int, runtime: Runtime) -> None:
-    if batch_size % runtime.devices:
+def _expect_even(batch_size: int, runtime: Runtime, world: World) -> None:
+    count = runtime.devices * world.size
+    if batch_size % count:
+        of_hosts = f" of each of {world.size} hosts" if world.size > 1 else ""
         raise ConfigError(
-            f"data.train.batch_size is {batch_size}, which {runtime.devices} devices (runtime.devices) cannot share "
-            "evenly; "
-            f"take {batch_size // runtime.devices * runtime.devices or runtime.devices} or another multiple"
+            f"data.train.batch_size is {batch_size}, which {runtime.devices} devices (runtime.devices){of_hosts} "
+            f"cannot share evenly; take {batch_size // count * count or count} or another multiple"
         )
 
 
@@ -262,13 +272,18 @@ def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, 
             log.say(summary)
     if runtime.device != "cpu":
         log.say(
-            f"device: {runtime.devices} of {runtime.device}; the first step of each shape is compiled, which takes "
-            "seconds to minutes"
+            f"device: {runtime.devices} of {runtime.device}{_on_hosts()}; the first step of each shape is compiled, "
+            "which takes seconds to minutes"
         )
     if runtime.detect_anomaly:
         log.say("runtime.detect_anomaly is on: results are searched for NaN, which is slower")
     if runtime.eager:
         log.say("runtime.eager is on: operators run one by one, which is slower; turn it off for real training")
+
+
+def _on_hosts() -> str:
+    world = hosts.world()
+    return f" on each of {world.size} hosts, of which this is host {world.rank}" if world.size > 1 else ""
 
 
 def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
@@ -291,7 +306,7 @@ def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
 
 
 def _continue(loop: TrainingLoop, run: RunFolder) -> None:
-    checkpoint = Checkpoints(run.weights).latest()
+    checkpoint = newest_checkpoint(run)
     if checkpoint is None:
         loop.log.say("no checkpoint yet; starting from the beginning")
         return
@@ -307,7 +322,9 @@ def _start_from(task: Task, source: str, log: RunLog) -> None:
 
 
 def _conclude(loop: TrainingLoop, run: RunFolder, config: Config) -> None:
-    if loop.interrupted:
+    if not loop.world.first:
+        loop.log.say(f"{'saved' if loop.interrupted else 'done'} at step {loop.step}; host 0 keeps the run")
+    elif loop.interrupted:
         loop.log.say(f"saved at step {loop.step}; continue with: {resume_command(run.path, config)}")
-        return
-    loop.log.say(f"done: {loop.step} steps; weights, figures and pictures are in {run.path}")
+    else:
+        loop.log.say(f"done: {loop.step} steps; weights, figures and pictures are in {run.path}")

@@ -23,7 +23,7 @@ for _batch_transform in BATCH_TRANSFORMS:
 
 @register("transform")
 class FrameDifferences(Transform):
-    """Replaces frames by how they differ from the ones before: motion without scene, "RGB difference" (TSN, section 3.2).
+    """Replaces frames by how they differ from those before: motion without scene ("RGB difference", TSN, section 3.2).
 
     It comes after `Normalize`. Frames in a row, `length` of each part of the video, give `length - 1` differences, so
     `segments: {count: 8, length: 2}` gives clips of 8.

@@ -7,46 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Train a run to its end and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import INTERRUPTED, add_import_option, add_override_option, run
-    from suites.engine.devices import add_device_option
-    from suites.engine.profiling import add_profile_option
+    from suites.engine.command_line import INTERRUPTED, run
 
-    parser = argparse.ArgumentParser(prog=prog, description="Train what a config describes.")
-    parser.add_argument("config", type=Path, help="a config file, the name of one of Paddock's, or a run's folder")
-    add_override_option(parser)
-    add_import_option(parser)
-    parser.add_argument("--name", help="name of the run; by default that of the config")
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (default: runs)")
-    existing = parser.add_mutually_exclusive_group()
-    existing.add_argument("--resume", action="store_true", help="continue the run from its last checkpoint")
-    existing.add_argument("--overwrite", action="store_true", help="replace a run of this name")
-    parser.add_argument(
-        "--seeds", type=int, metavar="N", help="train N runs with seeds from runtime.seed on; give mean and best"
-    )
-    parser.add_argument(
-        "--cluster",
-        metavar="ADDRESS",
-        help="train on many machines: 'local' tries it with a Ray of this machine, 'processes' without Ray, 'auto' "
-        "is the cluster that this machine is part of, http://HOST:8265 the dashboard of another one",
-    )
-    add_device_option(parser, "the config's runtime.device")
-    parser.add_argument("--devices", type=int, metavar="N", help="of them share each batch (runtime.devices)")
-    add_profile_option(parser, "steps")
-    a = parser.parse_args(words)
-    if a.device is not None:
-        a.overrides.append(f"runtime.device={a.device}")
-    if a.devices is not None:
-        a.overrides.append(f"runtime.devices={a.devices}")
-
-    if a.seeds is not None and (a.seeds < 1 or a.profile or a.config.is_dir()):
-        parser.error("--seeds takes a number above 0 and a config file, and no --profile")
-    if a.cluster is not None and (a.seeds is not None or a.profile):
-        parser.error("--cluster takes neither --seeds nor --profile")
+    words = sys.argv[1:] if words is None else words
+    a = parsed(words, prog)
 
     def start_seeds() -> int:
         from suites.engine.seeds import train_seeds
@@ -79,6 +49,54 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         )
         return INTERRUPTED if done.interrupted else 0
 
+    if a.hosts is not None:
+        from suites.engine.host_process import supervise
+
+        return run(lambda: supervise(words))
     if a.cluster is not None:
         return run(start_cluster, a.imports)
     return run(start if a.seeds is None else start_seeds, a.imports)
+
+
+def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
+    """The command line, with what has an option of its own among the overrides."""
+    from suites.engine.command_line import add_import_option, add_override_option
+    from suites.engine.devices import add_device_option
+    from suites.engine.host_process import add_host_options
+    from suites.engine.profiling import add_profile_option
+
+    parser = argparse.ArgumentParser(prog=prog, description="Train what a config describes.")
+    parser.add_argument("config", type=Path, help="a config file, the name of one of Paddock's, or a run's folder")
+    add_override_option(parser)
+    add_import_option(parser)
+    parser.add_argument("--name", help="name of the run; by default that of the config")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (default: runs)")
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--resume", action="store_true", help="continue the run from its last checkpoint")
+    existing.add_argument("--overwrite", action="store_true", help="replace a run of this name")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="train N runs with seeds from runtime.seed on; give mean and best"
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="train on many machines: 'local' tries it with a Ray of this machine, 'processes' without Ray, 'auto' "
+        "is the cluster that this machine is part of, http://HOST:8265 the dashboard of another one",
+    )
+    add_device_option(parser, "the config's runtime.device")
+    parser.add_argument("--devices", type=int, metavar="N", help="of them share each batch (runtime.devices)")
+    add_host_options(parser)
+    add_profile_option(parser, "steps")
+    a = parser.parse_args(words)
+    if a.device is not None:
+        a.overrides.append(f"runtime.device={a.device}")
+    if a.devices is not None:
+        a.overrides.append(f"runtime.devices={a.devices}")
+    if a.seeds is not None and (a.seeds < 1 or a.profile or a.config.is_dir()):
+        parser.error("--seeds takes a number above 0 and a config file, and no --profile")
+    if a.cluster is not None and (a.seeds is not None or a.profile):
+        parser.error("--cluster takes neither --seeds nor --profile")
+    several = [a.hosts, a.host, a.coordinator]
+    if several != [None] * 3 and (a.hosts is None or a.seeds is not None or a.cluster is not None):
+        parser.error("--host and --coordinator go with --hosts, and --hosts with neither --seeds nor --cluster")
+    return a
