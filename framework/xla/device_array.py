@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from framework.errors import StateError
 from framework.tensor import from_numpy
+from framework.xla.runtime import read
 
 
 class DeviceArray:
@@ -34,12 +33,12 @@ class DeviceArray:
         """The data as an array of the core, a copy; waits until it is computed.
 
         Raises:
-            StateError: a run that failed has used the data up.
+            StateError: a run that failed has used the data up, or was to make it.
         """
         self.expect_kept()
         if self._expect_sound is not None:
             self._expect_sound()
-        return from_numpy(np.array(self.buffer)).array()  # a copy: the buffer may be given to a later run
+        return from_numpy(read(self.buffer)).array()  # a copy: the buffer may be given to a later run
 
     def expect_kept(self) -> None:
         """Raises StateError when the data was lost."""

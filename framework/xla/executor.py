@@ -15,13 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from framework import errors
 from framework.errors import AttributeValueError, PaddockError
 from framework.graph.ir import Program, Value
 from framework.tensor import Tensor
 from framework.xla import rules as _rules  # noqa: F401  (fills the table of rules)
 from framework.xla.device_array import DeviceArray
 from framework.xla.lower import Faults, Lowering, constant, expect_lowered
+from framework.xla.runtime import as_ours, read
 
 _log = logging.getLogger("paddock")
 
@@ -148,7 +148,7 @@ class XlaExecution:
                 results, states, faults = compiled.function(updated, kept, given, self._device_constants())
             except Exception as e:
                 self._lose_states(e)
-                raise _as_ours(e) from e
+                raise as_ours(e) from e
             verdict = None if faults is None else _Verdict(compiled.messages, faults)
             if verdict is not None:
                 self._pending.append(verdict)
@@ -250,7 +250,7 @@ class XlaExecution:
             try:
                 compiled = lowered.compile()
             except jax.errors.JaxRuntimeError as e:
-                raise _as_ours(e) from e
+                raise as_ours(e) from e
         self.plans_made += 1
         seconds = time.perf_counter() - start
         self.compile_seconds += seconds
@@ -337,7 +337,7 @@ class _Verdict:
     def expect_sound(self) -> None:
         """Waits for the run; raises where it refused its data: its results mean nothing."""
         if self._faults is not None:
-            number, value = (int(v) for v in np.asarray(self._faults))
+            number, value = (int(v) for v in read(self._faults))
             self._faults = None
             if number:
                 text, where = self._messages[number - 1]
@@ -370,15 +370,3 @@ class MemoryReport:
             f"{self.argument_bytes * mb:.1f} MB of inputs and states, {self.temporary_bytes * mb:.1f} MB of values, "
             f"{(self.result_bytes - self.shared_bytes) * mb:.1f} MB of results, {self.code_bytes * mb:.1f} MB of code"
         )
-
-
-def _as_ours(e: BaseException) -> BaseException:
-    """An error of XLA as one of the core's, where the core has one for it."""
-    if isinstance(e, PaddockError):
-        return e
-    text = str(e).splitlines()[0] if str(e) else type(e).__name__
-    if "RESOURCE_EXHAUSTED" in text:
-        return errors.DeviceMemoryError(
-            f"device: out of memory ({text}); make the batch or the images smaller, or take bfloat16"
-        )
-    return errors.StateError(f"device: a run failed ({text})")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from framework.errors import NotSupportedError
+import numpy as np
+
+from framework.errors import DeviceMemoryError, NotSupportedError, PaddockError, StateError
 from framework.extras import install_command
 
 PLATFORMS = {"xla-cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
@@ -72,3 +74,26 @@ def _of_each_host(module: Any, name: str, count: int) -> list[Any]:
         if len(found) < count:
             raise NotSupportedError(f"device: {count} of {name} are asked for, but host {rank} has {len(found)}")
     return [each for _, found in sorted(by_host.items()) for each in found[:count]]
+
+
+def read(buffer: Any) -> np.ndarray:
+    """A copy of a device's array, which is waited for.
+
+    Raises StateError or DeviceMemoryError where the run that makes it failed.
+    """
+    try:
+        return np.array(buffer)
+    except jax().errors.JaxRuntimeError as e:
+        raise as_ours(e) from None
+
+
+def as_ours(e: BaseException) -> BaseException:
+    """An error of XLA as one of the core's, where the core has one for it."""
+    if isinstance(e, PaddockError):
+        return e
+    text = str(e).splitlines()[0] if str(e) else type(e).__name__
+    if "RESOURCE_EXHAUSTED" in text:
+        return DeviceMemoryError(
+            f"device: out of memory ({text}); make the batch or the images smaller, or take bfloat16"
+        )
+    return StateError(f"device: a run failed ({text})")

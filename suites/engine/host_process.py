@@ -1,170 +1,44 @@
-"""`paddock train --hosts N`: the process that trains on this host, and its parent, which says how it ended.
+"""The process that trains on one of several hosts: `python -m suites.engine.host_process PIPE ...`.
 
-A host that is lost ends the processes of the others from outside of Python, so that only a parent can tell. The child
-is `python -m suites.engine.host_process ...` with the command line of its parent.
+Started by `suites.engine.supervising` with the number of a pipe, which ends with the parent, and the parent's command line.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import ctypes
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from types import FrameType
+import threading
+from collections.abc import Sequence
 
-from framework import hosts, limits
-from framework.data.world import World
-from framework.errors import AttributeValueError, ConfigError
-
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
-LOST = 1  # exit status where a host was lost
+from framework import hosts
+from suites.engine import cli
+from suites.engine.building import read_config
+from suites.engine.cli import train
+from suites.engine.command_line import INTERRUPTED, run
+from suites.engine.supervising import HostOptions, options_of
 
 
-@dataclass(frozen=True)
-class HostOptions:
-    """Which of how many hosts this is; all None where nothing was said.
+def _end_with_parent(gone: int) -> None:
+    """Have this process told to end, once, where its parent has ended: then the pipe does."""
 
-    Args:
-        hosts: how many there are, or "auto".
-        host: the number of this one, from 0.
-        coordinator: ADDRESS:PORT of host 0.
-    """
-
-    hosts: str | None = None
-    host: int | None = None
-    coordinator: str | None = None
-
-    @property
-    def place(self) -> World | None:
-        """The place that was given; None for "auto".
-
-        Raises ConfigError for options that do not go together.
-        """
-        if self.hosts == "auto":
-            if self.host is not None or self.coordinator is not None:
-                raise ConfigError("--hosts auto finds out by itself which host this is: no --host, no --coordinator")
-            return None
-        if self.hosts is None or not self.hosts.isdecimal() or int(self.hosts) < 1:
-            raise ConfigError(f"--hosts is {self.hosts}; it takes a number of hosts, or auto")
-        if self.host is None or self.coordinator is None:
-            raise ConfigError(
-                f"--hosts {self.hosts} needs --host, the number of this one from 0, and --coordinator ADDRESS:PORT, "
-                "where host 0 can be reached"
-            )
-        try:
-            return World(self.host, int(self.hosts))
-        except AttributeValueError:
-            raise ConfigError(
-                f"--host is {self.host}; of {self.hosts} hosts it is from 0 to {int(self.hosts) - 1}"
-            ) from None
-
-
-def add_host_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--hosts``, ``--host`` and ``--coordinator``."""
-    parser.add_argument(
-        "--hosts",
-        metavar="N",
-        help="N hosts train together, each started with this command; 'auto' asks Slurm, Open MPI or Kubernetes",
-    )
-    parser.add_argument("--host", type=int, metavar="I", help="the number of this host, from 0; host 0 keeps the run")
-    parser.add_argument("--coordinator", metavar="ADDRESS:PORT", help="of host 0, where all hosts meet")
-
-
-def options_of(words: Sequence[str]) -> tuple[HostOptions, list[str]]:
-    """The options of hosts in a command line, and the rest of it."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    add_host_options(parser)
-    found, rest = parser.parse_known_args(list(words))
-    return HostOptions(found.hosts, found.host, found.coordinator), rest
-
-
-def supervise(words: Sequence[str]) -> int:
-    """Run `paddock train` with this command line in a process of its own; say how it ended, return its exit status.
-
-    Raises ConfigError for options that do not go together.
-    """
-    place = options_of(words)[0].place
-    me = f"host {place.rank} of {place.size}" if place else "this host"
-    normal, now = asdict(limits.Limits()), asdict(limits.current())
-    raised = [f"--limit={name}={now[name]}" for name in now if now[name] != normal[name]]
-    child = subprocess.Popen([sys.executable, "-m", "suites.engine.host_process", str(os.getpid()), *raised, *words])
-    with _handing_on(child):
-        status = child.wait()
-    if status < 0 and signal.Signals(-status) not in (signal.SIGABRT, *_ENDING):
-        name = signal.Signals(-status).name
-        print(f"error: {me}: its process was killed by {name} (out of memory?); {_AFTERWARDS}", file=sys.stderr)
-        return LOST
-    if status in (-signal.SIGABRT, 128 + signal.SIGABRT, LOST):
-        print(
-            f"error: {me}: another host is lost: it ended, or was silent for {hosts.HEARTBEAT} s; its own output says "
-            f"more; {_AFTERWARDS}",
-            file=sys.stderr,
-        )
-        return LOST
-    if status == 2:
-        print(
-            f"error: {me} ended with the error above, and so the job ends on all hosts; where it speaks of a lost "
-            f"connection, another host ended first; {_AFTERWARDS}",
-            file=sys.stderr,
-        )
-    return status if status >= 0 else 128 - status
-
-
-_AFTERWARDS = (
-    "checkpoints are whole: start all hosts again with --resume, as many as there are (the batch must divide by them)"
-)
-
-
-@contextlib.contextmanager
-def _handing_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Inside, a signal that would end this process goes to the child, which saves and ends."""
-
-    def hand_on(number: int, frame: FrameType | None) -> None:
-        if number != signal.SIGINT or os.getpgid(child.pid) != os.getpgrp():  # a terminal's Ctrl-C reaches both
-            child.send_signal(number)
-
-    before = {number: signal.signal(number, hand_on) for number in _ENDING if _is_heeded(number)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _is_heeded(number: signal.Signals) -> bool:
-    return signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
-
-
-def _end_with(parent: int) -> None:
-    """Have this process told to end where its parent is killed."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_DEATH_SIGNAL, signal.SIGTERM)
-    if os.getppid() != parent:  # it was killed before that
+    def watch() -> None:
+        os.read(gone, 1)
         os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True, name="parent").start()
 
 
 def main(words: Sequence[str]) -> int:
-    """Train as one of the hosts, in the child; `words` begin with the parent's process number."""
-    from suites.engine import cli
-
-    parent, *rest = words
-    _end_with(int(parent))
+    """Train as one of the hosts, in the child; `words` begin with the number of the parent's pipe."""
+    gone, *rest = words
+    _end_with_parent(int(gone))
     options, rest = options_of(rest)
     return join_first(options, rest) or cli.main(["train", *rest])
 
 
 def join_first(options: HostOptions, words: list[str]) -> int:
     """Meet the other hosts; return the exit status where that failed, else 0."""
-    from suites.engine.building import read_config
-    from suites.engine.cli import train
-    from suites.engine.command_line import run
-
     given = train.parsed([word for word in words if not word.startswith("--limit")])
 
     def start() -> int:
@@ -179,7 +53,7 @@ def _leave(status: int) -> None:
     """End this process. After a failure at once: others wait in a step, and JAX would wait for them first."""
     sys.stdout.flush()
     sys.stderr.flush()
-    if status in (0, 130):
+    if status in (0, INTERRUPTED):
         sys.exit(status)
     os._exit(status)
 

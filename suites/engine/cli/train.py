@@ -50,7 +50,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         return INTERRUPTED if done.interrupted else 0
 
     if a.hosts is not None:
-        from suites.engine.host_process import supervise
+        from suites.engine.supervising import supervise
 
         return run(lambda: supervise(words))
     if a.cluster is not None:
@@ -62,8 +62,8 @@ def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
     """The command line, with what has an option of its own among the overrides."""
     from suites.engine.command_line import add_import_option, add_override_option
     from suites.engine.devices import add_device_option
-    from suites.engine.host_process import add_host_options
     from suites.engine.profiling import add_profile_option
+    from suites.engine.supervising import add_host_options
 
     parser = argparse.ArgumentParser(prog=prog, description="Train what a config describes.")
     parser.add_argument("config", type=Path, help="a config file, the name of one of Paddock's, or a run's folder")
