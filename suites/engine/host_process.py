@@ -1,6 +1,7 @@
 """The process that trains on one of several hosts: `python -m suites.engine.host_process PIPE ...`.
 
-Started by `suites.engine.supervising` with the number of a pipe, which ends with the parent, and the parent's command line.
+Started by `suites.engine.supervising` with the number of a pipe, which ends with the parent, and the parent's command
+line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`paddock train --hosts N`: its options, and the parent of the process that trains on this host.
 
-A host that is lost ends the processes of the others from outside of Python, so that only a parent can tell. The child is
-`suites.engine.host_process`.
+A host that is lost ends the processes of the others from outside of Python, so that only a parent can tell. The child
+is `suites.engine.host_process`.
 """
 
 from __future__ import annotations

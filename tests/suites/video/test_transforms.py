@@ -9,7 +9,8 @@ from suites.vision.recognition.sample import LabelledClip
 
 
 def clip(frames):
-    return LabelledClip.of(np.asarray(frames, np.float32)[:, None, None, None] * np.ones((1, 2, 2, 3), np.float32), 1, "a")
+    values = np.asarray(frames, np.float32)[:, None, None, None]
+    return LabelledClip.of(values * np.ones((1, 2, 2, 3), np.float32), 1, "a")
 
 
 def changed(frames, length):
