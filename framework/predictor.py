@@ -30,23 +30,25 @@ class Predictor:
         extra: what the exporter stored beside the Program, such as preprocessing and class names.
     """
 
-    def __init__(self, folder: Path | str, *, device: str | None = None) -> None:
+    def __init__(self, folder: Path | str, *, device: str | None = None, products: str = "float32") -> None:
         """Loads and checks the model.
 
         Args:
             folder: what an exporter wrote.
             device: where it runs, see `framework.set_device`; by default where Programs of this thread do.
+            products: of `device`, how an accelerator takes the factors of products; see `framework.set_device`.
 
         Raises:
             CheckpointError: a file is missing or damaged, or asks for more than `framework.limits` allow.
             NotSupportedError: there is no such device.
+            AttributeValueError: products that the device has not.
         """
         program, self.extra = load_program(folder)
         self.input_names = [v.name or f"input{i}" for i, v in enumerate(program.inputs)]
         self.input_types = [(v.dtype, v.shape) for v in program.inputs]
         self.output_types = [(v.dtype, v.shape) for v in program.results]
         self.fixed_shapes = bool(program.shape_reads)
-        self._executor = (context.executor if device is None else executor_of(device)) or NATIVE
+        self._executor = (context.executor if device is None else executor_of(device, products=products)) or NATIVE
         self._compiled = CompiledProgram(program, loop_steps=current().loop_steps, executor=self._executor)
 
     def replica(self) -> Predictor:

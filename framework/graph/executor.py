@@ -39,10 +39,12 @@ class Executor(Protocol):
     Attributes:
         device: its name, such as `cpu`; Programs are traced and kept for each executor of their own.
         devices: how many of them share the work.
+        products: how float32 factors of products are taken; see `framework.set_device`.
     """
 
     device: str
     devices: int
+    products: str
 
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """Which of these passes pay here, in order. What they cost and gain is the executor's to know."""

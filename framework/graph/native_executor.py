@@ -89,6 +89,7 @@ class NativeExecutor:
 
     device = "cpu"
     devices = 1
+    products = "float32"
 
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """All of them: they were written for it."""

@@ -36,15 +36,18 @@ PASSES = (
     "drop_dead_code",
 )
 _MANY, _MOST = 8, 64  # compiled functions of one Program from which on the user is told, and that are kept
+# A float32 product is one: on GPUs and TPUs XLA's default would round its factors to 10 or 7 bits. Those of bfloat16
+# are rounded by the rules; what has none to round, such as a product of float64, stays exact.
+_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "bfloat16": "highest"}
 _EMBEDDED = 64  # constants of more elements are arguments: in the code they would be copied and folded at length
 
 
 class XlaExecutor:
     """Compiles Programs for one device with XLA."""
 
-    def __init__(self, device: str, devices: Sequence[Any]) -> None:
+    def __init__(self, device: str, devices: Sequence[Any], products: str = "float32") -> None:
         """`devices`: those of JAX that share the work, of this host and of others; its `devices` counts this host's."""
-        self.device = device
+        self.device, self.products = device, products
         self.layout = Layout(devices)
         self.devices = len(self.layout.own)
 
@@ -54,7 +57,7 @@ class XlaExecutor:
 
     def compile(self, program: Program, loop_steps: int | None) -> XlaExecution:
         """A Program, made ready."""
-        return XlaExecution(program, self.layout)
+        return XlaExecution(program, self.layout, self.products)
 
 
 class Layout:
@@ -115,10 +118,10 @@ class _Compiled:
 class XlaExecution:
     """A Program on a device: states live there between runs, and results come to the host when they are read."""
 
-    def __init__(self, program: Program, layout: Layout) -> None:
+    def __init__(self, program: Program, layout: Layout, products: str = "float32") -> None:
         expect_lowered(program)
         self._program = program
-        self._layout = layout
+        self._layout, self._products = layout, products
         self._compiled: OrderedDict[Any, _Compiled] = OrderedDict()  # by shapes; what ran longest ago comes first
         self._states = list(program.states.items())
         self._updates = [(s, program.states[s], new) for s, new in program.updates.items()]
@@ -244,8 +247,7 @@ class XlaExecution:
             lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding),
             (*arguments, self._device_constants()),
         )
-        # A float32 product is one: on GPUs and TPUs the default would round its factors to 10 or 7 bits.
-        with jax.default_device(self._layout.own[0]), jax.default_matmul_precision("highest"):
+        with jax.default_device(self._layout.own[0]), jax.default_matmul_precision(_PRECISION[self._products]):
             lowered = jax.jit(function, donate_argnums=0).lower(*shapes)
             try:
                 compiled = lowered.compile()
@@ -269,7 +271,7 @@ class XlaExecution:
         program = self._program
 
         def function(updated: list[Any], kept: list[Any], given: list[Any], constants: list[Any]) -> Any:
-            lowering = Lowering(Faults(messages), self._layout.platform)
+            lowering = Lowering(Faults(messages), self._layout.platform, self._products)
             lowering.longest = {id(given[i]): bound for i, bound in zip(self._offsets, longest, strict=True)}
             values: dict[Value, Any] = dict(zip(program.inputs, given, strict=True))
             values |= {s: a for (s, _, _), a in zip(self._updates, updated, strict=True)}

@@ -111,15 +111,23 @@ class Faults:
 class Lowering:
     """Lowers the operations of one Program or block while JAX traces."""
 
-    def __init__(self, faults: Faults, platform: str) -> None:
-        """`platform`: of the device, as JAX calls it: cpu, gpu, tpu."""
+    def __init__(self, faults: Faults, platform: str, products: str = "float32") -> None:
+        """`platform`: of the device, as JAX calls it: cpu, gpu, tpu; `products`: see `framework.set_device`."""
         self.faults = faults
-        self.platform = platform
+        self.platform, self.products = platform, products
         self.longest: dict[int, int] = {}  # of offsets, by the id of their array: a bound of the sequences' lengths
 
     def inner(self) -> Lowering:
         """For a block, whose faults are merged by who lowers it."""
-        return Lowering(Faults(self.faults.messages), self.platform)
+        return Lowering(Faults(self.faults.messages), self.platform, self.products)
+
+    def factor(self, x: Array) -> Array:
+        """One factor of a product, as this device is asked to take it."""
+        return x.astype(jnp.bfloat16) if self.products == "bfloat16" and x.dtype == jnp.float32 else x
+
+    def contraction(self, pattern: str, a: Array, b: Array) -> Array:
+        """The einsum of two factors, with sums of the factors' own type."""
+        return jnp.einsum(pattern, self.factor(a), self.factor(b), preferred_element_type=a.dtype)
 
     def run(self, program: Program, values: dict[Value, Array]) -> dict[Value, Array]:
         """Adds all values that the operations define; `values` holds inputs, states and constants."""

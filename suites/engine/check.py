@@ -10,12 +10,12 @@ import tempfile
 from itertools import islice
 from pathlib import Path
 
-import framework
 from framework import from_numpy, no_grad
 from framework.errors import ConfigError, NumericsError
 from suites.engine import checkpoint
 from suites.engine.building import build_runtime, build_task
 from suites.engine.config import Config
+from suites.engine.devices import training_device
 from suites.engine.evaluation import losses_of, predict_of
 from suites.engine.losses import Loss
 from suites.engine.settings import Runtime
@@ -30,7 +30,7 @@ _UPDATES = 2  # the second one runs with what the first one left in the optimize
 def check_runs(config: Config) -> None:
     """Raise the error that training would meet: of data, model, losses, optimizer, checkpoint or metric."""
     task, runtime = build_task(config), build_runtime(config)
-    with framework.device(runtime.device, runtime.devices):
+    with training_device(runtime):
         _check(config, task, runtime)
 
 

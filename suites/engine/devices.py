@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
+from typing import TYPE_CHECKING
 
 import framework
-from framework.devices import NAMES
+from framework.devices import NAMES, PRODUCTS
 from framework.errors import NotSupportedError
+
+if TYPE_CHECKING:
+    from suites.engine.settings import Runtime
 
 _log = logging.getLogger(__name__)
 
@@ -20,6 +25,32 @@ def add_device_option(parser: argparse.ArgumentParser, default: str) -> None:
         help=f"what computes: the CPU with our kernels, or an accelerator through XLA; xla-cpu tries that on the CPU "
         f"(default: {default})",
     )
+
+
+def add_products_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--products``."""
+    parser.add_argument(
+        "--products",
+        choices=PRODUCTS,
+        help="how an accelerator takes the factors of matrix products and convolutions (default: a run's own, float32 "
+        "for an export); tf32 and bfloat16 are faster there, with 10 and 7 bits of mantissa",
+    )
+
+
+def training_device(runtime: Runtime) -> contextlib.AbstractContextManager[None]:
+    """The devices that a run is trained on; raises as `framework.set_device` does."""
+    products = runtime.products if runtime.device != "cpu" else "float32"
+    return framework.device(runtime.device, runtime.devices, products)
+
+
+def placed(asked: str | None, runtime: Runtime, products: str | None = None) -> contextlib.AbstractContextManager[None]:
+    """The device of a run's model, as `usable` finds it, and how it takes factors: as asked, else as the run's own.
+
+    Raises NotSupportedError where the device that was asked for is not there, AttributeValueError where the CPU is to
+    round factors.
+    """
+    name = usable(asked, runtime.device)
+    return framework.device(name, products=products or (runtime.products if name != "cpu" else "float32"))
 
 
 def usable(asked: str | None, own: str) -> str:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-import framework
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError, ConfigError, DataError
 from framework.graph.explanation import explain
@@ -25,7 +24,7 @@ from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.building import build_runtime, build_task, limited, read_config, task_class
 from suites.engine.deploying import deployed_program
-from suites.engine.devices import usable
+from suites.engine.devices import placed
 from suites.engine.evaluation import Predict, evaluate, predict_items, predict_of, write_results
 from suites.engine.feeding import Feed, Outputs
 from suites.engine.plugins import require_plugins
@@ -106,12 +105,18 @@ class InferenceReport:
 
 
 def open_model(
-    path: Path, weights: Path | None = None, overrides: Sequence[str] = (), *, device: str | None = None
+    path: Path,
+    weights: Path | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    device: str | None = None,
+    products: str | None = None,
 ) -> Model:
     """Open a run folder (its best weights, or `weights`) or a folder that `export_run` wrote.
 
     With `overrides` of a run's config, what stands around the network is that of the config, for which the run's
-    evaluation set must be there. `device` is by default that of a run where it is usable, and the CPU for an export.
+    evaluation set must be there. `device` is by default that of a run where it is usable, and the CPU for an export;
+    `products` are by default those of the run, and float32 for an export.
 
     Raises CheckpointError for a folder that is neither, ConfigError or DataError for a damaged one, ConfigError for
     plug-ins that are not imported yet.
@@ -119,23 +124,29 @@ def open_model(
     if (path / "program.json").is_file():
         if overrides:
             raise ConfigError(f"{path}: an exported model is fixed and takes no -o; override the run and export again")
-        return _open_export(path, device or "cpu")
+        return _open_export(path, device or "cpu", products or "float32")
     if (path / "config.yml").is_file():
         task = open_run(path, weights, overrides)
         processor = task.processor() if overrides else RunFolder(path).read_processor(task.processor_class)
         runtime = build_runtime(read_config(path))
-        with framework.device(usable(device, runtime.device)):
+        with placed(device, runtime, products):
             predict = predict_of(task, conv_algorithm=runtime.conv_algorithm)
         return Model(processor, task.eval_inputs, *_in_turns(predict))
     raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
 
 
-def load(path: Path | str, weights: Path | str | None = None, *, device: str | None = None) -> Model:
+def load(
+    path: Path | str,
+    weights: Path | str | None = None,
+    *,
+    device: str | None = None,
+    products: str | None = None,
+) -> Model:
     """Open a run or an exported model, to be called with images, texts or files; see `open_model` and `Model`.
 
     >>> load("runs/mine")("photos/")[0].draw()  # doctest: +SKIP
     """
-    return open_model(Path(path), None if weights is None else Path(weights), device=device)
+    return open_model(Path(path), None if weights is None else Path(weights), device=device, products=products)
 
 
 def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] = ()) -> Task:
@@ -221,7 +232,12 @@ def _sample(task: Task, processor: Processor) -> Any:
 
 
 def evaluate_export(
-    path: Path, exported: Path, overrides: Sequence[str] = (), *, device: str | None = None
+    path: Path,
+    exported: Path,
+    overrides: Sequence[str] = (),
+    *,
+    device: str | None = None,
+    products: str | None = None,
 ) -> dict[str, float]:
     """Return the figures of an exported model over the evaluation set of the run it came from.
 
@@ -229,7 +245,7 @@ def evaluate_export(
         path: the run.
         exported: the folder that `export_run` wrote.
         overrides: `path=value` texts on the run's config, such as another data set.
-        device: what the export runs on; by default the CPU.
+        device, products: what the export runs on and how, see `open_model`; by default the CPU.
 
     Raises CheckpointError for a folder that holds no exported model.
     """
@@ -240,7 +256,7 @@ def evaluate_export(
     task.adopt(RunFolder(path).read_processor(task.processor_class))
     runtime = build_runtime(config)
     with limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader:
-        return evaluate(task, open_model(exported, device=device).predict, loader)
+        return evaluate(task, open_model(exported, device=device, products=products).predict, loader)
 
 
 def infer_files(
@@ -370,8 +386,8 @@ def _conv_algorithm(run: Path) -> str:
     return build_runtime(read_config(run)).conv_algorithm
 
 
-def _open_export(path: Path, device: str) -> Model:
-    predictor = Predictor(path, device=device)
+def _open_export(path: Path, device: str, products: str) -> Model:
+    predictor = Predictor(path, device=device, products=products)
     try:
         task = task_class(predictor.extra["suite"])
         processor = task.processor_class.from_metadata(predictor.extra["processor"])

@@ -159,6 +159,9 @@ class Runtime:
             [xla] install; "xla-cpu" is XLA on the CPU, to try what a GPU would run.
         devices: How many of them share each batch. The figures are those of one device, batch norm over the whole batch
             included; `data.train.batch_size` is that of all together.
+        products: How an accelerator takes the float32 factors of matrix products, convolutions and attention: "tf32"
+            and "bfloat16" round them to 10 and 7 bits of mantissa, which is faster there. Sums stay float32. The CPU's
+            own kernels never round.
         eager: Run operator by operator instead of as one traced Program; slower, for debugging.
         detect_anomaly: Look at the results of every operator of a training step, and end the run with an error that
             names the first one with a NaN; slower, for finding out why a loss became one.
@@ -189,6 +192,7 @@ class Runtime:
     threads: int | None = None
     device: Literal["cpu", "gpu", "tpu", "xla-cpu"] = "cpu"
     devices: int = 1
+    products: Literal["float32", "tf32", "bfloat16"] = "float32"
     eager: bool = False
     detect_anomaly: bool = False
     conv_algorithm: Literal["auto", "direct"] = "auto"

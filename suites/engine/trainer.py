@@ -21,6 +21,7 @@ from framework.optim import Schedule
 from suites.engine.building import begin, limited
 from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import Config, Factory, plain
+from suites.engine.devices import training_device
 from suites.engine.evaluation import losses_of, predict_of
 from suites.engine.hooks import (
     Assess,
@@ -131,9 +132,7 @@ class Trainer:
         path, world = Path(path), hosts.world()
         expect_fit(self.runtime, world)
         with contextlib.ExitStack() as stack:
-            stack.enter_context(
-                framework.device(self.runtime.device, self.runtime.devices)
-            )  # one that is not there leaves no folder behind
+            stack.enter_context(training_device(self.runtime))  # one that is not there leaves no folder behind
             make = RunFolder.reopen if resume else functools.partial(RunFolder.create, overwrite=overwrite)
             expect_same_program(self.config)
             run = stack.enter_context(opened_run(make, path, self.config))

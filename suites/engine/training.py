@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import Progress
 
-import framework
 from framework.errors import ConfigError
 from suites.engine.building import build_runtime, build_task, limited, read_config
 from suites.engine.cluster import check_address, cluster_of
 from suites.engine.cluster_job import submit, submits
 from suites.engine.config import Config
-from suites.engine.devices import usable
+from suites.engine.devices import placed
 from suites.engine.evaluation import Predict, evaluate, named_figures, predict_of
 from suites.engine.hooks import Hook
 from suites.engine.loop import TrainingLoop
@@ -103,12 +102,13 @@ def evaluate_weights(
     *,
     profile: StepProfile | None = None,
     device: str | None = None,
+    products: str | None = None,
 ) -> dict[str, float]:
     """Return the figures of a run, or of a config with `weights`, over the evaluation set.
 
     A run's figures go to its `metrics.json`; with overrides or other weights, or while the run is being trained, to a
     file of their own beside it, which is logged. `profile` records some of the batches; `device` is by default the
-    run's own, where it is usable.
+    run's own, where it is usable, and `products` the run's.
     Raises ConfigError if a config is given without weights and its model is not pretrained as a whole.
     """
     config = read_config(source, overrides)
@@ -127,7 +127,7 @@ def evaluate_weights(
             "`pretrained`"
         )
     runtime = build_runtime(config)
-    with framework.device(usable(device, runtime.device)):
+    with placed(device, runtime, products):
         predict = predict_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
     if profile is not None:
         predict = profile.around(predict)

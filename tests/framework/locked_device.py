@@ -133,6 +133,7 @@ class LockedExecutor:
     """The device, and how often data came to it and went to the host."""
 
     device = "locked"
+    products = "float32"
     devices = 1
 
     def __init__(self) -> None:

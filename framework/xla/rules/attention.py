@@ -13,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from framework.xla.lower import Array, Call, rule, wide
+from framework.xla.lower import Array, Call, Lowering, rule, wide
 from framework.xla.rules.ragged import checked, from_padded, longest, to_padded
 from framework.xla.rules.random import word_at
 
@@ -22,6 +22,7 @@ from framework.xla.rules.random import word_at
 class _Attention:
     """One use of attention: offsets of queries and keys (int64), and what of them is seen."""
 
+    lowering: Lowering
     at: Array
     k_at: Array
     lengths: tuple[int, int]  # that queries and keys are padded to
@@ -65,7 +66,7 @@ class _Attention:
 
     def scores(self, q: Array, k: Array) -> Array:
         """[B, heads, Lq, Lk]."""
-        return jnp.einsum("bhid,bhjd->bhij", q, k) * np.asarray(self.scale, q.dtype)
+        return self.lowering.contraction("bhid,bhjd->bhij", q, k) * np.asarray(self.scale, q.dtype)
 
 
 def _attention(
@@ -88,7 +89,9 @@ def _attention(
         k_at = checked(call, k_offsets, k.shape[0], "k_offsets")
         k_length = longest(call, k_offsets, k.shape[0])
     factor = scale or (q.shape[1] // heads) ** -0.5
-    return _Attention(at, k_at, (length, k_length), (q.shape[0], k.shape[0]), heads, factor, causal, p, key)
+    return _Attention(
+        call.lowering, at, k_at, (length, k_length), (q.shape[0], k.shape[0]), heads, factor, causal, p, key
+    )
 
 
 def _forward(a: _Attention, q: Array, k: Array, v: Array) -> tuple[Array, Array]:
@@ -99,7 +102,8 @@ def _forward(a: _Attention, q: Array, k: Array, v: Array) -> tuple[Array, Array]
     parts = jnp.where(seen, jnp.exp(scores - top), 0)
     total = jnp.sum(parts, -1, keepdims=True)
     weights = parts / jnp.where(total == 0, 1, total)
-    y = jnp.einsum("bhij,bhjd->bhid", a.dropped(weights), a.split(v, True))
+    contract = a.lowering.contraction
+    y = contract("bhij,bhjd->bhid", a.dropped(weights), a.split(v, True))
     lse = jnp.log(total) + top
     return a.join(y), from_padded(jnp.swapaxes(lse[..., 0], 1, 2), a.at, a.rows[0])
 
@@ -110,13 +114,14 @@ def _backward(
     queries, keys, values, grads = a.split(q), a.split(k, True), a.split(v, True), a.split(dy)
     rows = jnp.swapaxes(to_padded(wide(lse), a.at, a.lengths[0])[0], 1, 2)[..., None]
     weights = jnp.where(a.seen(), jnp.exp(a.scores(queries, keys) - rows), 0)
-    dv = jnp.einsum("bhij,bhid->bhjd", a.dropped(weights), grads)
-    dweights = a.dropped(jnp.einsum("bhid,bhjd->bhij", grads, values))
+    contract = a.lowering.contraction
+    dv = contract("bhij,bhid->bhjd", a.dropped(weights), grads)
+    dweights = a.dropped(contract("bhid,bhjd->bhij", grads, values))
     taken = jnp.sum(grads * a.split(y), -1, keepdims=True)
     if dlse is not None:
         taken = taken - jnp.swapaxes(to_padded(wide(dlse), a.at, a.lengths[0])[0], 1, 2)[..., None]
     dscores = weights * (dweights - taken) * np.asarray(a.scale, weights.dtype)
-    dq, dk = jnp.einsum("bhij,bhjd->bhid", dscores, keys), jnp.einsum("bhij,bhid->bhjd", dscores, queries)
+    dq, dk = contract("bhij,bhjd->bhid", dscores, keys), contract("bhij,bhid->bhjd", dscores, queries)
     return a.join(dq), a.join(dk, True), a.join(dv, True)
 
 

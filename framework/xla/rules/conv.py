@@ -44,15 +44,16 @@ def convolve(
     """The sums of conv2d.  x: [N, H, W, C]; weight: [K, R, S, C/groups]; y: [N, P, Q, K]."""
     if call.lowering.platform == "cpu" and groups == x.shape[3] > 1 and x.size:
         return _depthwise(x, weight, _pair(stride), _borders(padding), _pair(dilation))
-    return lax.conv_general_dilated(
-        x,
-        weight,
+    sums = lax.conv_general_dilated(
+        call.lowering.factor(x),
+        call.lowering.factor(weight),
         _pair(stride),
         _borders(padding),
         rhs_dilation=_pair(dilation),
         dimension_numbers=("NHWC", "OHWI", "NHWC"),
         feature_group_count=groups,
     )
+    return sums.astype(x.dtype)
 
 
 def _depthwise(x: Array, weight: Array, stride: Pair, borders: Sequence[Pair], dilation: Pair) -> Array:
@@ -130,8 +131,9 @@ def _conv2d_transpose(
     return wide(y) if bias is None else wide(y) + wide(bias)
 
 
-def product(a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array:
+def product(call: Call, a: Array, b: Array, transpose_a: bool, transpose_b: bool) -> Array:
     """a b of the last two axes; half types are summed in float32."""
+    a, b = call.lowering.factor(a), call.lowering.factor(b)
     a = jnp.swapaxes(a, -1, -2) if transpose_a else a
     b = jnp.swapaxes(b, -1, -2) if transpose_b else b
     return jnp.matmul(a, b, preferred_element_type=wide(jnp.zeros((), a.dtype)).dtype)
@@ -150,7 +152,7 @@ def _matmul(
     activation: str,
     slope: float,
 ) -> Array:
-    y = product(a, b, transpose_a, transpose_b)
+    y = product(call, a, b, transpose_a, transpose_b)
     y = y if bias is None else y + wide(bias)
     return finished(y, None if residual is None else wide(residual), activation, slope)
 

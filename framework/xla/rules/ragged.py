@@ -141,14 +141,14 @@ def _segment_outer(call: Call, x: Array, z: Array, offsets: Array) -> Array:
     at = checked(call, offsets, x.shape[0])
     bound = longest(call, offsets, x.shape[0])
     left, right = to_padded(wide(x), at, bound)[0], to_padded(wide(z), at, bound)[0]
-    return jnp.einsum("btk,btd->bkd", left, right)
+    return call.lowering.contraction("btk,btd->bkd", left, right)
 
 
 @rule("segment_product")
 def _segment_product(call: Call, x: Array, m: Array, offsets: Array, *, transpose_m: bool) -> Array:
     at = checked(call, offsets, x.shape[0])
     rows = to_padded(wide(x), at, longest(call, offsets, x.shape[0]))[0]
-    out = jnp.einsum("btk,bdk->btd" if transpose_m else "btk,bkd->btd", rows, wide(m))
+    out = call.lowering.contraction("btk,bdk->btd" if transpose_m else "btk,bkd->btd", rows, wide(m))
     return from_padded(out, at, x.shape[0])
 
 

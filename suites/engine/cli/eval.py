@@ -11,7 +11,7 @@ from pathlib import Path
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print the figures as JSON and return the exit status; `words` are the command line."""
     from suites.engine.command_line import add_import_option, add_override_option, run
-    from suites.engine.devices import add_device_option
+    from suites.engine.devices import add_device_option, add_products_option
     from suites.engine.profiling import StepProfile, add_profile_option
 
     parser = argparse.ArgumentParser(prog=prog, description="Evaluate a run, or a config with weights.")
@@ -29,6 +29,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         "--exported", type=Path, help="a folder of `paddock export`: evaluate it in place of the run it came from"
     )
     add_device_option(parser, "the run's own")
+    add_products_option(parser)
     add_profile_option(parser, "batches")
     a = parser.parse_args(words)
 
@@ -40,7 +41,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
         folder = a.config[0] if a.config[0].is_dir() else Path()
         profile = StepProfile(folder, say=lambda text: print(text, file=sys.stderr)) if a.profile else None
-        how = {"profile": profile, "device": a.device}
+        how = {"profile": profile, "device": a.device, "products": a.products}
         figures = {str(c): evaluate_weights(c, a.overrides, a.weights, **how) for c in a.config}
         print(json.dumps(over_runs(figures) if len(figures) > 1 else figures[str(a.config[0])], indent=2))
         return 0
@@ -54,5 +55,6 @@ def _evaluate_export(a: argparse.Namespace) -> int:
 
     if len(a.config) > 1 or a.weights is not None or a.profile:
         raise ConfigError("eval: --exported takes one run, and neither --weights nor --profile")
-    print(json.dumps(evaluate_export(a.config[0], a.exported, a.overrides, device=a.device), indent=2))
+    where = {"device": a.device, "products": a.products}
+    print(json.dumps(evaluate_export(a.config[0], a.exported, a.overrides, **where), indent=2))
     return 0

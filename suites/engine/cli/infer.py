@@ -19,7 +19,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     `words` are the command line.
     """
     from suites.engine.command_line import add_import_option, add_override_option, run
-    from suites.engine.devices import add_device_option
+    from suites.engine.devices import add_device_option, add_products_option
     from suites.engine.profiling import StepProfile, add_profile_option
 
     parser = argparse.ArgumentParser(
@@ -45,6 +45,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser.add_argument("--seconds", metavar="TIME", type=_seconds, help="stop a camera after e.g. 30s (at Ctrl-C)")
     parser.add_argument("--max-pixels", type=int, metavar="N", help="of an image; more than 67 million need it")
     add_device_option(parser, "a run's own, the cpu for an export")
+    add_products_option(parser)
     add_override_option(parser)
     add_import_option(parser)
     add_profile_option(parser, "inputs")
@@ -61,7 +62,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         from suites.engine.task import OverTime
 
         profile = StepProfile(a.output or Path()) if a.profile else None
-        model = open_model(a.model, a.weights, a.overrides, device=a.device)
+        model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products)
         if a.min_score is not None:
             model = replace(model, processor=model.processor.with_min_score(a.min_score))
         over_time = asked or any(model.processor.is_live(word) for word in a.inputs)

@@ -12,7 +12,7 @@ from framework.errors import AttributeValueError
 def options(prog: str | None = None) -> argparse.ArgumentParser:
     """Return what the command line takes."""
     from suites.engine.command_line import add_import_option
-    from suites.engine.devices import add_device_option
+    from suites.engine.devices import add_device_option, add_products_option
 
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -52,6 +52,7 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--drain", type=float, default=30.0, help="seconds to finish requests after SIGTERM or Ctrl-C")
     parser.add_argument("--token-file", type=Path, help="a file with the token that clients must show")
     add_device_option(parser, "a run's own, the cpu for an export")
+    add_products_option(parser)
     add_import_option(parser)
     return parser
 
@@ -77,7 +78,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             print(f"error: {error}; install what serving needs: {install_command('serve')}", file=sys.stderr)
             return 2
 
-        model = open_model(a.model, a.weights, device=a.device)
+        model = open_model(a.model, a.weights, device=a.device, products=a.products)
         if a.threads is not None:  # after a run's config, which may set it too
             set_num_threads(a.threads)
         settings = Settings(
@@ -106,7 +107,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         )
         with allow(pixels=a.max_pixels):
             others = [
-                Other(open_model(folder, device=a.device), folder.resolve().name, share)
+                Other(open_model(folder, device=a.device, products=a.products), folder.resolve().name, share)
                 for folder, share in map(_share, a.split)
             ]
             server = Server(model, settings, place, others=others, name=a.name)

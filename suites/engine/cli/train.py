@@ -61,7 +61,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
     """The command line, with what has an option of its own among the overrides."""
     from suites.engine.command_line import add_import_option, add_override_option
-    from suites.engine.devices import add_device_option
+    from suites.engine.devices import add_device_option, add_products_option
     from suites.engine.profiling import add_profile_option
     from suites.engine.supervising import add_host_options
 
@@ -84,6 +84,7 @@ def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
         "is the cluster that this machine is part of, http://HOST:8265 the dashboard of another one",
     )
     add_device_option(parser, "the config's runtime.device")
+    add_products_option(parser)
     parser.add_argument("--devices", type=int, metavar="N", help="of them share each batch (runtime.devices)")
     add_host_options(parser)
     add_profile_option(parser, "steps")
@@ -92,6 +93,8 @@ def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
         a.overrides.append(f"runtime.device={a.device}")
     if a.devices is not None:
         a.overrides.append(f"runtime.devices={a.devices}")
+    if a.products is not None:
+        a.overrides.append(f"runtime.products={a.products}")
     if a.seeds is not None and (a.seeds < 1 or a.profile or a.config.is_dir()):
         parser.error("--seeds takes a number above 0 and a config file, and no --profile")
     if a.cluster is not None and (a.seeds is not None or a.profile):

@@ -108,6 +108,23 @@ def test_an_export_runs_on_a_device(tmp_path, reference):
     np.testing.assert_allclose(other.replica().run([x])[0], native.run([x])[0], rtol=1e-5, atol=1e-6)
 
 
+def test_a_run_and_its_export_take_rounded_factors_where_asked(tmp_path, reference):
+    train(write(tmp_path), [XLA, "runtime.products=bfloat16"], runs=tmp_path)
+    figures = evaluate_weights(tmp_path / "toy")  # with the run's own products
+    assert figures["score"] == pytest.approx(evaluate_weights(reference)["score"], abs=0.05)
+    assert figures["score"] != evaluate_weights(tmp_path / "toy", products="float32")["score"]
+    assert evaluate_weights(tmp_path / "toy", device="cpu")["score"] == pytest.approx(figures["score"], abs=0.01)
+    export_run(reference, tmp_path / "export")
+    image = toy.image(3, 20)
+    exact, rounded = (
+        engine.load(tmp_path / "export", device="xla-cpu", products=products)(image)[0].value["brightness"]
+        for products in ("float32", "bfloat16")
+    )
+    assert exact != rounded and rounded == pytest.approx(exact, abs=0.05)
+    with pytest.raises(AttributeValueError, match="products is 'bfloat16' with cpu"):
+        engine.load(tmp_path / "export", products="bfloat16")
+
+
 def test_a_served_export_compiles_for_few_numbers_of_rows(tmp_path, reference, caplog):
     export_run(reference, tmp_path / "export")
     native, other = (open_model(tmp_path / "export", device=device) for device in ("cpu", "xla-cpu"))
