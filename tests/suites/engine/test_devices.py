@@ -182,7 +182,7 @@ def test_several_devices_train_to_the_figures_of_one(tmp_path, reference):
 
 
 def test_a_batch_that_the_devices_cannot_share_is_one_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("framework.devices.executor_of", lambda name, devices=1: None)
+    monkeypatch.setattr("framework.devices.executor_of", lambda name, devices=1, products="float32": None)
     with pytest.raises(ConfigError, match=r"data.train.batch_size is 4, which 3 devices .* take 3 or another multiple"):
         train(write(tmp_path), [XLA, "runtime.devices=3"], runs=tmp_path)
 
