@@ -113,6 +113,7 @@ class _Compiled:
 
     function: Any
     messages: list[tuple[str, str]]  # of data that can be refused
+    largest: list[str]  # values of the Program, in words, for where memory runs out
 
 
 class XlaExecution:
@@ -151,7 +152,7 @@ class XlaExecution:
                 results, states, faults = compiled.function(updated, kept, given, self._device_constants())
             except Exception as e:
                 self._lose_states(e)
-                raise as_ours(e) from e
+                raise as_ours(e, self._memory((updated, kept, given), compiled.largest)) from e
             verdict = None if faults is None else _Verdict(compiled.messages, faults)
             if verdict is not None:
                 self._pending.append(verdict)
@@ -242,7 +243,8 @@ class XlaExecution:
     def _compile(self, longest: tuple[int, ...], *arguments: Any) -> _Compiled:
         start = time.perf_counter()
         messages: list[tuple[str, str]] = []
-        function = self._function(messages, longest)
+        largest: list[str] = []
+        function = self._function(messages, longest, largest)
         shapes = jax.tree.map(
             lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding),
             (*arguments, self._device_constants()),
@@ -252,7 +254,7 @@ class XlaExecution:
             try:
                 compiled = lowered.compile()
             except jax.errors.JaxRuntimeError as e:
-                raise as_ours(e) from e
+                raise as_ours(e, self._memory(arguments, largest)) from e
         self.plans_made += 1
         seconds = time.perf_counter() - start
         self.compile_seconds += seconds
@@ -265,9 +267,15 @@ class XlaExecution:
             self.plans_made,
             self.compile_seconds,
         )
-        return _Compiled(compiled, messages)
+        return _Compiled(compiled, messages, largest)
 
-    def _function(self, messages: list[tuple[str, str]], longest: tuple[int, ...]) -> Callable[..., Any]:
+    def _memory(self, arguments: Any, largest: list[str]) -> str:
+        held = sum(a.nbytes for a in jax.tree.leaves((arguments, self._constants)))
+        return f"inputs and states hold {held / 2**20:,.0f} MB; the largest values between are {', '.join(largest)}"
+
+    def _function(
+        self, messages: list[tuple[str, str]], longest: tuple[int, ...], largest: list[str]
+    ) -> Callable[..., Any]:
         program = self._program
 
         def function(updated: list[Any], kept: list[Any], given: list[Any], constants: list[Any]) -> Any:
@@ -279,6 +287,7 @@ class XlaExecution:
             large = iter(constants)
             values |= {v: next(large) if a.size > _EMBEDDED else constant(a) for v, a in program.constants.items()}
             lowering.run(program, values)
+            largest[:] = _largest(program, values)
             states = [self._layout.kept_whole(values[new].astype(values[s].dtype)) for s, _, new in self._updates]
             results = [self._layout.result(values[v]) for v in program.results]
             faults = lowering.faults
@@ -306,6 +315,17 @@ class XlaExecution:
         """Drops compiled functions and the device's copies of constants."""
         self._compiled.clear()
         self._constants = None
+
+
+def _largest(program: Program, values: dict[Value, Any], count: int = 5) -> list[str]:
+    """The largest results of operations, in words: their size, operator, shape and the line that asked for them."""
+    made = [
+        (values[v].size * values[v].dtype.itemsize, op, values[v].shape) for op in program.block for v in op.outputs
+    ]
+    return [
+        f"{size / 2**20:,.1f} MB of {op.name} {list(shape)}" + (f" ({op.where})" if op.where else "")
+        for size, op, shape in sorted(made, key=lambda each: -each[0])[:count]
+    ]
 
 
 def _offsets_of(program: Program) -> list[int]:

@@ -87,13 +87,14 @@ def read(buffer: Any) -> np.ndarray:
         raise as_ours(e) from None
 
 
-def as_ours(e: BaseException) -> BaseException:
-    """An error of XLA as one of the core's, where the core has one for it."""
+def as_ours(e: BaseException, memory: str = "") -> BaseException:
+    """An error of XLA as one of the core's, where the core has one for it; `memory` says what takes the most of it."""
     if isinstance(e, PaddockError):
         return e
     text = str(e).splitlines()[0] if str(e) else type(e).__name__
     if "RESOURCE_EXHAUSTED" in text:
         return DeviceMemoryError(
-            f"device: out of memory ({text}); make the batch or the images smaller, or take bfloat16"
+            f"device: out of memory ({text}){memory and '; ' + memory}; make the batch or the images smaller "
+            "(runtime.accumulate gathers the gradients of several), or take runtime.precision=bfloat16"
         )
     return StateError(f"device: a run failed ({text})")
