@@ -38,9 +38,13 @@ def join(place: World | None, coordinator: str | None, *, devices: int, wait: in
         )
     except (RuntimeError, ValueError) as e:
         first_line = str(e).splitlines()[0] if str(e) else type(e).__name__
-        where = f"at {coordinator}" if coordinator else "on a cluster that JAX finds by itself"
+        if coordinator is None:
+            raise HostError(
+                f"hosts: JAX finds no Slurm, Open MPI, Kubernetes or TPU pod here that it could ask ({first_line}); say "
+                "which host this is, with --hosts N --host I --coordinator ADDRESS:PORT"
+            ) from None
         raise HostError(
-            f"hosts: the hosts did not meet {where} within {wait} s ({first_line}); start all of them, with the same "
+            f"hosts: the hosts did not meet at {coordinator} within {wait} s ({first_line}); start all of them, with the same "
             "number of hosts, and look whether they reach the coordinator's port"
         ) from None
     return World(module.process_index(), module.process_count())

@@ -89,6 +89,9 @@ def test_a_place_without_an_address_and_hosts_that_do_not_come_are_one_error_eac
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert "hosts: nobody answers at 127.0.0.1:" in done.stdout, done.stderr
+    code = "from framework import hosts\ntry: hosts.join(None)\nexcept hosts.HostError as e: print(e)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert "hosts: JAX finds no Slurm, Open MPI, Kubernetes or TPU pod" in done.stdout, done.stderr
 
 
 def test_digests_tell_parts_apart():

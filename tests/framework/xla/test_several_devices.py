@@ -50,6 +50,7 @@ def test_batches_are_split_states_are_whole_and_bad_data_is_refused_by_all():
     assert found["batch"] == [[2, 3]] and found["state"] == [[3, 2]] and found["right"]
     assert found["odd"] == [7, 3]  # what does not divide is computed by each device
     assert "label 2 is outside of [0, 2)" in found["error"] and found["kept"]
+    assert found["nan"]  # of one device is in the loss of all, where a run's guard finds it
 
 
 def test_more_devices_than_there_are_and_several_cpus_are_refused():
