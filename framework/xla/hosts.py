@@ -13,6 +13,7 @@ from framework.data.world import World
 from framework.errors import AttributeValueError, HostError
 from framework.xla.runtime import jax
 
+_LAST_WORDS = 1800  # seconds that hosts wait at the end for host 0, which writes the run's last files
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -34,18 +35,18 @@ def join(place: World | None, coordinator: str | None, *, devices: int, wait: in
             local_device_ids=list(range(devices)),  # a process of Slurm or Open MPI would take one of its GPUs
             initialization_timeout=max(int(end - time.monotonic()), 1),
             heartbeat_timeout_seconds=heartbeat,
-            shutdown_timeout_seconds=heartbeat,
+            shutdown_timeout_seconds=_LAST_WORDS,
         )
     except (RuntimeError, ValueError) as e:
         first_line = str(e).splitlines()[0] if str(e) else type(e).__name__
         if coordinator is None:
             raise HostError(
-                f"hosts: JAX finds no Slurm, Open MPI, Kubernetes or TPU pod here that it could ask ({first_line}); say "
-                "which host this is, with --hosts N --host I --coordinator ADDRESS:PORT"
+                f"hosts: JAX finds no Slurm, Open MPI, Kubernetes or TPU pod here that it could ask ({first_line}); "
+                "say which host this is, with --hosts N --host I --coordinator ADDRESS:PORT"
             ) from None
         raise HostError(
-            f"hosts: the hosts did not meet at {coordinator} within {wait} s ({first_line}); start all of them, with the same "
-            "number of hosts, and look whether they reach the coordinator's port"
+            f"hosts: the hosts did not meet at {coordinator} within {wait} s ({first_line}); start all of them, with "
+            "the same number of hosts, and look whether they reach the coordinator's port"
         ) from None
     return World(module.process_index(), module.process_count())
 
