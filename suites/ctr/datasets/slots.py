@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,6 +12,9 @@ from suites.ctr.datasets.contents import content
 from suites.ctr.datasets.delimited import Lines
 from suites.ctr.encoding import Cell, RawRows
 from suites.ctr.schema import Format, Schema
+
+
+_TOKEN = re.compile(r"[^ \t]+")  # blanks and tabs alone part tokens, as in the native reader: a sign may hold others
 
 
 def read_slots(paths: list[str], schema: Schema) -> RawRows:
@@ -47,9 +51,10 @@ def slot_columns(schema: Schema) -> list[str]:
 
 def slot_row(text: str, form: Format, columns: Iterable[str]) -> dict[str, Cell] | str | None:
     """The values of a line by column, lists of those behind slots; what is wrong with it; None for an empty line."""
-    tokens = text.split()
-    if not tokens:
+    line = text.removesuffix("\r")
+    if not line:
         return None
+    tokens = _TOKEN.findall(line)
     bare = [token for token in tokens[: len(form.head)] if ":" not in token]
     if len(bare) < len(form.head):
         return f"has {len(bare)} values before its pairs; the head is {', '.join(form.head)}"
