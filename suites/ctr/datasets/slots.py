@@ -13,7 +13,6 @@ from suites.ctr.datasets.delimited import Lines
 from suites.ctr.encoding import Cell, RawRows
 from suites.ctr.schema import Format, Schema
 
-
 _TOKEN = re.compile(r"[^ \t]+")  # blanks and tabs alone part tokens, as in the native reader: a sign may hold others
 
 

@@ -66,7 +66,9 @@ def test_a_slot_log_gives_the_same_batch_in_memory_and_streamed(tmp_path):
     assert batch["labels"].ravel().tolist() == [1, 0, 1, 0]
     assert batch["tags.offsets"].tolist() == [0, 2, 2, 5, 5] and batch["items.offsets"].tolist() == [0, 2, 2, 2, 2]
     assert len(set(batch["sparse"][:, 0].tolist())) == 3  # 5, 2^64 - 1 and twice "missing"
-    slot_log(tmp_path, ["1\t5:a\u00a0b 6:7", "", "0  5:c\x0bd\t 6:8", "1 "], name="odd.txt")  # signs with other white space
+    slot_log(
+        tmp_path, ["1\t5:a\u00a0b 6:7", "", "0  5:c\x0bd\t 6:8", "1 "], name="odd.txt"
+    )  # signs with other white space
     odd, streamed, _ = both(tmp_path, SLOT, "odd.txt")
     assert_same(streamed, odd)
     assert len(odd["labels"]) == 3
