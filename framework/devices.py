@@ -7,7 +7,7 @@ leaves its results and the states that it updates there; reading one brings it t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from framework.context import context
@@ -15,6 +15,7 @@ from framework.errors import AttributeValueError
 
 if TYPE_CHECKING:
     from framework.graph.executor import Executor
+    from framework.tensor import Tensor
 
 NAMES = ("cpu", "gpu", "tpu", "xla-cpu")
 PRODUCTS = ("float32", "tf32", "bfloat16")
@@ -51,6 +52,20 @@ def device(name: str, devices: int = 1, products: str = "float32") -> Iterator[N
         yield
     finally:
         context.executor = before
+
+
+def spread(states: Iterable[Tensor]) -> None:
+    """Keep states in parts on the devices that share each batch, instead of whole on each of them.
+
+    It is for the slots of an optimizer: N devices of a host hold an N-th of them each, and compute that part of the
+    update (ZeRO stage 1, Rajbhandari et al. 2020, arXiv:1910.02054, section 5.1). A state without an axis that divides
+    by N stays whole. The numbers stay the same. On one device, and on the CPU, nothing changes.
+
+    Args:
+        states: tensors that Programs of this thread's device update.
+    """
+    if context.executor is not None:
+        context.executor.spread(states)
 
 
 def current_device() -> str:

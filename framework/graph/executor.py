@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ class Executor(Protocol):
     device: str
     devices: int
     products: str
+
+    def spread(self, states: Iterable[Tensor]) -> None:
+        """Keep these states in parts where several devices share the work; see `framework.devices.spread`."""
 
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """Which of these passes pay here, in order. What they cost and gain is the executor's to know."""

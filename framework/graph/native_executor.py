@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from framework import _core
@@ -90,6 +90,9 @@ class NativeExecutor:
     device = "cpu"
     devices = 1
     products = "float32"
+
+    def spread(self, states: Iterable[Tensor]) -> None:
+        """One device has them whole."""
 
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """All of them: they were written for it."""

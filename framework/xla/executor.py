@@ -6,9 +6,11 @@ import logging
 import sys
 import threading
 import time
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -51,6 +53,10 @@ class XlaExecutor:
         self.layout = Layout(devices)
         self.devices = len(self.layout.own)
 
+    def spread(self, states: Iterable[Tensor]) -> None:
+        """See `framework.devices.spread`."""
+        self.layout.spread(states)
+
     def passes(self, names: Sequence[str]) -> Sequence[str]:
         """Those that XLA does not do better itself."""
         return [name for name in names if name in PASSES]
@@ -68,6 +74,8 @@ class Layout:
 
     The devices may be those of several hosts. Each host has all of a batch and puts its devices' parts there; results
     come whole to each.
+
+    States that were spread lie in parts over the devices of each host, so that a host has all of them.
     """
 
     def __init__(self, devices: Sequence[Any]) -> None:
@@ -76,22 +84,42 @@ class Layout:
         own = jax.process_index()
         self.own = [each for each in self.devices if each.process_index == own]
         self.many_hosts = len(self.own) < len(self.devices)
-        mesh = jax.sharding.Mesh(np.array(self.devices), ("batch",), axis_types=(jax.sharding.AxisType.Auto,))
-        self.whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-        self.split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
+        by_host = np.array(self.devices).reshape(-1, len(self.own))
+        auto = jax.sharding.AxisType.Auto
+        self._mesh = jax.sharding.Mesh(by_host, ("host", "device"), axis_types=(auto, auto))
+        self.whole = self._laid_out()
+        self.split = self._laid_out(("host", "device"))
+        self._spread: dict[int, weakref.ref[Tensor]] = {}
+
+    def _laid_out(self, *axes: Any) -> Any:
+        return jax.sharding.NamedSharding(self._mesh, jax.sharding.PartitionSpec(*axes))
+
+    def spread(self, states: Iterable[Tensor]) -> None:
+        """Keeps these states in parts from now on."""
+        for t in states:
+            self._spread[id(t)] = weakref.ref(t, partial(_forget, self._spread, id(t)))
+
+    def of_state(self, t: Tensor) -> Any:
+        """Whole on each device, or in parts along the first axis whose extent divides by the devices of a host."""
+        count, known = len(self.own), self._spread.get(id(t))
+        if count > 1 and known is not None and known() is t:
+            for axis, extent in enumerate(t.shape):
+                if extent and extent % count == 0:
+                    return self._laid_out(*[None] * axis, "device")
+        return self.whole
 
     def of_input(self, shape: Sequence[int]) -> Any:
         """Split where the first extent divides by the devices, else whole on each."""
         count = len(self.devices)
         return self.split if count > 1 and shape and shape[0] and shape[0] % count == 0 else self.whole
 
-    def kept_whole(self, x: Any) -> Any:
-        """A value of the Program that is to lie whole on each device."""
-        return x if len(self.devices) == 1 else jax.lax.with_sharding_constraint(x, self.whole)
+    def kept(self, x: Any, sharding: Any = None) -> Any:
+        """A value of the Program that is to lie so; whole on each device by default."""
+        return x if len(self.devices) == 1 else jax.lax.with_sharding_constraint(x, sharding or self.whole)
 
     def result(self, x: Any) -> Any:
         """A result of the Program: a host can read it only where it lies whole."""
-        return self.kept_whole(x) if self.many_hosts else x
+        return self.kept(x) if self.many_hosts else x
 
     def put(self, array: np.ndarray, sharding: Any) -> Any:
         """An array of the host, which nobody changes any more, on the devices."""
@@ -100,11 +128,15 @@ class Layout:
         return jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
 
     def copied(self, buffer: Any) -> Any:
-        """A copy of a state that lies whole on each device, without a word to other hosts."""
+        """A copy of a state, without a word to other hosts."""
         if not self.many_hosts:
             return jnp.array(buffer, copy=True)
         parts = [jnp.array(shard.data, copy=True) for shard in buffer.addressable_shards]
         return jax.make_array_from_single_device_arrays(buffer.shape, buffer.sharding, parts)
+
+
+def _forget(known: dict[int, weakref.ref[Tensor]], key: int, gone: object) -> None:
+    known.pop(key, None)
 
 
 @dataclass
@@ -146,7 +178,7 @@ class XlaExecution:
             longest = self._longest(inputs)
             given = [self._on_device(t, self._layout.of_input(t.shape)) for t in inputs]
             updated = [self._to_give_away(t) for _, t, _ in self._updates]
-            kept = [self._on_device(t) for _, t in self._kept]
+            kept = [self._state_on_device(t) for _, t in self._kept]
             compiled = self._for(longest, updated, kept, given)
             try:
                 results, states, faults = compiled.function(updated, kept, given, self._device_constants())
@@ -166,8 +198,8 @@ class XlaExecution:
         with self._lock:
             longest = self._longest(inputs)
             given = [self._on_device(t, self._layout.of_input(t.shape)) for t in inputs]
-            updated = [self._on_device(t) for _, t, _ in self._updates]
-            self._for(longest, updated, [self._on_device(t) for _, t in self._kept], given)
+            updated = [self._state_on_device(t) for _, t, _ in self._updates]
+            self._for(longest, updated, [self._state_on_device(t) for _, t in self._kept], given)
 
     # -- data
     def _on_device(self, t: Tensor, sharding: Any = None) -> Any:
@@ -189,9 +221,12 @@ class XlaExecution:
             t._data = DeviceArray(buffer)
         return buffer
 
+    def _state_on_device(self, t: Tensor) -> Any:
+        return self._on_device(t, self._layout.of_state(t))
+
     def _to_give_away(self, t: Tensor) -> Any:
         """A state's data for a run that overwrites it: a copy where somebody else holds the same data."""
-        buffer = self._on_device(t)
+        buffer = self._state_on_device(t)
         shared = sys.getrefcount(t._data) > 2  # the tensor's own and that of the call
         return self._layout.copied(buffer) if shared else buffer
 
@@ -288,7 +323,10 @@ class XlaExecution:
             values |= {v: next(large) if a.size > _EMBEDDED else constant(a) for v, a in program.constants.items()}
             lowering.run(program, values)
             largest[:] = _largest(program, values)
-            states = [self._layout.kept_whole(values[new].astype(values[s].dtype)) for s, _, new in self._updates]
+            states = [
+                self._layout.kept(values[new].astype(values[s].dtype), self._layout.of_state(t))
+                for s, t, new in self._updates
+            ]
             results = [self._layout.result(values[v]) for v in program.results]
             faults = lowering.faults
             if not faults.noted:

@@ -38,7 +38,11 @@ if TYPE_CHECKING:
     from suites.engine.task import Metric, Processor, Task
 
 
-_CHANGEABLE = ("runtime.device", "runtime.devices")  # any device continues what another one began
+_CHANGEABLE = (
+    "runtime.device",
+    "runtime.devices",
+    "runtime.shard_optimizer",
+)  # any device continues what another one began
 
 
 class RunFolder:

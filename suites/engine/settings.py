@@ -162,6 +162,8 @@ class Runtime:
         products: How an accelerator takes the float32 factors of matrix products, convolutions and attention: "tf32"
             and "bfloat16" round them to 10 and 7 bits of mantissa, which is faster there. Sums stay float32. The CPU's
             own kernels never round.
+        shard_optimizer: Each of several devices of a host keeps a part of the optimizer's slots in place of all of
+            them, and computes that part of the update (ZeRO stage 1). The numbers stay the same.
         eager: Run operator by operator instead of as one traced Program; slower, for debugging.
         detect_anomaly: Look at the results of every operator of a training step, and end the run with an error that
             names the first one with a NaN; slower, for finding out why a loss became one.
@@ -193,6 +195,7 @@ class Runtime:
     device: Literal["cpu", "gpu", "tpu", "xla-cpu"] = "cpu"
     devices: int = 1
     products: Literal["float32", "tf32", "bfloat16"] = "float32"
+    shard_optimizer: bool = False
     eager: bool = False
     detect_anomaly: bool = False
     conv_algorithm: Literal["auto", "direct"] = "auto"

@@ -15,6 +15,7 @@ import framework
 from framework import hosts
 from framework.data import DataLoader, StreamLoader
 from framework.data.world import World
+from framework.devices import spread
 from framework.errors import ConfigError
 from framework.nn import init
 from framework.optim import Schedule
@@ -178,6 +179,9 @@ class Trainer:
         total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
         step = task.step(self._optimizer, runtime)
+        if runtime.shard_optimizer:
+            for optimizer in step.optimizers():
+                spread(optimizer.state_dict().values())
         schedule = replace(schedule, scaling=schedule.scaling or step.lr_scaling)
         log.say(
             f"{run.path}: {_how_much(loader, runtime)}, {total_steps} steps, "

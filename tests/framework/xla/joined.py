@@ -9,15 +9,14 @@ import framework
 from framework import hosts, ops
 from framework.data.world import World
 from framework.errors import AttributeValueError, HostError
-from tests.framework.xla.test_executor import OPTIMIZERS, trained
+from tests.framework.xla.several import training as training_on
 
 JOB, RANK, SIZE, PORT, DEVICES = sys.argv[1], *map(int, sys.argv[2:6])
 
 
 def training():
-    """Losses and states of a training whose batch all hosts share."""
-    losses, states = trained("xla-cpu", OPTIMIZERS["momentum"], devices=DEVICES, batch=8)
-    return {"losses": losses, "states": {name: values.ravel().tolist() for name, values in states.items()}}
+    """Losses and states of a training whose batch all hosts share; slots in parts over the devices of each."""
+    return training_on(DEVICES, spread=DEVICES > 1)
 
 
 def program():

@@ -11,9 +11,21 @@ from framework.errors import AttributeValueError
 from tests.framework.xla.test_executor import OPTIMIZERS, trained
 
 
-def training(devices):
-    losses, states = trained("xla-cpu", OPTIMIZERS["momentum"], devices=devices, batch=8)
-    return {"losses": losses, "states": {name: values.ravel().tolist() for name, values in states.items()}}
+def training(devices, spread=False, name="momentum"):
+    """Losses and states of a training; of each slot of its optimizer the shape, that of one part, and the sum."""
+    slots = {}
+
+    def look(optimizer):
+        for name, t in optimizer.state_dict().items():
+            if hasattr(t._data, "buffer"):  # it has run
+                part = t._data.buffer.addressable_shards[0].data.shape
+                slots[name] = [list(t.shape), list(part), float(np.sum(np.abs(t.numpy())))]
+        if spread and not slots:
+            framework.devices.spread(optimizer.state_dict().values())
+
+    losses, states = trained("xla-cpu", OPTIMIZERS[name], devices=devices, batch=8, look=look)
+    found = {name: values.ravel().tolist() for name, values in states.items()}
+    return {"losses": losses, "states": found, "slots": slots}
 
 
 def placement():
@@ -54,4 +66,6 @@ def placement():
         }
 
 
-print(json.dumps({"training": training(int(sys.argv[2]))} if sys.argv[1] == "training" else placement()))
+if __name__ == "__main__":
+    job, *words = sys.argv[1:]
+    print(json.dumps({"training": training(int(words[0]), *words[1:])} if job == "training" else placement()))

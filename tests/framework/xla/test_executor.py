@@ -56,8 +56,8 @@ OPTIMIZERS = {
 }
 
 
-def trained(device, make_optimizer, steps=3, devices=1, batch=4):
-    """Losses and states after some steps in float64."""
+def trained(device, make_optimizer, steps=3, devices=1, batch=4, look=lambda optimizer: None):
+    """Losses and states after some steps in float64; `look` sees the optimizer before the first and after the last."""
     framework.random.seed(7)
     network = Network()
     for t in network.state_dict().values():
@@ -78,9 +78,11 @@ def trained(device, make_optimizer, steps=3, devices=1, batch=4):
     rng = np.random.default_rng(3)
     losses = []
     with framework.device(device, devices):
+        look(optimizer)
         for _ in range(steps):
             x, ids = rng.standard_normal((batch, 6, 6, 3)), rng.integers(0, 20, (batch, 5))
             losses.append(step(x, ids, rng.integers(0, 4, batch), lr).item())
+        look(optimizer)
     states = {name: p.numpy().copy() for name, p in network.named_parameters()}
     return losses, states
 

@@ -52,6 +52,9 @@ def test_training_in_float64_on_two_hosts_gives_the_states_of_one_device(devices
     np.testing.assert_allclose(found[0]["losses"], alone["losses"], rtol=1e-12)
     for name, values in alone["states"].items():
         np.testing.assert_allclose(found[0]["states"][name], values, rtol=1e-9, atol=1e-12, err_msg=name)
+    for name, (shape, part, total) in found[0]["slots"].items():  # in parts over the two devices of a host
+        assert total == pytest.approx(alone["slots"][name][2], rel=1e-9), name
+        assert (shape != part) == (devices > 1 and any(extent % 2 == 0 for extent in shape)), name
 
 
 def test_each_host_reads_results_and_states_whole_and_bad_data_is_refused_on_all():

@@ -45,6 +45,20 @@ def test_training_in_float64_on_several_devices_gives_the_states_of_one(alone, d
         np.testing.assert_allclose(several["states"][name], values, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.parametrize("name", ["momentum", "adamw"])
+def test_slots_in_parts_give_the_same_training_and_take_an_eighth_of_the_room(name):
+    whole, parts = run("training", "8", "", name)["training"], run("training", "8", "spread", name)["training"]
+    np.testing.assert_allclose(parts["losses"], whole["losses"], rtol=1e-12)
+    for key, values in whole["states"].items():
+        np.testing.assert_allclose(parts["states"][key], values, rtol=1e-9, atol=1e-12, err_msg=key)
+    assert all(shape == part for shape, part, _ in whole["slots"].values())
+    for key, (shape, part, total) in parts["slots"].items():
+        assert total == pytest.approx(whole["slots"][key][2], rel=1e-9), key
+        divides = any(extent % 8 == 0 for extent in shape)
+        assert np.prod(part) * (8 if divides else 1) == np.prod(shape), key
+    assert sum(shape != part for shape, part, _ in parts["slots"].values()) >= 5
+
+
 def test_batches_are_split_states_are_whole_and_bad_data_is_refused_by_all():
     found = run("placement")
     assert found["batch"] == [[2, 3]] and found["state"] == [[3, 2]] and found["right"]

@@ -163,12 +163,23 @@ def test_a_device_that_is_not_here_is_an_error_when_asked_for_and_else_the_cpu_i
     assert "the run's device is gpu, which is not usable here" in caplog.text
 
 
-def test_several_devices_train_to_the_figures_of_one(tmp_path, reference):
+@pytest.mark.parametrize("parts", ["false", "true"])
+def test_several_devices_train_to_the_figures_of_one(tmp_path, reference, parts):
     """Roundings of sums that are split in two are magnified by 20 steps."""
     write(tmp_path)
     command = [sys.executable, "-m", "suites.engine.cli", "train", str(tmp_path / "toy.yml"), "--runs", str(tmp_path)]
     done = subprocess.run(
-        [*command, "--import", "tests.suites.engine.toy", "--device", "xla-cpu", "--devices", "2"],
+        [
+            *command,
+            "--import",
+            "tests.suites.engine.toy",
+            "--device",
+            "xla-cpu",
+            "--devices",
+            "2",
+            "-o",
+            f"runtime.shard_optimizer={parts}",
+        ],
         cwd=ROOT,
         env={**os.environ, "JAX_NUM_CPU_DEVICES": "2"},
         capture_output=True,
@@ -179,6 +190,9 @@ def test_several_devices_train_to_the_figures_of_one(tmp_path, reference):
     assert "device: 2 of xla-cpu" in done.stdout
     for name, values in weights(tmp_path / "toy").items():
         np.testing.assert_allclose(values, weights(reference)[name], rtol=1e-3, atol=1e-4, err_msg=name)
+    step = "weights/step_00000020/optimizer.safetensors"
+    found, whole = (load_tensors(run / step) for run in (tmp_path / "toy", reference))
+    assert {n: t.shape for n, t in found.items()} == {n: t.shape for n, t in whole.items()}  # a checkpoint is whole
 
 
 def test_a_batch_that_the_devices_cannot_share_is_one_error(tmp_path, monkeypatch):
