@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from suites.engine.step import Step, Update
     from suites.engine.task import Batch, Task
 
+_ECHO = 3.0  # seconds in which one signal comes twice: of a batch system, and handed on by the parent
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -84,7 +85,7 @@ class TrainingLoop:
         self._hooks = sorted(hooks, key=lambda hook: hook.priority)
         self._stopped = False
         self._agreement = agreement  # of several hosts, which have to end at the same step
-        self._told_to_end = False
+        self._told_to_end: float | None = None  # when
         self._pass, self._pass_ended = 0, False  # of a stream
 
     @property
@@ -204,7 +205,7 @@ class TrainingLoop:
                 self.stop("the log has ended", after=self.step + 1)
         self.wait_seconds = self._loader.wait_seconds - waited
         if self._agreement is not None:
-            self.interrupted |= self._agreement.meet(self.step, self.batches, self._told_to_end)
+            self.interrupted |= self._agreement.meet(self.step, self.batches, self._told_to_end is not None)
         self.call("before_step")
         self.lr = self._learning_rate(self.step)
         self.update = self._step(self.batches, self.lr)
@@ -227,11 +228,20 @@ class TrainingLoop:
         # One that is ignored stays so: that is what `nohup` is for.
         before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
 
-        def on_signal(number: int, frame: FrameType | None) -> None:
-            self._told_to_end = True
-            self.interrupted |= self._agreement is None
+        def put_back() -> None:
             for each, handler in before.items():
                 signal.signal(each, handler)
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            if self._told_to_end is not None:  # of several hosts: else the handlers before are back
+                if time.monotonic() - self._told_to_end > _ECHO:
+                    put_back()
+                    signal.raise_signal(number)
+                return
+            self._told_to_end = time.monotonic()
+            if self._agreement is None:
+                self.interrupted = True
+                put_back()
             with contextlib.suppress(OSError):  # the terminal may be gone
                 # Straight to it: the log may be in the middle of a line.
                 os.write(2, b"\ninterrupted: finishing this step and saving; Ctrl-C again stops at once\n")
@@ -241,5 +251,4 @@ class TrainingLoop:
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            put_back()

@@ -93,7 +93,7 @@ def supervise(words: Sequence[str]) -> int:
     raised = [f"--limit={name}={now[name]}" for name in now if now[name] != normal[name]]
     gone, held = os.pipe()  # the other end closes where this process ends, however it does
     line = [sys.executable, "-m", "suites.engine.host_process", str(gone), *raised, *words]
-    child = subprocess.Popen(line, pass_fds=[gone])
+    child = subprocess.Popen(line, pass_fds=[gone], process_group=0)  # a terminal's Ctrl-C reaches this process alone
     os.close(gone)
     with _handing_on(child):
         status = child.wait()
@@ -128,8 +128,7 @@ def _handing_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
     """Inside, a signal that would end this process goes to the child, which saves and ends."""
 
     def hand_on(number: int, frame: FrameType | None) -> None:
-        if number != signal.SIGINT or os.getpgid(child.pid) != os.getpgrp():  # a terminal's Ctrl-C reaches both
-            child.send_signal(number)
+        child.send_signal(number)
 
     before = {number: signal.signal(number, hand_on) for number in _ENDING if _is_heeded(number)}
     try:
