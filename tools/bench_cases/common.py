@@ -15,6 +15,20 @@ Step = Callable[[], Any]
 Cases = Mapping[str, Callable[[], tuple[Step, int]]]  # a step, and what it works on in one go: images, clips, sentences
 
 
+def on_device(step: Callable[..., Any], *given: Any) -> Step:
+    """The step on these tensors, which are brought to the device before the first one and stay there."""
+    from framework import current_device, program
+
+    brought: list[Any] = []
+
+    def run() -> Any:
+        if not brought:
+            brought.extend(given if current_device() == "cpu" else program(lambda *each: list(each))(*given))
+        return step(*brought)
+
+    return run
+
+
 def training(
     make_model: Callable[[], Layer],
     shape: tuple[int, ...],
@@ -50,7 +64,7 @@ def training(
         optimizer.step()
         return total
 
-    return lambda: step(images, targets), shape[0]
+    return on_device(step, images, targets), shape[0]
 
 
 def inference(make_model: Callable[[], Layer], shape: tuple[int, ...]) -> tuple[Step, int]:

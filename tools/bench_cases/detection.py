@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tools.bench_cases.common import Cases, Step, dense, inference
+from tools.bench_cases.common import Cases, Step, dense, inference, on_device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,7 @@ def detector_training(
         optimizer.step()
         return total
 
-    return lambda: step(*arrays), count
+    return on_device(step, *arrays), count
 
 
 def retinanet_resnet50() -> Layer:

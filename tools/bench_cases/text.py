@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tools.bench_cases.common import Cases, Step
+from tools.bench_cases.common import Cases, Step, on_device
 
 if TYPE_CHECKING:
     from framework import Tensor
@@ -53,7 +53,7 @@ def finetuning(batch: int, lengths: list[int], **sizes: int) -> tuple[Step, int]
         optimizer.step()
         return loss
 
-    return lambda: step(ids, offsets, labels), batch
+    return on_device(step, ids, offsets, labels), batch
 
 
 def sentence_inference(batch: int, lengths: list[int], **sizes: int) -> tuple[Step, int]:

@@ -86,6 +86,11 @@ def finished(
     return y + residual if residual is not None and residual_last else y
 
 
+def alike(a: Array, b: Array) -> tuple[Array, Array]:
+    """Both of one type: where half types meet float32, as a weight's whose cast was left out, both as float32."""
+    return (a, b) if a.dtype == b.dtype else (wide(a), wide(b))
+
+
 @rule("conv2d")
 def _conv2d(
     call: Call,
@@ -100,18 +105,20 @@ def _conv2d(
     residual_last: bool,
     **window: Any,
 ) -> Array:
-    y = wide(convolve(call, x, weight, **window))
+    y = wide(convolve(call, *alike(x, weight), **window))
     y = y if bias is None else y + wide(bias)
     return finished(y, None if residual is None else wide(residual), activation, slope, residual_last)
 
 
 @rule("conv2d_grad_input")
 def _conv2d_grad_input(call: Call, dy: Array, weight: Array, like: Array, *, algorithm: str, **window: Any) -> Array:
+    dy, weight = alike(dy, weight)
     return linear_transpose(lambda x: convolve(call, x, weight, **window), like, dy)
 
 
 @rule("conv2d_grad_weight")
 def _conv2d_grad_weight(call: Call, x: Array, dy: Array, like: Array, *, algorithm: str, **window: Any) -> Array:
+    x, dy = alike(x, dy)
     return linear_transpose(lambda w: convolve(call, x, w, **window), like, dy)
 
 
@@ -126,6 +133,7 @@ def _conv2d_transpose(
     output_padding: tuple[int, ...],
     **window: Any,
 ) -> Array:
+    x, weight = alike(x, weight)
     like = jax.ShapeDtypeStruct(call.shape, x.dtype)
     y = linear_transpose(lambda image: convolve(call, image, weight, **window), like, x)
     return wide(y) if bias is None else wide(y) + wide(bias)

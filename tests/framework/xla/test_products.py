@@ -103,3 +103,28 @@ def test_the_cpus_own_kernels_never_round_and_other_names_are_refused():
     for name, products in (("cpu", "bfloat16"), ("xla-cpu", "int4")):
         with pytest.raises(AttributeValueError, match=f"products is '{products}' with {name}; there are float32, tf32"):
             framework.set_device(name, products=products)
+
+
+@pytest.mark.parametrize("products", ["float32", "bfloat16"])
+def test_mixed_precision_trains_convolutions_of_every_kind_as_the_cpu_does(products):
+    """Weights are float32 and what comes to them bfloat16: their casts may be left out."""
+    given = [draw(2, 8, 8, 16), draw(16, 3, 3, 16, seed=1) * 0.1, draw(16, 3, 3, 1, seed=2) * 0.3]
+    given.append(draw(4, 1, 1, 16, seed=3) * 0.3)
+
+    def step(x, dense, depthwise, point):
+        with framework.autocast("bfloat16"):
+            y = ops.relu(ops.conv2d(x, dense, padding=1))
+            y = ops.conv2d(ops.conv2d(y, depthwise, padding=1, groups=16), point)
+            loss = ops.mean(ops.cast(y, dtype="float32") ** 2.0)
+        return [loss, *framework.gradients([loss], [dense, depthwise, point])]
+
+    def on(device, products):
+        tensors = [framework.tensor(array) for array in given]
+        for t in tensors[1:]:
+            t.requires_grad = True
+        with framework.device(device, products=products):
+            return [t.numpy() for t in framework.program(step)(*tensors)]
+
+    for found, native in zip(on("xla-cpu", products), on("cpu", "float32"), strict=True):
+        assert found.dtype == native.dtype
+        assert np.abs(found - native).max() <= 8 * U * np.abs(native).max()  # four roundings on the way, twice each
