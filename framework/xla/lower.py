@@ -122,12 +122,19 @@ class Lowering:
         return Lowering(Faults(self.faults.messages), self.platform, self.products)
 
     def factor(self, x: Array) -> Array:
-        """One factor of a product, as this device is asked to take it."""
-        return x.astype(jnp.bfloat16) if self.products == "bfloat16" and x.dtype == jnp.float32 else x
+        """One factor of a product, as this device is asked to take it.
+
+        XLA's CPU has not every product of half types, so there the rounded factors are float32.
+        """
+        if self.platform == "cpu":
+            x = wide(x)
+        if self.products != "bfloat16" or x.dtype != jnp.float32:
+            return x
+        return jax.lax.reduce_precision(x, 8, 7) if self.platform == "cpu" else x.astype(jnp.bfloat16)
 
     def contraction(self, pattern: str, a: Array, b: Array) -> Array:
         """The einsum of two factors, with sums of the factors' own type."""
-        return jnp.einsum(pattern, self.factor(a), self.factor(b), preferred_element_type=a.dtype)
+        return jnp.einsum(pattern, self.factor(a), self.factor(b), preferred_element_type=wide(a).dtype)
 
     def run(self, program: Program, values: dict[Value, Array]) -> dict[Value, Array]:
         """Adds all values that the operations define; `values` holds inputs, states and constants."""

@@ -22,8 +22,18 @@ def test_a_case_is_measured_without_what_a_bare_machine_lacks(tmp_path):
     for name in ("pycocotools", "tensorboardX", "rich", "matplotlib", "tokenizers"):
         (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is not here')")
     done = subprocess.run(
-        [sys.executable, ROOT / "benchmarks/gpu.py", "--side", "paddock", "resnet50_b128_224", "--small"]
-        + ["--device", "xla-cpu", "--seconds", "0.1"],
+        [
+            sys.executable,
+            ROOT / "benchmarks/gpu.py",
+            "--side",
+            "paddock",
+            "resnet50_b128_224",
+            "--small",
+            "--device",
+            "xla-cpu",
+            "--seconds",
+            "0.1",
+        ],
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path)},
         cwd=ROOT,
         capture_output=True,
