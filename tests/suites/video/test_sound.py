@@ -52,7 +52,8 @@ def test_a_long_sound_is_computed_in_parts(monkeypatch):
     samples = RNG.standard_normal(4000).astype(np.float32)
     whole = log_mel(samples)
     monkeypatch.setattr(sound, "_TOGETHER", 5)
-    np.testing.assert_array_equal(log_mel(samples), whole)
+    # BLAS sums the 257 products of a band in an order that may depend on the number of rows; none is below 0.
+    np.testing.assert_allclose(log_mel(samples), whole, rtol=2**-23, atol=2 * 257 * 2**-24)
     assert log_mel(samples[:399]).shape == (0, 64) and log_mel(samples[:400]).shape == (1, 64)
 
 

@@ -164,5 +164,5 @@ def test_both_suites_offer_the_same_transforms():
     load_suites(["classification", "video"])
     wanted = sorted(t.__name__ for t in TRANSFORMS)
     assert REGISTRY.seen_by("classification").names("transform") == wanted
-    of_videos = ["SampleRows", "TenCrop", "ThreeCrop"]  # of sequences; several crops of a clip
+    of_videos = ["FrameDifferences", "SampleRows", "TenCrop", "ThreeCrop"]  # of frames in a row, sequences, crops
     assert REGISTRY.seen_by("video").names("transform") == sorted([*wanted, *of_videos])
