@@ -101,13 +101,7 @@ def newest_checkpoint(run: RunFolder) -> dict[str, Any] | None:
 
     Raises CheckpointError where none is whole, or this host does not see the run's folder.
     """
-    found: tuple[Path, dict[str, Any]] | None = None
-
-    def look() -> None:
-        nonlocal found
-        found = Checkpoints(run.weights).newest()
-
-    hosts.first_alone(look)
+    found = hosts.first_alone(Checkpoints(run.weights).newest)
     name = hosts.send(found[0].name if found else None)
     if name is None or found is not None:
         return found[1] if found else None
