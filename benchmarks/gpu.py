@@ -34,7 +34,6 @@ sys.path.insert(0, str(ROOT))
 
 MODES = ("eager", "compile")
 _BLOCK = 1.0  # seconds of queued steps, about, between two looks at the clock
-_LENGTHS = [128, 24, 37, 52, 18, 95, 41, 30]  # tokens of the sentences of a mixed batch, in turns
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def our_step(name: str, case: Case) -> tuple[Callable[[], Any], int]:
     if name.startswith("deeplabv3p"):
         return labelled(images.deeplab_mobilenet, shape)
     if name.startswith("bert"):
-        return text.finetuning(case.batch, [case.size] if case.size else _LENGTHS)
+        return text.finetuning(case.batch, [case.size] if case.size else text.LENGTHS)
     return detection.detector_training(detection.mask_rcnn_resnet50, case.batch, case.size, shapes(case))
 
 
@@ -138,7 +137,7 @@ def network(name: str, case: Case, device: str) -> tuple[Any, Any, Callable[[Any
     peers.torch = _Torch(device)
     shape = (case.batch, 3, case.size, case.size)
     if name.startswith("bert"):
-        build = peers.bert_case(case.batch, case.size or _LENGTHS)
+        build = peers.bert_case(case.batch, case.size or peers.LENGTHS)
     elif name.startswith("yolov3"):
         make = lambda: peers.YOLOv3(peers.DarkNet53(), (256, 512, 1024))  # noqa: E731
         build = peers.image_case(make, peers.rand_like, peers.yolo_loss, shape)
@@ -235,7 +234,6 @@ def run_side(a: argparse.Namespace) -> None:
     """Time one side and print the JSON line that `common.measure` reads."""
     name = a.cases[0]
     case = case_of(name, a.small)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     if a.side == OURS:
         import jax
 
@@ -245,8 +243,7 @@ def run_side(a: argparse.Namespace) -> None:
         with in_bfloat16(a.device):
             step, items = our_step(name, case)
             found = timed(step, lambda loss: loss.item(), a.seconds)
-        told = jax.local_devices()[0].memory_stats()
-        memory = told["peak_bytes_in_use"] >> 20 if told else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        peak = (jax.local_devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
     else:
         import torch
 
@@ -254,9 +251,8 @@ def run_side(a: argparse.Namespace) -> None:
         torch.set_num_threads(a.threads)
         step, items = peer_step(name, case, a.side, device)
         found = timed(step, lambda loss: loss.item(), a.seconds)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        if device == "cuda":
-            memory = torch.cuda.max_memory_allocated() >> 20
+        peak = torch.cuda.max_memory_allocated() if device == "cuda" else None
+    memory = peak >> 20 if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     rate = round(items / found["step_ms"] * 1e3, 2)
     print(json.dumps({"case": name, "unit": case.unit, "rate": rate, "peak_rss_mb": memory, **found}))
 

@@ -69,13 +69,8 @@ def send(value: Any) -> Any:
     return json.loads(gather(json.dumps(value if _world.first else None).encode())[0])
 
 
-def any_of(flag: bool) -> bool:
-    """Whether the flag is set on any host."""
-    return any(data == b"1" for data in gather(b"1" if flag else b"0"))
-
-
 def expect_same(facts: Mapping[str, str]) -> None:
-    """Raise HostError on every host where their facts differ; names them, and the hosts that differ from host 0."""
+    """Raise HostError on every host where facts differ; names the first fact that does and the first such host."""
     if _world.size == 1:
         return
     all_facts = [json.loads(data) for data in gather(json.dumps(dict(facts)).encode())]

@@ -133,7 +133,7 @@ class Lowering:
         return jax.lax.reduce_precision(x, 8, 7) if self.platform == "cpu" else x.astype(jnp.bfloat16)
 
     def contraction(self, pattern: str, a: Array, b: Array) -> Array:
-        """The einsum of two factors, with sums of the factors' own type."""
+        """The einsum of two factors; half types are summed in float32."""
         return jnp.einsum(pattern, self.factor(a), self.factor(b), preferred_element_type=wide(a).dtype)
 
     def run(self, program: Program, values: dict[Value, Array]) -> dict[Value, Array]:

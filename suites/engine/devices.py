@@ -33,14 +33,13 @@ def add_products_option(parser: argparse.ArgumentParser) -> None:
         "--products",
         choices=PRODUCTS,
         help="how an accelerator takes the factors of matrix products and convolutions (default: a run's own, float32 "
-        "for an export); tf32 and bfloat16 are faster there, with 10 and 7 bits of mantissa",
+        "for an export); tf32 and bfloat16 keep 10 and 7 bits of mantissa, for speed",
     )
 
 
 def training_device(runtime: Runtime) -> contextlib.AbstractContextManager[None]:
     """The devices that a run is trained on; raises as `framework.set_device` does."""
-    products = runtime.products if runtime.device != "cpu" else "float32"
-    return framework.device(runtime.device, runtime.devices, products)
+    return framework.device(runtime.device, runtime.devices, _products(runtime, runtime.device))
 
 
 def placed(asked: str | None, runtime: Runtime, products: str | None = None) -> contextlib.AbstractContextManager[None]:
@@ -50,7 +49,12 @@ def placed(asked: str | None, runtime: Runtime, products: str | None = None) -> 
     round factors.
     """
     name = usable(asked, runtime.device)
-    return framework.device(name, products=products or (runtime.products if name != "cpu" else "float32"))
+    return framework.device(name, products=products or _products(runtime, name))
+
+
+def _products(runtime: Runtime, device: str) -> str:
+    """Those of the run, but on the CPU, whose own kernels never round."""
+    return runtime.products if device != "cpu" else "float32"
 
 
 def usable(asked: str | None, own: str) -> str:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.atomic import is_leftover, remove_leftovers, write_text
-from framework.data.world import ALONE, World
 from framework.errors import CheckpointError, ConfigError
 from framework.outside import read_json
 from suites.engine import environment
@@ -50,17 +49,15 @@ class RunFolder:
 
     Made by `create` or `reopen` it is this process's own until `close`: no other process can write into it.
     Made from a path alone it is for reading, which is allowed at any time.
-
-    Of several processes that train one model, the first owns the folder; each has a log of its own, `log-<rank>.txt`.
     """
 
-    def __init__(self, path: Path, world: World = ALONE) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.config = path / "config.yml"
         self.metrics = path / "metrics.json"
         self.processor = path / "processor.json"
         self.environment = path / "environment.json"
-        self.log = path / ("log.txt" if world.first else f"log-{world.rank}.txt")
+        self.log = path / "log.txt"
         self.events = path / "events"
         self.weights = path / "weights"
         self.pictures = path / "pictures"

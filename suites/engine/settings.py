@@ -160,8 +160,8 @@ class Runtime:
         devices: How many of them share each batch. The figures are those of one device, batch norm over the whole batch
             included; `data.train.batch_size` is that of all together.
         products: How an accelerator takes the float32 factors of matrix products, convolutions and attention: "tf32"
-            and "bfloat16" round them to 10 and 7 bits of mantissa, which is faster there. Sums stay float32. The CPU's
-            own kernels never round.
+            and "bfloat16" round them to 10 and 7 bits of mantissa, for speed. Sums stay float32. The CPU's own kernels
+            never round.
         shard_optimizer: Each of several devices of a host keeps a part of the optimizer's slots in place of all of
             them, and computes that part of the update (ZeRO stage 1). The numbers stay the same.
         eager: Run operator by operator instead of as one traced Program; slower, for debugging.

@@ -28,8 +28,8 @@ def training(devices, spread=False, name="momentum"):
     return {"losses": losses, "states": found, "slots": slots}
 
 
-def placement():
-    """How a batch and a state lie on four devices, and what one device says of a bad label."""
+def doubling():
+    """A state [3, 2], and a Program that doubles it and its batch and gives a loss first."""
     w = framework.tensor(np.ones((3, 2), np.float32))
     w.persistable = True
 
@@ -39,6 +39,12 @@ def placement():
         w.set(w * 2.0)
         return loss, x * 2.0
 
+    return w, step
+
+
+def placement():
+    """How a batch and a state lie on four devices, and what one device says of a bad label."""
+    w, step = doubling()
     with framework.device("xla-cpu", 4):
         x = np.arange(24, dtype=np.float32).reshape(8, 3)
         _, doubled = step(x, np.zeros(8, np.int64))

@@ -16,7 +16,7 @@ def _changed(self, index):
     sample = _item(self, index)
     if os.environ.get(HOW) == "slow":
         time.sleep(0.02)
-    if os.environ.get(HOW) == "other" and hosts.world().rank == 1 and index == 3:
+    if os.environ.get(HOW) == "other" and hosts.world().rank == 1:
         sample["image"] = sample["image"] + np.float32(1e-3)
     return sample
 

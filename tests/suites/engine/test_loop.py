@@ -490,4 +490,3 @@ def test_the_first_of_several_processes_writes_for_all(tmp_path):
     make(tmp_path / "second", world=World(1, 2)).train()
     assert list((tmp_path / "second/weights").glob("step_*")) == []
     assert not (tmp_path / "second/events").exists()
-    assert RunFolder(tmp_path, World(1, 2)).log.name == "log-1.txt"
