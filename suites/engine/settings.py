@@ -81,15 +81,17 @@ class DataSettings:
 
 @dataclass(frozen=True)
 class EarlyStopSettings:
-    """Stop once the main figure no longer grows.
+    """Stop once the main figure no longer grows, or is good enough.
 
     Args:
         patience: Evaluations in a row without a better figure after which the run ends.
         min_delta: By how much a figure must be better to count here. The best weights are those of the highest figure.
+        target: The run ends when the figure is as good as this; null for never.
     """
 
     patience: int = 10
     min_delta: float = 0.0
+    target: float | None = None
 
     def __post_init__(self) -> None:
         _at_least("runtime.early_stop", patience=(self.patience, 1), min_delta=(self.min_delta, 0))

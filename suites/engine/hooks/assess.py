@@ -161,7 +161,11 @@ class Assess(Hook):
             self._count(loop, name, value, self._early_stop, lower=lower)
 
     def _count(self, loop: TrainingLoop, name: str, value: float, settings: EarlyStopSettings, *, lower: bool) -> None:
-        """Stop after too many evaluations in a row that were not better by `min_delta`."""
+        """Stop at a figure that is good enough, or after too many in a row that were not better by `min_delta`."""
+        target = settings.target
+        if target is not None and value >= (-target if lower else target):
+            loop.stop(f"{name} is {-value if lower else value:.4g}, and {target:.4g} was wanted")
+            return
         if _above(value, None if self._mark is None else self._mark + settings.min_delta):
             self._mark, self._without_better = value, 0
             return

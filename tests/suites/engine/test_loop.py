@@ -143,6 +143,7 @@ def make(
     evaluate_every=1,
     patience=None,
     min_delta=0.0,
+    target=None,
     console=None,
     guard_every=1,
     world=ALONE,
@@ -157,7 +158,7 @@ def make(
         {"": (task, DataLoader(Points(), 5))},
         lambda arrays: arrays,
         EvaluationSettings(every=evaluate_every, pictures=0, **evaluation),
-        EarlyStopSettings(patience, min_delta) if patience else None,
+        EarlyStopSettings(patience or 10, min_delta, target) if patience or target else None,
     )
     saving = Saving(run.weights, CheckpointSettings(every=every, keep=2))
     usual = [NanGuard(every=guard_every), ProgressBar(every=2), Events(run.events, every=2), assess, saving]
@@ -377,6 +378,16 @@ def test_early_stopping_of_a_figure_that_should_fall_says_so(tmp_path):
     trainer.train()
     assert trainer.step == 16
     assert "AP was not below 0.3 in the last 2 evaluations" in (tmp_path / "log.txt").read_text()
+
+
+@pytest.mark.parametrize(("target", "how"), [(0.3, {}), (0.15, {"better": "lower"})])
+def test_a_run_ends_at_a_figure_that_is_good_enough(tmp_path, target, how):
+    scores = [0.1, 0.3, 0.4] if not how else [0.5, 0.15, 0.1]
+    trainer = make(tmp_path, steps=100, scores=scores, target=target, **how)
+    trainer.train()
+    assert trainer.step == 8
+    text = (tmp_path / "log.txt").read_text()
+    assert f"stopped early at step 8: AP is {target}, and {target} was wanted" in text
 
 
 def test_steps_that_are_small_each_but_not_together_go_on(tmp_path):
