@@ -61,13 +61,13 @@ class LovaszSoftmax(SegmentationLoss):
         """The loss."""
         target = of_each_class(labels, logits)
         known = ops.expand_dims(labelled_pixels(labels), axis=-1)
-        errors = _rows(ops.abs(target - ops.softmax(logits, axis=-1)) * known)  # [P, K]
+        errors = _lines(ops.abs(target - ops.softmax(logits, axis=-1)) * known)  # [K, P]
         with no_grad():
-            truth, last = _rows(target), _rows((1.0 - known) * _LAST)
+            truth, last = _lines(target), _lines((1.0 - known) * _LAST)
             steps = _steps(errors.detach() + last, truth)
-            present = ops.cast(ops.max(truth, axes=(0,)) > 0.0, dtype="float32")
+            present = ops.cast(ops.max(truth, axes=(1,)) > 0.0, dtype="float32")
             share = present / ops.maximum(ops.sum(present), 1.0)
-        return Loss(ops.sum(ops.sum(errors * steps, axes=(0,)) * share), labelled_images(labels))
+        return Loss(ops.sum(ops.sum(errors * steps, axes=(1,)) * share), labelled_images(labels))
 
 
 @register("loss")
@@ -91,10 +91,10 @@ class LovaszHinge(SegmentationLoss):
     def of_pixels(self, logits: Tensor, labels: Tensor) -> Loss:
         """The loss."""
         ground, front = ops.split(logits, axis=3, sizes=(1, 1))
-        known = ops.reshape(labelled_pixels(labels), shape=(-1, 1))
+        known = ops.reshape(labelled_pixels(labels), shape=(1, -1))
         with no_grad():
-            truth = ops.reshape(ops.cast(labels == 1, dtype="float32"), shape=(-1, 1))
-        errors = 1.0 - ops.reshape(front - ground, shape=(-1, 1)) * (truth * 2.0 - 1.0)
+            truth = ops.reshape(ops.cast(labels == 1, dtype="float32"), shape=(1, -1))
+        errors = 1.0 - ops.reshape(front - ground, shape=(1, -1)) * (truth * 2.0 - 1.0)
         hinged = ops.relu(errors) * known
         with no_grad():
             steps = _steps(errors.detach() * known + (1.0 - known) * _LAST, truth)
@@ -103,22 +103,22 @@ class LovaszHinge(SegmentationLoss):
         return Loss(ops.sum(hinged * steps) + ops.max(hinged) * empty, labelled_images(labels))
 
 
-def _rows(x: Tensor) -> Tensor:
-    """[N, H, W, K] to [P, K]."""
-    return ops.flatten(x, start=0, end=2)
+def _lines(x: Tensor) -> Tensor:
+    """[N, H, W, K] to [K, P]: a class in one piece of memory, as sorting and reading by order want it."""
+    return ops.transpose(ops.flatten(x, start=0, end=2), perm=(1, 0))
 
 
 def _steps(errors: Tensor, truth: Tensor) -> Tensor:
-    """By how much 1 - IoU grows with each pixel that turns wrong, the largest errors first: [P, K] in errors' order.
+    """By how much 1 - IoU grows with each pixel that turns wrong, the largest errors first: [K, P] in errors' order.
 
     With the pixels so far wrong, a class has the intersection I and the union U, its own pixels and the wrong ones of
     others. One of its own takes 1 from I, a step of 1 / U; another adds 1 to U, a step of I / (U (U - 1)). As
     differences of 1 - I / U they would lose most digits.
     """
-    order = ops.sort(errors, axis=0, descending=True)[1]
-    own = ops.take_along_axis(truth, order, axis=0)
-    total = ops.sum(own, axes=(0,), keepdims=True)
-    intersection = total - ops.cumsum(own, axis=0)
-    union = total + ops.cumsum(1.0 - own, axis=0)
+    order = ops.sort(errors, axis=1, descending=True)[1]
+    own = ops.take_along_axis(truth, order, axis=1)
+    total = ops.sum(own, axes=(1,), keepdims=True)
+    intersection = total - ops.cumsum(own, axis=1)
+    union = total + ops.cumsum(1.0 - own, axis=1)
     steps = own / ops.maximum(union, 1.0) + (1.0 - own) * intersection / (union * ops.maximum(union - 1.0, 1.0))
-    return ops.put_along_axis_add(ops.full_like(steps, value=0.0), order, steps, axis=0)
+    return ops.put_along_axis_add(ops.full_like(steps, value=0.0), order, steps, axis=1)
