@@ -185,6 +185,11 @@ spec(
 )
 
 
+def _apart(*shape):
+    """Values in any order, so far from each other that no small step changes it."""
+    return 0.01 * (np.random.default_rng(0).permutation(np.prod(shape)).reshape(shape) - 100.0)
+
+
 def _sorted(x, axis=-1, descending=False, count=None):
     # NumPy's stable sort puts NaN last; descending order is that of the reversed array, read backwards.
     if descending:
@@ -205,6 +210,11 @@ spec(
         Sample([integers(-3, 3, 20, 3)], {"axis": 0}),
         Sample([integers(0, 9, 2, 9).astype(np.uint8)], {"descending": True}),
         Sample([normal(0, 3)], {"axis": 0}),
+        Sample([_apart(2, 300)]),  # long lines are sorted by digits
+        Sample([_apart(400, 3)], {"axis": 0, "descending": True}),
+        Sample([integers(-3, 3, 2, 600)], {"descending": True}),
+        Sample([np.array([0.0, -0.0, np.inf, -np.inf, np.nan] * 60, np.float32)]),
+        Sample([np.array([0.0, -0.0, np.inf, -np.inf, np.nan] * 60, np.float32)], {"descending": True}),
     ],
     errors=[Bad([normal(3)], AttributeValueError, r"axis is 1 but must lie in \[-1, 0\]", {"axis": 1})],
 )
