@@ -75,20 +75,24 @@ def retinanet_head(depth: int, octaves: int, ratios: int, num_classes: int) -> N
     pairs: dict[str, str] = {}
     for ours, theirs in (("cls_convs", "cls_subnet"), ("box_convs", "bbox_subnet")):
         pairs |= {f"head.{ours}.{i}": f"head.{theirs}.{2 * i}" for i in range(depth)}
-    cells = [size * ratios + ratio for ratio in range(ratios) for size in range(octaves)]
     return Names(
         {
             **convs(pairs),
-            **_predictions("head.cls_out", "head.cls_score", cells, num_classes),
-            **_predictions("head.box_out", "head.bbox_pred", cells, 4),
+            **size_first("head.cls_out", "head.cls_score", octaves, ratios, num_classes),
+            **size_first("head.box_out", "head.bbox_pred", octaves, ratios, 4),
         }
     )
 
 
-def _predictions(ours: str, theirs: str, cells: Sequence[int], each: int) -> dict[str, Source]:
-    """A convolution with `each` channels a cell box; `cells` are theirs in our order."""
-    rows = tuple(cell * each + i for cell in cells for i in range(each))
+def size_first(ours: str, theirs: str, octaves: int, ratios: int, each: int) -> dict[str, Source]:
+    """A convolution with `each` channels a cell box, where theirs are ordered by size, then ratio."""
+    cells = [size * ratios + ratio for ratio in range(ratios) for size in range(octaves)]  # theirs in our order
+    return rows_of_conv(ours, theirs, [cell * each + i for cell in cells for i in range(each)])
+
+
+def rows_of_conv(ours: str, theirs: str, rows: Sequence[int]) -> dict[str, Source]:
+    """A convolution whose channel i is their channel rows[i]."""
     return {
-        f"{ours}.weight": Source((f"{theirs}.weight",), CONV_AXES, rows=rows),
-        f"{ours}.bias": Source((f"{theirs}.bias",), rows=rows),
+        f"{ours}.weight": Source((f"{theirs}.weight",), CONV_AXES, rows=tuple(rows)),
+        f"{ours}.bias": Source((f"{theirs}.bias",), rows=tuple(rows)),
     }

@@ -1,12 +1,15 @@
 """What PaddleDetection 2 calls the tensors of detectors, and how it orders them.
 
 Its classes end with the background where ours begin with it; boxes and masks have no row of background. Linear
-weights are [in, out].
+weights are [in, out]. RetinaNet's cell boxes are ordered as Detectron2's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from suites.detection.models.base import Neck
+from suites.detection.models.detectron2_names import rows_of_conv, size_first
 from suites.detection.models.fpn import FPN
 from suites.detection.models.torchvision_names import convs, placed
 from suites.engine.weights import Names, Source
@@ -67,6 +70,38 @@ def mask_head(count: int, width: int) -> Names:
         "mask_head.out_bias": Source(("mask_head.mask_fcn_logits.bias",)),
     }
     return Names(sources)
+
+
+def retinanet_head(depth: int, octaves: int, ratios: int, num_classes: int) -> Names:
+    """Of towers of `depth` convolutions, and of predictions for `octaves` sizes and `ratios` forms of anchors, which
+    are ordered by size, then ratio."""
+    pairs: dict[str, str] = {}
+    for ours, theirs in (("cls_convs", "cls"), ("box_convs", "reg")):
+        at = f"head.conv_feat.fcos_head_{theirs}_tower_conv"
+        pairs |= {f"head.{ours}.{i}": f"{at}_{i}.conv" for i in range(depth)}
+    return Names(
+        {
+            **convs(pairs),
+            **size_first("head.cls_out", "head.retina_cls", octaves, ratios, num_classes),
+            **size_first("head.box_out", "head.retina_reg", octaves, ratios, 4),
+        }
+    )
+
+
+def ssd(backbone: Backbone, extras: int, per_cell: Sequence[int], num_classes: int, scaled: bool) -> Names:
+    """Of SSD on VGG with `extras` levels more, which are parts of the backbone there, and `per_cell` priors a level."""
+    pairs = {
+        f"neck.extras.{i}.{at}": f"backbone.conv{6 + i}.conv{k}"
+        for i in range(extras)
+        for k, at in enumerate((0, 2))  # an activation lies between
+    }
+    names = convs(pairs) | ({"neck.scale": Source(("backbone.norm0.scale",))} if scaled else {})
+    for level, priors in enumerate(per_cell):
+        width = 1 + num_classes
+        rows = [a * width + k for a in range(priors) for k in (num_classes, *range(num_classes))]
+        names |= rows_of_conv(f"head.cls_outs.{level}", f"ssd_head.scores{level}", rows)
+        names |= convs({f"head.box_outs.{level}": f"ssd_head.boxes{level}"})
+    return Names({**placed(backbone.names_in(SCHEME), "backbone.", "backbone.").sources, **names})
 
 
 def yolov3(backbone: Backbone, levels: int) -> Names:

@@ -16,11 +16,11 @@ from framework.tensor import Tensor
 from suites.detection.anchor_boxes import RATIOS, retinanet_anchors
 from suites.detection.losses.anchored import RetinaNetLoss
 from suites.detection.matching import rows_of
-from suites.detection.models import detectron2_names
+from suites.detection.models import detectron2_names, paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Suppression, Targets
 from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import OneStageDetector
-from suites.detection.models.torchvision_names import SCHEMES, backbone_names, convs
+from suites.detection.models.torchvision_names import OLD, SCHEMES, backbone_names, convs, known
 from suites.engine.config import Factory
 from suites.engine.losses import Loss
 from suites.engine.registry import register
@@ -179,7 +179,6 @@ class RetinaNet(OneStageDetector):
     """
 
     takes_padding = True
-    schemes: tuple[str, ...] = SCHEMES
     class_tensors: ClassVar[tuple[str, ...]] = (r"^head\.cls_out\.",)
 
     def __init__(
@@ -189,21 +188,28 @@ class RetinaNet(OneStageDetector):
         neck: Factory[Neck] | None = None,
         pretrained: str | None = None,
     ) -> None:
-        if detectron2_names.SCHEME in backbone.schemes:
-            self.schemes = (*SCHEMES, detectron2_names.SCHEME)
         super().__init__(backbone, head, neck or Factory.of(FPN, extra="conv_p5"), pretrained)
 
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Whose names its tensors have."""
+        if not isinstance(self.head, RetinaNetHead) or not isinstance(self.neck, FPN):
+            return ()
+        return known(self.backbone, *SCHEMES, detectron2_names.SCHEME, paddledetection_names.SCHEME)
+
     def names_in(self, scheme: str) -> Names:
-        """Detectron2's names, or those in torchvision's `retinanet_resnet50_fpn`, whose classes are COCO's 91 ids."""
+        """Detectron2's names, PaddleDetection's, or those in torchvision's `retinanet_resnet50_fpn`, whose classes are
+        COCO's 91 ids."""
         assert isinstance(self.head, RetinaNetHead)
-        if scheme == detectron2_names.SCHEME:
-            head = self.head
-            shape = len(head.cls_convs), head.octaves, head.ratios, head.num_classes
-            return detectron2_names.backbone_names(self.backbone, self.neck) | detectron2_names.retinanet_head(*shape)
+        for theirs in (detectron2_names, paddledetection_names):
+            if scheme == theirs.SCHEME:
+                head = self.head
+                shape = len(head.cls_convs), head.octaves, head.ratios, head.num_classes
+                return theirs.backbone_names(self.backbone, self.neck) | theirs.retinanet_head(*shape)
         towers = {}
         for tower, branch in (("cls_convs", "classification_head"), ("box_convs", "regression_head")):
             for i in range(len(getattr(self.head, tower))):
-                at = str(2 * i) if scheme == "torchvision_old" else f"{i}.0"
+                at = str(2 * i) if scheme == OLD else f"{i}.0"
                 towers[f"head.{tower}.{i}"] = f"head.{branch}.conv.{at}"
         towers |= {
             "head.cls_out": "head.classification_head.cls_logits",

@@ -16,14 +16,15 @@ from suites.detection.anchor_boxes import SSD300, SSDPriors
 from suites.detection.losses.anchored import SSDLoss
 from suites.detection.losses.landmarks import landmarks_of
 from suites.detection.matching import rows_of
+from suites.detection.models import paddledetection_names
 from suites.detection.models.base import Detections, Head, Neck, PostProcess, Targets
 from suites.detection.models.one_stage import OneStageDetector
-from suites.detection.models.torchvision_names import convs
+from suites.detection.models.torchvision_names import convs, known
 from suites.engine.config import Factory
 from suites.engine.losses import Loss
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
-from suites.vision.backbones import Backbone
+from suites.vision.backbones import VGG, Backbone
 from suites.vision.backbones.vgg import torchvision_name
 
 # (channels between, channels out, kernel, stride, padding) of each extra level
@@ -55,6 +56,7 @@ class SSDNeck(Neck):
         norm: bool = True,
     ) -> None:
         super().__init__()
+        self.norm = norm
         self.scale: Tensor | None = None
         if l2_norm is not None:
             self.add_parameter("scale", (in_channels[0],), nn.init.Constant(l2_norm))
@@ -174,7 +176,6 @@ class SSD(OneStageDetector):
         pretrained: name or file of published weights of the whole detector; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
     class_tensors: ClassVar[tuple[str, ...]] = (r"^head\.cls_outs\.",)
 
     def __init__(
@@ -188,17 +189,33 @@ class SSD(OneStageDetector):
         self.size_multiple = 1
         self.landmarks = getattr(self.head, "landmarks", 0)
 
+    @property
+    def schemes(self) -> tuple[str, ...]:
+        """Whose names its tensors have: those of SSD as in the paper, on VGG with fc6 and fc7."""
+        backbone, neck, head = self.backbone, self.neck, self.head
+        if not isinstance(backbone, VGG) or backbone.fc6 is None or backbone.strides != (8, 16):
+            return ()
+        if not isinstance(neck, SSDNeck) or neck.norm or not isinstance(head, SSDHead) or head.landmarks:
+            return ()
+        found = known(backbone, paddledetection_names.SCHEME)
+        return ("torchvision", *found) if len(backbone.convs) == 13 else found  # there are none of VGG-19
+
     def names_in(self, scheme: str) -> Names:
-        """Names in torchvision's `ssd300_vgg16`."""
+        """Names in torchvision's `ssd300_vgg16`, or PaddleDetection's."""
+        assert isinstance(self.neck, SSDNeck) and isinstance(self.head, SSDHead)
+        extras, scaled = len(self.neck.extras), self.neck.scale is not None
+        if scheme == paddledetection_names.SCHEME:
+            anchors = self.head.anchors.per_cell
+            return paddledetection_names.ssd(self.backbone, extras, anchors, self.head.num_classes, scaled)
         pairs = {f"backbone.convs.{i}": f"backbone.{torchvision_name(f'convs.{i}.')}"[:-1] for i in range(10)}
         pairs |= {f"backbone.convs.{10 + i}": f"backbone.extra.0.{1 + 2 * i}" for i in range(3)}
         pairs |= {"backbone.fc6": "backbone.extra.0.7.1", "backbone.fc7": "backbone.extra.0.7.3"}
-        for i in range(len(self.neck.channels) - len(self.backbone.channels)):
+        for i in range(extras):
             pairs |= {f"neck.extras.{i}.{at}": f"backbone.extra.{i + 1}.{at}" for at in (0, 2)}
         for i in range(len(self.neck.channels)):
             pairs[f"head.cls_outs.{i}"] = f"head.classification_head.module_list.{i}"
             pairs[f"head.box_outs.{i}"] = f"head.regression_head.module_list.{i}"
-        return Names({**convs(pairs), "neck.scale": Source(("backbone.scale_weight",))})
+        return Names({**convs(pairs), **({"neck.scale": Source(("backbone.scale_weight",))} if scaled else {})})
 
 
 def _layer(in_channels: int, out: int, kernel: int, stride: int, padding: int, norm: bool) -> list[nn.Layer]:

@@ -15,7 +15,13 @@ from suites.engine.weights import Names, Source
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.naming import conv
 
-SCHEMES = ("torchvision", "torchvision_old")
+OLD = "torchvision_old"
+SCHEMES = ("torchvision", OLD)
+
+
+def known(backbone: Backbone, *schemes: str) -> tuple[str, ...]:
+    """Those of `schemes` that have names for a backbone too."""
+    return tuple(s for s in schemes if ("torchvision" if s == OLD else s) in backbone.schemes)
 
 
 def placed(names: Names, ours: str, theirs: str) -> Names:
@@ -33,7 +39,7 @@ def backbone_names(backbone: Backbone, neck: Neck, scheme: str) -> Names:
     found = placed(backbone.names_in("torchvision"), "backbone.", "backbone.body.")
     if not isinstance(neck, FPN):
         return found
-    inner = "" if scheme == "torchvision_old" else ".0"
+    inner = "" if scheme == OLD else ".0"
     sources: dict[str, Source] = {}
     for i in range(len(neck.inner_blocks)):
         for part in ("inner_blocks", "layer_blocks"):

@@ -6,7 +6,7 @@ Letters: N batch, H W height and width, C channels in, K channels out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from framework import nn, ops
@@ -39,6 +39,7 @@ class Plan:
         squeeze: a squeeze and excitation before the sum, of so many times fewer channels; 0 for none.
         deformable: a bottleneck's 3x3 convolution is deformable.
         modulated: its taps have shares, which is version 2.
+        projected: the first block's shortcut is a convolution even where it keeps size and channels.
     """
 
     width: int
@@ -52,6 +53,7 @@ class Plan:
     squeeze: int = 0
     deformable: bool = False
     modulated: bool = True
+    projected: bool = False
 
     @property
     def out_channels(self) -> int:
@@ -88,7 +90,7 @@ class ResidualBlock(Block):
         self.squeeze = SqueezeExcite(out, rounded(out / plan.squeeze)) if plan.squeeze else None
         self.short: nn.Layer | None = None
         self.pool: nn.Layer | None = None
-        if stride > 1 or in_channels != out:
+        if stride > 1 or in_channels != out or plan.projected:
             pooled = plan.variant == "d" and stride > 1
             if pooled:  # padding below: an odd side gives as many cells as the body's padded convolution
                 self.pool = nn.AvgPool2d(stride, padding=(0, stride - 1, 0, stride - 1), count_include_pad=False)
@@ -142,7 +144,8 @@ def _conv_norm_of(scheme: str, block: str, i: int) -> tuple[str, str]:
 def residual_stage(in_channels: int, count: int, plan: Plan, first_dilation: int = 1) -> nn.Sequential:
     """`count` blocks. The first, which would halve the map, keeps the dilation of the stage before (as torchvision)."""
     first = ResidualBlock(in_channels, plan, plan.stride, first_dilation)
-    rest = [ResidualBlock(plan.out_channels, plan, 1, plan.dilation) for _ in range(count - 1)]
+    later = replace(plan, projected=False)
+    rest = [ResidualBlock(plan.out_channels, later, 1, plan.dilation) for _ in range(count - 1)]
     return nn.Sequential(first, *rest)
 
 

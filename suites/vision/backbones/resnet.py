@@ -57,6 +57,8 @@ class ResNet(Backbone):
         in_channels: of the image; with 3 M of them, M frames laid side by side, weights of networks for 3 are spread.
         stem: channels of three 3x3 convolutions in place of the variant's stem, such as PSPNet's (64, 64, 128).
         modulated: taps of deformable convolutions have shares, which is version 2; version 1 has none.
+        projected: depths 18 and 34 have a convolution in the shortcut of their first block too, as those of PaddleClas
+            and PaddleDetection, whose weights want it; deeper networks have it anyway.
     """
 
     # The first is timm's too.
@@ -78,10 +80,11 @@ class ResNet(Backbone):
         in_channels: int = 3,
         stem: tuple[int, int, int] | None = None,
         modulated: bool = True,
+        projected: bool = False,
     ) -> None:
         super().__init__()
         self.in_channels = in_channels
-        plan = Plan(width, True, variant=variant, zero_init=zero_init, modulated=modulated)
+        plan = Plan(width, True, variant=variant, zero_init=zero_init, modulated=modulated, projected=projected)
         self._build(depth, width, out_strides, output_stride, plan, deformable, stem)
         self.finish(freeze_at, frozen_norm, pretrained)
 

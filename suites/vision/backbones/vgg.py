@@ -41,7 +41,8 @@ class VGG(Backbone):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
     """
 
-    schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
+    schemes: ClassVar[tuple[str, ...]] = ("torchvision", "paddledetection")
+    new_tensors: ClassVar[tuple[str, ...]] = ("fc6.", "fc7.")  # a classifier's file lacks them; they start anew
 
     def __init__(
         self,
@@ -88,8 +89,17 @@ class VGG(Backbone):
         return [[*blocks[0], *(blocks[1] if len(blocks) > 1 else [])], *blocks[2:]]
 
     def names_in(self, scheme: str) -> Names:
-        """Torchvision's names in `vgg16` and `vgg19`; those of fc6 and fc7 are of its SSD, see `SSD.names_in`."""
+        """Torchvision's names in `vgg16` and `vgg19`; those of fc6 and fc7 are of its SSD, see `SSD.names_in`.
+        Or PaddleDetection's, whose VGG has fc6 and fc7, SSD's extra levels and their scale."""
         names: dict[str, Source] = {}
+        if scheme == "paddledetection":
+            for at in range(len(self.convs)):
+                block, i = _place(at, self._depth)
+                names |= conv(f"convs.{at}", f"conv_block_{block}.conv{i}", bias=True)
+            for name in ("fc6", "fc7") if self.fc6 is not None else ():
+                names |= conv(name, name, bias=True)
+            coarser = "|".join(str(block) for block in range(len(self._ends), 5)) or "-"
+            return Names(names, (rf"^conv_block_({coarser})\.", r"^(fc[67]|conv\d+|norm0)\."))
         for i in range(len(self.convs)):
             names |= conv(f"convs.{i}", torchvision_name(f"convs.{i}.", self._depth).rstrip("."), bias=True)
         coarser = rf"^features\.({'|'.join(str(n) for n in range(2 * len(self.convs) + len(self._ends) - 1, 40))})\."
@@ -121,9 +131,15 @@ def torchvision_name(name: str, depth: int = 16) -> str:
     'features.28.weight'
     """
     _, number, leaf = name.split(".")
-    at, before = int(number), 0
+    block, _ = _place(int(number), depth)
+    return f"features.{2 * int(number) + block}.{leaf}"
+
+
+def _place(at: int, depth: int) -> tuple[int, int]:
+    """Block of the convolution number `at`, and its number in it."""
+    i = at
     for block, count in enumerate(_BLOCKS[depth]):
-        if at < before + count:
-            return f"features.{2 * at + block}.{leaf}"
-        before += count
-    raise AttributeValueError(f"VGG-{depth} has no parameter {name}")
+        if i < count:
+            return block, i
+        i -= count
+    raise AttributeValueError(f"VGG-{depth} has no convolution {at}")

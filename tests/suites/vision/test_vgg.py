@@ -6,6 +6,8 @@ import pytest
 from framework import tensor
 from framework.errors import AttributeValueError
 from framework.io import save_tensors
+from suites.engine.weights import load_pretrained
+from suites.engine.weights.matching import rename
 from suites.vision.backbones import VGG
 from suites.vision.backbones.vgg import torchvision_name
 
@@ -34,6 +36,15 @@ def test_torchvisions_weights_load_whole_and_cut_short(tmp_path):
     save_tensors(tmp_path / "vgg.safetensors", arrays)
     net = VGG(width=1, out_strides=(2,), pretrained=str(tmp_path / "vgg.safetensors"))
     assert [float(c.bias.numpy()[0]) for c in net.convs] == [0, 2, 5, 7]
+
+
+def test_ssds_form_starts_from_a_classifier_with_new_fc6_and_fc7(tmp_path):
+    whole = VGG(width=1)
+    arrays = {n: tensor(a) for n, a in rename(whole, whole.names_in("torchvision").sources).items()}
+    save_tensors(tmp_path / "vgg.safetensors", {**arrays, "classifier.0.weight": tensor(np.zeros((2, 2), np.float32))})
+    report = load_pretrained(VGG(width=1, out_strides=(8, 16), reduced_fc=True), tmp_path / "vgg.safetensors")
+    assert report.new == ["fc6.weight", "fc6.bias", "fc7.weight", "fc7.bias"] and len(report.loaded) == 26
+    assert report.unused == ["classifier.0.weight"]
 
 
 @pytest.mark.parametrize("strides", [(1, 2, 4), (8, 16, 32), (4, 32)])

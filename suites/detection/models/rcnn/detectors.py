@@ -18,6 +18,7 @@ from suites.detection.models.rcnn.box_head import BoxHead, RoIHead
 from suites.detection.models.rcnn.cascade import CascadeHead
 from suites.detection.models.rcnn.mask_head import MaskHead
 from suites.detection.models.rcnn.proposals import RPN
+from suites.detection.models.torchvision_names import SCHEMES, backbone_names, known
 from suites.engine.config import Factory
 from suites.engine.losses import Loss
 from suites.engine.registry import register
@@ -77,15 +78,13 @@ class FasterRCNN(Detector):
         start_from(self, pretrained)
 
     def _schemes(self) -> tuple[str, ...]:
-        """Who has such models: torchvision with a `BoxHead` only, both with an FPN and a backbone that they know."""
+        """Who has such models: torchvision with a `BoxHead` only, all with an FPN and a backbone that they know."""
         if not isinstance(self.neck, FPN):
             return ()
-        heads: dict[str, tuple[type[RoIHead], ...]] = {
-            "torchvision": (BoxHead,),
-            detectron2_names.SCHEME: (BoxHead, CascadeHead),
-            paddledetection_names.SCHEME: (BoxHead, CascadeHead),
-        }
-        return tuple(s for s, kind in heads.items() if isinstance(self.head, kind) and s in self.backbone.schemes)
+        both = detectron2_names.SCHEME, paddledetection_names.SCHEME
+        if isinstance(self.head, BoxHead):
+            return known(self.backbone, *SCHEMES, *both)
+        return known(self.backbone, *both) if isinstance(self.head, CascadeHead) else ()
 
     def names_in(self, scheme: str) -> Names:
         """The names of a scheme. Anchors and RoIAlign are Detectron2's; they are torchvision's with
@@ -95,11 +94,11 @@ class FasterRCNN(Detector):
         if scheme == paddledetection_names.SCHEME:
             return self._paddledetection()
         assert isinstance(self.head, BoxHead) and isinstance(self.neck, FPN)
-        names = names_of.pyramid(self.backbone, self.neck) | Names(names_of.rpn())
+        names = backbone_names(self.backbone, self.neck, scheme) | Names(names_of.rpn(scheme))
         names = names | Names(names_of.box_head(self.neck.channels[0], self.head.pool.size))
         if self.mask_head is not None:
             convs = self.mask_head.convs
-            return names | Names(names_of.mask_head(len(convs), self.mask_head.width))
+            return names | Names(names_of.mask_head(scheme, len(convs), self.mask_head.width))
         return Names(names.sources, (*names.unused, r"^roi_heads\.mask_"))
 
     def _detectron2(self) -> Names:

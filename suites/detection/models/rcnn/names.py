@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from suites.detection.models.fpn import FPN
-from suites.engine.weights import Names, Source
-from suites.vision.backbones import Backbone
+from suites.detection.models.torchvision_names import OLD
+from suites.engine.weights import Source
 from suites.vision.backbones.naming import CONV_AXES, conv, linear
 
 
-def pyramid(backbone: Backbone, neck: FPN) -> Names:
-    """Of a backbone and an FPN on it, as `backbone.body` and `backbone.fpn`."""
-    names: dict[str, Source] = {}
-    for ours, source in backbone.names_in("torchvision").sources.items():
-        theirs = tuple(f"backbone.body.{name}" for name in source.names)
-        names[f"backbone.{ours}"] = Source(theirs, source.axes, source.flipped)
-    for i in range(len(neck.inner_blocks)):
-        names |= conv(f"neck.inner_blocks.{i}", f"backbone.fpn.inner_blocks.{i}.0", bias=True)
-        names |= conv(f"neck.layer_blocks.{i}", f"backbone.fpn.layer_blocks.{i}.0", bias=True)
-    for i, level in enumerate(range(6, 6 + len(neck.extra_blocks))):
-        names |= conv(f"neck.extra_blocks.{i}", f"backbone.fpn.extra_blocks.p{level}", bias=True)
-    return Names(names)
-
-
-def rpn() -> dict[str, Source]:
+def rpn(scheme: str) -> dict[str, Source]:
     """Of the region proposals."""
+    inner = "" if scheme == OLD else ".0.0"
     return {
-        **conv("rpn.conv", "rpn.head.conv.0.0", bias=True),
+        **conv("rpn.conv", f"rpn.head.conv{inner}", bias=True),
         **conv("rpn.logits", "rpn.head.cls_logits", bias=True),
         **conv("rpn.deltas", "rpn.head.bbox_pred", bias=True),
     }
@@ -47,11 +33,12 @@ def box_head(channels: int, size: int) -> dict[str, Source]:
     }
 
 
-def mask_head(convs: int, width: int) -> dict[str, Source]:
+def mask_head(scheme: str, convs: int, width: int) -> dict[str, Source]:
     """Of the shapes; background has a channel there."""
     names: dict[str, Source] = {}
     for i in range(convs):
-        names |= conv(f"mask_head.convs.{i}", f"roi_heads.mask_head.{i}.0", bias=True)
+        at = f"mask_fcn{i + 1}" if scheme == OLD else f"{i}.0"
+        names |= conv(f"mask_head.convs.{i}", f"roi_heads.mask_head.{at}", bias=True)
     theirs = "roi_heads.mask_predictor"
     return {
         **names,

@@ -132,3 +132,31 @@ def assert_exports_to_onnx(model, folder, size=SIZE):
     named = {i.name: x for i, x in zip(session.get_inputs(), arrays, strict=True)}
     for found, (name, value) in zip(session.run(None, named), expected.items(), strict=True):
         np.testing.assert_allclose(found, value.numpy(), rtol=1e-4, atol=1e-3, err_msg=name)
+
+
+def assert_anchors_are_scored(model, scores_of, boxes_of):
+    """A RetinaNet's logits and codes of each anchor are those of another's formulas, whose anchors are ordered by size,
+    then ratio, as Detectron2's `generate_cell_anchors`.
+
+    `scores_of` and `boxes_of` give [9 K] and [9 * 4] of a pixel's features [C].
+    """
+    rng, width = np.random.default_rng(0), model.neck.channels[0]
+    maps = [rng.normal(size=(1, 1, 1, width)).astype(np.float32) for _ in range(5)]  # 3x3 kernels see their centre only
+    with no_grad():
+        logits, deltas = model.head([tensor(x) for x in maps])
+    for level, (x, anchors) in enumerate(zip(maps, model.head.anchors.levels, strict=True)):
+        cells = _by_size(32 * 2**level)
+        scores, boxes = scores_of(x[0, 0, 0]).reshape(9, -1), boxes_of(x[0, 0, 0]).reshape(9, 4)
+        found = np.abs(np.array(anchors.cells)[:, None] - cells[None]).max(axis=2)
+        same = found.argmin(axis=1)
+        assert found.min(axis=1).max() < 1e-9 * 512 and sorted(same) == list(range(9))
+        np.testing.assert_allclose(logits[level].numpy()[0], scores[same], atol=1e-5)
+        np.testing.assert_allclose(deltas[level].numpy()[0], boxes[same], atol=1e-5)
+
+
+def _by_size(size, octaves=3, ratios=(0.5, 1.0, 2.0)):
+    """[9, 4]: for each size and ratio a box around (0, 0)."""
+    sides = [size * 2 ** (i / octaves) for i in range(octaves)]
+    areas = [(side**2, ratio) for side in sides for ratio in ratios]
+    halves = [((area / ratio) ** 0.5 / 2, ratio * (area / ratio) ** 0.5 / 2) for area, ratio in areas]
+    return np.array([(-w, -h, w, h) for w, h in halves])

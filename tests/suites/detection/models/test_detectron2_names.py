@@ -17,6 +17,7 @@ from suites.detection.models.retinanet import RetinaNet, RetinaNetHead
 from suites.engine.config import Factory
 from suites.engine.weights import load_pretrained
 from suites.vision.backbones import MobileNetV1, ResNet
+from tests.suites.detection.models.helpers import assert_anchors_are_scored
 
 K, WIDTH = 3, 8
 RNG = np.random.default_rng(0)
@@ -98,16 +99,6 @@ def test_masks_are_those_of_detectron2(tmp_path):
     np.testing.assert_allclose(ours @ head.out_weight.numpy().T + head.out_bias.numpy(), expected, atol=1e-5)
 
 
-def detectron2_cells(size, octaves=3, ratios=(0.5, 1.0, 2.0)):
-    """`DefaultAnchorGenerator.generate_cell_anchors`: for each size, for each ratio of height and width."""
-    cells = []
-    for side in (size * 2 ** (i / octaves) for i in range(octaves)):
-        for ratio in ratios:
-            width = np.sqrt(side**2 / ratio)
-            cells.append([-width / 2, -ratio * width / 2, width / 2, ratio * width / 2])
-    return np.array(cells)
-
-
 def test_retinanet_says_of_each_anchor_what_detectron2_says(tmp_path):
     backbone = ResNet(50, "a", width=4, out_strides=(8, 16, 32))
     neck = Factory.of(FPN, width=WIDTH, extra="conv_c5")
@@ -115,24 +106,15 @@ def test_retinanet_says_of_each_anchor_what_detectron2_says(tmp_path):
     d2 = file_of(model, tmp_path / "d2.safetensors")
     assert {"backbone.top_block.p6.weight", "backbone.top_block.p7.bias", "head.cls_subnet.2.weight"} <= set(d2)
     load_pretrained(model, tmp_path / "d2.safetensors")
-    maps = [RNG.normal(size=(1, 1, 1, WIDTH)).astype(np.float32) for _ in range(5)]  # 3x3 kernels see their centre only
-    with no_grad():
-        logits, deltas = model.head([tensor(x) for x in maps])
 
     def tower(x, name, out):
         for i in (0, 2):
             x = np.maximum(d2[f"head.{name}.{i}.weight"][:, :, 1, 1] @ x + d2[f"head.{name}.{i}.bias"], 0)
         return d2[f"head.{out}.weight"][:, :, 1, 1] @ x + d2[f"head.{out}.bias"]
 
-    for level, (x, anchors) in enumerate(zip(maps, model.head.anchors.levels, strict=True)):
-        cells = detectron2_cells(32 * 2**level)
-        scores = tower(x[0, 0, 0], "cls_subnet", "cls_score").reshape(9, K)
-        boxes = tower(x[0, 0, 0], "bbox_subnet", "bbox_pred").reshape(9, 4)
-        found = np.abs(np.array(anchors.cells)[:, None] - cells[None]).max(axis=2)
-        same = found.argmin(axis=1)
-        assert found.min(axis=1).max() < 1e-9 * 512 and sorted(same) == list(range(9))
-        np.testing.assert_allclose(logits[level].numpy()[0], scores[same], atol=1e-5)
-        np.testing.assert_allclose(deltas[level].numpy()[0], boxes[same], atol=1e-5)
+    assert_anchors_are_scored(
+        model, lambda x: tower(x, "cls_subnet", "cls_score"), lambda x: tower(x, "bbox_subnet", "bbox_pred")
+    )
 
 
 def test_a_file_of_another_number_of_classes_gives_all_but_the_classes(tmp_path):
