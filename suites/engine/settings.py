@@ -218,7 +218,8 @@ class Runtime:
         self._check_precision()
         limits.changed(**self.limits)
         if (self.epochs is None) == (self.steps is None):
-            raise AttributeValueError("runtime: it needs either epochs or steps, which say how long to train")
+            both = f"; it has both, {self.epochs} and {self.steps}: set one to null" if self.epochs is not None else ""
+            raise AttributeValueError(f"runtime: it needs either epochs or steps, which say how long to train{both}")
         length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}
         _at_least("runtime", **{name: (value or 0, 1) for name, value in length.items()})
         _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), accumulate=(self.accumulate, 1))

@@ -3,6 +3,8 @@
 `check` reads every sample, says what is wrong and where, and exits with 1 if that would spoil the training.
 `draw` writes pictures of samples with their truth, as they are or as the network sees them.
 `convert` writes a set in another format, whole or split at random.
+`split` does the latter: `paddock data split CONFIG --output parts --parts train=0.7 val=0.2 test=0.1`.
+`anchors` proposes anchors for a detector; it is `paddock anchors`.
 `schema` guesses from a file which of its columns are what, and writes that down for `-o data.schema=FILE`.
 """
 
@@ -52,7 +54,7 @@ def draw_command(arguments: argparse.Namespace) -> int:
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
-    dataset = _datasets(config)[arguments.set]
+    dataset = _dataset(config, arguments.set)
     seen = inspector.augmented(config, arguments.set, dataset) if arguments.augmented else dataset
     drawn = readable(
         range(len(dataset)),
@@ -66,20 +68,20 @@ def draw_command(arguments: argparse.Namespace) -> int:
 
 
 def convert_command(arguments: argparse.Namespace) -> int:
-    """Write a data set in another format, whole or in parts."""
+    """Write a data set in another format, whole or in parts; in the suite's first format where none is named."""
     from suites.engine.building import read_config
     from suites.engine.inspection import split
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
-    _check_format(inspector, arguments.to)
-    dataset = _datasets(config)[arguments.set]
+    kind = _format_of(inspector, arguments.to)
+    dataset = _dataset(config, arguments.set)
     if arguments.parts is None:
         parts = {arguments.set: list(range(len(dataset)))}
     else:
         parts = split(inspector.inspect(dataset).digests, _shares(arguments.parts), arguments.seed)
     for name, indices in parts.items():
-        written = inspector.write(dataset, indices, arguments.output, name, arguments.to)
+        written = inspector.write(dataset, indices, arguments.output, name, kind)
         print(f"{name}: {len(indices)} samples: {written}")
     return 0
 
@@ -104,12 +106,16 @@ def schema_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_format(inspector: Inspector, name: str) -> None:
+def _format_of(inspector: Inspector, name: str | None) -> str:
+    """The format to write: `name`, or the suite's first."""
     from framework.errors import ConfigError
 
-    if name not in inspector.formats:
-        known = ", ".join(inspector.formats) or "none"
-        raise ConfigError(f"data convert: '{name}' is no format that can be written here; it is one of: {known}")
+    if name in inspector.formats:
+        return name
+    if name is None and inspector.formats:
+        return inspector.formats[0]
+    wanted, known = name or "a data set", ", ".join(inspector.formats) or "none"
+    raise ConfigError(f"data convert: '{wanted}' is no format that can be written here; it is one of: {known}")
 
 
 def _shares(words: list[str]) -> dict[str, float]:
@@ -131,6 +137,15 @@ def inspector_of(config: Config) -> Inspector:
         raise NotSupportedError(f"data: the suite '{config['suite']}' does not look at its data yet")
     inspector: Inspector = made()
     return inspector
+
+
+def _dataset(config: Config, name: str) -> Any:
+    """The set train or eval; the other one need not be there."""
+    from framework.errors import ConfigError
+
+    if not config.has(f"data.{name}.dataset"):
+        raise ConfigError(f"data: the config has no data.{name}.dataset")
+    return config.build(f"data.{name}.dataset")
 
 
 def _datasets(config: Config) -> dict[str, Any]:
@@ -156,6 +171,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Run one of the commands; `words` are the command line."""
     from suites.engine.command_line import add_import_option, add_override_option, run
 
+    if words is not None and words[:1] == ["anchors"]:  # a command of the detection suite's, which this may not import
+        from suites.engine.cli import main as paddock
+
+        return paddock(words)
     parser = argparse.ArgumentParser(prog=prog, description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     check = commands.add_parser("check", help="say what is wrong with the data, where, and how often")
@@ -169,18 +188,24 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     draw.set_defaults(main=draw_command)
     convert = commands.add_parser("convert", help="write a set in another format, or split it at random")
     convert.add_argument("--to", required=True, help="format: coco, voc or yolo for detection")
-    convert.add_argument("--output", type=Path, required=True, help="the folder to write")
-    convert.add_argument("--set", default="train", choices=["train", "eval"], help="which set (train)")
     convert.add_argument("--parts", nargs="+", metavar="NAME=SHARE", help="split it, e.g. train=0.8 val=0.2")
-    convert.add_argument("--seed", type=int, default=0, help="of the split (0)")
-    convert.set_defaults(main=convert_command)
+    split = commands.add_parser("split", help="split a set at random; copies of a sample stay together")
+    split.add_argument("--to", help="format: coco, voc or yolo for detection (the first that the suite has)")
+    shares = ["train=0.8", "val=0.2"]
+    split.add_argument("--parts", nargs="+", metavar="NAME=SHARE", default=shares, help="parts (train=0.8 val=0.2)")
+    for command in (convert, split):
+        command.add_argument("--output", type=Path, required=True, help="the folder to write")
+        command.add_argument("--set", default="train", choices=["train", "eval"], help="which set (train)")
+        command.add_argument("--seed", type=int, default=0, help="of the split (0)")
+        command.set_defaults(main=convert_command)
+    commands.add_parser("anchors", help="propose anchors for a detector, as `paddock anchors`")
     schema = commands.add_parser("schema", help="guess from a file which of its columns are what")
     schema.add_argument("file", type=Path, help="a CSV, a TSV or the like")
     schema.add_argument("--output", type=Path, help="the YAML file to write; by default it is shown")
     schema.add_argument("--suite", default="ctr", help="whose declaration (ctr)")
     schema.set_defaults(main=schema_command)
     add_import_option(schema)
-    for command in (check, draw, convert):
+    for command in (check, draw, convert, split):
         command.add_argument("config", type=Path, help="a config file, or the name of one of Paddock's")
         add_override_option(command)
         add_import_option(command)

@@ -116,6 +116,24 @@ def test_draw_and_convert_write_what_they_say(tmp_path, config, capsys):
     assert "must be like train=0.8 val=0.2" in errors
 
 
+def test_a_set_is_split_where_only_the_set_to_split_is_there(tmp_path, capsys):
+    root = write_voc(tmp_path / "set", {f"{i}": [("cat", BOX, False)] for i in range(10)})  # no lists: no set to evaluate
+    shipped = ["detection/yolov3_mobilenetv1_voc", "-o", f"data.root={root}", "-o", "data.train.dataset.split=null"]
+    words = ["split", *shipped, "-o", "data.num_classes=auto", "--output", str(tmp_path / "out")]
+    assert main(words, "paddock data") == 0
+    printed = capsys.readouterr().out
+    assert "train: 8 samples" in printed and "val: 2 samples" in printed
+    assert (tmp_path / "out" / "annotations" / "instances_val.json").is_file()
+    assert main([*words, "--to", "voc", "--parts", "a=0.5", "b=0.5"], "paddock data") == 0
+    assert (tmp_path / "out" / "ImageSets" / "Main" / "b.txt").is_file()
+
+
+def test_anchors_are_proposed_as_by_the_command_of_that_name(tmp_path, capsys):
+    root = write_voc(tmp_path, {"a": [("cat", BOX, False)], "b": [("cat", (0, 0, 10, 10), False)]})
+    assert main(["anchors", "--voc", str(root), "-k", "2"], "paddock data") == 0
+    assert "2 boxes; mean best IoU 1.0000" in capsys.readouterr().out
+
+
 def test_pictures_are_drawn_after_the_transforms_too(tmp_path, config):
     words = ["draw", *config[0], "--output", str(tmp_path / "drawn"), "--count", "1", "--augmented"]
     assert main(words, "paddock data") == 0

@@ -92,7 +92,7 @@ def test_differences_name_the_deepest_key():
     "make, message",
     [
         (lambda: Runtime(), "needs either epochs or steps"),
-        (lambda: Runtime(epochs=1, steps=1), "needs either epochs or steps"),
+        (lambda: Runtime(epochs=3, steps=5), "needs either epochs or steps.*it has both, 3 and 5: set one to null"),
         (lambda: Runtime(epochs=0), "runtime: epochs is 0; it must be 1 or more"),
         (lambda: Runtime(steps=1, workers=-1), "workers is -1; it must be 0 or more"),
         (lambda: Runtime(steps=1, threads=0), "threads is 0; it must be 1 or more"),
