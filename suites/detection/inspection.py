@@ -26,6 +26,7 @@ from suites.vision.structures import pairwise_iou
 _TINY = 4.0  # pixels: a side below it is a cell of no level
 _TWICE = 0.9  # IoU from which on two boxes of a class are one object annotated twice
 _RARE = 10  # objects of a class below which its figures are chance
+_MANY = 100  # objects of a picture that detectors give by default, and that COCO's figures count
 _LONG = 10.0  # ratio of sides beyond which no anchor fits
 
 
@@ -110,6 +111,12 @@ def _box_findings(dataset: DetectionDataset, names: Sequence[str]) -> list[Findi
         findings.append(
             Finding("note", f"{len(empty)} pictures without objects", tuple(names[i] for i in chosen), tuple(chosen))
         )
+    crowded = np.flatnonzero(np.diff(truth.offsets) > _MANY).tolist()
+    if crowded:
+        advice = "detectors give 100 and COCO counts 100; raise keep_top_k of the network and metric.max_detections"
+        places = tuple(names[i] for i in crowded)
+        text = f"{len(crowded)} pictures with more than {_MANY} objects"
+        findings.append(Finding("note", text, places, tuple(crowded), advice))
     counts: dict[str, int] = getattr(dataset, "counts", {})
     for key, text in (("clipped", "boxes reached beyond their picture and were cut"), ("dropped", "boxes had no area")):
         if counts.get(key):

@@ -150,7 +150,12 @@ def load(
 
 
 def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] = ()) -> Task:
-    """Return the task of a run, with its best weights, else its last, else `weights`."""
+    """Return the task of a run, with its best weights, else its last, else `weights`.
+
+    Raises CheckpointError where no run is.
+    """
+    if not (path / "config.yml").is_file():
+        raise CheckpointError(f"{path}: no run is in there (config.yml); name a folder that `paddock train` made")
     run = RunFolder(path)
     task = build_task(read_config(path, overrides))
     task.adopt(run.read_processor(task.processor_class))

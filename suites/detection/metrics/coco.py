@@ -26,7 +26,8 @@ from suites.engine.reporting import Curves, Plot
 from suites.vision.structures import Boxes, Instances, Masks
 
 _DRAWN_OVERLAPS = (0, 5, 8)  # of IoU 0.50 to 0.95: 0.50, 0.75, 0.90
-COCO_NAMES = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
+_COCOS = 100  # detections of an image that COCO's own figures count
+_AREAS = ("", "s", "m", "l")  # pycocotools' order
 
 
 @register("metric")
@@ -37,9 +38,13 @@ class CocoEvaluator(Evaluator):
     AP is the mean over IoU 0.50 to 0.95 in steps of 0.05, over classes with objects, of precision at 101 recalls,
     with at most `max_detections` predictions an image (https://cocodataset.org/#detection-eval).
 
+    With more than COCO's 100, for images of more objects, COCO's own AP, AP50 and AP75 are told too, as `AP@100` and so
+    on; the last AR is called by the number, such as AR300.
+
     Args:
         truth: What is compared with.
-        max_detections: Predictions of an image that count, the best; COCO's figures have 100. AR1 and AR10 stay.
+        max_detections: Predictions of a class in an image that count, the best. The network must give as many: its
+            `keep_top_k`.
     """
 
     main_figure: ClassVar[str] = "AP"
@@ -69,19 +74,38 @@ class CocoEvaluator(Evaluator):
     def _compare(self, truth: COCO, found: COCO, kind: Literal["bbox", "segm"]) -> dict[str, float]:
         with contextlib.redirect_stdout(io.StringIO()):  # pycocotools prints its tables
             run = COCOeval(truth, found, kind)
-            run.params.maxDets = [1, 10, self._max_detections]
+            run.params.maxDets = sorted({1, 10, min(self._max_detections, _COCOS), self._max_detections})
             run.evaluate()
             run.accumulate()
-            run.summarize()
-        figures = dict(zip(COCO_NAMES, run.stats.tolist(), strict=True))
+        figures = _figures(run)
         precision = run.eval["precision"][:, :, :, 0, -1]  # [IoU, recall, K]: all areas, `max_detections` predictions
         self._curves[kind] = _curves(precision, run.params.recThrs, self._truth.class_names, kind)
-        # pycocotools' own AP is -1 where the limit is not 100.
-        figures["AP"] = float(precision[precision > -1].mean()) if (precision > -1).any() else -1.0
-        for label, name in enumerate(self._truth.class_names):
-            defined = precision[:, :, label] > -1
-            figures[f"AP/{name}"] = float(precision[:, :, label][defined].mean()) if defined.any() else -1.0
+        figures |= {f"AP/{name}": _mean(precision[:, :, at]) for at, name in enumerate(self._truth.class_names)}
         return {name: value for name, value in figures.items() if value > -1}
+
+
+def _figures(run: COCOeval) -> dict[str, float]:
+    """What `summarize` of pycocotools prints, for the largest limit of predictions and for COCO's."""
+    precision, recall = (
+        run.eval["precision"],
+        run.eval["recall"],
+    )  # [IoU, recall, K, area, limit], [IoU, K, area, limit]
+    limits = run.params.maxDets
+    figures = {"AP": _mean(precision[..., 0, -1])}
+    figures |= {"AP50": _mean(precision[0, ..., 0, -1]), "AP75": _mean(precision[5, ..., 0, -1])}
+    figures |= {f"AP{area}": _mean(precision[..., at, -1]) for at, area in enumerate(_AREAS) if area}
+    figures |= {f"AR{limit}": _mean(recall[..., 0, at]) for at, limit in enumerate(limits)}
+    figures |= {f"AR{area}": _mean(recall[..., at, -1]) for at, area in enumerate(_AREAS) if area}
+    if limits[-1] > _COCOS:
+        cocos = precision[..., 0, limits.index(_COCOS)]
+        figures |= {"AP@100": _mean(cocos), "AP50@100": _mean(cocos[0]), "AP75@100": _mean(cocos[5])}
+    return figures
+
+
+def _mean(values: np.ndarray) -> float:
+    """The mean of those that are defined; -1 where none is."""
+    defined = values[values > -1]
+    return float(defined.mean()) if defined.size else -1.0
 
 
 def _curves(precision: np.ndarray, recalls: np.ndarray, names: Sequence[str], kind: str) -> list[Plot]:

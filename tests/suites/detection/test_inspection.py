@@ -45,6 +45,13 @@ def test_boxes_that_teach_nothing_are_found(tmp_path):
     assert found.findings[-1].samples == (0,) and "a.png" in found.findings[-1].places[0]
 
 
+def test_pictures_of_more_objects_than_coco_s_figures_count_are_told(tmp_path):
+    objects = [("cat", (i % 50, i // 50 * 5, i % 50 + 6, i // 50 * 5 + 6 + i / 50), False) for i in range(101)]
+    found = inspected(tmp_path, {"a": objects, "b": objects[:100]})
+    (told,) = (finding for finding in found.findings if "more than 100 objects" in finding.text)
+    assert told.level == "note" and told.samples == (0,) and "metric.max_detections" in told.advice
+
+
 def test_pictures_that_cannot_be_used_are_errors(tmp_path):
     root = write_voc(tmp_path, {"a": [("cat", BOX, False)], "b": [("cat", BOX, False)]})
     data = VocDetection(root)
@@ -117,7 +124,9 @@ def test_draw_and_convert_write_what_they_say(tmp_path, config, capsys):
 
 
 def test_a_set_is_split_where_only_the_set_to_split_is_there(tmp_path, capsys):
-    root = write_voc(tmp_path / "set", {f"{i}": [("cat", BOX, False)] for i in range(10)})  # no lists: no set to evaluate
+    root = write_voc(
+        tmp_path / "set", {f"{i}": [("cat", BOX, False)] for i in range(10)}
+    )  # no lists: no set to evaluate
     shipped = ["detection/yolov3_mobilenetv1_voc", "-o", f"data.root={root}", "-o", "data.train.dataset.split=null"]
     words = ["split", *shipped, "-o", "data.num_classes=auto", "--output", str(tmp_path / "out")]
     assert main(words, "paddock data") == 0

@@ -75,10 +75,25 @@ def test_the_published_mask_figures_of_the_reference_api(shared_data):
     assert {name: round(figures[f"mask_{name}"], 4) for name in PUBLISHED_MASKS} == PUBLISHED_MASKS
 
 
-def test_a_limit_of_detections_other_than_coco_s_gives_an_ap():
+def test_more_than_100_detections_of_an_image_count_where_they_may_and_coco_s_figures_are_told_too():
+    rng = np.random.default_rng(0)
+    corners = np.stack(np.meshgrid(np.arange(13) * 30.0, np.arange(13) * 30.0), axis=2).reshape(-1, 2)
+    boxes = [(*corner, *(corner + 20)) for corner in corners]  # 169 objects
+    truth = truth_of([[(box, 0) for box in boxes], [(A, 0)]])
+    moved = np.array(boxes) + rng.uniform(-3, 3, (169, 4))
+    found = [[(box, score, 0) for box, score in zip(moved, rng.random(169), strict=True)], [(A, 0.5, 0)]]
+    more, coco = run(CocoEvaluator(truth, max_detections=300), found), run(CocoEvaluator(truth), found)
+    assert more["AR300"] > 1.5 * more["AR100"] and more["AP50"] > 1.5 * more["AP50@100"]
+    for name in ("AP", "AP50", "AP75"):
+        assert more[f"{name}@100"] == coco[name] and f"{name}@100" not in coco
+    assert [more[name] for name in ("AR1", "AR10", "AR100")] == [coco[name] for name in ("AR1", "AR10", "AR100")]
+    assert "AR300" not in coco
+
+
+def test_fewer_detections_than_coco_s_may_count():
     truth = truth_of([[(A, 0), (B, 0)]])
-    evaluator = CocoEvaluator(truth, max_detections=300)
-    assert run(evaluator, [[(A, 0.9, 0), (B, 0.8, 0)]])["AP"] == pytest.approx(1)
+    figures = run(CocoEvaluator(truth, max_detections=50), [[(A, 0.9, 0), (B, 0.8, 0)]])
+    assert figures["AP"] == figures["AR50"] == pytest.approx(1) and "AR100" not in figures
     with pytest.raises(AttributeValueError, match="max_detections is 5"):
         CocoEvaluator(truth, max_detections=5)
 
