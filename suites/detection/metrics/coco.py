@@ -86,10 +86,8 @@ class CocoEvaluator(Evaluator):
 
 def _figures(run: COCOeval) -> dict[str, float]:
     """What `summarize` of pycocotools prints, for the largest limit of predictions and for COCO's."""
-    precision, recall = (
-        run.eval["precision"],
-        run.eval["recall"],
-    )  # [IoU, recall, K, area, limit], [IoU, K, area, limit]
+    precision = run.eval["precision"]  # [IoU, recall, K, area, limit]
+    recall = run.eval["recall"]  # [IoU, K, area, limit]
     limits = run.params.maxDets
     figures = {"AP": _mean(precision[..., 0, -1])}
     figures |= {"AP50": _mean(precision[0, ..., 0, -1]), "AP75": _mean(precision[5, ..., 0, -1])}

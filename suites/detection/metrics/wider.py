@@ -21,7 +21,8 @@ class WiderEvaluator(Evaluator):
 
     Figures: `AP`, `AP/easy`, `AP/medium`, `AP/hard`. A face outside of the level neither counts nor punishes; a second
     detection of a face is an error. IoU is taken of boxes whose last pixel belongs to them, as there. Their tools read
-    the curve at 1000 scores, this at every score, which moves a figure by about 0.001.
+    the curve at 1000 scores, this at every score, which moves a figure by about 0.001. They pass over detections in
+    images without a face, which here are errors; the benchmark's validation set has no such image.
 
     Args:
         truth: What is compared with.

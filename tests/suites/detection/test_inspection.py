@@ -124,9 +124,7 @@ def test_draw_and_convert_write_what_they_say(tmp_path, config, capsys):
 
 
 def test_a_set_is_split_where_only_the_set_to_split_is_there(tmp_path, capsys):
-    root = write_voc(
-        tmp_path / "set", {f"{i}": [("cat", BOX, False)] for i in range(10)}
-    )  # no lists: no set to evaluate
+    root = write_voc(tmp_path / "set", {f"{i}": [("cat", BOX, False)] for i in range(10)})  # without any list
     shipped = ["detection/yolov3_mobilenetv1_voc", "-o", f"data.root={root}", "-o", "data.train.dataset.split=null"]
     words = ["split", *shipped, "-o", "data.num_classes=auto", "--output", str(tmp_path / "out")]
     assert main(words, "paddock data") == 0

@@ -1,5 +1,7 @@
 """WiderFace reads the benchmark's list and levels; the figures are those of its tools, worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.io import savemat
@@ -106,6 +108,69 @@ def test_the_figures_are_the_benchmarks(root, levels):
     assert figures["AP/hard"] == pytest.approx((1 + 0.6 + 0.6) / 3)
     # all four valid faces of the list, one of them without width, which nothing finds
     assert figures["AP"] == pytest.approx((1 + 0.6 + 0.6) / 4)
+
+
+def figure_of_the_tools(faces, levels, predictions):
+    """The AP of WIDER FACE's evaluation.m, written from its steps: faces [T, 4] and the numbers of those that count
+    (from 0) of each image, predictions [P, 5] best first, both of corners; the curve is read at 1000 scores."""
+    curve, count = np.zeros((1000, 2)), sum(map(len, levels))
+    for boxes, kept, rows in zip(faces, levels, predictions, strict=True):
+        recalled, counts = np.zeros(len(boxes)), np.ones(len(rows))
+        found = np.zeros(len(rows))
+        for h, (x1, y1, x2, y2, _) in enumerate(rows):
+            width = np.minimum(x2, boxes[:, 2]) - np.maximum(x1, boxes[:, 0]) + 1
+            height = np.minimum(y2, boxes[:, 3]) - np.maximum(y1, boxes[:, 1]) + 1
+            inner = np.where((width > 0) & (height > 0), width * height, 0)
+            areas = (boxes[:, 2] - boxes[:, 0] + 1) * (boxes[:, 3] - boxes[:, 1] + 1)
+            overlap = inner / ((x2 - x1 + 1) * (y2 - y1 + 1) + areas - inner)
+            at = int(overlap.argmax())
+            if overlap[at] >= 0.5:
+                if at not in kept:
+                    recalled[at], counts[h] = -1, -1
+                elif recalled[at] == 0:
+                    recalled[at] = 1
+            found[h] = (recalled == 1).sum()
+        for t in range(1000):
+            above = np.flatnonzero(rows[:, 4] >= 1 - (t + 1) / 1000)
+            if len(above):
+                curve[t] += (counts[: above[-1] + 1] == 1).sum(), found[above[-1]]
+    precision, recall = curve[:, 1] / np.maximum(curve[:, 0], 1), curve[:, 1] / count
+    precision, recall = np.array([0, *precision, 0]), np.array([0, *recall, 1])
+    precision = np.maximum.accumulate(precision[::-1])[::-1]
+    steps = np.flatnonzero(recall[1:] != recall[:-1])
+    return ((recall[steps + 1] - recall[steps]) * precision[steps + 1]).sum()
+
+
+def test_the_figures_are_those_of_the_tools_steps_on_many_faces(tmp_path):
+    rng, images, level_of = np.random.default_rng(0), 12, {"easy": 0.3, "hard": 0.8}
+    lines, faces, rows = [], [], []
+    scores = (rng.permutation(1000)[:600].reshape(images, 50) + 0.5) / 1000  # apart by more than what is read
+    (tmp_path / "WIDER_val" / "images" / "0--Parade").mkdir(parents=True)
+    for n in range(images):
+        write_image(tmp_path / "WIDER_val" / "images" / "0--Parade" / f"{n}.png", np.zeros((200, 200, 3), np.uint8))
+        corners, sides = rng.integers(0, 150, (20, 2)), rng.integers(8, 50, (20, 2))
+        boxes = np.concatenate([corners, corners + sides], axis=1)
+        given = np.concatenate([corners, sides], axis=1).tolist()
+        lines += [f"0--Parade/{n}.png", "20", *(" ".join(map(str, [*box, 0, 0, 0, 0, 0, 0])) for box in given)]
+        near = boxes[rng.integers(0, 20, 50)] + rng.integers(-6, 7, (50, 4))  # repeats and misses among them
+        near[:, 2:] = np.maximum(near[:, 2:], near[:, :2] + 1)
+        faces.append(boxes.astype(float))
+        rows.append(np.column_stack([near.clip(0, 200), np.sort(scores[n])[::-1]]))
+    chosen = {name: [np.flatnonzero(rng.random(20) < share) for _ in range(images)] for name, share in level_of.items()}
+    (tmp_path / "wider_face_split").mkdir()
+    (tmp_path / "wider_face_split" / "wider_face_val_bbx_gt.txt").write_text("\n".join(lines) + "\n")
+    truth = WiderFace(tmp_path, "val").ground_truth()
+    order = [int(name.rpartition("/")[2].removesuffix(".png")) for name in lines[::22]]
+    subsets = {name: np.concatenate([np.isin(np.arange(20), kept[n]) for n in order]) for name, kept in chosen.items()}
+    evaluator = WiderEvaluator(replace(truth, subsets=subsets))
+    for n in order:
+        evaluator.add(n, found(*rows[n]))
+    figures = evaluator.compute()
+    for name, kept in chosen.items():
+        assert figures[f"AP/{name}"] == pytest.approx(figure_of_the_tools(faces, kept, rows), abs=1e-9)
+        assert 0.1 < figures[f"AP/{name}"] < 0.9
+    every = figure_of_the_tools(faces, [np.arange(20)] * images, rows)
+    assert figures["AP"] == pytest.approx(every, abs=1e-9)
 
 
 def test_overlap_counts_the_last_pixel(root):
