@@ -353,12 +353,16 @@ def infer_films(
 
 def _read_inputs(words: Iterable[Path | str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
     """(name, item) of each input that can be read; `skipped` gets the others' errors."""
-    named = (found for word in words for found in _matches(str(word)))
-    for name, read in (pair for word in named for pair in processor.inputs(word)):
-        try:
-            yield name, read()
-        except DataError as error:
-            skipped.append(str(error))
+    for word in (found for word in words for found in _matches(str(word))):
+        there = False
+        for name, read in processor.inputs(word):
+            there = True
+            try:
+                yield name, read()
+            except DataError as error:
+                skipped.append(str(error))
+        if not there:
+            skipped.append(f"{word}: there is no file of a kind that this model reads in it")
 
 
 def _matches(word: str) -> list[str]:

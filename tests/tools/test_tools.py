@@ -214,6 +214,14 @@ def test_the_exported_model_takes_any_batch(run, tmp_path):
 def test_a_folder_that_is_no_model_is_refused(tmp_path):
     code, _, err = call(infer, tmp_path, "x.png", "--output", tmp_path)
     assert code == 2 and "neither a run (config.yml) nor an exported model (program.json)" in err
+    code, _, err = call(export, tmp_path / "nowhere", "--output", tmp_path / "out")
+    assert code == 2 and "nowhere: no run is in there (config.yml)" in err
+
+
+def test_a_folder_without_inputs_is_named(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    code, _, err = call(infer, run, tmp_path / "empty", "--output", tmp_path / "out")
+    assert code == 2 and "empty: there is no file of a kind that this model reads in it" in err
 
 
 def test_profile_shows_a_table_and_writes_it_with_a_trace(run, photos, tmp_path):
