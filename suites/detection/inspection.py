@@ -6,6 +6,7 @@ Letters: T boxes of all pictures, K classes.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,13 +16,15 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.detection.datasets import DetectionDataset
-from suites.detection.datasets.writing import WRITERS
+from suites.detection.datasets.writing import WRITERS, lost_in
 from suites.detection.sample import Sample
 from suites.detection.visualize import draw_instances
 from suites.engine.inspection import Finding, Inspected, copies_within
 from suites.engine.registry import register
 from suites.vision.inspection import VisualInspector, left_out_findings
 from suites.vision.structures import pairwise_iou
+
+_log = logging.getLogger(__name__)
 
 _TINY = 4.0  # pixels: a side below it is a cell of no level
 _TWICE = 0.9  # IoU from which on two boxes of a class are one object annotated twice
@@ -61,7 +64,10 @@ class DetectionInspector(VisualInspector):
 
     def write(self, dataset: DetectionDataset, indices: Sequence[int], folder: Path, part: str, kind: str) -> Path:
         """Writes samples as part `part` of a set of format `kind` in `folder`; returns what a config names."""
-        return WRITERS[kind](dataset, indices, folder, part)
+        path = WRITERS[kind](dataset, indices, folder, part)
+        for text in lost_in(kind, dataset):
+            _log.warning("%s has no place for all of it: %s", kind, text)
+        return path
 
 
 def _summary(dataset: DetectionDataset) -> list[str]:

@@ -353,16 +353,16 @@ def infer_films(
 
 def _read_inputs(words: Iterable[Path | str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
     """(name, item) of each input that can be read; `skipped` gets the others' errors."""
-    for word in (found for word in words for found in _matches(str(word))):
+    for named in (found for word in words for found in _matches(str(word))):
         there = False
-        for name, read in processor.inputs(word):
+        for name, read in processor.inputs(named):
             there = True
             try:
                 yield name, read()
             except DataError as error:
                 skipped.append(str(error))
         if not there:
-            skipped.append(f"{word}: there is no file of a kind that this model reads in it")
+            skipped.append(f"{named}: there is no file of a kind that this model reads in it")
 
 
 def _matches(word: str) -> list[str]:

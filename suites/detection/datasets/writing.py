@@ -73,7 +73,8 @@ def _voc_xml(sample: Sample, file: str, class_names: Sequence[str]) -> bytes:
     for key, side in zip(("height", "width", "depth"), sample.image.shape, strict=True):
         ET.SubElement(size, key).text = str(side)
     found = sample.instances
-    for box, label, difficult in zip(found.boxes.array.tolist(), found.classes, found.difficult, strict=True):
+    apart = found.difficult | found.crowd  # neither learnt as objects nor counted
+    for box, label, difficult in zip(found.boxes.array.tolist(), found.classes, apart, strict=True):
         entry = ET.SubElement(root, "object")
         ET.SubElement(entry, "name").text = class_names[int(label)]
         ET.SubElement(entry, "difficult").text = str(int(difficult))
@@ -102,6 +103,24 @@ def write_yolo(dataset: DetectionDataset, indices: Sequence[int], folder: Path, 
 
 
 WRITERS: dict[str, Writer] = {"coco": write_coco, "voc": write_voc, "yolo": write_yolo}
+# What becomes of what a format has no place for.
+_LOST = {
+    "coco": {"difficult": "difficult objects become plain ones"},
+    "voc": {"masks": "masks are not written", "crowd": "crowd regions become difficult objects"},
+    "yolo": {
+        "masks": "masks are not written",
+        "crowd": "crowd regions are left out",
+        "difficult": "difficult objects become plain ones",
+    },
+}
+
+
+def lost_in(kind: str, dataset: DetectionDataset) -> list[str]:
+    """What a format cannot say of the objects of `dataset`, with their number."""
+    truth = dataset.ground_truth()
+    counts = {"difficult": int(truth.difficult.sum()), "crowd": int(truth.crowd.sum())}
+    counts["masks"] = 0 if truth.masks is None else sum(len(masks) for masks in truth.masks)
+    return [f"{text} ({counts[name]})" for name, text in _LOST[kind].items() if counts[name]]
 
 
 class _Names:

@@ -6,6 +6,7 @@ import pytest
 from framework.errors import DataError
 from suites.detection.datasets import CocoDetection, VocDetection, YoloDetection
 from suites.detection.datasets.writing import WRITERS
+from suites.detection.inspection import DetectionInspector
 from tests.suites.detection.datasets.helpers import write_coco, write_voc
 
 CAT, DOG = (5, 6, 20, 30), (10.5, 0, 55, 22.25)
@@ -50,6 +51,28 @@ def test_masks_and_crowd_regions_come_back_in_coco_s_format(tmp_path):
     for at in range(2):
         np.testing.assert_array_equal(source[at].instances.masks.bitmaps(), back[at].instances.masks.bitmaps())
     assert back[1].instances.crowd.tolist() == [True]
+
+
+def test_what_a_format_has_no_place_for_is_told_and_crowd_regions_never_become_objects(tmp_path, voc, caplog):
+    square = [[5, 6, 20, 6, 20, 30, 5, 30]]
+    rows = [
+        {"image_id": 10, "category_id": 3, "bbox": [5, 6, 15, 24], "segmentation": square, "iscrowd": k} for k in (0, 1)
+    ]
+    coco = CocoDetection(write_coco(tmp_path / "source", rows), tmp_path / "source" / "images", masks=True)
+    for kind in ("voc", "yolo"):
+        DetectionInspector().write(coco, [0], tmp_path / kind, "train", kind)
+    back = VocDetection(tmp_path / "voc", "train")[0].instances
+    assert back.difficult.tolist() == [False, True]
+    assert len(YoloDetection(tmp_path / "yolo", "train")[0].instances) == 1
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records if record.levelname == "WARNING"] == [
+        "masks are not written (2)",
+        "crowd regions become difficult objects (1)",
+        "masks are not written (2)",
+        "crowd regions are left out (1)",
+    ]
+    caplog.clear()
+    DetectionInspector().write(voc, [0], tmp_path / "coco", "train", "coco")
+    assert "difficult objects become plain ones (1)" in caplog.text
 
 
 def test_a_folder_with_other_files_is_not_overwritten(tmp_path, voc):
