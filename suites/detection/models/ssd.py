@@ -29,6 +29,7 @@ from suites.vision.backbones.vgg import torchvision_name
 
 # (channels between, channels out, kernel, stride, padding) of each extra level
 SSD300_EXTRAS = ((256, 512, 3, 2, 1), (128, 256, 3, 2, 1), (128, 256, 3, 1, 0), (128, 256, 3, 1, 0))
+_POSTPROCESS = PostProcess(0.01, 400, 0.45, 200)
 CODE = (10.0, 10.0, 5.0, 5.0)  # weights of the box code: 1 / the "variances" 0.1, 0.1, 0.2, 0.2
 
 
@@ -104,7 +105,7 @@ class SSDHead(Head):
         num_classes: int,
         priors: SSDPriors | None = None,
         loss: SSDLoss | None = None,
-        postprocess: PostProcess | None = None,
+        postprocess: PostProcess = _POSTPROCESS,
         landmarks: int = 0,
     ) -> None:
         super().__init__()
@@ -122,7 +123,7 @@ class SSDHead(Head):
                 "levels; give min_sizes, ratios and steps for each map"
             )
         self.loss = loss or SSDLoss()
-        self.postprocess = postprocess or PostProcess(0.01, 400, 0.45, 200)
+        self.postprocess = postprocess
         pairs = list(zip(in_channels, self.anchors.per_cell, strict=True))
         self.cls_outs = nn.LayerList(_out(c, each * (1 + num_classes)) for c, each in pairs)
         self.box_outs = nn.LayerList(_out(c, each * 4) for c, each in pairs)

@@ -43,7 +43,7 @@ class Arguments:
 
         parameter = self.parameters[name]
         slot = slot_of(parameter.hint, self._registry)
-        return optional(slot) if parameter.default is None else slot
+        return optional(slot) if parameter.default is None else over_default(slot, parameter.default)
 
     def problems(self, given: dict[str, Node], owner: Node, path: Path, who: str) -> Iterator[Problem]:
         """What is wrong with the arguments `given` in the mapping `owner` of the component `who`."""
@@ -84,16 +84,30 @@ class Arguments:
 
 
 class Section(Slot):
-    """A mapping without `type`, whose keys are the fields of a dataclass."""
+    """A mapping without `type`, whose keys are the fields of a dataclass.
 
-    def __init__(self, cls: type, registry: Registry) -> None:
+    Fields that it leaves out are those of `default`, the object that stands where the whole mapping is left out; else
+    the dataclass's own.
+    """
+
+    def __init__(self, cls: type, registry: Registry, default: Any = None) -> None:
         self.target = cls
         self._registry = registry
+        own = signature_of(cls).parameters if default is not None else {}
+        values = {name: getattr(default, name) for name in own}
+        self._defaults = {name: value for name, value in values.items() if value != own[name].default}
+
+    def over(self, default: Any) -> Section:
+        """The same, where `default` stands for the whole mapping."""
+        return Section(self.target, self._registry, default)
 
     @property
     def arguments(self) -> Arguments:
         """The fields as slots."""
-        return Arguments(self.target, self._registry)
+        arguments = Arguments(self.target, self._registry)
+        for name, value in self._defaults.items():
+            arguments.parameters[name] = replace(arguments.parameters[name], default=value)
+        return arguments
 
     def describe(self) -> str:
         return f"a mapping ({self.target.__name__})"
@@ -111,13 +125,16 @@ class Section(Slot):
     def _refusal(self, node: Node, path: Path) -> Iterator[Problem]:
         """What the dataclass itself refuses, such as a value out of range; plain data costs nothing to build."""
         try:
-            self.target(**self.arguments.build(_given(node, path), path))
+            self.target(**self._values(node, path))
         except AttributeValueError as error:
             yield Problem(node.origin, path, str(error).removeprefix(f"{format_path(path)}: "))
 
     def build(self, node: Node, path: Path) -> Any:
         where = f"{node.origin}: {format_path(path)}"
-        return construct(self.target, self.arguments.build(_given(node, path), path), {}, where)
+        return construct(self.target, self._values(node, path), {}, where)
+
+    def _values(self, node: Node, path: Path) -> dict[str, Any]:
+        return {**self._defaults, **self.arguments.build(_given(node, path), path)}
 
     def child(self, node: Node, step: Step) -> Slot:
         return _child_slot(self.arguments, step)
@@ -125,6 +142,11 @@ class Section(Slot):
     def filled(self, node: Node) -> Node:
         assert isinstance(node.value, dict)
         return replace(node, value=self.arguments.filled(node.value, self.target.__name__))
+
+
+def over_default(slot: Slot, default: Any) -> Slot:
+    """The slot of an argument whose default is `default`: a mapping given for it changes single fields of that."""
+    return slot.over(default) if isinstance(slot, Section) and type(default) is slot.target else slot
 
 
 @dataclass(frozen=True)

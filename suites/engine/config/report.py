@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from framework.errors import ConfigError
-from suites.engine.config.components import Component, Section
+from suites.engine.config.components import Component, Section, over_default
 from suites.engine.config.config import Config
 from suites.engine.config.nodes import Node
 from suites.engine.config.paths import Path, format_path, lookup
@@ -142,7 +142,7 @@ def _parameter_lines(
     if not parameters:
         yield f"{indent}takes no arguments"
     for parameter in parameters.values():
-        slot = slot_of(parameter.hint, registry)
+        slot = over_default(slot_of(parameter.hint, registry), parameter.default)
         kind = "supplied by code" if parameter.name in supplied else slot.describe()
         yield f"{indent}{parameter.name}: {kind}{_default_text(parameter)}"
         if parameter.doc:

@@ -20,6 +20,7 @@ from suites.engine.losses import Loss
 from suites.engine.registry import register, register_role
 
 Code = tuple[float, float, float, float]
+RCNN_POSTPROCESS = PostProcess(score_threshold=0.05, iou_threshold=0.5)
 
 
 class RoIHead(nn.Layer):
@@ -166,7 +167,7 @@ class BoxHead(RoIHead):
         loss: RegionLoss | None = None,
         agnostic: bool = False,
         code: Code = (10.0, 10.0, 5.0, 5.0),
-        postprocess: PostProcess | None = None,
+        postprocess: PostProcess = RCNN_POSTPROCESS,
     ) -> None:
         super().__init__()
         self.num_classes = check_classes("BoxHead", num_classes)
@@ -174,7 +175,7 @@ class BoxHead(RoIHead):
         self.sampler = sampler or RegionSampler()
         self.loss = loss or RegionLoss()
         self.code = code
-        self.postprocess = postprocess or default_postprocess()
+        self.postprocess = postprocess
         self.strides = tuple(strides)
         self.predictor = BoxPredictor(in_channels[0], self.pool.size, num_classes, width, agnostic)
 
@@ -193,11 +194,6 @@ class BoxHead(RoIHead):
         logits, deltas = self.predictor(self.pool(maps, self.strides, proposals.boxes, proposals.count))
         boxes = decoded(deltas, proposals, self.code, sizes, self.predictor.boxes_each)
         return self.postprocess(boxes, scores_of(ops.softmax(logits, axis=1), proposals, self.num_classes))
-
-
-def default_postprocess() -> PostProcess:
-    """That of R-CNN: scores from 0.05 on, suppression at 0.5, 100 an image."""
-    return PostProcess(score_threshold=0.05, iou_threshold=0.5)
 
 
 def check_classes(who: str, num_classes: int) -> int:

@@ -15,13 +15,13 @@ from framework.tensor import Tensor
 from suites.detection.matching import Matcher
 from suites.detection.models.base import Detections, PostProcess, Targets
 from suites.detection.models.rcnn.box_head import (
+    RCNN_POSTPROCESS,
     BoxPredictor,
     Code,
     RegionLoss,
     RoIHead,
     check_classes,
     decoded,
-    default_postprocess,
     scores_of,
 )
 from suites.detection.models.rcnn.proposals import Proposals
@@ -63,7 +63,7 @@ class CascadeHead(RoIHead):
         pool: RegionPool | None = None,
         sampler: RegionSampler | None = None,
         loss: RegionLoss | None = None,
-        postprocess: PostProcess | None = None,
+        postprocess: PostProcess = RCNN_POSTPROCESS,
     ) -> None:
         super().__init__()
         if not len(codes) == len(weights) == len(ious) + 1:
@@ -76,7 +76,7 @@ class CascadeHead(RoIHead):
         self.pool = pool or RegionPool()
         self.sampler = sampler or RegionSampler()
         self.loss = loss or RegionLoss()
-        self.postprocess = postprocess or default_postprocess()
+        self.postprocess = postprocess
         self.strides = tuple(strides)
         self.predictors = nn.LayerList(
             BoxPredictor(in_channels[0], self.pool.size, num_classes, width, agnostic=True) for _ in codes

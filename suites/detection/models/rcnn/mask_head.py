@@ -17,6 +17,8 @@ from suites.detection.models.rcnn.regions import RegionPool, Regions
 from suites.engine.losses import Loss
 from suites.engine.registry import register, register_role
 
+_POOL = RegionPool(size=14)
+
 
 class MaskHead(nn.Layer):
     """3x3 convolutions with ReLU, a 2x2 transposed one that doubles the size, and a 1x1 one with a channel a class.
@@ -40,12 +42,12 @@ class MaskHead(nn.Layer):
         num_classes: int,
         width: int = 256,
         convs: int = 4,
-        pool: RegionPool | None = None,
+        pool: RegionPool = _POOL,
     ) -> None:
         super().__init__()
         if width < 1 or convs < 0:
             raise AttributeValueError(f"MaskHead: width is {width} and convs {convs}; they must be positive")
-        self.pool = pool or RegionPool(size=14)
+        self.pool = pool
         self.strides = tuple(strides)
         self.width = width
         start = nn.init.Kaiming("normal")

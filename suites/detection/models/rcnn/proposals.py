@@ -56,6 +56,10 @@ class ProposalLimits:
             )
 
 
+_MATCHER, _BOX = Matcher(0.7, 0.3), BoxTerm(beta=1 / 9)
+_TRAIN, _PREDICT = ProposalLimits(2000, 2000), ProposalLimits(1000, 1000)
+
+
 class RPN(nn.Layer):
     """A 3x3 convolution with ReLU, then for each anchor a logit and a code of its box; shared by all levels.
 
@@ -84,12 +88,12 @@ class RPN(nn.Layer):
         sizes: tuple[float, ...] = (32, 64, 128, 256, 512),
         ratios: tuple[float, ...] = RATIOS,
         rounded_anchors: bool = False,
-        matcher: Matcher | None = None,
+        matcher: Matcher = _MATCHER,
         samples: int = 256,
         positive_share: float = 0.5,
-        box: BoxTerm | None = None,
-        train: ProposalLimits | None = None,
-        predict: ProposalLimits | None = None,
+        box: BoxTerm = _BOX,
+        train: ProposalLimits = _TRAIN,
+        predict: ProposalLimits = _PREDICT,
         nms_iou: float = 0.7,
         min_side: float = 1e-3,
     ) -> None:
@@ -105,11 +109,11 @@ class RPN(nn.Layer):
                 "positive_share in (0, 1]"
             )
         self.anchors = rcnn_anchors(strides, sizes, ratios, rounded=rounded_anchors)
-        self._matcher = matcher or Matcher(0.7, 0.3)
-        self._box = box or BoxTerm(beta=1 / 9)
+        self._matcher = matcher
+        self._box = box
         self._samples, self._positive_share = samples, positive_share
-        self._train = train or ProposalLimits(2000, 2000)
-        self._predict = predict or ProposalLimits(1000, 1000)
+        self._train = train
+        self._predict = predict
         self._nms_iou, self._min_side = nms_iou, min_side
         width, each = in_channels[0], self.anchors.per_cell[0]
         start = nn.init.Normal(0.01)

@@ -1,9 +1,14 @@
 """A right config builds the objects it names, with what code supplies."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from framework.errors import ConfigError
 from suites.engine.config import Config, Factory, build_value
+from suites.engine.config.nodes import Origin, from_plain
+from suites.engine.config.typehints import slot_of
+from suites.engine.registry import Registry
 from tests.suites.engine.config import world
 from tests.suites.engine.config.world import GOOD
 
@@ -46,6 +51,24 @@ def test_build_of_a_section_left_out_gives_its_default(load):
     config = load(GOOD, "data.train=$delete")
     assert config.build("data.train") == world.Loader()
     assert config.build("seed") == 0
+
+
+@dataclass(frozen=True)
+class Choice:
+    count: int = 100
+    least: float = 0.01
+
+
+@dataclass(frozen=True)
+class Detector:
+    choice: Choice = Choice(least=0.05)
+
+
+def test_a_mapping_changes_single_fields_of_the_default_it_stands_for():
+    assert build_value({"choice": {"count": 300}}, Detector) == Detector(Choice(300, 0.05))
+    assert build_value({"choice": {"least": 0.01}}, Detector) == Detector(Choice(100, 0.01))
+    shown = slot_of(Detector, Registry()).filled(from_plain({"choice": {"count": 300}}, Origin("here")))
+    assert shown.plain() == {"choice": {"count": 300, "least": 0.05}}
 
 
 def test_build_of_something_unknown_names_the_nearest(load):
