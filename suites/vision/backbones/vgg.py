@@ -89,8 +89,8 @@ class VGG(Backbone):
         return [[*blocks[0], *(blocks[1] if len(blocks) > 1 else [])], *blocks[2:]]
 
     def names_in(self, scheme: str) -> Names:
-        """Torchvision's names in `vgg16` and `vgg19`; those of fc6 and fc7 are of its SSD, see `SSD.names_in`.
-        Or PaddleDetection's, whose VGG has fc6 and fc7, SSD's extra levels and their scale."""
+        """Torchvision's names in `vgg16` and `vgg19`, which timm shares; fc6 and fc7 have some in its SSD only, see
+        `SSD.names_in`. Or PaddleDetection's, whose VGG has fc6 and fc7, SSD's extra levels and their scale."""
         names: dict[str, Source] = {}
         if scheme == "paddledetection":
             for at in range(len(self.convs)):
@@ -103,7 +103,7 @@ class VGG(Backbone):
         for i in range(len(self.convs)):
             names |= conv(f"convs.{i}", torchvision_name(f"convs.{i}.", self._depth).rstrip("."), bias=True)
         coarser = rf"^features\.({'|'.join(str(n) for n in range(2 * len(self.convs) + len(self._ends) - 1, 40))})\."
-        return Names(names, (r"^classifier\.", coarser))
+        return Names(names, (r"^(classifier|pre_logits|head)\.", coarser))  # torchvision's or timm's top
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
