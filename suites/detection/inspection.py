@@ -55,6 +55,10 @@ class DetectionInspector(VisualInspector):
             places, indices = tuple(text for _, text in broken), tuple(at for at, _ in broken)
             advice = 'mend or remove them, or set bad_images: "skip"'
             findings.append(Finding("error", f"{len(broken)} pictures cannot be used", places, indices, advice))
+        if dataset.unannotated:
+            text = f"{len(dataset.unannotated)} pictures have no annotation and are not used"
+            advice = "where they show nothing, give them an annotation without objects; they teach the background"
+            findings.append(Finding("note", text, dataset.unannotated, advice=advice))
         findings += copies_within(names, digests) + _box_findings(dataset, names)
         return Inspected(_summary(dataset), findings, digests, names)
 

@@ -35,10 +35,12 @@ class DetectionDataset(ABC):
     Attributes:
         class_names: K names.
         has_masks: whether objects have their shapes too.
+        unannotated: pictures that lie among the others without an annotation, where the format tells.
     """
 
     class_names: tuple[str, ...]
     has_masks: bool = False
+    unannotated: tuple[str, ...] = ()
     _skipped: Tally | None = None
 
     @property

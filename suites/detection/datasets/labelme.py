@@ -72,6 +72,9 @@ class LabelmeDetection(FileDataset):
                     raise missing_picture(f"{source.root}/{image or name}")
                 at = intake.raw.add_image(image, size_of(source, image))
                 _add_objects(intake.raw, at, document, table, f"{source.root}/{name}", masks)
+        annotated = {name.removesuffix(".json") for name in documents.names}
+        alone = (name for name in present if is_image(name) and name.rpartition(".")[0] not in annotated)
+        self.unannotated = tuple(sorted(set(alone) - set(intake.raw.files)))
         super().__init__(
             intake, source.table(intake.raw.files), names, unknown_boxes=table.unknown, skip_empty=skip_empty
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -21,7 +21,7 @@ from suites.detection.sample import Sample
 from suites.engine.registry import register
 from suites.engine.skipping import MAX_SKIPPED
 from suites.engine.sources import Source, open_source
-from suites.vision.files import held_out, listed_classes, read_lines
+from suites.vision.files import held_out, is_image, listed_classes, read_lines
 from suites.vision.images import IMAGE_SUFFIXES
 
 
@@ -86,6 +86,7 @@ class VocDetection(FileDataset):
                     raise missing_picture(f"{source.root}/{layout.images}/{stem}.jpg")
                 reader.add(image, xml_name, root_element)
         self._keep_difficult = keep_difficult
+        self.unannotated = layout.unannotated(intake.raw.files)
         super().__init__(
             intake,
             source.table(intake.raw.files),
@@ -159,6 +160,12 @@ class _Layout:
                 objects = parse_xml(self._source, f"{self.annotations}/{stem}.xml").iter("object")
                 found.update((o.findtext("name") or "").strip() for o in objects)
         return sorted(found - {""})
+
+    def unannotated(self, used: Collection[str]) -> tuple[str, ...]:
+        """Pictures beside which no annotation lies, of all splits; `used` were found by the name in an XML."""
+        pictures = (name for name in self._image_files if is_image(name))
+        alone = (name for name in pictures if name.rpartition(".")[0] not in self._stems)
+        return tuple(sorted({f"{self.images}/{name}" for name in alone} - set(used)))
 
     def image_of(self, stem: str, filename: str) -> str | None:
         """The image of an annotation: same name with an image suffix, else the file the XML names."""

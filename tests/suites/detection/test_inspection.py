@@ -1,10 +1,12 @@
 """`paddock data` finds what would spoil a detector: pictures, boxes, classes, copies between sets."""
 
+import json
+
 import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError
-from suites.detection.datasets import VocDetection
+from suites.detection.datasets import LabelmeDetection, VocDetection
 from suites.detection.inspection import DetectionInspector
 from suites.engine.cli.data import main
 from suites.engine.inspection import shared_samples, split
@@ -59,6 +61,21 @@ def test_pictures_that_cannot_be_used_are_errors(tmp_path):
     found = DetectionInspector().inspect(data)
     assert texts(found)[0] == "error: 1 pictures cannot be used"
     assert "the image is 30x20 but its annotation says 60x40" in found.findings[0].places[0]
+
+
+def test_pictures_without_an_annotation_are_told(tmp_path):
+    root = write_voc(tmp_path / "voc", {name: [("cat", BOX, False)] for name in "ab"}, {"train": ["a"], "val": ["b"]})
+    write_image(root / "JPEGImages" / "c.d.png", image(0))
+    other = (root / "Annotations" / "b.xml").rename(root / "Annotations" / "e.xml")  # its picture is named in it
+    other.write_text(other.read_text().replace("<annotation>", "<annotation><filename>b.png</filename>", 1))
+    (told,) = (one for one in DetectionInspector().inspect(VocDetection(root)).findings if "no annotation" in one.text)
+    assert told.level == "note" and told.text.startswith("1 pictures") and told.places == ("JPEGImages/c.d.png",)
+    (tmp_path / "labelme").mkdir()
+    for name in ("a", "b"):
+        write_image(tmp_path / "labelme" / f"{name}.png", image(0))
+    shape = {"label": "cat", "points": [[5, 6], [30, 30]], "shape_type": "rectangle"}
+    (tmp_path / "labelme" / "a.json").write_text(json.dumps({"imagePath": "a.png", "shapes": [shape]}))
+    assert LabelmeDetection(tmp_path / "labelme").unannotated == ("b.png",)
 
 
 def test_images_that_were_left_out_at_the_start_are_errors(tmp_path):
