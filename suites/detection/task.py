@@ -132,7 +132,11 @@ class DetectionTask(VisionTask):
         return partial(collate, padded_to=self._padded_to, masks=masks, landmarks=self.model.landmarks)
 
     def eval_loader(self, *, workers: int) -> DataLoader:
-        """The evaluation set in order; with several views all of an image are in one batch."""
+        """The evaluation set in order; with several views all of an image are in one batch.
+
+        Raises DataError where the set holds nothing that a figure could be made of.
+        """
+        self.metric()  # it refuses such a set: now, and not after the first epochs
         if self._views is None:
             return super().eval_loader(workers=workers)
         data = self.eval_data

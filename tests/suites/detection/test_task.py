@@ -115,6 +115,15 @@ def test_wrong_configs_are_refused(config_file, override, match):
         load(config_file, override)
 
 
+def test_an_evaluation_set_without_objects_is_refused_before_training(config_file, tmp_path):
+    root = write_voc(tmp_path / "set", {"a": [], "b": []})
+    names = [str(digit) for digit in range(10)]
+    empty = f"data.eval.dataset={{$replace: {{type: VocDetection, root: {root}, classes: {names}}}}}"
+    with pytest.raises(DataError, match="the ground truth has 2 images but no box"):
+        train(config_file, [empty], runs=tmp_path, name="run")
+    assert "step " not in (tmp_path / "run" / "log.txt").read_text()
+
+
 def test_a_task_needs_no_data_until_it_is_asked_for(config_file):
     task = build_task(load(config_file, "data.train.dataset={type: VocDetection, root: nowhere}"))
     assert task.main_metric == "AP"
