@@ -56,6 +56,10 @@ def _count_classes(config: Config) -> int:
         raise ConfigError(
             f"{config.source}: data.num_classes: {_COUNTED}: {name} does not know its classes; write their number"
         )
+    if count < 1:
+        raise ConfigError(
+            f"{config.source}: data.num_classes: {_COUNTED}: no object of {name} names a class; look at its annotations"
+        )
     _log.info("data.num_classes: %d classes in the training set", count)
     return count
 

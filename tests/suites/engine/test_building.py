@@ -9,6 +9,7 @@ import pytest
 from framework.errors import ConfigError, DataError
 from suites.engine.building import read_config
 from suites.engine.config import files
+from tests.suites.detection.datasets.helpers import write_voc
 
 FINETUNE = Path("classification/finetune_mobilenetv2")
 
@@ -45,3 +46,10 @@ def test_a_config_whose_classes_are_written_is_read_once(photos, monkeypatch):
     monkeypatch.setattr(files, "read_file", lambda path, name: read.append(path) or once(path, name))
     read_config(FINETUNE, [f"data.root={photos}", "data.num_classes=3"])
     assert len(read) == len(set(read)) > 1
+
+
+def test_a_training_set_without_any_class_is_refused_by_name(tmp_path):
+    root = write_voc(tmp_path, {"a": [], "b": []})
+    given = [f"data.root={root}", "data.train.dataset.split=null", "data.num_classes=auto"]
+    with pytest.raises(ConfigError, match="auto: no object of VocDetection names a class; look at its annotations"):
+        read_config(Path("detection/ssd300_mobilenetv2_voc"), given)
