@@ -69,8 +69,8 @@ class DetectionInspector(VisualInspector):
     def write(self, dataset: DetectionDataset, indices: Sequence[int], folder: Path, part: str, kind: str) -> Path:
         """Writes samples as part `part` of a set of format `kind` in `folder`; returns what a config names."""
         path = WRITERS[kind](dataset, indices, folder, part)
-        for text in lost_in(kind, dataset):
-            _log.warning("%s has no place for all of it: %s", kind, text)
+        for text in lost_in(kind, dataset, indices):
+            _log.warning("%s: %s has no place for all of it: %s", part, kind, text)
         return path
 
 

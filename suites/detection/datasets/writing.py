@@ -115,11 +115,12 @@ _LOST = {
 }
 
 
-def lost_in(kind: str, dataset: DetectionDataset) -> list[str]:
-    """What a format cannot say of the objects of `dataset`, with their number."""
+def lost_in(kind: str, dataset: DetectionDataset, indices: Sequence[int]) -> list[str]:
+    """What a format cannot say of the objects of some images of `dataset`, with their number."""
     truth = dataset.ground_truth()
-    counts = {"difficult": int(truth.difficult.sum()), "crowd": int(truth.crowd.sum())}
-    counts["masks"] = 0 if truth.masks is None else sum(len(masks) for masks in truth.masks)
+    written = np.isin(truth.owners(), indices)
+    counts = {"difficult": int(truth.difficult[written].sum()), "crowd": int(truth.crowd[written].sum())}
+    counts["masks"] = 0 if truth.masks is None else int(written.sum())
     return [f"{text} ({counts[name]})" for name, text in _LOST[kind].items() if counts[name]]
 
 

@@ -64,7 +64,7 @@ def test_what_a_format_has_no_place_for_is_told_and_crowd_regions_never_become_o
     back = VocDetection(tmp_path / "voc", "train")[0].instances
     assert back.difficult.tolist() == [False, True]
     assert len(YoloDetection(tmp_path / "yolo", "train")[0].instances) == 1
-    assert [record.getMessage().partition(": ")[2] for record in caplog.records if record.levelname == "WARNING"] == [
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records if record.levelname == "WARNING"] == [
         "masks are not written (2)",
         "crowd regions become difficult objects (1)",
         "masks are not written (2)",
