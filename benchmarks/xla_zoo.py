@@ -54,6 +54,20 @@ CASES: dict[str, list[str]] = {
     "video/nonlocal_mobilenetv2_gesture": [SMALL, f"data.root={DATA}/video/gesture_body/gesture_body.zip"],
     "nlp/bilstm_chnsenticorp": [SMALL, f"data.root={DATA}/nlp/chnsenticorp/chnsenticorp.zip"],
     "nlp/bigru_crf_resume_ner": [SMALL, f"data.root={DATA}/nlp/resume_ner/resume_ner.zip"],
+    **{
+        f"ctr/{name}_{data}": [SMALL, f"data.root={DATA}/ctr/{folder}/{folder}.zip"]
+        for data, folder, names in (
+            ("adult", "adult", ("lr", "wide_deep", "deepfm", "mmoe")),
+            ("bank", "bank", ("dnn",)),
+            ("avazu", "avazu_small", ("deepfm",)),
+            ("criteo", "criteo_small", ("lr", "fm", "deepfm", "dcnv2", "xdeepfm", "autoint")),
+        )
+        for name in names
+    },
+    **{
+        f"ctr/{name}_movielens": [SMALL, f"data.root={DATA}/recbole-1.2.1-py3-none-any.whl"]
+        for name in ("din", "dien", "gru4rec", "ssr")
+    },
     "nlp/minilm_sst2": [  # after scripts/fetch_minilm
         SMALL,
         f"data.root={DATA}/nlp/sst2/sst2.zip",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +14,6 @@ from framework.graph.ir import Program
 from framework.graph.native_executor import NATIVE
 from framework.graph.reports import Explanation
 from framework.tensor import Tensor
-
-_log = logging.getLogger("paddock")
 
 
 class CompiledProgram:
@@ -34,9 +31,6 @@ class CompiledProgram:
         self.loop_steps = loop_steps
         self.execution = executor.compile(program, loop_steps)
         self._updated = {id(program.states[v]) for v in program.updates}
-        python = dict.fromkeys(op.name for op in program.operations() if op.info.family == "python")
-        if python:
-            _log.warning("%s: Python code in a Program holds the interpreter's lock and is slow", ", ".join(python))
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Runs once and returns the results; states get their new values.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -15,6 +16,8 @@ from framework.graph.ir import Program
 from framework.graph.memory import MemoryReport
 from framework.graph.native import Native
 from framework.tensor import Tensor
+
+_log = logging.getLogger("paddock")
 
 
 class NativeExecution:
@@ -100,6 +103,9 @@ class NativeExecutor:
 
     def compile(self, program: Program, loop_steps: int | None) -> NativeExecution:
         """A Program, made ready."""
+        python = dict.fromkeys(op.name for op in program.operations() if op.info.family == "python")
+        if python:
+            _log.warning("%s: Python code in a Program holds the interpreter's lock and is slow", ", ".join(python))
         return NativeExecution(program, loop_steps)
 
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from framework import _core
-from framework.errors import NotSupportedError, PaddockError
+from framework.errors import PaddockError
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.trace import Trace
 from framework.ops.compositions import composition_of
@@ -259,21 +259,6 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "ints": _numbers(int),
     "floats": _numbers(float),
 }
-
-
-def expect_lowered(program: Program) -> None:
-    """Refuses a Program with operators that have effects outside of it, before anything is compiled.
-
-    Raises:
-        NotSupportedError: names all of them and the lines that use them.
-    """
-    effects = {op.name: op for op in program.operations() if not op.info.pure and not op.blocks}
-    if effects:
-        lines = "; ".join(f"{name} (used at {op.where})" if op.where else name for name, op in effects.items())
-        raise NotSupportedError(
-            f"no device but the CPU runs {lines}: such an operator has effects outside of the Program. Call it on the "
-            "Program's results, or run with --device cpu"
-        )
 
 
 def linear_transpose(function: Callable[[Array], Array], like: Array, dy: Array) -> Array:

@@ -81,6 +81,10 @@ class HogwildStep(CtrStep):
         refuse_what_rows_lack(runtime)
         if runtime.eager:
             raise ConfigError("runtime.eager: is on, but `hogwild` runs Programs; turn one of them off")
+        if runtime.device != "cpu":
+            raise ConfigError(
+                f"runtime.device: is {runtime.device}, but `hogwild` trains on threads of the CPU; set hogwild to null"
+            )
         return cls(task, optimizer_of(task, make_optimizer), task.hogwild, clip_norm=runtime.clip_norm)
 
     def _worker(self) -> Callable[[dict[str, Tensor], Tensor], Update]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+import framework
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError, ConfigError, DataError
 from framework.graph.explanation import explain
@@ -409,9 +410,9 @@ def _open_export(path: Path, device: str, products: str) -> Model:
             f"{path}/program.json: lacks {error}, which `paddock export` writes; export it again"
         ) from error
 
-    feed = processor.feed(path)
-
-    fitting = None if device == "cpu" or feed is not None else processor.fitting()
+    with framework.device(device, products=products):
+        feed = processor.feed(path)
+    fitting = None if device == "cpu" else processor.fitting()
 
     def with_names(own: Predictor) -> Predict:
         def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -426,28 +427,28 @@ def _open_export(path: Path, device: str, products: str) -> Model:
     inputs = tuple(predictor.input_names)
     if feed is None:
         return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types)
-    predict = _Following(predictor, names, feed)
+    predict = _Following(predictor, with_names, feed)
     return Model(processor, inputs, predict, predict.replica, types, feed)
 
 
 class _Following:
     """One worker's way through a model whose inputs, and whose network, follow what lies beside the export."""
 
-    def __init__(self, exported: Predictor, names: Sequence[str], feed: Feed) -> None:
-        self._exported, self._names, self._feed = exported, names, feed
-        self._newer: Predictor | None = None  # as the feed had it last, and a replica for this worker
-        self._own = exported
+    def __init__(self, exported: Predictor, by_name: Callable[[Predictor], Predict], feed: Feed) -> None:
+        self._exported, self._by_name, self._feed = exported, by_name, feed
+        self._newer: Predictor | None = None  # as the feed had it last; this worker runs a replica of it
+        self._predict = by_name(exported)
 
     def replica(self) -> _Following:
         """For another worker."""
-        return _Following(self._exported.replica(), self._names, self._feed)
+        return _Following(self._exported.replica(), self._by_name, self._feed)
 
     def __call__(self, arrays: dict[str, np.ndarray]) -> Outputs:
         fed = self._feed(arrays)
         if fed.network is not self._newer:
             self._newer = fed.network
-            self._own = self._exported if fed.network is None else fed.network.replica()
-        outputs = Outputs(zip(self._names, self._own.run(fed.arrays), strict=True))
+            self._predict = self._by_name(self._exported if fed.network is None else fed.network.replica())
+        outputs = Outputs(self._predict(dict(fed.arrays)))
         outputs.version, outputs.beside = fed.version, fed.beside
         return outputs
 

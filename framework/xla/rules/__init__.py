@@ -16,3 +16,4 @@ from framework.xla.rules import reduce as reduce
 from framework.xla.rules import resize as resize
 from framework.xla.rules import sampling as sampling
 from framework.xla.rules import shape as shape
+from framework.xla.rules import table as table

@@ -383,6 +383,10 @@ class _SavedRows:
 def refuse(config: Config, runtime: Runtime) -> None:
     """Raise ConfigError for what a cluster does not do."""
     refuse_what_rows_lack(runtime)
+    if runtime.device != "cpu":
+        raise ConfigError(
+            f"runtime.device: is {runtime.device}, but the trainers of --cluster compute on CPUs; set it to cpu"
+        )
     threads = config.has("hogwild") and config["hogwild"] is not None
     for path, wrong, why in (
         ("runtime.weights", runtime.weights is not None, "shards begin empty; train on in one process"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from framework.devices import placement
 from framework.errors import PaddockError
 from framework.predictor import Predictor
 from framework.table import TableSnapshot
@@ -51,6 +52,7 @@ class ServedRows:
         fields = schema.fields()
         self._signs = ("sparse", *(name for name, _ in (*fields.bags, *fields.sequences)))
         self._export, self._key, self._every = export, model_key(schema), every
+        self._device, _, self._products = placement()  # of who opens it; a server's threads look for what is newer
         found = Publication.read(export, self._key)
         paths = [export / FOLDER / name for name in found.files]
         self.rows = TableSnapshot.open(paths[0], paths[1:])
@@ -119,7 +121,9 @@ class ServedRows:
         """The dense part of a publication; None for the export's own."""
         if before is not None and before.publication.dense == found.dense:
             return before.network
-        return None if found.dense is None else Predictor(self._export / FOLDER / found.dense)
+        if found.dense is None:
+            return None
+        return Predictor(self._export / FOLDER / found.dense, device=self._device, products=self._products)
 
     def _items(self, found: Publication) -> ItemIndex | None:
         return None if found.items is None else ItemIndex.open(self._export / FOLDER / found.items)

@@ -9,7 +9,7 @@ import framework
 from framework import hosts
 from framework.data.world import World
 from framework.errors import AttributeValueError, HostError
-from tests.framework.xla.several import doubling
+from tests.framework.xla.several import doubling, table
 from tests.framework.xla.several import training as training_on
 
 JOB, RANK, SIZE, PORT, DEVICES = sys.argv[1], *map(int, sys.argv[2:6])
@@ -68,5 +68,6 @@ def agreement():
     return found
 
 
+JOBS = {"training": training, "program": program, "agreement": agreement, "table": lambda: table(DEVICES)}
 hosts.join(World(RANK, SIZE), f"127.0.0.1:{PORT}", devices=DEVICES, wait=60)
-print(json.dumps({"training": training, "program": program, "agreement": agreement}[JOB]()))
+print(json.dumps(JOBS[JOB]()))

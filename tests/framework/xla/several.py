@@ -8,6 +8,8 @@ import numpy as np
 import framework
 from framework import ops
 from framework.errors import AttributeValueError
+from framework.table import SGD
+from tests.framework.table.test_programs import Model
 from tests.framework.xla.test_executor import OPTIMIZERS, trained
 
 
@@ -72,6 +74,24 @@ def placement():
         }
 
 
+def table(devices):
+    """Rows, their counts and a weight after two steps of a model with a table."""
+    model = Model(SGD(lr=0.1))
+    step = framework.program(model.step)
+    rng = np.random.default_rng(0)
+    with framework.device("xla-cpu", devices):
+        for _ in range(2):
+            step(rng.integers(0, 20, (8, 3)), rng.integers(0, 20, 8), rng.integers(0, 2, 8).astype(np.float32))
+    counts = model.table.counts(np.arange(20)).tolist()
+    return {"rows": model.seen().tolist(), "counts": counts, "w": model.w.numpy().tolist()}
+
+
+def found(job, words):
+    """What a job computes; `words` are its arguments."""
+    if job == "training":
+        return {"training": training(int(words[0]), *words[1:])}
+    return table(int(words[0])) if job == "table" else placement()
+
+
 if __name__ == "__main__":
-    job, *words = sys.argv[1:]
-    print(json.dumps({"training": training(int(words[0]), *words[1:])} if job == "training" else placement()))
+    print(json.dumps(found(sys.argv[1], sys.argv[2:])))

@@ -288,12 +288,6 @@ def test_an_operator_without_a_rule_runs_on_the_host_and_says_so(caplog):
         np.testing.assert_array_equal(got, paste(masks, boxes).numpy())
 
 
-def test_functions_with_effects_are_refused_before_anything_runs():
-    function = framework.program(lambda x: framework.py_func(lambda a: a, [x], lambda t: t))
-    with pytest.raises(NotSupportedError, match=r"py_func.*test_executor\.py:\d+.*--device cpu"):
-        function(np.ones(3, np.float32))
-
-
 OUT_OF_MEMORY = (
     r"out of memory \(RESOURCE_EXHAUSTED: no room\); inputs and states hold 0 MB; the largest values between are "
     r"1\.0 MB of \w+ \[262144\] \(.*test_executor\.py:\d+.*\).*; make the batch or the images smaller"

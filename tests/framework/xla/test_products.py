@@ -9,7 +9,7 @@ from framework.errors import AttributeValueError
 
 jax = pytest.importorskip("jax", reason="the extra [xla] is not installed")
 
-from framework.xla import executor  # noqa: E402
+from framework.xla import execution  # noqa: E402
 
 U = 2.0**-8  # half a unit of bfloat16's 7 bits and the leading one
 
@@ -83,7 +83,7 @@ def test_products_of_float64_and_what_is_no_product_stay_exact():
 @pytest.mark.parametrize(("products", "asked"), [("float32", "highest"), ("tf32", "tensorfloat32")])
 def test_xla_is_asked_for_the_precision(monkeypatch, products, asked):
     seen, original = [], jax.default_matmul_precision
-    monkeypatch.setattr(executor.jax, "default_matmul_precision", lambda name: seen.append(name) or original(name))
+    monkeypatch.setattr(execution.jax, "default_matmul_precision", lambda name: seen.append(name) or original(name))
     run(lambda x: ops.matmul(x, x), draw(4, 4), products=products)
     assert seen == [asked]
 

@@ -219,6 +219,7 @@ def test_a_run_that_was_stopped_is_continued_where_it_was(log, tmp_path, number)
         ({"runtime.accumulate": 2}, "runtime.accumulate: rows of a table do not have it"),
         ({"runtime.minutes": 5}, "runtime.minutes: is not for --cluster"),
         ({"runtime.weights": "x.safetensors"}, "runtime.weights: is not for --cluster: shards begin empty"),
+        ({"runtime.device": "xla-cpu"}, "runtime.device: is xla-cpu, but the trainers of --cluster compute on CPUs"),
         ({"cluster.shards": 0}, "shards is 0; it must be 1 to 256"),
         ({"cluster.trainers": 0}, "trainers is 0; it must be 1 or more"),
         ({"cluster.log": "{fsync: often}"}, "often"),
