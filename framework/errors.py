@@ -33,7 +33,16 @@ class StateError(PaddockError, RuntimeError):
 
 
 class HostError(PaddockError, RuntimeError):
-    """Hosts that train together did not meet, differ in what they run, or one of them is lost."""
+    """Hosts that train together did not meet, differ in what they run, or one of them is lost.
+
+    Attributes:
+        GO_ON: what to do where one is lost.
+    """
+
+    GO_ON = (
+        "checkpoints are whole: start all hosts again with --resume, as many as there are (the batch must divide by "
+        "them)"
+    )
 
 
 class DeviceMemoryError(PaddockError, MemoryError):

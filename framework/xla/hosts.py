@@ -11,7 +11,7 @@ import numpy as np
 
 from framework.data.world import World
 from framework.errors import AttributeValueError, HostError
-from framework.xla.runtime import jax
+from framework.xla.runtime import as_ours, jax
 
 _LAST_WORDS = 1800  # seconds that hosts wait at the end for host 0, which writes the run's last files
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -90,8 +90,8 @@ def _gather_rows(row: np.ndarray, world: World) -> np.ndarray:
     rows = module.make_array_from_single_device_arrays((world.size, row.size), split, [mine])
     try:
         return np.asarray(spread(rows))
-    except module.errors.JaxRuntimeError as e:
-        raise HostError(f"hosts: another host is lost ({str(e).splitlines()[0]})") from None
+    except (module.errors.JaxRuntimeError, ValueError) as e:
+        raise as_ours(e) from None
 
 
 @cache

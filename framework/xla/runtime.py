@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from framework.errors import DeviceMemoryError, NotSupportedError, PaddockError, StateError
+from framework.errors import DeviceMemoryError, HostError, NotSupportedError, PaddockError, StateError
 from framework.extras import install_command
 
 PLATFORMS = {"xla-cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 _EXTRAS = {"xla-cpu": "xla", "gpu": "cuda", "tpu": "xla"}
 _OLDEST = (0, 10, 1)
+_OF_CONNECTIONS = ("Gloo", "NCCL", "onnection", "oordination")  # in errors of what hosts tell each other
 _BROKEN_ON_GPUS = ("0.10.2", "0.11.0")  # float32 scatter-add in a loop of compare and swap: jax-ml/jax#38806
 
 
@@ -88,7 +89,7 @@ def read(buffer: Any) -> np.ndarray:
         for shard in buffer.addressable_shards:
             found[shard.index] = shard.data
         return found
-    except jax().errors.JaxRuntimeError as e:
+    except (jax().errors.JaxRuntimeError, ValueError) as e:  # a lost connection is one or the other
         raise as_ours(e) from None
 
 
@@ -102,4 +103,6 @@ def as_ours(e: BaseException, memory: str = "") -> BaseException:
             f"device: out of memory ({text}){memory and '; ' + memory}; make the batch or the images smaller "
             "(runtime.accumulate gathers the gradients of several), or take runtime.precision=bfloat16"
         )
+    if jax().process_count() > 1 and any(word in text for word in _OF_CONNECTIONS):
+        return HostError(f"hosts: another host is lost ({text}); its own output says more; {HostError.GO_ON}")
     return StateError(f"device: a run failed ({text})")

@@ -1,11 +1,12 @@
-"""The process that trains on one of several hosts: `python -m suites.engine.host_process PIPE ...`.
+"""The process that trains on one of several hosts: `python -m suites.engine.host_process PIPE PIPE ...`.
 
-Started by `suites.engine.supervising` with the number of a pipe, which ends with the parent, and the parent's command
-line.
+Started by `suites.engine.supervising` with the numbers of two pipes, of which the first ends with the parent and the
+second tells it that training goes on, and the parent's command line.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from suites.engine import cli
 from suites.engine.building import read_config
 from suites.engine.cli import train
 from suites.engine.command_line import INTERRUPTED, run
+from suites.engine.liveness import tell_on
 from suites.engine.supervising import HostOptions, options_of
 
 
@@ -31,9 +33,11 @@ def _end_with_parent(gone: int) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Train as one of the hosts, in the child; `words` begin with the number of the parent's pipe."""
-    gone, *rest = words
+    """Train as one of the hosts, in the child; `words` begin with the numbers of the parent's pipes."""
+    gone, told, *rest = words
     _end_with_parent(int(gone))
+    tell_on(int(told))
+    faulthandler.enable()  # by SIGABRT, in a process that hangs
     options, rest = options_of(rest)
     return join_first(options, rest) or cli.main(["train", *rest])
 

@@ -41,6 +41,7 @@ _CHANGEABLE = (
     "runtime.device",
     "runtime.devices",
     "runtime.shard_optimizer",
+    "runtime.hosts_timeout",
 )  # any device continues what another one began
 
 

@@ -145,6 +145,9 @@ class LossScaleSettings:
         return LossScaler(self.initial, self.growth, self.backoff, self.interval, self.floor, dynamic=dynamic)
 
 
+_LEAST_TIMEOUT = 10.0  # seconds; a process tells that it goes on once a second
+
+
 @dataclass(frozen=True)
 class Runtime:
     """How long and how a run trains; one of `epochs` and `steps` says how long.
@@ -166,6 +169,8 @@ class Runtime:
             never round.
         shard_optimizer: Each of several devices of a host keeps a part of the optimizer's slots in place of all of
             them, and computes that part of the update (ZeRO stage 1). The numbers stay the same.
+        hosts_timeout: Of several hosts: seconds without a step, a batch of an evaluation or a checkpoint after which a
+            host counts as hanging, and the job ends. More than any compilation takes; null for any time.
         eager: Run operator by operator instead of as one traced Program; slower, for debugging.
         detect_anomaly: Look at the results of every operator of a training step, and end the run with an error that
             names the first one with a NaN; slower, for finding out why a loss became one.
@@ -198,6 +203,7 @@ class Runtime:
     devices: int = 1
     products: Literal["float32", "tf32", "bfloat16"] = "float32"
     shard_optimizer: bool = False
+    hosts_timeout: float | None = 1800.0
     eager: bool = False
     detect_anomaly: bool = False
     conv_algorithm: Literal["auto", "direct"] = "auto"
@@ -236,6 +242,10 @@ class Runtime:
             _at_least("runtime", threads=(self.threads, 1))
         if self.minutes is not None and self.minutes <= 0:
             raise AttributeValueError(f"runtime: minutes is {self.minutes}; it must be above 0, or null for any time")
+        if self.hosts_timeout is not None and self.hosts_timeout < _LEAST_TIMEOUT:
+            raise AttributeValueError(
+                f"runtime: hosts_timeout is {self.hosts_timeout:g} s; it must be {_LEAST_TIMEOUT:g} or more, or null"
+            )
         if self.clip_norm is not None and self.clip_norm <= 0:
             raise AttributeValueError(f"runtime: clip_norm is {self.clip_norm}; it must be above 0, or null for none")
 

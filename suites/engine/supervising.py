@@ -18,10 +18,12 @@ from types import FrameType
 
 from framework import hosts, limits
 from framework.data.world import World
-from framework.errors import AttributeValueError, ConfigError
+from framework.errors import AttributeValueError, ConfigError, HostError
+from suites.engine.liveness import Listener
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOST = 1  # exit status where a host was lost
+_LOOK, _LAST_WORDS = 1.0, 10.0  # seconds between two looks whether the process hangs, and for its last output
 
 
 @dataclass(frozen=True)
@@ -92,35 +94,50 @@ def supervise(words: Sequence[str]) -> int:
     normal, now = asdict(limits.Limits()), asdict(limits.current())
     raised = [f"--limit={name}={now[name]}" for name in now if now[name] != normal[name]]
     gone, held = os.pipe()  # the other end closes where this process ends, however it does
-    line = [sys.executable, "-m", "suites.engine.host_process", str(gone), *raised, *words]
-    child = subprocess.Popen(line, pass_fds=[gone], process_group=0)  # a terminal's Ctrl-C reaches this process alone
+    heard, told = os.pipe()
+    line = [sys.executable, "-m", "suites.engine.host_process", str(gone), str(told), *raised, *words]
+    # In a group of its own: a terminal's Ctrl-C reaches this process alone.
+    child = subprocess.Popen(line, pass_fds=[gone, told], process_group=0)
     os.close(gone)
+    os.close(told)
+    listener = Listener(heard)
     with _handing_on(child):
-        status = child.wait()
+        status = _waited_for(child, listener)
     os.close(held)
+    if status is None:
+        print(
+            f"error: {me}: it made no step for {listener.seconds:g} s (runtime.hosts_timeout): it hangs, or waits for "
+            f"a host that does; above is where it stood; {HostError.GO_ON}",
+            file=sys.stderr,
+        )
+        return LOST
     if status < 0 and signal.Signals(-status) not in (signal.SIGABRT, *_ENDING):
         name = signal.Signals(-status).name
-        print(f"error: {me}: its process was killed by {name} (out of memory?); {_AFTERWARDS}", file=sys.stderr)
+        print(f"error: {me}: its process was killed by {name} (out of memory?); {HostError.GO_ON}", file=sys.stderr)
         return LOST
     if status in (-signal.SIGABRT, 128 + signal.SIGABRT, LOST):
         print(
             f"error: {me}: another host is lost: it ended, or was silent for {hosts.HEARTBEAT} s; its own output says "
-            f"more; {_AFTERWARDS}",
+            f"more; {HostError.GO_ON}",
             file=sys.stderr,
         )
         return LOST
-    if status == 2:
-        print(
-            f"error: {me} ended with the error above, and so the job ends on all hosts; where it speaks of a lost "
-            f"connection, another host ended first; {_AFTERWARDS}",
-            file=sys.stderr,
-        )
     return status if status >= 0 else 128 - status
 
 
-_AFTERWARDS = (
-    "checkpoints are whole: start all hosts again with --resume, as many as there are (the batch must divide by them)"
-)
+def _waited_for(child: subprocess.Popen[bytes], listener: Listener) -> int | None:
+    """The exit status; None where the process was silent for longer than it said, and was ended."""
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.wait(timeout=_LOOK)
+        if listener.overdue:
+            break
+    child.send_signal(signal.SIGABRT)  # upon which it says where its threads are
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(timeout=_LAST_WORDS)
+    child.kill()
+    child.wait()
+    return None
 
 
 @contextlib.contextmanager

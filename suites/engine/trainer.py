@@ -43,6 +43,7 @@ from suites.engine.hosts import (
     newest_checkpoint,
     opened_run,
 )
+from suites.engine.liveness import Alive
 from suites.engine.log import RunLog, heard
 from suites.engine.loop import TrainingLoop
 from suites.engine.plugins import covered, modules_of
@@ -189,6 +190,7 @@ class Trainer:
         )
         _say_how(runtime, schedule, step, batch_size, log)
         counting = Counting(loader, every=runtime.log_every)
+        alive = [Alive(runtime.hosts_timeout)] if world.size > 1 and runtime.hosts_timeout is not None else []
         return TrainingLoop(
             task,
             step,
@@ -196,7 +198,7 @@ class Trainer:
             total_steps=total_steps,
             learning_rate=schedule,
             log=log,
-            hooks=[*_usual_hooks(task, run, runtime), SkippedSamples(loader), counting, *task.hooks(), *hooks],
+            hooks=[*alive, *_usual_hooks(task, run, runtime), SkippedSamples(loader), counting, *task.hooks(), *hooks],
             accumulate=runtime.accumulate,
             folder=run.path,
             world=world,
