@@ -218,7 +218,7 @@ class XlaExecution:
         program = self._program
 
         def function(updated: list[Any], kept: list[Any], given: list[Any], constants: list[Any]) -> Any:
-            lowering = Lowering(Faults(messages), self._layout.platform, self._products)
+            lowering = Lowering(Faults(messages), self._layout.platform, self._products, self._layout.kept)
             lowering.longest = {id(given[i]): bound for i, bound in zip(self._offsets, longest, strict=True)}
             values: dict[Value, Any] = dict(zip(program.inputs, given, strict=True))
             values |= {s: a for (s, _, _), a in zip(self._updates, updated, strict=True)}

@@ -111,15 +111,28 @@ class Faults:
 class Lowering:
     """Lowers the operations of one Program or block while JAX traces."""
 
-    def __init__(self, faults: Faults, platform: str, products: str = "float32") -> None:
-        """`platform`: of the device, as JAX calls it: cpu, gpu, tpu; `products`: see `framework.set_device`."""
+    def __init__(
+        self,
+        faults: Faults,
+        platform: str,
+        products: str = "float32",
+        whole: Callable[[Array], Array] = lambda x: x,
+    ) -> None:
+        """For a kind of device.
+
+        Args:
+            faults: gets what data can be refused for.
+            platform: of the device, as JAX calls it: cpu, gpu, tpu.
+            products: see `framework.set_device`.
+            whole: an array so that each of several devices has all of it.
+        """
         self.faults = faults
-        self.platform, self.products = platform, products
+        self.platform, self.products, self.whole = platform, products, whole
         self.longest: dict[int, int] = {}  # of offsets, by the id of their array: a bound of the sequences' lengths
 
     def inner(self) -> Lowering:
         """For a block, whose faults are merged by who lowers it."""
-        return Lowering(Faults(self.faults.messages), self.platform, self.products)
+        return Lowering(Faults(self.faults.messages), self.platform, self.products, self.whole)
 
     def factor(self, x: Array) -> Array:
         """One factor of a product, as this device is asked to take it.
@@ -171,7 +184,7 @@ class Lowering:
             elif info.composition:
                 outputs = self._composed(info, inputs, attrs)
             else:
-                outputs = _on_host(info, inputs, attrs, types)
+                outputs = _on_host(info, [None if x is None else self.whole(x) for x in inputs], attrs, types)
         for i, (array, (shape, dtype)) in enumerate(zip(outputs, types, strict=True)):
             assert array.shape == shape, f"{info.name}: output {i} is {array.shape} and not {shape}"
             outputs[i] = array.astype(jnp_type(dtype))

@@ -6,9 +6,10 @@ import sys
 import numpy as np
 
 import framework
-from framework import hosts
+from framework import hosts, ops
 from framework.data.world import World
 from framework.errors import AttributeValueError, HostError
+from tests.framework.ops.specs.masks import BOXES, DISCS, SIZES
 from tests.framework.xla.several import doubling, table
 from tests.framework.xla.several import training as training_on
 
@@ -68,6 +69,35 @@ def agreement():
     return found
 
 
-JOBS = {"training": training, "program": program, "agreement": agreement, "table": lambda: table(DEVICES)}
+def masks():
+    """Operators that run on the host in the middle of a Program: what each host reads, and what our kernels give."""
+    w = framework.tensor(np.ones(1, np.float32))
+    w.persistable = True
+
+    @framework.program
+    def step(runs, offsets, boxes, index, sizes):
+        wanted = ops.crop_masks(runs, offsets, boxes * w, index, sizes, size=7)
+        first = ops.reshape(wanted[:, 0], shape=(-1, 7, 7)) * w
+        bitmaps = ops.paste_masks(first, boxes[:, 1], height=20, width=26)
+        w.set(w + ops.mean(ops.cast(bitmaps, dtype="float32")))
+        return wanted, bitmaps
+
+    found = {}
+    for device, count in (("cpu", 1), ("xla-cpu", DEVICES)):
+        w.set(framework.tensor(np.ones(1, np.float32)))
+        given = [framework.tensor(a) for a in (*DISCS, BOXES.astype(np.float32), np.ones((2, 6), np.int64), SIZES)]
+        with framework.device(device, count):
+            results = [step(*given) for _ in range(3)]
+        found[device] = [w.tolist(), *(y.numpy().tolist() for y in results[-1])]
+    return found
+
+
+JOBS = {
+    "training": training,
+    "program": program,
+    "agreement": agreement,
+    "table": lambda: table(DEVICES),
+    "masks": masks,
+}
 hosts.join(World(RANK, SIZE), f"127.0.0.1:{PORT}", devices=DEVICES, wait=60)
 print(json.dumps(JOBS[JOB]()))

@@ -64,6 +64,15 @@ def test_each_host_reads_results_and_states_whole_and_bad_data_is_refused_on_all
         assert "label 2 is outside of [0, 2)" in found["error"]
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_operators_that_run_on_the_host_give_each_host_what_our_kernels_give(devices):
+    first, second = together("masks", devices=devices)
+    assert first == second
+    (state, *native), (found, *results) = first["cpu"], first["xla-cpu"]
+    assert results == native  # masks of 0 and 1
+    np.testing.assert_allclose(found, state, rtol=3 * 2**-23)  # three sums
+
+
 def test_hosts_tell_each_other_bytes_facts_and_errors():
     first, second = together("agreement")
     assert [first["world"], second["world"]] == [[0, 2], [1, 2]]
