@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
-from common import ROOT, Claim, Competitor, run_claims, time_steps
+from common import Claim, Competitor, run_claims, time_steps
 from detection_ops_vs_torchvision import torchvision_ops
 from peers import ours, peer_modes
+from torchvision_batches import detection_batch
 
 CLAIMS = [
     Claim("retinanet_r50_fpn_train_b2_512", 1.5, 2.0),
@@ -37,8 +37,7 @@ def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
     torchvision_ops()
     from torchvision.models import detection
 
-    sys.path.insert(0, str(ROOT))
-    from tools.bench_cases.detection import DETECTION_CLASSES, MASK_REGIONS, detection_arrays, ellipses
+    from tools.bench_cases.detection import DETECTION_CLASSES, MASK_REGIONS
 
     torch.manual_seed(0)
     plain: dict[str, Any] = {"weights": None, "weights_backbone": None, "trainable_backbone_layers": 5}
@@ -53,21 +52,12 @@ def peer_step(case: str, mode: str) -> tuple[Callable[[], Any], int]:
     else:
         count, side = 4, 300
         model = detection.ssd300_vgg16(**plain)
-    images, boxes, classes, _ = detection_arrays(count, side)
-    given = [torch.from_numpy(x.transpose(2, 0, 1).copy()) for x in images]
+    given, targets = detection_batch(count, side, masks=case.startswith("mask_rcnn"))
     layout = torch.channels_last if mode == "channels_last" else torch.contiguous_format
     model = model.to(memory_format=layout)
     if "infer" in case:
         return inference_step(model, given), count
     model.train()
-    real = [b[:, 2] > 0 for b in boxes]
-    targets = [
-        {"boxes": torch.from_numpy(b[r]), "labels": torch.from_numpy(c[r] + 1)}
-        for b, c, r in zip(boxes, classes, real, strict=True)
-    ]
-    if case.startswith("mask_rcnn"):
-        for target, b, r in zip(targets, boxes, real, strict=True):
-            target["masks"] = torch.from_numpy(ellipses(b[r], side).astype("uint8"))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, weight_decay=5e-4)
 
     def step() -> Any:

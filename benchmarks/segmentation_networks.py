@@ -1,4 +1,4 @@
-"""The segmentation networks in PyTorch, for benchmarks/segmentation_vs_torch.py: the same layers as ours, [N, C, H, W].
+"""The segmentation networks in PyTorch, for segmentation_vs_torch.py and gpu.py: the same layers as ours, [N, C, H, W].
 
 Letters: N batch, C channels, H W height and width, K classes.
 """
@@ -16,6 +16,13 @@ def conv_bn(inside: int, out: int, kernel: int, stride: int = 1, dilation: int =
     """Convolution that keeps the size (of stride 1), batch norm, perhaps ReLU."""
     conv = nn.Conv2d(inside, out, kernel, stride, dilation * (kernel // 2), dilation, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(out), *([nn.ReLU(inplace=True)] if relu else []))
+
+
+def separable(inside: int, out: int, stride: int = 1, dilation: int = 1, relu: bool = True) -> nn.Sequential:
+    """A depthwise 3x3 and a 1x1 convolution, each with batch norm and perhaps ReLU."""
+    depthwise = nn.Conv2d(inside, inside, 3, stride, dilation, dilation, groups=inside, bias=False)
+    activation = [nn.ReLU(inplace=True)] if relu else []
+    return nn.Sequential(depthwise, nn.BatchNorm2d(inside), *activation, *conv_bn(inside, out, 1, relu=relu))
 
 
 def resized(x: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
@@ -94,3 +101,56 @@ class PSPNet(nn.Module):
         cells = zip(self.branches, self.grids, strict=True)
         pooled = [resized(branch(F.adaptive_avg_pool2d(x, g)), x) for branch, g in cells]
         return [resized(y, images) for y in (self.head(torch.cat([x, *pooled], 1)), self.aux(before))]
+
+
+class XceptionBlock(nn.Module):
+    """Three separable convolutions and a shortcut: "conv", "sum" or "none"."""
+
+    def __init__(self, inside: int, widths: tuple[int, int, int], stride: int, dilation: int, short: str) -> None:
+        super().__init__()
+        self.before, self.sum = short != "none", short == "sum"
+        pairs = zip((inside, *widths), widths, (1, 1, stride), strict=False)
+        self.body = nn.ModuleList(separable(a, b, s, dilation, not self.before) for a, b, s in pairs)
+        self.short = conv_bn(inside, widths[-1], 1, stride, relu=False) if short == "conv" else None
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Behind the second convolution, and the block's result."""
+        y = x
+        for i, layer in enumerate(self.body):
+            y = layer(F.relu(y) if self.before else y)
+            if i == 1:
+                inner = y
+        if self.short is not None:
+            y = y + self.short(x)
+        return inner, y + x if self.sum else y
+
+
+class DeepLabV3PlusXception65(nn.Module):
+    """DeepLabV3+ on the aligned Xception-65 at output stride 16; logits at the images' size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(conv_bn(3, 32, 3, 2), conv_bn(32, 64, 3))
+        plan = [((128,) * 3, 2, 1, "conv"), ((256,) * 3, 2, 1, "conv"), ((728,) * 3, 2, 1, "conv")]
+        plan += [((728,) * 3, 1, 1, "sum")] * 16
+        plan += [((728, 1024, 1024), 1, 1, "conv"), ((1536, 1536, 2048), 1, 2, "none")]
+        insides = [64, *(widths[-1] for widths, *_ in plan)]
+        self.blocks = nn.ModuleList(XceptionBlock(inside, *each) for inside, each in zip(insides, plan, strict=False))
+        for norm in (m for m in self.modules() if isinstance(m, nn.BatchNorm2d)):
+            norm.eps = 1e-3
+        self.pyramid = nn.ModuleList([conv_bn(2048, 256, 1), *(separable(2048, 256, 1, d) for d in (6, 12, 18))])
+        self.pooled, self.merge = conv_bn(2048, 256, 1), conv_bn(5 * 256, 256, 1)
+        self.low = conv_bn(256, 48, 1)
+        self.decoder = nn.Sequential(separable(304, 256), separable(256, 256), nn.Conv2d(256, CLASSES, 1))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """The layer on images."""
+        x = self.stem(images)
+        for i, block in enumerate(self.blocks):
+            inner, x = block(x)
+            if i == 1:
+                fine = inner
+        maps = [branch(x) for branch in self.pyramid]
+        pooled = self.pooled(x.mean((2, 3), keepdim=True)).expand_as(maps[0])
+        context = resized(self.merge(torch.cat([*maps, pooled], 1)), fine)
+        return resized(self.decoder(torch.cat([context, self.low(fine)], 1)), images)

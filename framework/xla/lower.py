@@ -184,7 +184,8 @@ class Lowering:
             elif info.composition:
                 outputs = self._composed(info, inputs, attrs)
             else:
-                outputs = _on_host(info, [None if x is None else self.whole(x) for x in inputs], attrs, types)
+                given = [None if x is None else self.whole(x) for x in inputs]
+                outputs = [self.whole(x) for x in _on_host(info, given, attrs, types)]
         for i, (array, (shape, dtype)) in enumerate(zip(outputs, types, strict=True)):
             assert array.shape == shape, f"{info.name}: output {i} is {array.shape} and not {shape}"
             outputs[i] = array.astype(jnp_type(dtype))

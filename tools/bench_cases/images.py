@@ -26,6 +26,14 @@ def deeplab_mobilenet() -> Layer:
     return DeepLabV3Plus(MobileNetV2(out_strides=(4, 16), output_stride=16), num_classes=19, dropout=0.0)
 
 
+def deeplab_xception() -> Layer:
+    """DeepLabV3+ on Xception-65 at output stride 16 with Cityscapes' 19 classes."""
+    from suites.segmentation.models.deeplab_v3plus import DeepLabV3Plus
+    from suites.vision.backbones import Xception
+
+    return DeepLabV3Plus(Xception(65, out_strides=(4, 16), output_stride=16), num_classes=19, dropout=0.0)
+
+
 def unet() -> Layer:
     """The plain U-Net with Cityscapes' 19 classes."""
     from suites.segmentation.models.unet import UNet
