@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from common import OURS, ROOT, Claim, Competitor, has_modules, run_claims
@@ -108,7 +109,7 @@ def shapes(case: Case) -> tuple[Any, Any]:
     return np.concatenate(found), np.cumsum([0, *map(len, found)])
 
 
-def peer_step(name: str, case: Case, mode: str, device: str) -> tuple[Callable[[], Any], int]:
+def peer_step(name: str, case: Case, mode: str, device: str, folder: Path) -> tuple[Callable[[], Any], int]:
     """PyTorch's step of the same network, batch and mathematics, and the items of its batch."""
     import torch
 
@@ -118,7 +119,7 @@ def peer_step(name: str, case: Case, mode: str, device: str) -> tuple[Callable[[
     if name.startswith("mask_rcnn"):
         model, optimizer, run = torchvision_mask_rcnn(case, device)
     else:
-        model, optimizer, run = network(name, case, device)
+        model, optimizer, run = network(name, case, device, folder)
     call = torch.compile(model) if mode == "compile" else model
 
     def step() -> Any:
@@ -132,11 +133,11 @@ def peer_step(name: str, case: Case, mode: str, device: str) -> tuple[Callable[[
     return step, case.batch
 
 
-def network(name: str, case: Case, device: str) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """A network of peer_torch.py with its optimizer and what gives its loss."""
+def network(name: str, case: Case, device: str, folder: Path) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """A network of peer_torch.py, which lies in `folder`, with its optimizer and what gives its loss."""
     from torch.nn import functional
 
-    peers: Any = load_peers()
+    peers: Any = load_peers(folder)
     peers.torch = _Torch(device)
     shape = (case.batch, 3, case.size, case.size)
     if name.startswith("bert"):
@@ -171,17 +172,16 @@ class _Torch:
         return torch.Generator(self._device)
 
 
-def load_peers() -> Any:
-    """The module ../shared/bench/peer_torch.py, or that beside the checkout's own `shared` folder."""
-    for folder in (ROOT.parent / "shared", ROOT / "shared"):
-        path = folder / "bench" / "peer_torch.py"
-        if path.is_file():
-            spec = importlib.util.spec_from_file_location("peer_torch", path)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(module)
-            return module
-    sys.exit(f"peer_torch.py is neither in {ROOT.parent}/shared/bench nor in {ROOT}/shared/bench")
+def load_peers(folder: Path) -> Any:
+    """The module peer_torch.py of a folder, by default that of ../shared/bench."""
+    path = folder / "peer_torch.py"
+    if not path.is_file():
+        sys.exit(f"{path} is not there; name its folder with --peers")
+    spec = importlib.util.spec_from_file_location("peer_torch", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def torchvision_mask_rcnn(case: Case, device: str) -> tuple[Any, Any, Callable[[Any], Any]]:
@@ -249,7 +249,7 @@ def run_side(a: argparse.Namespace) -> None:
 
         device = "cuda" if a.device == "gpu" else "cpu"
         torch.set_num_threads(a.threads)
-        step, items = peer_step(name, case, a.side, device)
+        step, items = peer_step(name, case, a.side, device, a.peers)
         found = timed(step, lambda loss: loss.item(), a.seconds)
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else None
     memory = peak >> 20 if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
@@ -260,6 +260,7 @@ def run_side(a: argparse.Namespace) -> None:
 def competitors(name: str, a: argparse.Namespace) -> list[Competitor]:
     """Ours, and PyTorch in each mode; Mask R-CNN, whose shapes depend on the data, eagerly only."""
     words = [name, "--seconds", str(a.seconds), "--threads", str(a.threads), "--device", a.device]
+    words += ["--peers", str(a.peers.resolve())]
     words += ["--small"] if a.small else []
     found = [Competitor(OURS, [sys.executable, __file__, "--side", OURS, *words])]
     needed = ("torch", "torchvision") if name.startswith("mask_rcnn") else ("torch",)
