@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from common import OURS, ROOT, Claim, Competitor, has_modules, run_claims
+from detection_ops_vs_torchvision import torchvision_ops
 from torchvision_batches import detection_batch
 
 sys.path.insert(0, str(ROOT))
@@ -187,6 +188,8 @@ def load_peers(folder: Path) -> Any:
 def torchvision_mask_rcnn(case: Case, device: str) -> tuple[Any, Any, Callable[[Any], Any]]:
     """torchvision's Mask R-CNN, all weights and batch norms trained, 256 regions an image."""
     import torch
+
+    torchvision_ops()
     from torchvision.models import detection
 
     from tools.bench_cases.detection import DETECTION_CLASSES, MASK_REGIONS
