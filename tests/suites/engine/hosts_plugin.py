@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+import suites.engine.hosts
 from framework import hosts
 from tests.suites.engine import toy
 
@@ -18,7 +19,7 @@ _read = itertools.count()
 def _changed(self, index):
     sample = _item(self, index)
     if os.environ.get(HOW) == "slow":
-        time.sleep(0.02)
+        time.sleep(0.05)
     if os.environ.get(HOW) == "hang" and hosts.world().rank == 1 and next(_read) >= HANGS_AT:
         time.sleep(3600)
     if os.environ.get(HOW) == "other" and hosts.world().rank == 1:
@@ -27,3 +28,5 @@ def _changed(self, index):
 
 
 toy.Images.__getitem__ = _changed
+if os.environ.get(HOW) == "slow":
+    suites.engine.hosts._SECONDS = 0.2  # hosts talk at every step or two, so that a signal is seen before the last one
