@@ -1,9 +1,10 @@
 """Dense weights of trainers: each trains its own, and every few batches they are drawn together.
 
-A trainer sends what its weights moved since the last exchange, divided by the number of trainers at work. The shards
-add it to the common weights and answer with them; what the trainer moved meanwhile stays on top. So the common weights
-are the trainers' average (local SGD, Stich 2019, without a barrier), and nobody waits. The optimizer's averages stay
-each trainer's own.
+A trainer sends what its weights moved since the last exchange, divided by the number of trainers that the run is made
+for. The shards add it to the common weights and answer with them; what the trainer moved meanwhile stays on top. So the
+common weights are the trainers' average (local SGD, Stich 2019, without a barrier), and nobody waits. While a trainer
+is away the divisor stays, so that a batch moves the common weights as far as it does when all are there. The
+optimizer's averages stay each trainer's own.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Exchange:
         self._weights.set(self._base)
 
     def change(self, trainers: int) -> np.ndarray:
-        """What is to be sent now; an exchange that is still open is waited for."""
+        """What is to be sent now, as one of so many trainers; an exchange that is still open is waited for."""
         self.take(wait=True)
         self._sent = self._weights.get()
         moved: np.ndarray = (self._sent - self._base) / np.float32(max(trainers, 1))

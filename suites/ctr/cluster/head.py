@@ -80,7 +80,7 @@ class Head:
         expect_shares(loader)
         coming = isinstance(loader, LogFolders)
         counts = (settings.parts, self._runtime.epochs, self._runtime.steps)
-        self._work = Work(self._folder / "work.json", *counts, parts=coming)
+        self._work = Work(self._folder / "work.json", *counts, parts=coming, trainers=settings.trainers)
         self._coming = ComingPasses(loader, self._work, log.say) if coming else None
         self._watch = Watch(places, log.say, self._work.release, settings.most_restarts)
         self._total = self._total_steps(loader)
@@ -146,6 +146,7 @@ class Head:
         if not (wish.strip().isascii() and wish.strip().isdigit() and 0 < int(wish) <= _MOST_TRAINERS):
             self._log.say(f"{path}: is {wish.strip()[:40]!r}; write a number from 1 to {_MOST_TRAINERS}")
             return
+        self._work.trainers = int(wish)
         names = self._watch.names("trainer")
         for name in names[int(wish) :]:
             self._watch.retire(name)
@@ -259,7 +260,7 @@ class Head:
         going = self._work.beat(trainer, worker, int(question["batches"]))
         if what == "done":
             self._work.done(trainer, worker)
-        return {"go": going and not self.interrupted, "live": self._work.live}
+        return {"go": going and not self.interrupted, "live": self._work.live, "together": self._work.together}
 
     def _lease(self, trainer: str) -> dict[str, Any]:
         if self._work.over:
@@ -267,8 +268,8 @@ class Head:
         lease: Lease | None = None if self.interrupted else self._work.lease(trainer)
         if lease is None:
             return {"state": "wait"}
-        step = self._work.batches
-        return {"state": "work", "lease": lease_text(lease), "live": self._work.live, "step": step}
+        many = {"live": self._work.live, "together": self._work.together, "step": self._work.batches}
+        return {"state": "work", "lease": lease_text(lease), **many}
 
     def _keep_window(self, trainer: str, figures: dict[str, Any]) -> None:
         step, epoch = self._work.batches, self._work.epoch

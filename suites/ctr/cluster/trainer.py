@@ -131,7 +131,7 @@ class ClusterTrainer:
         self._lr = self._schedule(config)
         self._gathered, self._news = Gathered(), _News()
         self._lease: Lease | None = None
-        self._batches, self._live, self._began, self._stop = 0, 1, 0, False
+        self._batches, self._live, self._together, self._began, self._stop = 0, 1, 1, 0, False
         self._length = 0
         self._folders: LogFolders | None = None  # of a log that keeps coming
 
@@ -160,7 +160,8 @@ class ClusterTrainer:
         self._control.close()
 
     def _take_on(self, lease: Lease, reply: dict[str, Any]) -> None:
-        self._batches, self._live, self._began, self._stop = 0, reply["live"], reply["step"], False
+        self._batches, self._live, self._together = 0, reply["live"], reply["together"]
+        self._began, self._stop = reply["step"], False
         self._lease = lease
         try:
             whole = self._train(lease)
@@ -189,7 +190,7 @@ class ClusterTrainer:
         lr = self._lr(min(self._began + self._batches * self._live, self._spec.total_steps))
         update, grads = self._step.learn(item.batch, item.rows(), lr)
         due = item.number % self._spec.dense_every == 0
-        change = self._exchange.change(self._live) if due else None
+        change = self._exchange.change(self._together) if due else None
         factor = self._task.table_settings.lr_factor
         push = self._client.push(item.number, item.signs, grads, lr * factor, change)
         if due:
@@ -204,7 +205,7 @@ class ClusterTrainer:
         if number < first:  # it was there already
             return
         nothing = unique(np.zeros(0, np.int64))
-        change = self._exchange.change(self._live)
+        change = self._exchange.change(self._together)
         grads = np.zeros((0, self._client.dim), np.float32)
         self._exchange.sent(self._client.push(number, nothing, grads, 0.0, change))
         self._exchange.take(wait=True)
@@ -278,7 +279,8 @@ class ClusterTrainer:
                 _log.error("%s", error)
                 os._exit(1)
             if lease is self._lease:
-                self._live, self._stop = reply.get("live", self._live), not reply.get("go", True)
+                self._live, self._together = reply.get("live", self._live), reply.get("together", self._together)
+                self._stop = not reply.get("go", True)
 
     def _tell(self, what: str, lease: Lease) -> dict[str, Any]:
         news = self._news.take()

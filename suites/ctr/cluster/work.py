@@ -77,6 +77,7 @@ class Work:
         steps: batches of all trainers together, after which no more is dealt out; None for all of the passes.
         clock: seconds.
         parts: whether passes are parts of a log that keeps coming.
+        trainers: that the run is made for, whether they are there or not; may be set.
 
     Attributes:
         epoch: the pass at hand.
@@ -96,6 +97,7 @@ class Work:
         clock: Callable[[], float] = time.monotonic,
         *,
         parts: bool = False,
+        trainers: int = 1,
     ) -> None:
         self._path, self.shares, self._epochs, self._steps, self._clock = path, shares, epochs, steps, clock
         self._lock = threading.Lock()
@@ -103,6 +105,7 @@ class Work:
         self._done: set[int] = set()  # shares of the pass at hand
         self.epoch, self.batches, self._incarnation = 0, 0, 0
         self._parts = self.waiting = parts
+        self.trainers, self._units = trainers, shares
         self._ended = False
         self.part: Part | None = None
         if path.is_file():
@@ -166,7 +169,8 @@ class Work:
         """The part of the pass at hand is there: deal it out. Shares beyond its `units` have nothing in them."""
         with self._lock:
             self.part, self.waiting = part, False
-            self._done = set(range(min(units, self.shares), self.shares))
+            self._units = min(units, self.shares)
+            self._done = set(range(self._units, self.shares))
             self._write()
 
     def end(self) -> None:
@@ -199,6 +203,15 @@ class Work:
         """How many are at work."""
         return len(self._leases)
 
+    @property
+    def together(self) -> int:
+        """How many would be at work if nobody were away: as many as are wanted, and no more than shares have batches.
+
+        Changes of the dense weights are divided by it. Divided by those at work, a batch would count for more the fewer
+        there are.
+        """
+        return max(1, min(self.trainers, self._units))
+
     def _write(self) -> None:
         told = {
             "format": FORMAT,
@@ -209,6 +222,7 @@ class Work:
             "incarnation": self._incarnation,
             "part": None if self.part is None else asdict(self.part),
             "waiting": self.waiting,
+            "units": self._units,
         }
         write_text(self._path, json.dumps(told) + "\n")
 
@@ -222,6 +236,7 @@ class Work:
             if self._parts:
                 part, self.waiting = told["part"], bool(told["waiting"])
                 self.part = None if part is None else Part(part["name"], part["files"], tuple(part["seen"]))
+            self._units = int(told.get("units", shares))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{self._path}: cannot be read ({error}); begin the run anew") from None
         if shares != self.shares:

@@ -7,7 +7,7 @@ from framework import optim
 from framework.errors import StateError
 from framework.table.remote import unique
 from suites.ctr import CtrTask, DeepFM, TrainData
-from suites.ctr.cluster.dense import DenseWeights
+from suites.ctr.cluster.dense import DenseWeights, Exchange
 from suites.ctr.cluster.rows import BatchRows, with_places
 from suites.ctr.cluster.step import RemoteStep
 from suites.ctr.datasets import Columns
@@ -86,3 +86,31 @@ def test_dense_weights_come_back_as_they_went():
     weights.set(values)
     np.testing.assert_array_equal(weights.get(), values)
     assert weights.size == sum(p.size for p in made.model.parameters())
+
+
+class CommonWeights:
+    """Shards that answer at once."""
+
+    done = True
+
+    def __init__(self, values):
+        self.values = values
+
+    def dense(self):
+        return self.values
+
+
+def test_common_weights_move_by_a_trainers_share_and_what_it_moved_meanwhile_stays_on_top():
+    weights = DenseWeights(_task(DeepFM, {"dim": 4, "hidden": [8]}).model)
+    shards = CommonWeights(np.zeros(weights.size, np.float32))
+    exchange = Exchange(weights, shards)
+    exchange.begin()
+    weights.set(np.full(weights.size, 3.0, np.float32))
+    change = exchange.change(2)
+    np.testing.assert_array_equal(change, 1.5)
+    shards.values = shards.values + change
+    exchange.sent(shards)
+    weights.set(weights.get() + 0.25)  # a batch, before the answer is there
+    exchange.take()
+    np.testing.assert_array_equal(weights.get(), 1.75)
+    np.testing.assert_array_equal(exchange.change(2), 0.125)  # of that batch alone

@@ -86,6 +86,28 @@ def test_what_is_done_is_remembered_and_leases_are_not(tmp_path):
     assert taken.share == open_one.share and taken.incarnation > open_one.incarnation
 
 
+def test_a_batch_counts_the_same_whoever_is_away(tmp_path):
+    """Changes of dense weights are divided by how many there would be, not by how many there are."""
+    found = Work(tmp_path / "work.json", 3, 2, None, Clock(), trainers=2)
+    assert found.together == 2 and found.live == 0
+    found.lease("a")
+    found.lease("b")
+    found.release("b")  # it died
+    assert found.live == 1 and found.together == 2
+    found.trainers = 8  # more are wanted, and no more than three have a share
+    assert found.together == 3
+
+
+def test_trainers_without_a_share_of_the_part_do_not_count(tmp_path):
+    found = Work(tmp_path / "work.json", 3, None, None, Clock(), parts=True, trainers=3)
+    found.open(Part("d/1", "f1", ("d/1",)), units=2)
+    assert found.together == 2
+    again = Work(tmp_path / "work.json", 3, None, None, Clock(), parts=True, trainers=3)
+    assert again.together == 2
+    again.open(Part("d/2", "f2", ("d/1", "d/2")), units=0)
+    assert again.together == 1
+
+
 def parts(path):
     return Work(path / "work.json", 3, None, None, Clock(), parts=True)
 
