@@ -4,8 +4,9 @@
     python benchmarks/table_lookup.py [CASE ...] [--rows 1000000]
 
 A case is a million rows of 16 numbers under random 64-bit keys, read in batches of 100 drawn at random: of a `Table`,
-of a mapped `TableSnapshot` with float32 or int8 rows. Redis (Debian's package, in memory only) holds values of 64 bytes
-and is driven by its own redis-benchmark, with as many connections as serve it best, on a core of its own.
+of a mapped `TableSnapshot` with float32 or int8 rows; by one thread of Python, or (`_by2`) by two that share it. Redis
+(Debian's package, in memory only) holds values of 64 bytes and is driven by its own redis-benchmark, with as many
+connections as serve it best, on a core of its own.
 The floor is what a key cannot do without: one line of the index and those of its row from memory, at the rate at which
 this machine copies.
 """
@@ -19,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +29,8 @@ import numpy as np
 from common import OURS, ROOT, Claim, Competitor, add_rows, run_claims, spread
 
 BATCH, DIM, LINE = 100, 16, 64
-CLAIMS = [Claim(case, 5.0, 10.0) for case in ("table_b100", "snapshot_b100", "snapshot_int8_b100")]
+KINDS = ("table_b100", "snapshot_b100", "snapshot_int8_b100")
+CLAIMS = [Claim(kind + callers, 5.0, 10.0) for callers in ("", "_by2") for kind in KINDS]
 CONNECTIONS = (2, 8, 50)
 
 
@@ -49,7 +52,7 @@ def ours(case: str, rows: int) -> Callable[[np.ndarray], object]:
 
     made = Table(DIM, rule=SGD(), init=Normal(0.1))
     made.update(keys_of(rows), np.zeros((rows, DIM), np.float32))
-    if case == "table_b100":
+    if case.startswith("table"):
 
         def lookup(keys: np.ndarray) -> object:
             with framework.no_grad():
@@ -70,17 +73,31 @@ def dictionary(rows: int) -> Callable[[np.ndarray], object]:
     return lambda keys: np.stack([held[k] for k in keys.tolist()])
 
 
-def time_calls(call: Callable[[np.ndarray], object], rows: int, seconds: float) -> tuple[float, float]:
+def time_calls(
+    call: Callable[[np.ndarray], object], rows: int, seconds: float, callers: int = 1
+) -> tuple[float, float]:
     """Keys a second, and a second of this process's CPU time, which other processes on the machine disturb less."""
     batches = batches_of(rows)
     for batch in batches[:200]:
         call(batch)
-    done, start, cpu = 0, time.perf_counter(), time.process_time()
-    while time.perf_counter() < start + seconds:
-        for batch in batches[:100]:
-            call(batch)
-        done += 100 * BATCH
-    return done / (time.perf_counter() - start), done / (time.process_time() - cpu)
+    begin, done = threading.Barrier(callers + 1), [0] * callers
+
+    def work(number: int) -> None:
+        begin.wait()
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            for batch in batches[number * 100 : number * 100 + 100]:
+                call(batch)
+            done[number] += 100 * BATCH
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(callers)]
+    for each in threads:
+        each.start()
+    begin.wait()
+    start, cpu = time.perf_counter(), time.process_time()
+    for each in threads:
+        each.join()
+    return sum(done) / (time.perf_counter() - start), sum(done) / (time.process_time() - cpu)
 
 
 def redis(rows: int, seconds: float) -> float:
@@ -128,8 +145,13 @@ def copy_rate() -> float:
 
 def floor(case: str) -> float:
     """Keys a second at which memory alone would answer."""
-    row = {"table_b100": 4 * DIM, "snapshot_b100": 4 * DIM, "snapshot_int8_b100": 8 + DIM}[case]
-    return copy_rate() / (LINE + -(-row // LINE) * LINE)
+    row = 8 + DIM if "int8" in case else 4 * DIM
+    return callers_of(case) * copy_rate() / (LINE + -(-row // LINE) * LINE)
+
+
+def callers_of(case: str) -> int:
+    """Threads that look up."""
+    return 2 if case.endswith("_by2") else 1
 
 
 def run(a: argparse.Namespace) -> None:
@@ -141,7 +163,7 @@ def run(a: argparse.Namespace) -> None:
     elif side == "dict":
         rate, _ = time_calls(dictionary(rows), rows, seconds)
     else:
-        rate, of_cpu = time_calls(ours(case, rows), rows, seconds)
+        rate, of_cpu = time_calls(ours(case, rows), rows, seconds, callers_of(case))
         fields["of_cpu"] = round(of_cpu / 1e6, 1)
         fields["floor"] = round(floor(case) / 1e6, 1)
     who = resource.RUSAGE_CHILDREN if side == "redis" else resource.RUSAGE_SELF

@@ -16,6 +16,7 @@ constexpr int64_t kTasksWanted = 32;          // enough to even out the threads 
 constexpr int64_t kTaskOperations = 1 << 21;  // multiply-adds that make a task worth its start
 constexpr int64_t kBandRows = 192;            // of C in a task, at most,
 constexpr int64_t kFewestRows = 48;           // and where there are many: tiles enough to ask for all of the next panel
+constexpr int64_t kPackedAtOnce = 1 << 14;    // elements of B that a thread packs at a time
 constexpr int64_t kStretchBytes = 256 << 10;  // of C that is revisited for each block of the sum
 
 // Depth of a block of the sum: a panel of B of this depth streams from the second-level cache while the rows of A for a
@@ -240,6 +241,7 @@ namespace {
 
 // Largest block of C that one task of a BlockProduct keeps in the second-level cache.
 constexpr int64_t kBlockRows = 256;
+constexpr int64_t kFewestBlockRows = 40;  // packing a panel of B is then a twentieth of the vector operations
 template <class T>
 constexpr int64_t kBlockColumns = kPanelWidth<T> * std::max<int64_t>(1, 256 / kPanelWidth<T>);
 
@@ -247,14 +249,19 @@ struct BlockPlan {
   int64_t row_blocks, column_blocks, slices;
 };
 
+// The sum is sliced where it is long. Else a single block is halved, so that two threads have work: by its rows, where
+// enough of them are left to use a packed panel. Each half packs the other operand again, so this goes no further.
 template <class T>
 BlockPlan block_plan(int64_t M, int64_t N, int64_t K) {
   BlockPlan plan{ceil_div(M, kBlockRows), ceil_div(N, kBlockColumns<T>), 1};
-  const int64_t blocks = plan.row_blocks * plan.column_blocks;
-  if (blocks < kTasksWanted) {
-    const int64_t by_work = M * N * K / kTaskOperations;
+  const int64_t by_work = M * N * K / kTaskOperations, blocks = plan.row_blocks * plan.column_blocks;
+  if (blocks < kTasksWanted)
     plan.slices = std::max<int64_t>(1, std::min({ceil_div(kTasksWanted, blocks), K / (4 * kBlockDepth), by_work}));
-  }
+  if (blocks > 1 || plan.slices > 1 || by_work < 2) return plan;
+  if (M >= 2 * kFewestBlockRows)
+    plan.row_blocks = 2;
+  else if (N > kPanelWidth<T>)
+    plan.column_blocks = 2;
   return plan;
 }
 
@@ -396,7 +403,7 @@ template <class T>
 void pack_all(bool transposed, const T* B, int64_t ldb, int64_t K, int64_t N, T* packed) {
   const int64_t panels = ceil_div(N, kPanelWidth<T>), rows = 512, bands = ceil_div(K, rows);
   if (K == 0) return;
-  const int64_t grain = std::max<int64_t>(1, 65536 / (kPanelWidth<T> * std::min(K, rows)));
+  const int64_t grain = std::max<int64_t>(1, kPackedAtOnce / (kPanelWidth<T> * std::min(K, rows)));
   parallel_for(panels * bands, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t n0 = i / bands * kPanelWidth<T>, k0 = i % bands * rows;

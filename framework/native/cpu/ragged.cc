@@ -14,8 +14,10 @@ constexpr int64_t kColumns = 256;  // of a sequence's rows that one task sums
 // body(b, first, last) for each sequence and piece [first, last) of its `width` columns, in parallel.
 template <class F>
 void for_pieces(const CheckedOffsets& offsets, int64_t width, F body) {
-  const int64_t pieces = (width + kColumns - 1) / kColumns;
-  parallel_for(offsets.sequences() * pieces, 1, [&](int64_t begin, int64_t end) {
+  const int64_t pieces = (width + kColumns - 1) / kColumns, sequences = offsets.sequences();
+  if (sequences == 0) return;
+  const int64_t rows = offsets.end(sequences - 1) / sequences;  // of a sequence, on average
+  parallel_for(sequences * pieces, row_grain(rows * std::min(width, kColumns)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i % pieces * kColumns;
       body(i / pieces, first, std::min(width, first + kColumns));

@@ -15,6 +15,7 @@ WAYS = {
     "small": [(5, 7, 3), (33, 70, 256), (64, 64, 64), (1, 63, 200), (97, 17, 31)],
     "deep": [(9, 20, 2500), (40, 33, 4000)],
     "large": [(150, 210, 300), (7, 900, 700)],
+    "weight gradients of a batch": [(80, 200, 512), (200, 445, 512), (100, 33, 1030)],
 }
 
 
@@ -70,13 +71,14 @@ def test_one_thread_gives_the_bits_of_two():
     threads = framework.num_threads()
     for shapes in WAYS.values():
         for m, n, k in shapes:
-            for tb in (False, True):
-                a, b = operands(rng, m, n, k, False, tb)
+            for ta, tb in ((False, False), (False, True), (True, False)):
+                a, b = operands(rng, m, n, k, ta, tb)
                 found = set()
                 for count in (1, 2):
                     framework.set_num_threads(count)
-                    found.add(ops.matmul(a, b, transpose_b=tb, activation="silu").numpy().tobytes())
-                assert len(found) == 1, (m, n, k, tb)
+                    y = ops.matmul(a, b, transpose_a=ta, transpose_b=tb, activation="silu")
+                    found.add(y.numpy().tobytes())
+                assert len(found) == 1, (m, n, k, ta, tb)
     framework.set_num_threads(threads)
 
 
