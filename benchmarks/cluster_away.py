@@ -90,7 +90,7 @@ class Trainer:
         from suites.engine.building import build_runtime, build_task, init
         from suites.engine.train_step import optimizer_of
 
-        self.task = build_task(config)
+        self.task: Any = build_task(config)
         init.initialize(self.task.model, seed)
         self.table = self.task.model.table
         self.task.model.table = BatchRows(self.table)
@@ -196,7 +196,7 @@ def _compare(folder: Path, a: argparse.Namespace) -> dict[str, dict[str, list[fl
     (folder / "log.tsv").rename(folder / "test.tsv")
     write_log(folder, a.rows)
     config = read_config(Path("ctr/deepfm_csv"), options(folder, a.passes, seed=0))
-    task = build_task(config)
+    task: Any = build_task(config)
     with task.train_loader(seed=0, workers=0) as loader:
         batches = [with_places(task.model, dict(batch)) for batch in loader]
     found: dict[str, dict[str, list[float]]] = {name: {"auc": [], "moved": []} for name in a.cases or CASES}
