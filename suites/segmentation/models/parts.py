@@ -124,7 +124,7 @@ def _shares(x: Tensor, axis: int, grids: Sequence[int]) -> Tensor:
         extent = ops.sum(ones)
         inside = ops.logical_and(sides * ends > cells * extent, sides * (ends - 1.0) < (cells + 1.0) * extent)
         counted = ops.cast(inside, dtype="float32")
-        return counted / ops.sum(counted, axes=(1,), keepdims=True)
+        return ops.cast(counted / ops.sum(counted, axes=(1,), keepdims=True), dtype=x.dtype)
 
 
 def stage_ends(backbone: Backbone) -> list[Place]:
