@@ -96,10 +96,10 @@ void set_outcome(Tile<T>& tile, bool first, bool last, T alpha, T beta, const Ep
   tile.epilogue = last && epilogue && !epilogue->empty() ? epilogue : nullptr;
 }
 
-// Asks for what the next tile reads and writes: its rows of C, and its rows of A unless an earlier panel used them.
+// Asks for the rows of C, and of what joins them, that the next tile writes.
 // Inlined by force: GCC takes a function of prefetches alone for one without effect and drops its calls.
 template <class T>
-PADDOCK_INLINE void fetch_next(const Tile<T>& tile, const T* const* a, T* const* c, int64_t rows) {
+PADDOCK_INLINE void fetch_next(const Tile<T>& tile, T* const* c, int64_t rows) {
   const int64_t line = 64 / static_cast<int64_t>(sizeof(T));
   for (int64_t i = 0; i < rows; ++i) {
     if (!tile.stream)
@@ -107,8 +107,6 @@ PADDOCK_INLINE void fetch_next(const Tile<T>& tile, const T* const* a, T* const*
     if (tile.epilogue && tile.epilogue->operand)
       for (int64_t j = 0; j < tile.columns; j += line)
         __builtin_prefetch(tile.epilogue->operand + (c[i] - tile.epilogue->origin) + tile.column + j);
-    if (a)
-      for (int64_t k = 0; k < tile.length; k += line) __builtin_prefetch(a[i] + tile.a_offset + k);
   }
 }
 
@@ -125,7 +123,6 @@ class RowsTask {
     p.rows_at(begin, rows, a(), c(), values_.template as<T>());
     tile_.residual_shift = p.residual_shift;
     tile_.stream = p.stream && blocks.size() == 1 && p.beta == T(0);
-    tile_.fetch_stride = kLine;
   }
 
   // Panels in stretches whose part of C stays in the second-level cache from one block of the sum to the next. `after`
@@ -161,7 +158,7 @@ class RowsTask {
         tile_.columns = std::min(kPanelWidth<T>, p_.N - tile_.column);
         tile_.b = b_at(block, panel);
         tile_.b_stride = panel_vecs<T>(p_.N, tile_.column) * Vec<T>::kSize;
-        tiles(a() + block.tap * rows_, p_.taps == 1 && panel == begin);
+        tiles(a() + block.tap * rows_);
       }
     }
   }
@@ -171,14 +168,18 @@ class RowsTask {
   }
 
   // The tiles of one panel; rows are dealt out evenly so that no tile is left with a row or two.
-  void tiles(const T* const* a, bool new_rows) {
+  void tiles(const T* const* a) {
     const int64_t vecs = tile_.b_stride / Vec<T>::kSize, count = ceil_div(rows_, tile_rows(vecs));
     const int64_t block = tile_.taps * tile_.length * tile_.b_stride;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t begin = i * rows_ / count, end = (i + 1) * rows_ / count;
-      if (i + 1 < count) fetch_next(tile_, new_rows ? a + end : nullptr, c() + end, (i + 2) * rows_ / count - end);
-      // Its share of the panel's block that comes next; a tile with more steps than that goes on into the next share.
-      tile_.fetch = next_ ? next_ + i * block / count / kLine * kLine : nullptr;
+      if (i + 1 < count) fetch_next(tile_, c() + end, (i + 2) * rows_ / count - end);
+      // B of a single panel is at hand soon: then the next tile's rows of A, where they lie one behind the other. Else
+      // its share of the panel's block that comes next; a tile with more steps than that goes on into the next share.
+      const bool rows_next = p_.taps == 1 && p_.N <= kPanelWidth<T> && i + 1 < count;
+      const T* panel_next = next_ ? next_ + i * block / count / kLine * kLine : nullptr;
+      tile_.fetch = rows_next ? a[end] + tile_.a_offset : panel_next;
+      tile_.fetch_stride = rows_next ? end - begin : kLine;
       tile_.a_rows = a + begin;
       tile_.c = c() + begin;
       tile_kernel_by_rows<T>(end - begin, vecs)(tile_);
