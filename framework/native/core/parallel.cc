@@ -9,6 +9,7 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -29,24 +30,47 @@ inline void relax() {
 
 thread_local bool inside_parallel = false;
 
-struct Job {
-  int64_t n, grain;
-  const FunctionRef<void(int64_t, int64_t)>& body;
+// The indices [next, end) of a job that are one thread's own, as long as no other thread helps with them.
+struct alignas(64) Share {
   std::atomic<int64_t> next{0};
+  int64_t end = 0;
+};
+
+// Each thread begins with a share of neighbouring indices, the same in every job of this size: what it wrote in the
+// operator before is in its own caches. Who is done helps the others.
+struct Job {
+  Job(int64_t n, int64_t grain, const FunctionRef<void(int64_t, int64_t)>& body, std::span<Share> shares)
+      : grain(grain), body(body), shares(shares) {
+    const int64_t pieces = (n + grain - 1) / grain, count = static_cast<int64_t>(shares.size());
+    for (int64_t i = 0; i < count; ++i) {
+      Share& share = shares[static_cast<size_t>(i)];
+      share.next.store(i * pieces / count * grain, std::memory_order_relaxed);
+      share.end = std::min(n, (i + 1) * pieces / count * grain);
+    }
+  }
+
+  const int64_t grain;
+  const FunctionRef<void(int64_t, int64_t)>& body;
+  const std::span<Share> shares;
   std::atomic<int> helpers{0};  // workers that took the job and have not left it
   std::mutex error_mutex{};
   std::exception_ptr error{};
 
-  void work() {
+  void work(size_t thread) {
+    for (size_t i = 0; i < shares.size(); ++i) finish(shares[(thread + i) % shares.size()]);
+  }
+
+ private:
+  void finish(Share& share) {
     for (;;) {
-      int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
-      if (begin >= n) return;
+      const int64_t begin = share.next.fetch_add(grain, std::memory_order_relaxed);
+      if (begin >= share.end) return;
       try {
-        body(begin, std::min(begin + grain, n));
+        body(begin, std::min(begin + grain, share.end));
       } catch (...) {
         std::lock_guard lock(error_mutex);
         if (!error) error = std::current_exception();
-        next.store(n, std::memory_order_relaxed);
+        for (Share& other : shares) other.next.store(other.end, std::memory_order_relaxed);
       }
     }
   }
@@ -70,11 +94,11 @@ class Pool {
     std::unique_lock use(use_mutex_, std::try_to_lock);
     if (!use) return run_inline(n, grain, body);  // another Python thread computes: work alone rather than wait
     start_workers();
-    Job job{n, grain, body};
+    Job job(n, grain, body, shares_);
     publish(&job);
     wake_.notify_all();
     inside_parallel = true;
-    job.work();
+    job.work(0);
     inside_parallel = false;
     publish(nullptr);  // from here on no further worker takes it; wait for those that did
     for (int spins = 0; job.helpers.load(std::memory_order_acquire) != 0; ++spins) {
@@ -106,10 +130,11 @@ class Pool {
   void start_workers() {
     try {
       while (static_cast<int>(workers_.size()) < size() - 1)
-        workers_.emplace_back([this, seen = ticket_.load()] { loop(seen); });
+        workers_.emplace_back([this, seen = ticket_.load(), thread = workers_.size() + 1] { loop(seen, thread); });
     } catch (const std::system_error&) {
       size_ = static_cast<int>(workers_.size()) + 1;
     }
+    if (shares_.size() != workers_.size() + 1) shares_ = std::vector<Share>(workers_.size() + 1);
   }
 
   void stop_workers() {
@@ -124,7 +149,7 @@ class Pool {
     stopping_ = false;
   }
 
-  void loop(uint64_t seen) {
+  void loop(uint64_t seen, size_t thread) {
     inside_parallel = true;
     for (;;) {
       for (int i = 0; i < kSpins && ticket_.load(std::memory_order_acquire) == seen; ++i) relax();
@@ -138,7 +163,7 @@ class Pool {
         if (job) job->helpers.fetch_add(1, std::memory_order_relaxed);
       }
       if (!job) continue;
-      job->work();
+      job->work(thread);
       job->helpers.fetch_sub(1, std::memory_order_release);
     }
   }
@@ -148,6 +173,7 @@ class Pool {
   std::mutex mutex_, use_mutex_;
   std::condition_variable wake_;
   std::vector<std::thread> workers_;
+  std::vector<Share> shares_;  // one for each thread
   Job* job_ = nullptr;
   bool stopping_ = false;
 };

@@ -155,15 +155,14 @@ struct Pass {
     v.data = v_memory.as<float>();
     transform_source(image, source, 0, v);
     const TapGroups taps(weights, C, K, V::kSize, prepared);
-    const int64_t ahead = num_threads();  // a guess at the group that a thread takes next; only fetches depend on it
     parallel_for(taps.groups(), 1, [&](int64_t group, int64_t) {
       TileBlocks m{image.tiles, taps.targets(group), V::kSize};
       Scratch m_memory(m.bytes());
       m.data = m_memory.as<float>();
       TapGroup own(taps, group);
       own.gather(0, C);
-      const bool more = prepared.keeps() && group + ahead < taps.groups();
-      fused_products(image, v, own.from(0), more ? TapGroup(taps, group + ahead).from(0) : nullptr, m);
+      const bool more = prepared.keeps() && group + 1 < taps.groups();
+      fused_products(image, v, own.from(0), more ? TapGroup(taps, group + 1).from(0) : nullptr, m);
       BackTransform{image, m, 0, taps.first(group), target, epilogue}.run();
     });
   }
