@@ -67,7 +67,8 @@ void by_blocks(const Product<T>& g) {
                       [&](int64_t k0, int64_t depth, int64_t n0, int64_t columns, T* dst, int64_t width) {
                         pack_b(g.tb, g.B, g.ldb, k0, depth, n0, columns, dst, width);
                       },
-                      g.C, g.ldc, g.alpha, g.beta, g.epilogue});
+                      g.C, g.ldc, g.alpha, g.beta, g.epilogue, g.ta ? Source<T>{g.A, g.lda, g.M} : Source<T>{},
+                      g.tb ? Source<T>{} : Source<T>{g.B, g.ldb, g.N}});
 }
 
 // Few rows: all of B is needed for little work, so that even a copy of it would cost more than the product.

@@ -221,13 +221,12 @@ void multiply_rows(const RowsProduct<T>& p) {
   const int64_t tiles = ceil_div(p.M, tile);
   // Neighbouring bands that compute their rows read much the same.
   const int64_t grain = p.band_rows ? std::max<int64_t>(1, grid.bands / kTasksWanted) : 1;
-  const int64_t ahead = num_threads();  // a guess at the task that a thread takes next; only fetches depend on it
   parallel_for(grid.tasks(), grain, [&](int64_t first, int64_t end) {
     for (int64_t i = first; i < end; ++i) {
       const int64_t band = grid.band(i), group = grid.group(i);
       const int64_t row = band * tiles / grid.bands * tile;
       const int64_t rows = std::min(p.M, (band + 1) * tiles / grid.bands * tile) - row;
-      RowsTask<T>(p, blocks, row, rows).run(first_panel(i), (group + 1) * panels / grid.groups, first_panel(i + ahead));
+      RowsTask<T>(p, blocks, row, rows).run(first_panel(i), (group + 1) * panels / grid.groups, first_panel(i + 1));
     }
     if (p.stream) finish_streaming();
   });
@@ -244,7 +243,7 @@ namespace {
 constexpr int64_t kBlockRows = 256;
 constexpr int64_t kFewestBlockRows = 40;  // packing a panel of B is then a twentieth of the vector operations
 template <class T>
-constexpr int64_t kBlockColumns = kPanelWidth<T> * std::max<int64_t>(1, 256 / kPanelWidth<T>);
+constexpr int64_t kBlockColumns = kPanelWidth<T> * std::max<int64_t>(1, 512 / kPanelWidth<T>);
 
 struct BlockPlan {
   int64_t row_blocks, column_blocks, slices;
@@ -310,9 +309,11 @@ struct BlockTask {
   const Epilogue<T>* epilogue;
 
   void run() const {
-    // An odd number of cache lines a row keeps the rows of packed A in different cache sets.
-    const int64_t line = 64 / static_cast<int64_t>(sizeof(T)), stride = (ceil_div(rows, line) | 1) * line;
-    Scratch packed_a(stride * kBlockDepth * sizeof(T)), packed_b(packed_size<T>(kBlockDepth, columns) * sizeof(T));
+    // The rows of a tile lie together, so that the kernel reads on and on; half a vector of AVX-512 apart where they
+    // fit.
+    const int64_t tiles = row_tiles(), stride = ceil_div(ceil_div(rows, tiles), kHalf) * kHalf;
+    Scratch packed_a((tiles * kBlockDepth * stride + Vec<T>::kSize) * sizeof(T)),
+        packed_b(widest() * Vec<T>::kSize * kBlockDepth * sizeof(T));
     std::vector<T*> c_rows(rows);
     // finish_row wants pointers to column 0 of the whole matrix for the bias.
     for (int64_t i = 0; i < rows; ++i) c_rows[i] = c + i * ldc - n0;
@@ -324,7 +325,10 @@ struct BlockTask {
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t k = k0 + i * (k1 - k0) / parts, depth = k0 + (i + 1) * (k1 - k0) / parts - k;
       set_outcome(tile, i == 0, i + 1 == parts, alpha, beta, epilogue);
-      p.pack_a(m0, rows, k, depth, packed_a.as<T>(), stride);
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t begin = t * rows / tiles;
+        p.pack_a(m0 + begin, (t + 1) * rows / tiles - begin, k, depth, packed_a.as<T>() + t * depth * stride, stride);
+      }
       tile.length = depth;
       const bool more = i + 1 < parts;
       FetchLines<T> lines(k + depth, more ? p.a_source : Source<T>{}, m0, rows, more ? p.b_source : Source<T>{}, n0,
@@ -334,23 +338,32 @@ struct BlockTask {
   }
 
   void panels(Tile<T>& tile, int64_t k, const T* packed_a, T* packed_b, T* const* c_rows, FetchLines<T>& lines) const {
-    for (int64_t n = n0; n < n0 + columns; n += kPanelWidth<T>) {
-      const int64_t vecs = panel_vecs<T>(n0 + columns, n), width = vecs * Vec<T>::kSize;
-      tile.column = n;
-      tile.columns = std::min(width, n0 + columns - n);
+    const int64_t tiles = row_tiles(), count = panel_count();
+    for (int64_t panel = 0; panel < count; ++panel) {
+      const int64_t first = panel * vecs() / count, wide = (panel + 1) * vecs() / count - first,
+                    width = wide * Vec<T>::kSize;
+      tile.column = n0 + first * Vec<T>::kSize;
+      tile.columns = std::min(width, n0 + columns - tile.column);
       tile.b = packed_b;
       tile.b_stride = width;
-      p.pack_b(k, tile.length, n, tile.columns, packed_b, width);
-      const int64_t tiles = ceil_div(rows, tile_rows(vecs));
-      for (int64_t i = 0; i < tiles; ++i) {
-        const int64_t begin = i * rows / tiles, count = (i + 1) * rows / tiles - begin;
-        tile.a_columns = packed_a + begin;
+      p.pack_b(k, tile.length, tile.column, tile.columns, packed_b, width);
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t begin = t * rows / tiles;
+        tile.a_columns = packed_a + t * tile.length * tile.a_stride;
         tile.c = c_rows + begin;
         lines.next(tile);
-        tile_kernel_by_columns<T>(count, vecs)(tile);
+        tile_kernel_by_columns<T>((t + 1) * rows / tiles - begin, wide)(tile);
       }
     }
   }
+
+ private:
+  static constexpr int64_t kHalf = 8;
+  int64_t vecs() const { return ceil_div(columns, int64_t{Vec<T>::kSize}); }
+  // Panels are of about equal width, so that one number of rows a tile suits all of them.
+  int64_t panel_count() const { return ceil_div(vecs(), int64_t{kPanelVecs}); }
+  int64_t widest() const { return ceil_div(vecs(), panel_count()); }
+  int64_t row_tiles() const { return ceil_div(rows, tile_rows(widest())); }
 };
 
 // C = alpha * (sum of the slices, in order) + beta * C, with the epilogue.
