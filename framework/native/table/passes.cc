@@ -15,6 +15,7 @@ constexpr uint32_t kMostUnseen = 255;  // passes that a candidate counts
 
 int64_t Table::shrink(int first, int last) {
   const Visit visit;
+  const ReadGate::Change change(gate_);
   std::atomic<int64_t> gone{0};
   parallel_for(last - first, 1, [&](int64_t begin, int64_t end) {
     int64_t here = 0;
@@ -52,6 +53,7 @@ void Table::shrink_bucket(Bucket& b, int64_t& gone) {
 
 void Table::age(int64_t passes) {
   const Visit visit;
+  const ReadGate::Change change(gate_);
   const auto decay = static_cast<float>(config_.eviction.decay);
   parallel_for(buckets(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -71,6 +73,7 @@ void Table::age(int64_t passes) {
 
 int64_t Table::forget(const int64_t* keys, int64_t count) {
   const Visit visit;
+  const ReadGate::Change change(gate_);
   int64_t gone = 0;
   at_each(keys, count, [&](int64_t, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
@@ -83,6 +86,7 @@ int64_t Table::forget(const int64_t* keys, int64_t count) {
 
 int64_t Table::set_counts(const int64_t* keys, int64_t count, const float* shows, const float* clicks) {
   const Visit visit;
+  const ReadGate::Change change(gate_);
   int64_t set = 0;
   at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     const Slot* slot = b.find(key, hash);

@@ -1,5 +1,6 @@
-// Making a table, and looking rows up: a window of keys, or in training a bucket's, one after the other; index lines
-// and rows are asked for some keys ahead.
+// Making a table, and looking rows up: a window of keys after the other, or in training the keys of a bucket. Lines of
+// the index are asked for first, then rows, then rows are copied; where nothing changes the table meanwhile, no lock is
+// taken.
 #include "table/table.h"
 
 #include <algorithm>
@@ -15,7 +16,6 @@ namespace {
 constexpr int64_t kWindow = 64;         // keys whose lines are on their way at the same time
 constexpr int64_t kLookupGrain = 1024;  // keys a thread takes at a time
 constexpr int64_t kOrdered = 1024;      // keys of a look-up from which on it pays to sort them
-constexpr int64_t kAhead = 16;          // keys whose rows are on their way
 constexpr int64_t kFloat = sizeof(float);
 constexpr size_t kLeastBlock = 16 << 10;
 constexpr int64_t kLine = 64;
@@ -34,6 +34,11 @@ void copy_row(const float* from, int64_t dim, float* to) {
   int64_t j = 0;
   for (; j + kStep <= dim; j += kStep) std::memcpy(to + j, from + j, kStep * sizeof(float));
   for (; j < dim; ++j) to[j] = from[j];
+}
+
+// The bucket's lock, unless this thread reads alone.
+std::unique_lock<Latch> lock(Bucket& b, bool alone) {
+  return alone ? std::unique_lock<Latch>() : std::unique_lock<Latch>(b.mutex());
 }
 
 // Held only where steps may be added meanwhile.
@@ -67,18 +72,19 @@ void Table::lookup(const int64_t* keys, int64_t count, float* out, bool train) {
     const Keys run(keys, static_cast<size_t>(count));
     auto order = std::make_shared<KeyOrder>(std::span(&run, 1), config_.bucket_bits);
     parallel_for(buckets(), bucket_grain(count), [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) lookup_bucket(*order, static_cast<int>(b), out);
+      lookup_buckets(*order, static_cast<int>(begin), static_cast<int>(end), out);
     });
     orders_.put(std::move(order));
     return;
   }
   parallel_for(count, kLookupGrain, [&](int64_t begin, int64_t end) {
+    const ReadGate::Read read(gate_, !stepping_.replays());
     for (int64_t i = begin; i < end; i += kWindow)
-      lookup_window(keys + i, std::min(kWindow, end - i), out + i * config_.dim, train);
+      lookup_window(keys + i, std::min(kWindow, end - i), out + i * config_.dim, train, read.alone());
   });
 }
 
-void Table::lookup_window(const int64_t* keys, int64_t count, float* out, bool train) {
+void Table::lookup_window(const int64_t* keys, int64_t count, float* out, bool train, bool alone) {
   struct Seen {
     char* row;
     uint32_t moves;
@@ -93,7 +99,7 @@ void Table::lookup_window(const int64_t* keys, int64_t count, float* out, bool t
   const int64_t touched = stepping_.replays() ? layout_.stride : config_.dim * kFloat;
   for (int64_t i = 0; i < count; ++i) {
     Bucket& b = bucket(hashes[i]);
-    std::lock_guard lock(b.mutex());
+    const auto held = lock(b, alone);
     seen[i] = {find_row(b, i), b.moves()};
     if (seen[i].row) prefetch_lines(seen[i].row, touched);
   }
@@ -103,14 +109,14 @@ void Table::lookup_window(const int64_t* keys, int64_t count, float* out, bool t
     Bucket& b = bucket(hashes[i]);
     float* to = out + i * config_.dim;
     {
-      std::lock_guard lock(b.mutex());
+      const auto held = lock(b, alone);
       char* row = seen[i].row && seen[i].moves == b.moves() ? seen[i].row : find_row(b, i);
       if (row) {
         if (stepping_.replays()) {
           RowMeta& m = meta_of(row, layout_);
           stepping_.catch_up(value_of(row), value_of(row) + config_.dim, m.steps, m.touched, step);
         }
-        std::memcpy(to, row, static_cast<size_t>(config_.dim) * sizeof(float));
+        copy_row(value_of(row), config_.dim, to);
         continue;
       }
     }
@@ -120,41 +126,60 @@ void Table::lookup_window(const int64_t* keys, int64_t count, float* out, bool t
   if (missed) missed_.fetch_add(missed, std::memory_order_relaxed);
 }
 
+void Table::lookup_buckets(KeyOrder& order, int begin, int end, float* out) {
+  const ReadGate::Read read(gate_, !stepping_.replays());
+  for (int b = begin - 2; b < end; ++b) {
+    if (b + 2 < end)
+      for (const UniqueKey& u : order.uniques(b + 2)) buckets_[static_cast<size_t>(b + 2)].prefetch(u.hash());
+    if (b + 1 >= begin && b + 1 < end) find_rows(order, b + 1, read.alone());
+    if (b >= begin) lookup_bucket(order, b, out, read.alone());
+  }
+}
+
+void Table::find_rows(KeyOrder& order, int number, bool alone) {
+  Bucket& b = buckets_[static_cast<size_t>(number)];
+  const int64_t touched = stepping_.replays() ? layout_.stride : config_.dim * kFloat;
+  const auto held = lock(b, alone);
+  for (UniqueKey& u : order.uniques(number)) {
+    u.row = b.find_row(u.key, u.hash());
+    if (u.row) prefetch_lines(u.row, touched);
+  }
+  order.moves(number) = b.moves();
+}
+
 // Reads each different row once, then hands it to all places of its key.
-void Table::lookup_bucket(KeyOrder& order, int number, float* out) {
+void Table::lookup_bucket(KeyOrder& order, int number, float* out, bool alone) {
   thread_local std::vector<float> memory;
   const auto uniques = order.uniques(number);
   if (uniques.empty()) return;
-  const int64_t dim = config_.dim, count = static_cast<int64_t>(uniques.size()), bytes = dim * kFloat;
+  const int64_t dim = config_.dim;
   const uint32_t step = stepping_.step();
-  memory.resize(static_cast<size_t>(count * dim));
+  memory.resize(uniques.size() * static_cast<size_t>(dim));
   float* values = memory.data();
   Bucket& b = buckets_[static_cast<size_t>(number)];
   {
-    std::lock_guard lock(b.mutex());
-    for (int64_t i = -2 * kAhead; i < count; ++i) {
-      if (i + 2 * kAhead < count) b.prefetch(uniques[static_cast<size_t>(i + 2 * kAhead)].hash());
-      if (i + kAhead >= 0 && i + kAhead < count) {
-        UniqueKey& u = uniques[static_cast<size_t>(i + kAhead)];
-        u.row = b.find_row(u.key, u.hash());
-        if (u.row) prefetch_lines(u.row, stepping_.replays() ? layout_.stride : bytes);
+    const auto held = lock(b, alone);
+    const bool moved = order.moves(number) != b.moves();
+    float* to = values;
+    for (UniqueKey& u : uniques) {
+      if (moved || !u.row) u.row = b.find_row(u.key, u.hash());
+      if (u.row && stepping_.replays()) {
+        RowMeta& m = meta_of(u.row, layout_);
+        stepping_.catch_up(value_of(u.row), value_of(u.row) + dim, m.steps, m.touched, step);
       }
-      char* row = i < 0 ? nullptr : uniques[static_cast<size_t>(i)].row;
-      if (!row) continue;
-      if (stepping_.replays()) {
-        RowMeta& m = meta_of(row, layout_);
-        stepping_.catch_up(value_of(row), value_of(row) + dim, m.steps, m.touched, step);
-      }
-      copy_row(value_of(row), dim, values + i * dim);
+      if (u.row) copy_row(value_of(u.row), dim, to);
+      to += dim;
     }
     order.moves(number) = b.moves();
   }
   int64_t missed = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const UniqueKey& u = uniques[static_cast<size_t>(i)];
-    if (u.row) continue;
-    read_absent(u.key, values + i * dim, true, step);
-    missed += u.count;
+  float* to = values;
+  for (const UniqueKey& u : uniques) {
+    if (!u.row) {
+      read_absent(u.key, to, true, step);
+      missed += u.count;
+    }
+    to += dim;
   }
   if (missed) missed_.fetch_add(missed, std::memory_order_relaxed);
   for (const Occurrence& o : order.occurrences(number)) copy_row(values + o.unique * dim, dim, out + o.place * dim);

@@ -12,6 +12,7 @@
 #include "table/arena.h"
 #include "table/batch.h"
 #include "table/bucket.h"
+#include "table/gate.h"
 #include "table/hash.h"
 #include "table/initial.h"
 #include "table/order.h"
@@ -106,9 +107,13 @@ class PADDOCK_API Table {
     }
   }
   void read_absent(uint64_t key, float* out, bool train, uint32_t step) const;
-  void lookup_window(const int64_t* keys, int64_t count, float* out, bool train);
-  void lookup_bucket(KeyOrder& order, int number, float* out);
+  // `alone`: nothing changes meanwhile, so no lock is needed.
+  void lookup_window(const int64_t* keys, int64_t count, float* out, bool train, bool alone);
+  void lookup_buckets(KeyOrder& order, int begin, int end, float* out);
+  void find_rows(KeyOrder& order, int number, bool alone);
+  void lookup_bucket(KeyOrder& order, int number, float* out, bool alone);
   Batch batch_of(std::span<const GradientPart> parts, bool take);
+  void fetch_rows(std::span<const UniqueKey> uniques) const;
   void update_bucket(const Batch& batch, int number, const RowNumbers& numbers);
   int64_t bucket_grain(int64_t keys) const;
   char* row_for_update(Bucket& b, uint64_t key, char* known, double shows, double clicks);
@@ -132,6 +137,7 @@ class PADDOCK_API Table {
   BuddyPages pages_;
   OrderShelf orders_;
   std::vector<Bucket> buckets_;
+  ReadGate gate_;
   std::array<std::atomic<int64_t>, kSlots> by_slot_{};
   std::atomic<int64_t> rows_{0}, admitted_{0}, rejected_{0}, evicted_{0}, missed_{0}, updates_{0};
   std::atomic<uint32_t> version_{1};

@@ -130,6 +130,7 @@ Candidates Table::read_candidates(int begin, int end) {
 void Table::write_rows(const int64_t* keys, int64_t count, const float* values, const float* states,
                        const float* counts, const int32_t* numbers) {
   const Visit visit;
+  const ReadGate::Change change(gate_);
   at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
     if (!slot) slot = b.insert(key, hash);
@@ -148,6 +149,7 @@ void Table::write_rows(const int64_t* keys, int64_t count, const float* values, 
 
 void Table::write_candidates(const int64_t* keys, int64_t count, const int32_t* waiting) {
   const Visit visit;
+  const ReadGate::Change change(gate_);
   at_each(keys, count, [&](int64_t i, uint64_t key, uint64_t hash, Bucket& b) {
     Slot* slot = b.find(key, hash);
     if (slot && slot->has_row()) return;
@@ -158,6 +160,7 @@ void Table::write_candidates(const int64_t* keys, int64_t count, const int32_t* 
 
 void Table::clear_candidates() {
   const Visit visit;
+  const ReadGate::Change change(gate_);
   for (Bucket& b : buckets_) {
     std::lock_guard lock(b.mutex());
     std::vector<uint64_t> keys;
@@ -169,6 +172,7 @@ void Table::clear_candidates() {
 
 void Table::clear() {
   const Visit visit;
+  const ReadGate::Change change(gate_);
   for (Bucket& b : buckets_) {
     std::lock_guard lock(b.mutex());
     b.clear();

@@ -52,11 +52,21 @@ void Table::update(std::span<const GradientPart> parts, double lr, double scale)
   if (may_refuse()) refuse_overflow(batch);
   std::unique_lock<std::shared_mutex> alone;  // a step of dense Adam belongs to one update
   if (stepping_.replays()) alone = std::unique_lock(stepping_.history());
+  const ReadGate::Change change(gate_);
   const RowNumbers numbers = stepping_.begin(lr, scale);
   parallel_for(buckets(), bucket_grain(batch.count()), [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) update_bucket(batch, static_cast<int>(b), numbers);
+    for (int64_t b = begin; b < end; ++b) {
+      if (b + 1 < end) fetch_rows(batch.order().uniques(static_cast<int>(b + 1)));
+      update_bucket(batch, static_cast<int>(b), numbers);
+    }
   });
   updates_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Asks for the first rows of a bucket that a look-up has found. An address that is no longer a row's does no harm.
+void Table::fetch_rows(std::span<const UniqueKey> uniques) const {
+  for (const UniqueKey& u : uniques.first(std::min(uniques.size(), size_t{2 * kAhead})))
+    if (u.row) prefetch_lines(u.row, layout_.stride);
 }
 
 // Three keys are in work: the line of the index of one, the row of the next, and the one whose turn it is. The index is
