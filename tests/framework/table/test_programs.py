@@ -124,8 +124,11 @@ def names(traced, *args):
     return [op.name for op in traced.program_for(*args).program.block]
 
 
-def test_a_step_comes_after_the_look_ups_before_it_and_before_those_after_it():
+@pytest.mark.parametrize("device", ["cpu", "xla-cpu"])
+def test_a_step_comes_after_the_look_ups_before_it_and_before_those_after_it(device):
     """Also the look-up that nobody's gradient needs, and one whose result only a state's new value needs."""
+    if device != "cpu":
+        pytest.importorskip("jax", reason="the extra [xla] is not installed")
     table = Table(1, rule=SGD(), init=Zeros())
     rows, kept = RowOptimizer([table], lr=1.0), state([[0.0]], "kept")
     key = np.array([7])
@@ -140,12 +143,13 @@ def test_a_step_comes_after_the_look_ups_before_it_and_before_those_after_it():
         loss.backward()
         rows.step()
         after = table.lookup(key)
-        return loss, other * 1.0, after * 1.0
+        return loss, other * 1.0, after * 1.0, key
 
-    for i in range(3):
-        loss, other, after = step(key)
-        assert float(loss) == float(other) == float(kept) == -i
-        assert float(after) == -i - 1
+    with framework.device(device):
+        for i in range(3):
+            loss, other, after, same = step(key)
+            assert float(loss) == float(other) == float(kept) == -i
+            assert float(after) == -i - 1 and same.tolist() == [7]
     order = [n for n in names(step, key) if n.startswith("table")]
     assert order == ["table_gather"] * 3 + ["table_update", "table_gather"]
 

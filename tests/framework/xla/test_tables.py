@@ -35,27 +35,6 @@ def test_a_step_gives_the_rows_states_and_counts_of_the_native_step(rule):
     np.testing.assert_allclose(device.w.numpy(), native.w.numpy(), rtol=0, atol=bound)
 
 
-def test_a_look_up_behind_a_step_sees_the_step_and_one_before_it_does_not():
-    table = Table(1, rule=SGD(), init=Zeros())
-    rows, kept = RowOptimizer([table], lr=1.0), state([[0.0]], "kept")
-    key = np.array([7])
-
-    @program
-    def step(key):
-        rows.zero_grad()
-        used, other = table.lookup(key), table.lookup(key)
-        kept.set(table.lookup(key).detach() * 1.0)
-        loss = ops.sum(used)
-        loss.backward()
-        rows.step()
-        return loss, other * 1.0, table.lookup(key) * 1.0, key
-
-    for i in range(3):
-        loss, other, after, same = step(key)
-        assert float(loss) == float(other) == float(kept) == -i
-        assert float(after) == -i - 1 and same.tolist() == [7]
-
-
 def limited():
     """A table with room for two rows, a weight, and a step of both with a label for each key."""
     table = Table(2, rule=SGD(), init=Normal(1.0), limit=Limit(rows=2), name="signs")
