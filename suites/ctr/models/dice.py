@@ -25,4 +25,4 @@ class Dice(nn.Layer):
     def forward(self, x: Tensor) -> Tensor:
         """See the class."""
         p = ops.sigmoid(self.norm(x))
-        return p * x + (1.0 - p) * (self.alpha * x)
+        return (self.alpha + p * (1.0 - self.alpha)) * x  # one product with x in place of three
