@@ -311,8 +311,8 @@ struct BlockTask {
   void run() const {
     // The rows of a tile lie together, so that the kernel reads on and on; half a vector of AVX-512 apart where they
     // fit.
-    const int64_t tiles = row_tiles(), stride = ceil_div(ceil_div(rows, tiles), kHalf) * kHalf;
-    Scratch packed_a((tiles * kBlockDepth * stride + Vec<T>::kSize) * sizeof(T)),
+    const int64_t stride = ceil_div(ceil_div(rows, row_tiles()), kHalf) * kHalf;
+    Scratch packed_a(row_tiles() * kBlockDepth * stride * sizeof(T)),
         packed_b(widest() * Vec<T>::kSize * kBlockDepth * sizeof(T));
     std::vector<T*> c_rows(rows);
     // finish_row wants pointers to column 0 of the whole matrix for the bias.
@@ -325,15 +325,34 @@ struct BlockTask {
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t k = k0 + i * (k1 - k0) / parts, depth = k0 + (i + 1) * (k1 - k0) / parts - k;
       set_outcome(tile, i == 0, i + 1 == parts, alpha, beta, epilogue);
-      for (int64_t t = 0; t < tiles; ++t) {
-        const int64_t begin = t * rows / tiles;
-        p.pack_a(m0 + begin, (t + 1) * rows / tiles - begin, k, depth, packed_a.as<T>() + t * depth * stride, stride);
-      }
+      pack_tiles(k, depth, stride, packed_a.as<T>());
       tile.length = depth;
       const bool more = i + 1 < parts;
       FetchLines<T> lines(k + depth, more ? p.a_source : Source<T>{}, m0, rows, more ? p.b_source : Source<T>{}, n0,
                           columns);
       panels(tile, k, packed_a.as<T>(), packed_b.as<T>(), c_rows.data(), lines);
+    }
+  }
+
+  // Some steps of all rows at a time: A is read along its rows, which may be pages apart, and dealt out in the first
+  // cache.
+  void pack_tiles(int64_t k, int64_t depth, int64_t stride, T* packed) const {
+    using V = Vec<T>;
+    const int64_t line = 64 / static_cast<int64_t>(sizeof(T)), tiles = row_tiles();
+    const int64_t width =
+        (ceil_div(packed_size<T>(1, rows) + V::kSize, line) | 1) * line;  // other cache sets each step
+    Scratch memory(kStepsAtOnce * width * sizeof(T));
+    const T* steps = memory.as<T>();
+    for (int64_t first = 0; first < depth; first += kStepsAtOnce) {
+      const int64_t count = std::min(kStepsAtOnce, depth - first);
+      p.pack_a(m0, rows, k + first, count, memory.as<T>(), width);
+      for (int64_t t = 0; t < tiles; ++t) {
+        const T* from = steps + t * rows / tiles;
+        T* to = packed + (t * depth + first) * stride;
+        for (int64_t i = 0; i < count; ++i, from += width, to += stride)
+          for (int64_t j = 0; j < stride; j += V::kSize)
+            V::load(from + j).store_n(to + j, std::min<int64_t>(stride - j, V::kSize));
+      }
     }
   }
 
@@ -358,7 +377,7 @@ struct BlockTask {
   }
 
  private:
-  static constexpr int64_t kHalf = 8;
+  static constexpr int64_t kHalf = 8, kStepsAtOnce = 16;
   int64_t vecs() const { return ceil_div(columns, int64_t{Vec<T>::kSize}); }
   // Panels are of about equal width, so that one number of rows a tile suits all of them.
   int64_t panel_count() const { return ceil_div(vecs(), int64_t{kPanelVecs}); }

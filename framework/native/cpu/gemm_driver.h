@@ -44,8 +44,7 @@ struct Source {
 template <class T>
 struct BlockProduct {
   int64_t M, N, K;
-  // Writes A(m0 + i, k0 + k) to dst[k * stride + i] for i < rows, k < depth, in order of k: it may write up to a vector
-  // from dst[k * stride] on.
+  // Writes A(m0 + i, k0 + k) to dst[k * stride + i] for i < rows, k < depth.
   FunctionRef<void(int64_t m0, int64_t rows, int64_t k0, int64_t depth, T* dst, int64_t stride)> pack_a;
   // Writes B(k0 + k, n0 + j) to dst[k * width + j] for j < columns and zeros up to width.
   FunctionRef<void(int64_t k0, int64_t depth, int64_t n0, int64_t columns, T* dst, int64_t width)> pack_b;
