@@ -3,8 +3,10 @@
 from framework import custom as custom
 from framework import errors as errors
 from framework import ops as ops
+from framework._core import flushes_subnormals as flushes_subnormals
 from framework._core import num_threads as num_threads
 from framework._core import set_cached_memory_limit as set_cached_memory_limit
+from framework._core import set_flush_subnormals as set_flush_subnormals
 from framework._core import set_num_threads as set_num_threads
 from framework.anomaly import detect_anomaly as detect_anomaly
 from framework.autograd import rules as _rules

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from framework import limits, random, set_num_threads
+from framework import limits, random, set_flush_subnormals, set_num_threads
 from framework.data import DataLoader, FaultPolicy, StreamLoader
 from framework.errors import ConfigError
 from framework.nn import init
@@ -90,13 +90,14 @@ def build_runtime(config: Config) -> Runtime:
 
 
 def begin(runtime: Runtime) -> None:
-    """Set the number of threads and what files may cost, and restart the default random stream.
+    """Set the threads, their way with subnormal numbers and what files may cost, and restart the default random stream.
 
     Layers such as dropout draw from that.
     """
     limits.settle(**runtime.limits)
     if runtime.threads is not None:
         set_num_threads(runtime.threads)
+    set_flush_subnormals(runtime.flush_subnormals)
     random.seed(runtime.seed)
 
 

@@ -174,6 +174,8 @@ class Runtime:
         eager: Run operator by operator instead of as one traced Program; slower, for debugging.
         detect_anomaly: Look at the results of every operator of a training step, and end the run with an error that
             names the first one with a NaN; slower, for finding out why a loss became one.
+        flush_subnormals: Kernels of the CPU take numbers below 1.2e-38 for zero. Gradients get there when a loss is
+            almost 0, and some processors take up to fifty times as long for such numbers.
         conv_algorithm: How convolutions are computed, in training, evaluation and exported models: "auto" takes what
             should be fastest for each shape, such as Winograd's transforms (error up to 1e-5 of the largest value);
             "direct" computes every product.
@@ -206,6 +208,7 @@ class Runtime:
     hosts_timeout: float | None = 1800.0
     eager: bool = False
     detect_anomaly: bool = False
+    flush_subnormals: bool = True
     conv_algorithm: Literal["auto", "direct"] = "auto"
     log_every: int = 20
     weights: str | None = None

@@ -6,6 +6,7 @@
 #include "core/cores.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "core/subnormal.h"
 #include "op/isa.h"
 
 namespace paddock {
@@ -51,6 +52,10 @@ NB_MODULE(_core, m) {
   m.def("quota_cores", &quota_cores);
   m.def("num_threads", &num_threads);
   m.def("set_num_threads", &set_num_threads);
+  m.def("flushes_subnormals", &flushes_subnormals);
+  m.def("set_flush_subnormals", &set_flush_subnormals, nb::arg("on"),
+        "Whether kernels take subnormal numbers (below 1.2e-38 in float32, 2.2e-308 in float64) for zero. Some "
+        "processors take up to fifty times as long for them. Off at the start; runs of `paddock train` set it.");
   m.def("supported_isas", &supported_isas);
   m.def("active_isa", &active_isa);
   m.def("use_isa", &use_isa);

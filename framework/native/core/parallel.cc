@@ -16,6 +16,7 @@
 
 #include "core/cores.h"
 #include "core/error.h"
+#include "core/subnormal.h"
 
 namespace paddock {
 namespace {
@@ -163,7 +164,10 @@ class Pool {
         if (job) job->helpers.fetch_add(1, std::memory_order_relaxed);
       }
       if (!job) continue;
-      job->work(thread);
+      {
+        const FlushScope flush;
+        job->work(thread);
+      }
       job->helpers.fetch_sub(1, std::memory_order_release);
     }
   }

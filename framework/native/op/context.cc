@@ -1,6 +1,7 @@
 // Attribute access and the checks that shape rules share.
 #include "op/context.h"
 
+#include "core/subnormal.h"
 #include "op/half.h"
 #include "op/numbers.h"
 #include "op/record.h"
@@ -107,6 +108,7 @@ void run_kernel(const KernelContext& context, Device device) {
   const OpDef& op = context.op();
   KernelFn kernel = kernel_for(context, device);
   if (!kernel) fail(ErrorKind::kNotSupported, op.name, ": no kernel for this device");
+  const FlushScope flush;
   Recorder* recorder = op.runs_blocks ? nullptr : Recorder::active();
   if (recorder)
     recorder->run(context, kernel);
