@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+import framework
 
 # A busy machine makes no test fail.
 settings.register_profile("paddock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -20,6 +22,13 @@ pytest_plugins = ["tests.skips", "pytester"]
 def pytest_configure():
     """Tests of Ctrl-C work in a job started in the background too, whose shell had it ignored."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _subnormal_numbers_are_exact_again() -> Iterator[None]:
+    """A run says how kernels take them (`runtime.flush_subnormals`) for the rest of its process."""
+    yield
+    framework.set_flush_subnormals(False)
 
 
 @pytest.fixture(scope="session")
