@@ -15,11 +15,10 @@ pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="only x86
 
 
 @pytest.fixture(autouse=True)
-def restore():
-    before, threads = framework.flushes_subnormals(), framework.num_threads()
+def restore_threads():
+    before = framework.num_threads()
     yield
-    framework.set_flush_subnormals(before)
-    framework.set_num_threads(threads)
+    framework.set_num_threads(before)
 
 
 def products(factor):
