@@ -52,7 +52,7 @@ NB_MODULE(_core, m) {
   m.def("quota_cores", &quota_cores);
   m.def("num_threads", &num_threads);
   m.def("set_num_threads", &set_num_threads);
-  m.def("flushes_subnormals", &flushes_subnormals);
+  m.def("flushes_subnormals", &flushes_subnormals, "What `set_flush_subnormals` was told last.");
   m.def("set_flush_subnormals", &set_flush_subnormals, nb::arg("on"),
         "Whether kernels take subnormal numbers (below 1.2e-38 in float32, 2.2e-308 in float64) for zero. Some "
         "processors take up to fifty times as long for them. Off at the start; runs of `paddock train` set it.");

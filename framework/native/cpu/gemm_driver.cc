@@ -309,9 +309,8 @@ struct BlockTask {
   const Epilogue<T>* epilogue;
 
   void run() const {
-    // The rows of a tile lie together, so that the kernel reads on and on; half a vector of AVX-512 apart where they
-    // fit.
-    const int64_t stride = ceil_div(ceil_div(rows, row_tiles()), kHalf) * kHalf;
+    // A tile's values for a step lie together, and its steps one behind the other: the kernel reads on and on.
+    const int64_t stride = ceil_div(ceil_div(rows, row_tiles()), kStepUnit) * kStepUnit;
     Scratch packed_a(row_tiles() * kBlockDepth * stride * sizeof(T)),
         packed_b(widest() * Vec<T>::kSize * kBlockDepth * sizeof(T));
     std::vector<T*> c_rows(rows);
@@ -377,7 +376,7 @@ struct BlockTask {
   }
 
  private:
-  static constexpr int64_t kHalf = 8, kStepsAtOnce = 16;
+  static constexpr int64_t kStepUnit = 8, kStepsAtOnce = 16;
   int64_t vecs() const { return ceil_div(columns, int64_t{Vec<T>::kSize}); }
   // Panels are of about equal width, so that one number of rows a tile suits all of them.
   int64_t panel_count() const { return ceil_div(vecs(), int64_t{kPanelVecs}); }
