@@ -1,6 +1,7 @@
 #include "core/cores.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -81,6 +82,15 @@ int quota_cores(const std::string& root) {
 int available_cores(const std::string& root) {
   const int cores = std::max(1, affinity_cores()), quota = quota_cores(root);
   return quota ? std::min(cores, quota) : cores;
+}
+
+int64_t last_cache_bytes() {
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  static const int64_t bytes = std::max<int64_t>(0, sysconf(_SC_LEVEL3_CACHE_SIZE));
+  return bytes;
+#else
+  return 0;
+#endif
 }
 
 }  // namespace paddock

@@ -1,16 +1,21 @@
 // Stores past the caches, for results larger than they are: a line is written without being read first, and what the
 // caches hold stays. Beside vec.h, the only instruction-set code of the kernels.
 #pragma once
+#include <algorithm>
+
+#include "core/cores.h"
 #include "cpu/vec.h"
 
 namespace paddock::cpu {
 
-inline constexpr int64_t kStreamBytes = 12 << 20;  // results from this size on leave the caches before they are read
+// Results from this size on leave the caches before they are read: an eighth of the last cache, which other cores use
+// too. Streaming what would stay there costs up to a tenth of a network's time.
+inline int64_t stream_bytes() { return std::clamp<int64_t>(last_cache_bytes() / 8, 12 << 20, 64 << 20); }
 
 // Whether rows of `row_bytes`, the first at `data`, lie so that vectors of them may be streamed, and are worth it.
 inline bool worth_streaming(const void* data, int64_t row_bytes, int64_t rows) {
 #if defined(__SSE2__)
-  return row_bytes * rows >= kStreamBytes && row_bytes % kVecBytes == 0 &&
+  return row_bytes * rows >= stream_bytes() && row_bytes % kVecBytes == 0 &&
          reinterpret_cast<uintptr_t>(data) % kVecBytes == 0;
 #else
   return false;
