@@ -5,8 +5,8 @@
 
 A piece is 32 x 32 pixels, shown at four times the size, as most networks' logits have stride 4 and a pole is a few
 pixels wide. Fast-SCNN and PSPNet see it at eight times, ICNet at twelve: else a pixel of their finest maps is two of
-the piece.
-The losses are those for rare classes. A network is done when it has the mIoU, which it is asked every 100 steps.
+the piece. The losses are those for rare classes. A network is done when it has the mIoU, which it is asked every 100
+steps.
 """
 
 from __future__ import annotations
