@@ -76,6 +76,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all of " + ", ".join(TIMES))
     parser.add_argument("--steps", type=int, default=2400, help="at most (2400)")
     a = parser.parse_args(words)
+    for name in a.names:
+        if name not in TIMES:
+            parser.error(f"no network is called {name!r}; there are {', '.join(TIMES)}")
     found = {}
     camvid = real_data("segmentation/camvid/camvid.zip")
     with tempfile.TemporaryDirectory() as folder:

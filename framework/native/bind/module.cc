@@ -50,6 +50,7 @@ NB_MODULE(_core, m) {
   bind_table(m);
   m.def("available_cores", &available_cores, nb::arg("root") = "");
   m.def("quota_cores", &quota_cores);
+  m.def("last_cache_bytes", &last_cache_bytes, nb::arg("root") = "");
   m.def("num_threads", &num_threads);
   m.def("set_num_threads", &set_num_threads);
   m.def("flushes_subnormals", &flushes_subnormals, "What `set_flush_subnormals` was told last.");

@@ -1,7 +1,6 @@
 #include "core/cores.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -84,13 +83,11 @@ int available_cores(const std::string& root) {
   return quota ? std::min(cores, quota) : cores;
 }
 
-int64_t last_cache_bytes() {
-#ifdef _SC_LEVEL3_CACHE_SIZE
-  static const int64_t bytes = std::max<int64_t>(0, sysconf(_SC_LEVEL3_CACHE_SIZE));
-  return bytes;
-#else
-  return 0;
-#endif
+int64_t last_cache_bytes(const std::string& root) {
+  int64_t size = 0;
+  char unit = 0;
+  std::ifstream(root + "/sys/devices/system/cpu/cpu0/cache/index3/size") >> size >> unit;
+  return unit == 'K' && size > 0 && size < int64_t{1} << 40 ? size << 10 : 0;
 }
 
 }  // namespace paddock

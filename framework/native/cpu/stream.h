@@ -10,7 +10,10 @@ namespace paddock::cpu {
 
 // Results from this size on leave the caches before they are read: an eighth of the last cache, which other cores use
 // too. Streaming what would stay there costs up to a tenth of a network's time.
-inline int64_t stream_bytes() { return std::clamp<int64_t>(last_cache_bytes() / 8, 12 << 20, 64 << 20); }
+inline int64_t stream_bytes() {
+  static const int64_t bytes = std::clamp<int64_t>(last_cache_bytes() / 8, 12 << 20, 64 << 20);
+  return bytes;
+}
 
 // Whether rows of `row_bytes`, the first at `data`, lie so that vectors of them may be streamed, and are worth it.
 inline bool worth_streaming(const void* data, int64_t row_bytes, int64_t rows) {

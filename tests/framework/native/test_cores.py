@@ -1,4 +1,4 @@
-"""How many threads there are by default: affinity, the CPU quotas of control groups, and threads that cannot start."""
+"""What a process takes of its machine: cores, by affinity and CPU quotas; threads that cannot start; the cache."""
 
 import subprocess
 import sys
@@ -37,6 +37,15 @@ V1 = "4:memory:/a\n3:cpu,cpuacct:/docker/1\n0::/docker/1\n"
 )
 def test_quotas_of_control_groups(tmp_path, groups, files, cores):
     assert _core.quota_cores(machine(tmp_path, groups, files)) == cores
+
+
+@pytest.mark.parametrize(("size", "found"), [("491520K\n", 480 << 20), ("32768K\n", 32 << 20), ("junk", 0), ("-4K", 0)])
+def test_the_last_cache_is_what_the_system_says(tmp_path, size, found):
+    place = tmp_path / "sys/devices/system/cpu/cpu0/cache/index3"
+    assert _core.last_cache_bytes(str(tmp_path)) == 0
+    place.mkdir(parents=True)
+    (place / "size").write_text(size)
+    assert _core.last_cache_bytes(str(tmp_path)) == found
 
 
 def test_a_quota_bounds_the_threads_and_affinity_does_too(tmp_path):
