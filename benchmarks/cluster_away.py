@@ -87,8 +87,8 @@ class Trainer:
         from suites.ctr.cluster.dense import DenseWeights
         from suites.ctr.cluster.rows import BatchRows
         from suites.ctr.cluster.step import RemoteStep
-        from suites.engine.building import build_runtime, build_task, init
-        from suites.engine.train_step import optimizer_of
+        from suites.engine.config.building import build_runtime, build_task, init
+        from suites.engine.train.train_step import optimizer_of
 
         self.task: Any = build_task(config)
         init.initialize(self.task.model, seed)
@@ -189,7 +189,7 @@ def main(words: list[str] | None = None) -> dict[str, dict[str, list[float]]]:
 def _compare(folder: Path, a: argparse.Namespace) -> dict[str, dict[str, list[float]]]:
     from framework import set_num_threads
     from suites.ctr.cluster.rows import with_places
-    from suites.engine.building import build_task, read_config
+    from suites.engine.config.building import build_task, read_config
 
     set_num_threads(1)
     write_log(folder, TEST_ROWS, seed=1)

@@ -51,7 +51,7 @@ def fullness(words: list[str], folder: Path) -> float:
     from cluster_training import options
 
     from framework.data.world import World
-    from suites.engine.building import build_task, read_config
+    from suites.engine.config.building import build_task, read_config
 
     config = read_config(Path("ctr/deepfm_csv"), [*options(folder, BATCH, 1), *words])
     shares, sizes = config.build("cluster").parts, []
@@ -69,8 +69,8 @@ def exported(folder: Path) -> list[str]:
     """An export of the model, and the overrides that publish into it."""
     from cluster_training import options
 
-    from suites.engine.inference import export_run
-    from suites.engine.training import train
+    from suites.engine.predict.inference import export_run
+    from suites.engine.train.training import train
 
     train(Path("ctr/deepfm_csv"), options(folder, BATCH, 2), runs=folder / "runs", name="first")
     export_run(folder / "runs" / "first", folder / "exported")

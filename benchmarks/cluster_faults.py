@@ -107,7 +107,7 @@ def log_of(spec: Path) -> str:
 
 def train(folder: Path, name: str, passes: int, seed: int) -> tuple[float, float]:
     """AUC on held-out rows, and seconds."""
-    from suites.engine.training import train_on_cluster
+    from suites.engine.train.training import train_on_cluster
 
     start = time.perf_counter()
     words = options(folder, passes, seed)
@@ -119,7 +119,7 @@ def train(folder: Path, name: str, passes: int, seed: int) -> tuple[float, float
 def wrong_counters(folder: Path, name: str, passes: int, rows: int) -> tuple[int, int]:
     """How many signs there are, and how many have a counter that is not what the log says."""
     from framework.table import Table
-    from suites.engine.building import build_task, read_config
+    from suites.engine.config.building import build_task, read_config
 
     run = folder / "runs" / name
     task = build_task(read_config(run))

@@ -110,8 +110,8 @@ def cpu_seconds() -> float:
 
 def one_process(folder: Path, batch: int, seconds: float, threads: int) -> tuple[float, float]:
     """Samples a second of `paddock train`."""
-    from suites.engine.hooks import Hook
-    from suites.engine.training import train
+    from suites.engine.train.hooks import Hook
+    from suites.engine.train.training import train
 
     timer = Timer(batch, seconds)
 
@@ -130,7 +130,7 @@ def one_process(folder: Path, batch: int, seconds: float, threads: int) -> tuple
 def cluster(folder: Path, batch: int, seconds: float, address: str, more: Sequence[str] = ()) -> tuple[float, float]:
     """Samples a second of two shards and two trainers, each a process with one thread; `more` overrides."""
     from suites.ctr.cluster import head as heads
-    from suites.engine.training import train_on_cluster
+    from suites.engine.train.training import train_on_cluster
 
     timer, made = Timer(batch, seconds), []
 

@@ -23,9 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from framework import from_numpy, no_grad
 from suites.ctr.metrics import auc, log_loss
-from suites.engine.building import read_config
+from suites.engine.config.building import read_config
 from suites.engine.config.shipped import find_config
-from suites.engine.training import train
+from suites.engine.train.training import train
 
 
 def fold_overrides(config: Path, overrides: list[str], fold: int, folds: int) -> list[str]:

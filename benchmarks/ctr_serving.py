@@ -63,8 +63,8 @@ class Asker(threading.Thread):
 
 def exported(folder: Path) -> tuple[Any, Any, Path, np.ndarray]:
     """Train and export a model; its table, its schema, the folder, and the log's signs."""
-    from suites.engine.inference import export_run, open_run
-    from suites.engine.training import train
+    from suites.engine.predict.inference import export_run, open_run
+    from suites.engine.train.training import train
 
     write_log(folder, ROWS)
     train(Path("ctr/deepfm_csv"), options(folder, BATCH, 40), runs=folder / "runs", name="run")

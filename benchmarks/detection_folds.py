@@ -23,7 +23,7 @@ from common import find_real_data, fold_figures, real_data
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from suites.engine.config.shipped import find_config
-from suites.engine.training import train
+from suites.engine.train.training import train
 
 
 def lay_out(archive: Path, folder: Path, folds: int) -> None:

@@ -114,8 +114,8 @@ def compare(source: Path, size: int, peer_python: str, folder: Path) -> str:
     from framework.graph.compiled import CompiledProgram
     from framework.graph.passes import INFERENCE_PASSES
     from framework.onnx import EXPORT_PASSES, export
-    from suites.engine.building import build_task, read_config
-    from suites.engine.inference import open_run
+    from suites.engine.config.building import build_task, read_config
+    from suites.engine.predict.inference import open_run
 
     task = open_run(source) if source.is_dir() else build_task(read_config(source))
     task.model.eval()

@@ -23,7 +23,7 @@ from common import real_data
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from suites.engine.training import train
+from suites.engine.train.training import train
 from suites.segmentation.datasets import ImageLabelPairs
 from suites.segmentation.labels import encode_labels
 from suites.vision.images import write_image

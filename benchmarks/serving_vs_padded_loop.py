@@ -114,7 +114,7 @@ def loop_service(model, settings, encoder):
 def serve_and_ask(a: argparse.Namespace) -> dict:
     """Start a server in this process and clients in another; return what the clients found."""
     import framework
-    from suites.engine.inference import open_model
+    from suites.engine.predict.inference import open_model
     from suites.engine.serving import server as server_module
     from suites.engine.serving.batcher import Limits
     from suites.engine.serving.service import Settings

@@ -25,10 +25,10 @@ from common import find_real_data, fold_figures
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from suites.engine.building import read_config
 from suites.engine.config import Config
+from suites.engine.config.building import read_config
 from suites.engine.config.shipped import find_config
-from suites.engine.training import train
+from suites.engine.train.training import train
 from suites.video.datasets import VideoDataset
 from suites.vision.images import write_image
 from suites.vision.recognition.sample import LabelledClip

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import ROOT
 
-from suites.engine.hooks import Hook
-from suites.engine.loop import TrainingLoop
-from suites.engine.training import train
+from suites.engine.train.hooks import Hook
+from suites.engine.train.loop import TrainingLoop
+from suites.engine.train.training import train
 
 CONFIG = ROOT / "configs" / "detection" / "yolov3_demo.yml"
 COLOURS = {"auto": "#c03020", "direct": "#2050b0"}

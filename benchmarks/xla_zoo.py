@@ -28,10 +28,10 @@ import framework
 from framework import Tensor, from_numpy
 from framework.errors import DataError, DTypeError, NotSupportedError
 from framework.optim import SGD
-from suites.engine.building import build_task, read_config
 from suites.engine.config import Config
-from suites.engine.losses import Loss
-from suites.engine.task import Task
+from suites.engine.config.building import build_task, read_config
+from suites.engine.contract.losses import Loss
+from suites.engine.contract.task import Task
 
 DATA = Path(os.environ.get("PADDOCK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 STEPS = 5

@@ -95,7 +95,7 @@ def run_notebook(notebook: Path, folder: Path) -> None:
 
 def train_tiny(folder: Path) -> Path:
     """A bag of words learns two sentences by heart; the run's folder."""
-    from suites.engine.training import train
+    from suites.engine.train.training import train
 
     data = folder / "data"
     data.mkdir()
@@ -110,7 +110,7 @@ def train_tiny(folder: Path) -> Path:
 
 def export(run: Path, output: Path) -> Path:
     """The exported model's folder."""
-    from suites.engine.inference import export_run
+    from suites.engine.predict.inference import export_run
 
     export_run(run, output)
     return output
@@ -118,7 +118,7 @@ def export(run: Path, output: Path) -> Path:
 
 def served(exported: Path) -> list[object]:
     """What an HTTP server says of one text of each class."""
-    from suites.engine.inference import open_model
+    from suites.engine.predict.inference import open_model
     from suites.engine.serving.client import Client
     from suites.engine.serving.server import Place, Server
     from suites.engine.serving.service import Settings

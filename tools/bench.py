@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tools.bench_cases import ctr, detection, images, text, video
 
 if TYPE_CHECKING:
-    from suites.engine.profiling import StepProfile
+    from suites.engine.train.profiling import StepProfile
     from tools.bench_cases.common import Step
 
 # By what a case's name begins with; images/s for the others.
@@ -93,8 +93,8 @@ def _timed(case: str, step: Step, items: int, seconds: float, profile: StepProfi
 def main(words: list[str] | None = None) -> int:
     """Measure the cases named on the command line and return the exit status."""
     from suites.engine.cli.bench import main as of_config
-    from suites.engine.devices import add_device_option
-    from suites.engine.profiling import StepProfile, add_profile_option
+    from suites.engine.hosts.devices import add_device_option
+    from suites.engine.train.profiling import StepProfile, add_profile_option
 
     words = sys.argv[1:] if words is None else words
     if words[:1] == ["loader"]:

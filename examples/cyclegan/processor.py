@@ -9,7 +9,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from suites.engine.task import Batch, Processor
+from suites.engine.contract.task import Batch, Processor
 from suites.vision.images import encode_image, read_image
 
 from .data import to_array, to_picture

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import suites.engine.parts  # noqa: F401  (optimizers and schedules)
 from suites.engine.config import Factory, OfRole
+from suites.engine.config.settings import RunConfig
 from suites.engine.registry import register
-from suites.engine.settings import RunConfig
 
 from .data import Style
 from .models import Discriminator, Generator

@@ -10,9 +10,9 @@ import numpy as np
 from framework import Tensor, from_numpy, ops, program
 from framework.errors import ConfigError
 from framework.optim import Optimizer
-from suites.engine.settings import Runtime
-from suites.engine.step import Step, Update
-from suites.engine.task import Batch
+from suites.engine.config.settings import Runtime
+from suites.engine.contract.step import Step, Update
+from suites.engine.contract.task import Batch
 
 SIDES = ("a", "b")
 

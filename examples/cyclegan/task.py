@@ -12,11 +12,11 @@ from framework import Tensor
 from framework.data import DataLoader
 from framework.nn import init
 from framework.optim import Optimizer
-from suites.engine.gathering import ArrayMetric
+from suites.engine.config.settings import Runtime
+from suites.engine.contract.gathering import ArrayMetric
+from suites.engine.contract.step import Step
+from suites.engine.contract.task import Batch, Metric, Task, readable
 from suites.engine.registry import register
-from suites.engine.settings import Runtime
-from suites.engine.step import Step
-from suites.engine.task import Batch, Metric, Task, readable
 
 from .data import Pairs, Singles
 from .models import Both

@@ -14,9 +14,9 @@ from typing import Any
 
 from mlflow.tracking import MlflowClient
 
-from suites.engine.hooks import Hook
-from suites.engine.loop import TrainingLoop
 from suites.engine.registry import register
+from suites.engine.train.hooks import Hook
+from suites.engine.train.loop import TrainingLoop
 
 
 @register("hook")

@@ -17,10 +17,10 @@ import cv2
 import numpy as np
 
 from framework import Tensor, nn, ops
-from suites.engine.hooks import Hook
-from suites.engine.loop import TrainingLoop
-from suites.engine.losses import Loss, count_of
+from suites.engine.contract.losses import Loss, count_of
 from suites.engine.registry import register
+from suites.engine.train.hooks import Hook
+from suites.engine.train.loop import TrainingLoop
 from suites.vision.backbones import Backbone
 from suites.vision.recognition.datasets import RecognitionDataset
 from suites.vision.recognition.losses import CrossEntropy

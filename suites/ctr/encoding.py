@@ -14,9 +14,9 @@ from suites.ctr.clicks import Clicks, Ragged
 from suites.ctr.features import Crossed, Dense, Label, MultiValued, Sequence, Signed, Sparse
 from suites.ctr.schema import Schema
 from suites.ctr.signs import crossed, hash52, missing_sign, sign_of_number, signs_of
+from suites.engine.data.skipping import MAX_SKIPPED, leave_out
 from suites.engine.names import did_you_mean, listing
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED, leave_out
 
 _INT64 = 2**63
 _HASH, _DIGITS = (1 << 52) - 1, 20  # of a sign: the bits of its hash, and its digits as a number

@@ -21,13 +21,13 @@ from framework.errors import AttributeValueError, ConfigError
 from framework.optim import Optimizer
 from framework.table.crew import Crew
 from suites.ctr.step import CtrStep, refuse_what_rows_lack
-from suites.engine.step import Update
-from suites.engine.train_step import optimizer_of
+from suites.engine.contract.step import Update
+from suites.engine.train.train_step import optimizer_of
 
 if TYPE_CHECKING:
     from suites.ctr.task import CtrTask
-    from suites.engine.settings import Runtime
-    from suites.engine.task import Batch
+    from suites.engine.config.settings import Runtime
+    from suites.engine.contract.task import Batch
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from suites.engine.gathering import ArrayMetric
+from suites.engine.contract.gathering import ArrayMetric
+from suites.engine.contract.task import Batch
 from suites.engine.reporting import Curves, Plot
-from suites.engine.task import Batch
 
 _CLIP = 1e-7  # scores nearer to 0 or 1 count as this near in the log loss, as in most published figures
 

@@ -16,7 +16,7 @@ from suites.ctr.models.base import CtrModel, Embedded
 class TableNetwork(nn.Layer):
     """Looks all signs of a batch up at once, pools multi-valued features, and runs the model.
 
-    The rows are no part of its state: the table has its own files, see `suites.engine.resources`.
+    The rows are no part of its state: the table has its own files, see `suites.engine.contract.resources`.
 
     Args:
         body: the model.

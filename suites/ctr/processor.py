@@ -19,7 +19,7 @@ from suites.ctr.items import ItemIndex
 from suites.ctr.schema import Schema, schema_of
 from suites.ctr.serving import ServedRows
 from suites.ctr.wishes import KEY, Wish
-from suites.engine.task import Batch, Processor
+from suites.engine.contract.task import Batch, Processor
 
 Item = Mapping[str, Cell]  # a row: texts by column; lists of texts for multi-valued features
 

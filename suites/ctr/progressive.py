@@ -16,14 +16,14 @@ import numpy as np
 
 from framework.errors import AttributeValueError
 from suites.ctr.metrics import ScoreBins, click_figures
-from suites.engine.hooks import Hook
 from suites.engine.reporting import Curves, Plot
 from suites.engine.reporting.lines import append, read_lines, withdraw
+from suites.engine.train.hooks import Hook
 
 if TYPE_CHECKING:
-    from suites.engine.loop import TrainingLoop
-    from suites.engine.step import Update
-    from suites.engine.task import Batch
+    from suites.engine.contract.step import Update
+    from suites.engine.contract.task import Batch
+    from suites.engine.train.loop import TrainingLoop
 
 FILE = "progressive.jsonl"
 

@@ -15,8 +15,8 @@ from suites.ctr.schema import Schema
 from suites.ctr.serving import PublishSettings
 from suites.ctr.tables import TableSettings
 from suites.engine.config import Config, Factory, OfRole, rule
+from suites.engine.config.settings import RunConfig
 from suites.engine.registry import register
-from suites.engine.settings import RunConfig
 
 
 @dataclass(kw_only=True)

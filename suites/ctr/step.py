@@ -9,11 +9,11 @@ from framework import Tensor, ops
 from framework.errors import ConfigError
 from framework.optim import Optimizer
 from framework.table import RowOptimizer
-from suites.engine.train_step import TrainStep, optimizer_of
+from suites.engine.train.train_step import TrainStep, optimizer_of
 
 if TYPE_CHECKING:
     from suites.ctr.task import CtrTask
-    from suites.engine.settings import Runtime
+    from suites.engine.config.settings import Runtime
 
 _TINY = 1e-12
 

@@ -36,16 +36,16 @@ from suites.ctr.signs import signs_of
 from suites.ctr.step import CtrStep
 from suites.ctr.tables import TableSettings
 from suites.engine.config import Factory
-from suites.engine.data_task import DataTask
-from suites.engine.deploying import deployed_program
-from suites.engine.hooks import Hook
-from suites.engine.losses import Kept, Loss
+from suites.engine.config.settings import Runtime
+from suites.engine.contract.data_task import DataTask
+from suites.engine.contract.losses import Kept, Loss
+from suites.engine.contract.resources import load_deployed
+from suites.engine.contract.step import Step
+from suites.engine.contract.task import Batch, Metric, Processor
+from suites.engine.predict.deploying import deployed_program
 from suites.engine.registry import register
 from suites.engine.reporting import Plot, Tally
-from suites.engine.resources import load_deployed
-from suites.engine.settings import Runtime
-from suites.engine.step import Step
-from suites.engine.task import Batch, Metric, Processor
+from suites.engine.train.hooks import Hook
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from suites.detection.datasets import DetectionDataset
 from suites.detection.datasets.writing import WRITERS, lost_in
 from suites.detection.sample import Sample
 from suites.detection.visualize import draw_instances
-from suites.engine.inspection import Finding, Inspected, copies_within
+from suites.engine.contract.inspection import Finding, Inspected, copies_within
 from suites.engine.registry import register
 from suites.vision.inspection import VisualInspector, left_out_findings
 from suites.vision.structures import pairwise_iou

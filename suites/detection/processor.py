@@ -15,7 +15,7 @@ from suites.detection.transforms import Transform, collate
 from suites.detection.views import Views
 from suites.detection.visualize import draw_instances
 from suites.engine.config import build_value, plain
-from suites.engine.task import Batch
+from suites.engine.contract.task import Batch
 from suites.vision.geometry import Placement
 from suites.vision.processor import ImageProcessor
 from suites.vision.structures import Boxes, Instances, Masks

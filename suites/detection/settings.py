@@ -9,9 +9,9 @@ from suites.detection.metrics import Evaluator
 from suites.detection.models.base import Detector
 from suites.detection.views import Views
 from suites.engine.config import Factory, OfRole
+from suites.engine.config.class_rules import add_rules
+from suites.engine.config.settings import RunConfig
 from suites.engine.registry import register
-from suites.engine.rules import add_rules
-from suites.engine.settings import RunConfig
 from suites.vision.settings import Data
 
 

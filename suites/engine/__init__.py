@@ -9,7 +9,7 @@ from suites.engine.lazy import exports
 
 if TYPE_CHECKING:
     from suites.engine.config import Factory as Factory
-    from suites.engine.inference import load as load
-    from suites.engine.trainer import Trainer as Trainer
+    from suites.engine.predict.inference import load as load
+    from suites.engine.train.trainer import Trainer as Trainer
 
-__getattr__, __dir__ = exports(__name__, {"Factory": "config", "Trainer": "trainer", "load": "inference"})
+__getattr__, __dir__ = exports(__name__, {"Factory": "config", "Trainer": "train.trainer", "load": "predict.inference"})

@@ -1,8 +1,8 @@
 """What the engine offers to every config: optimizers and schedules of the core, by role."""
 
 from framework import optim
-from suites.engine.hooks.base import Hook
 from suites.engine.registry import register, register_role
+from suites.engine.train.hooks.base import Hook
 
 register_role("optimizer", optim.Optimizer, supplied=("params", "lr"), doc="Updates the weights from their gradients.")
 register_role(

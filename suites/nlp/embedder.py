@@ -14,7 +14,7 @@ from framework.graph.passes import INFERENCE_PASSES
 from framework.outside import read_json
 from framework.tensor import Tensor
 from suites.engine.config import build_value
-from suites.engine.inference import open_run
+from suites.engine.predict.inference import open_run
 from suites.engine.registry import load_suites
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.bert_names import load_bert

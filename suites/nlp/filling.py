@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from suites.engine.fitting import Arrays, size_above
+from suites.engine.contract.fitting import Arrays, size_above
 
 if TYPE_CHECKING:
     from suites.nlp.problems.base import Problem

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from framework import ops
 from framework.tensor import Tensor
-from suites.engine.losses import Loss, SmoothedLabels, count_of
+from suites.engine.contract.losses import Loss, SmoothedLabels, count_of
 
 IGNORED = -100  # the target of a token that has no tag of its own
 

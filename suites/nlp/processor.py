@@ -10,7 +10,7 @@ import numpy as np
 
 from framework.errors import CheckpointError
 from suites.engine.config import build_value, plain
-from suites.engine.task import Batch, Processor
+from suites.engine.contract.task import Batch, Processor
 from suites.nlp.filling import Filling
 from suites.nlp.problems import Problem
 from suites.nlp.sequences import Encoded, RememberingSequencer, Sequencer

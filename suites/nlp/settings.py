@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from suites.engine.config import Config, Factory, OfRole, rule
+from suites.engine.config.class_rules import add_rules
+from suites.engine.config.settings import RunConfig
 from suites.engine.registry import register
-from suites.engine.rules import add_rules
-from suites.engine.settings import RunConfig
 from suites.nlp.models.base import TextModel
 from suites.nlp.problems import Problem
 from suites.nlp.sequences import Truncation

@@ -16,13 +16,13 @@ from framework.errors import ConfigError
 from framework.io import load_tensors
 from framework.nn import init
 from framework.tensor import Tensor
-from suites.engine.data_task import DataTask
-from suites.engine.hooks import Hook
-from suites.engine.losses import Loss, count_of
+from suites.engine.contract.data_task import DataTask
+from suites.engine.contract.losses import Loss, count_of
+from suites.engine.contract.task import Batch, Metric, Processor, opened
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Marked, Tally
-from suites.engine.task import Batch, Metric, Processor, opened
+from suites.engine.train.hooks import Hook
 from suites.nlp.datasets import TextDataset
 from suites.nlp.filling import Filling
 from suites.nlp.losses import two_way_divergence

@@ -15,7 +15,7 @@ import numpy as np
 
 from framework.atomic import atomic_file, write_text
 from framework.errors import DataError
-from suites.engine.inspection import Finding, Inspected, copies_within
+from suites.engine.contract.inspection import Finding, Inspected, copies_within
 from suites.engine.registry import register
 from suites.segmentation.datasets import SegmentationDataset
 from suites.segmentation.datasets.base import PairDataset

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from suites.engine.config import build_value, plain
-from suites.engine.task import Batch
+from suites.engine.contract.task import Batch
 from suites.segmentation.labels import encode_labels
 from suites.segmentation.sample import IGNORE, Sample, labels_to_original
 from suites.segmentation.transforms import Transform, collate

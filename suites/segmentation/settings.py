@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from suites.engine.config import Config, OfRole, rule
+from suites.engine.config.class_rules import add_rules
+from suites.engine.config.settings import RunConfig
 from suites.engine.registry import register
-from suites.engine.rules import add_rules
-from suites.engine.settings import RunConfig
 from suites.segmentation.labelling import Labelling
 from suites.segmentation.losses import SegmentationLoss
 from suites.segmentation.models.base import Segmenter

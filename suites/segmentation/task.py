@@ -14,10 +14,10 @@ import numpy as np
 from framework.data import DataLoader
 from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
+from suites.engine.contract.task import Batch, Metric, readable
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Matrix, Plot, Tally
-from suites.engine.task import Batch, Metric, readable
 from suites.segmentation.datasets import SegmentationDataset
 from suites.segmentation.labelling import Labelling
 from suites.segmentation.losses import ClassCounts, SegmentationLoss

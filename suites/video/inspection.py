@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import DataError
-from suites.engine.inspection import Finding, Inspected, copies_within
+from suites.engine.contract.inspection import Finding, Inspected, copies_within
 from suites.engine.registry import register
 from suites.video.datasets.base import VideoDataset
 from suites.video.drawing import strip

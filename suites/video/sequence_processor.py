@@ -11,7 +11,7 @@ import numpy as np
 
 from framework.errors import CheckpointError, DataError
 from suites.engine.config import build_value, plain
-from suites.engine.task import Batch, Processor
+from suites.engine.contract.task import Batch, Processor
 from suites.video.features import FeatureStore
 from suites.video.sequences import FeatureSequence, collate_sequences
 from suites.vision.pipeline import Transform

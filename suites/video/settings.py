@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from suites.engine.config import OfRole
+from suites.engine.config.class_rules import add_rules
+from suites.engine.config.settings import RunConfig
 from suites.engine.registry import register
-from suites.engine.rules import add_rules
-from suites.engine.settings import RunConfig
 from suites.video.models.base import VideoClassifier
 from suites.vision.recognition.losses import CrossEntropy
 from suites.vision.settings import Data

@@ -11,9 +11,9 @@ import numpy as np
 
 from framework import ops
 from framework.tensor import Tensor
+from suites.engine.contract.task import Batch, Metric, Processor, readable
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Marked, Tally
-from suites.engine.task import Batch, Metric, Processor, readable
 from suites.video.metrics import TaggedVideos
 from suites.video.models.sequences import SequenceClassifier
 from suites.video.processor import VideoProcessor

@@ -8,9 +8,9 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.data.skipping import SetError, usable
+from suites.engine.data.sources import Source
 from suites.engine.reporting import Tally
-from suites.engine.skipping import SetError, usable
-from suites.engine.sources import Source
 from suites.vision.images import IMAGE_SUFFIXES
 
 Row = TypeVar("Row")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suites.engine.inspection import Finding, Inspector
+from suites.engine.contract.inspection import Finding, Inspector
 from suites.vision.images import write_image
 from suites.vision.joining import Joining
 from suites.vision.pipeline import Augmented

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import DataError
-from suites.engine.sources import Source
+from suites.engine.data.sources import Source
 
 _CIRCLE = 64  # points of the polygon in place of a circle
 

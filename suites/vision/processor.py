@@ -15,7 +15,7 @@ import numpy as np
 
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.config import build_value, plain
-from suites.engine.task import Batch, OverTime, Processor
+from suites.engine.contract.task import Batch, OverTime, Processor
 from suites.vision.camera import camera_number, opened_moving
 from suites.vision.film import Film, written_film
 from suites.vision.images import checked_size, decode_image, encode_image, read_image

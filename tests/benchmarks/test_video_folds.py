@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from video_folds import deal, fold_overrides, lay_out
 
-from suites.engine.building import read_config
+from suites.engine.config.building import read_config
 from tests.suites.video.helpers import write_frame_folders
 from tests.suites.video.test_task import CONFIG
 

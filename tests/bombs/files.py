@@ -34,7 +34,7 @@ def read_weight_file(path: Path) -> object:
 
 @reader("source")
 def read_archive(path: Path) -> object:
-    from suites.engine.sources import open_source
+    from suites.engine.data.sources import open_source
 
     return open_source(path).read("a.png")
 

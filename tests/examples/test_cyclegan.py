@@ -9,10 +9,10 @@ import examples.cyclegan
 from examples.cyclegan.step import ImageBuffer
 from framework.errors import ConfigError
 from suites import engine
-from suites.engine.checkpoint import Checkpoints
-from suites.engine.hooks import Hook
-from suites.engine.inference import export_run
-from suites.engine.training import train
+from suites.engine.predict.inference import export_run
+from suites.engine.run.checkpoint import Checkpoints
+from suites.engine.train.hooks import Hook
+from suites.engine.train.training import train
 
 CONFIG = Path(examples.cyclegan.__file__).parent / "digits.yml"
 SMALL = [

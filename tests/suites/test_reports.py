@@ -4,7 +4,7 @@ import json
 import re
 
 from suites.engine.cli import report
-from suites.engine.training import evaluate_weights, train
+from suites.engine.train.training import evaluate_weights, train
 from tests.suites.classification.test_task import config_file as wedges  # noqa: F401  (fixtures)
 from tests.suites.ctr.test_task import folder as clicks  # noqa: F401
 from tests.suites.detection.test_task import CONFIG as DIGITS

@@ -44,7 +44,7 @@ def detector_training(
     from framework.nn import init
     from framework.optim import Momentum
     from suites.detection.models.base import MaskTargets, Targets
-    from suites.engine.losses import Loss
+    from suites.engine.contract.losses import Loss
 
     with init.undrawn():
         model: Any = make_model()

@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED
-from suites.engine.sources import Source, open_source
 from suites.vision.files import read_list
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import (

@@ -35,12 +35,12 @@ from suites.ctr.serving import PublishSettings
 from suites.ctr.serving.published import model_key
 from suites.ctr.step import refuse_what_rows_lack
 from suites.ctr.task import CtrTask
-from suites.engine.building import build_task
 from suites.engine.config import Config
-from suites.engine.log import RunLog
-from suites.engine.resources import save_deployed
-from suites.engine.run import RunFolder
-from suites.engine.settings import Runtime
+from suites.engine.config.building import build_task
+from suites.engine.config.settings import Runtime
+from suites.engine.contract.resources import save_deployed
+from suites.engine.run.folder import RunFolder
+from suites.engine.run.log import RunLog
 
 _MANY = 1 << 40  # batches of a run that nobody counted
 _SILENT = 60.0  # seconds after which a trainer that says nothing is taken for dead
@@ -364,7 +364,7 @@ class _SavedRows:
         self._client, self._folder, self._count = client, folder, count
 
     def save(self, path: Path, /) -> object:
-        """See `suites.engine.resources.Resource`."""
+        """See `suites.engine.contract.resources.Resource`."""
         if self._folder.is_dir():
             remove_folder(self._folder)
         parts = [self._folder / f"shard-{i}" for i in range(self._count)]

@@ -13,15 +13,15 @@ from suites.ctr.cluster.layout import FILE as LAYOUT
 from suites.ctr.cluster.places import Places, Processes
 from suites.ctr.cluster.settings import ClusterSettings
 from suites.ctr.task import CtrTask
-from suites.engine.building import build_task
-from suites.engine.cluster import Cluster
 from suites.engine.config import Config, load_config
-from suites.engine.log import RunLog, heard
+from suites.engine.config.building import build_task
+from suites.engine.contract.cluster import Cluster
 from suites.engine.registry import register
 from suites.engine.reporting.hook import keep_page
 from suites.engine.reporting.tally import TRAIN, Tally, write_tally
-from suites.engine.run import RunFolder, different_keys
-from suites.engine.training import evaluate_weights
+from suites.engine.run.folder import RunFolder, different_keys
+from suites.engine.run.log import RunLog, heard
+from suites.engine.train.training import evaluate_weights
 
 _log = logging.getLogger(__name__)
 

@@ -11,13 +11,13 @@ from framework import Tensor, from_numpy, ops, program
 from framework.optim import Optimizer
 from suites.ctr.cluster.rows import BatchRows
 from suites.ctr.step import clipping_factor, refuse_what_rows_lack
-from suites.engine.step import Update
-from suites.engine.train_step import TrainStep
+from suites.engine.contract.step import Update
+from suites.engine.train.train_step import TrainStep
 
 if TYPE_CHECKING:
     from suites.ctr.task import CtrTask
-    from suites.engine.settings import Runtime
-    from suites.engine.task import Batch
+    from suites.engine.config.settings import Runtime
+    from suites.engine.contract.task import Batch
 
 
 class RemoteStep(TrainStep):

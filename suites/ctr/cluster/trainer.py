@@ -34,10 +34,10 @@ from suites.ctr.cluster.step import RemoteStep
 from suites.ctr.cluster.work import Lease
 from suites.ctr.progressive import Gathered
 from suites.ctr.task import CtrTask
-from suites.engine.building import build_runtime, build_task, limited, read_config
-from suites.engine.plugins import import_plugins
-from suites.engine.run import RunFolder
-from suites.engine.train_step import optimizer_of
+from suites.engine.config.building import build_runtime, build_task, limited, read_config
+from suites.engine.config.plugins import import_plugins
+from suites.engine.run.folder import RunFolder
+from suites.engine.train.train_step import optimizer_of
 
 _log = logging.getLogger(__name__)
 _BEAT_SECONDS = 1.0

@@ -16,9 +16,9 @@ from suites.ctr.clicks import Clicks
 from suites.ctr.encoding import Cell, Encoder, RawRows, scales_of, transformed
 from suites.ctr.features import Sparse
 from suites.ctr.schema import Schema
+from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED
 
 _log = logging.getLogger(__name__)
 _EXAMPLES = 32  # rows that are kept as they stood, to show predictions on

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from framework.data.logs.inflate import compression, inflated
 from framework.errors import DataError
-from suites.engine.sources import find_data, read_file
+from suites.engine.data.sources import find_data, read_file
 
 
 def content(path: str) -> bytes:

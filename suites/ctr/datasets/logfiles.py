@@ -13,9 +13,9 @@ from suites.ctr.datasets.parquet import read_parquet
 from suites.ctr.datasets.slots import read_slots
 from suites.ctr.encoding import Cell, RawRows
 from suites.ctr.schema import Schema
+from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.sources import find_data
 from suites.engine.registry import register
-from suites.engine.skipping import MAX_SKIPPED
-from suites.engine.sources import find_data
 
 Split = Literal["train", "val", "test", "all"]
 _PARTS = {"train": tuple(range(8)), "val": (8,), "test": (9,)}  # of a single file, by row number modulo 10

@@ -12,8 +12,8 @@ from framework.errors import DataError
 from suites.ctr.datasets.base import ClickDataset, Rows
 from suites.ctr.encoding import Cell, Numbered, RawRows
 from suites.ctr.schema import Schema
+from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.registry import register
-from suites.engine.skipping import MAX_SKIPPED
 
 
 @register("dataset")

@@ -18,8 +18,8 @@ from framework.errors import DataError
 from suites.ctr.datasets.base import ClickDataset, Rows
 from suites.ctr.encoding import Numbered, RawRows
 from suites.ctr.schema import Schema
+from suites.engine.data.sources import find_data, open_zip, read_file
 from suites.engine.registry import register
-from suites.engine.sources import find_data, open_zip, read_file
 
 _INSIDE = "recbole/dataset_example/ml-100k"
 _CLICK = 4.0  # rating from which on a film was liked

@@ -12,7 +12,7 @@ from framework.data.logs.parquet import open_parquet, text_array
 from framework.errors import ConfigError, DataError
 from suites.ctr.encoding import Cell, Numbered, RawRows
 from suites.ctr.schema import Schema
-from suites.engine.sources import find_data, is_there, places_tried
+from suites.engine.data.sources import find_data, is_there, places_tried
 
 
 def read_parquet(paths: list[str], schema: Schema) -> RawRows:

@@ -26,8 +26,8 @@ from suites.ctr.datasets.slots import slot_columns, slot_row
 from suites.ctr.encoding import Cell, scales_of
 from suites.ctr.features import Dense
 from suites.ctr.schema import Schema
+from suites.engine.data.sources import find_data, is_there, places_tried
 from suites.engine.registry import register
-from suites.engine.sources import find_data, is_there, places_tried
 
 _log = logging.getLogger(__name__)
 _EXAMPLES = 32  # rows that are kept as they stood, to show predictions on

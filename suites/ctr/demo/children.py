@@ -22,13 +22,13 @@ from framework import set_num_threads
 from suites.ctr.demo.plan import Plan, read_state, write_state
 from suites.ctr.demo.sources import source_of
 from suites.ctr.serving import ServedRows
-from suites.engine.command_line import INTERRUPTED, run
-from suites.engine.hooks import Hook
-from suites.engine.inference import export_run, open_model
-from suites.engine.training import train
+from suites.engine.cli.command_line import INTERRUPTED, run
+from suites.engine.predict.inference import export_run, open_model
+from suites.engine.train.hooks import Hook
+from suites.engine.train.training import train
 
 if TYPE_CHECKING:
-    from suites.engine.loop import TrainingLoop
+    from suites.engine.train.loop import TrainingLoop
 
 _TELL = 0.2  # seconds between two states
 _KEPT = 64  # versions whose times are known

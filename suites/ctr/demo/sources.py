@@ -13,8 +13,8 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.ctr.drift import DriftingLog
-from suites.engine.building import read_config
-from suites.engine.sources import open_zip
+from suites.engine.config.building import read_config
+from suites.engine.data.sources import open_zip
 
 _BLOCK = 1 << 16  # rows that `DriftingLog` draws at once
 _CONFIGS = {"criteo": "ctr/deepfm_criteo", "avazu": "ctr/deepfm_avazu"}

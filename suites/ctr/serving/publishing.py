@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.errors import AttributeValueError, CheckpointError
 from suites.ctr.serving.published import Published, RowType, publish
-from suites.engine.hooks import Hook
+from suites.engine.train.hooks import Hook
 
 if TYPE_CHECKING:
     from suites.ctr.task import CtrTask
-    from suites.engine.loop import TrainingLoop
+    from suites.engine.train.loop import TrainingLoop
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from framework.table.snapshot import SnapshotVersion
 from suites.ctr.items import ItemIndex
 from suites.ctr.schema import Schema
 from suites.ctr.serving.published import FOLDER, LIST, Publication, model_key
-from suites.engine.feeding import Counter, Fed
+from suites.engine.contract.feeding import Counter, Fed
 
 _log = logging.getLogger(__name__)
 

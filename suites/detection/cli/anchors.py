@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print the anchors and how well they fit; return the exit status. `words` are the command line."""
-    from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.cli.command_line import add_import_option, add_override_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description="k-means anchors (distance 1 - IoU) for a detection data set."
@@ -58,7 +58,7 @@ def size_in(a: Any) -> tuple[int | tuple[int, int] | None, bool]:
         ConfigError: Images are scaled by their short side, so that there is no one size.
     """
     from framework.errors import ConfigError
-    from suites.engine.building import read_config
+    from suites.engine.config.building import read_config
 
     for number, transform in reversed(list(enumerate(read_config(a.config, a.overrides)["data.eval.transforms"]))):
         if transform["type"] == "ResizeKeepRatio":
@@ -82,7 +82,7 @@ def read_truth(a: Any) -> GroundTruth:
         from suites.detection.datasets import VocDetection
 
         return VocDetection(a.voc, a.split).ground_truth()
-    from suites.engine.building import read_config
+    from suites.engine.config.building import read_config
 
     truth: GroundTruth = read_config(a.config, a.overrides).build("data.train.dataset").ground_truth()
     return truth

@@ -12,9 +12,9 @@ from framework.errors import DataError
 from suites.detection.datasets.annotations import clean_boxes
 from suites.detection.datasets.intake import Intake, PictureError
 from suites.detection.sample import GroundTruth, Sample
+from suites.engine.data.sources import FileTable
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
-from suites.engine.sources import FileTable
 from suites.vision.images import decode_image
 from suites.vision.structures import Boxes, Instances
 

@@ -17,10 +17,10 @@ from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.shapes import Shape, read_shape
 from suites.detection.sample import GroundTruth
+from suites.engine.data.skipping import MAX_SKIPPED, SetError
+from suites.engine.data.sources import Source, open_source, read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
-from suites.engine.skipping import MAX_SKIPPED, SetError
-from suites.engine.sources import Source, open_source, read_file
 
 
 @register("dataset")

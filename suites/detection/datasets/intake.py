@@ -8,8 +8,8 @@ from typing import Literal
 
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
+from suites.engine.data.skipping import SetError, check_share, leave_out
 from suites.engine.reporting import Tally
-from suites.engine.skipping import SetError, check_share, leave_out
 
 OnProblem = Literal["error", "skip"]
 

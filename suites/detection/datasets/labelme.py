@@ -12,9 +12,9 @@ from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import ClassTable, size_of
+from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
-from suites.engine.skipping import MAX_SKIPPED
-from suites.engine.sources import open_source
 from suites.vision.files import held_out, is_image, listed_classes
 from suites.vision.labelme import Documents, label_of, outline_of, picture_of
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from framework.errors import DataError
 from suites.detection.datasets.intake import PictureError
+from suites.engine.data.skipping import SetError
+from suites.engine.data.sources import Source
 from suites.engine.names import did_you_mean
-from suites.engine.skipping import SetError
-from suites.engine.sources import Source
 from suites.vision.images import decode_image
 
 

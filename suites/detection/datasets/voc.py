@@ -18,9 +18,9 @@ from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import ClassTable
 from suites.detection.sample import Sample
+from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
-from suites.engine.skipping import MAX_SKIPPED
-from suites.engine.sources import Source, open_source
 from suites.vision.files import held_out, is_image, listed_classes, read_lines
 from suites.vision.images import IMAGE_SUFFIXES
 

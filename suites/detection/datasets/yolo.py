@@ -16,9 +16,9 @@ from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem
 from suites.detection.datasets.layout import size_of
 from suites.engine.config.yaml_text import parse_text
+from suites.engine.data.skipping import MAX_SKIPPED, SetError
+from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
-from suites.engine.skipping import MAX_SKIPPED, SetError
-from suites.engine.sources import Source, open_source
 from suites.vision.files import held_out, is_image, listed_classes
 
 _NAMES = ("data.yaml", "dataset.yaml", "data.yml")

@@ -18,7 +18,7 @@ from suites.detection.losses.landmarks import landmark_loss
 from suites.detection.losses.mining import hardest, negatives_for
 from suites.detection.matching import Matcher, Matches, rows_of
 from suites.detection.models.base import Targets
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 
 Weights = tuple[float, float, float, float]

@@ -11,7 +11,7 @@ from typing import Literal
 
 from framework import nn, ops
 from framework.tensor import Tensor
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register_role
 
 

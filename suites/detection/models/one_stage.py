@@ -12,7 +12,7 @@ from framework.autograd.tape import no_grad
 from framework.tensor import Tensor
 from suites.detection.models.base import Detections, Detector, Head, Neck, Targets
 from suites.engine.config import Factory
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.weights import start_from
 from suites.vision.backbones import Backbone
 

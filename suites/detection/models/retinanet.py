@@ -22,7 +22,7 @@ from suites.detection.models.fpn import FPN
 from suites.detection.models.one_stage import OneStageDetector
 from suites.detection.models.torchvision_names import OLD, SCHEMES, backbone_names, convs, known
 from suites.engine.config import Factory
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.engine.weights import Names
 from suites.vision.backbones import Backbone

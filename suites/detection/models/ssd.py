@@ -21,7 +21,7 @@ from suites.detection.models.base import Detections, Head, Neck, PostProcess, Ta
 from suites.detection.models.one_stage import OneStageDetector
 from suites.detection.models.torchvision_names import convs, known
 from suites.engine.config import Factory
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.vision.backbones import VGG, Backbone

@@ -13,7 +13,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print samples a second and what they mean; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.cli.command_line import add_import_option, add_override_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -27,8 +27,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     a = parser.parse_args(words)
 
     def start() -> int:
-        from suites.engine.bottleneck import measure
-        from suites.engine.building import read_config
+        from suites.engine.config.building import read_config
+        from suites.engine.train.bottleneck import measure
 
         found = measure(read_config(a.config, a.overrides), a.seconds)
         said = json.dumps({**asdict(found), "verdict": found.verdict}, indent=1)

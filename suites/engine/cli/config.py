@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suites.engine.building import read_config
-from suites.engine.command_line import add_import_option, add_override_option, run
+from suites.engine.cli.command_line import add_import_option, add_override_option, run
 from suites.engine.config import load_config
+from suites.engine.config.building import read_config
 from suites.engine.config.report import diff_lines, explain_text, help_text, list_text, origins_text
 from suites.engine.config.shipped import shipped_configs
 from suites.engine.config.yaml_text import dump_text
@@ -56,7 +56,7 @@ def check_command(arguments: argparse.Namespace) -> int:
     """Check all values and rules, then let the task build its model and read a batch."""
     config = read_config(Path(arguments.config), arguments.overrides)
     print(f"{config.source}: all values and rules are right (digest {config.digest()[:12]})")
-    from suites.engine.check import check_runs
+    from suites.engine.train.check import check_runs
 
     check_runs(config)
     print(f"{config.source}: the model was built, and both steps ran on one batch")

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from suites.engine.config import Config
-    from suites.engine.inspection import Inspected, Inspector
+    from suites.engine.contract.inspection import Inspected, Inspector
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Inspect all data sets of a config; write pictures of what was found."""
-    from suites.engine.building import read_config
-    from suites.engine.inspection import named_parts, shared_samples
+    from suites.engine.config.building import read_config
+    from suites.engine.contract.inspection import named_parts, shared_samples
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
@@ -49,8 +49,8 @@ def check_command(arguments: argparse.Namespace) -> int:
 
 def draw_command(arguments: argparse.Namespace) -> int:
     """Write pictures of samples with their truth."""
-    from suites.engine.building import read_config
-    from suites.engine.task import readable
+    from suites.engine.config.building import read_config
+    from suites.engine.contract.task import readable
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
@@ -69,8 +69,8 @@ def draw_command(arguments: argparse.Namespace) -> int:
 
 def convert_command(arguments: argparse.Namespace) -> int:
     """Write a data set in another format, whole or in parts; in the suite's first format where none is named."""
-    from suites.engine.building import read_config
-    from suites.engine.inspection import split
+    from suites.engine.config.building import read_config
+    from suites.engine.contract.inspection import split
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
@@ -90,7 +90,7 @@ def schema_command(arguments: argparse.Namespace) -> int:
     """Guess the declaration of a file and write it."""
     from framework.atomic import write_text
     from framework.errors import ConfigError, NotSupportedError
-    from suites.engine.building import component_of
+    from suites.engine.config.building import component_of
 
     declare = component_of(arguments.suite, "declaration")
     if declare is None:
@@ -130,7 +130,7 @@ def _shares(words: list[str]) -> dict[str, float]:
 def inspector_of(config: Config) -> Inspector:
     """Return what looks at the data of a config's suite; raise NotSupportedError where it has none."""
     from framework.errors import NotSupportedError
-    from suites.engine.building import component_of
+    from suites.engine.config.building import component_of
 
     made = component_of(config["suite"], "inspector")
     if made is None:
@@ -157,7 +157,7 @@ def _datasets(config: Config) -> dict[str, Any]:
 
 def _draw_findings(inspector: Inspector, dataset: Any, inspected: Inspected, folder: Path) -> None:
     """One picture for the first samples of each finding."""
-    from suites.engine.task import readable
+    from suites.engine.contract.task import readable
 
     for number, finding in enumerate(inspected.findings):
         drawn = readable(
@@ -169,7 +169,7 @@ def _draw_findings(inspector: Inspector, dataset: Any, inspected: Inspected, fol
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Run one of the commands; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, add_override_option, run
+    from suites.engine.cli.command_line import add_import_option, add_override_option, run
 
     if words is not None and words[:1] == ["anchors"]:  # a command of the detection suite's, which this may not import
         from suites.engine.cli import main as paddock

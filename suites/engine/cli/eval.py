@@ -10,9 +10,9 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print the figures as JSON and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, add_override_option, run
-    from suites.engine.devices import add_device_option, add_products_option
-    from suites.engine.profiling import StepProfile, add_profile_option
+    from suites.engine.cli.command_line import add_import_option, add_override_option, run
+    from suites.engine.hosts.devices import add_device_option, add_products_option
+    from suites.engine.train.profiling import StepProfile, add_profile_option
 
     parser = argparse.ArgumentParser(prog=prog, description="Evaluate a run, or a config with weights.")
     parser.add_argument(
@@ -36,8 +36,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     def start() -> int:
         if a.exported is not None:
             return _evaluate_export(a)
-        from suites.engine.seeds import over_runs
-        from suites.engine.training import evaluate_weights
+        from suites.engine.train.seeds import over_runs
+        from suites.engine.train.training import evaluate_weights
 
         folder = a.config[0] if a.config[0].is_dir() else Path()
         profile = StepProfile(folder, say=lambda text: print(text, file=sys.stderr)) if a.profile else None
@@ -51,7 +51,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
 def _evaluate_export(a: argparse.Namespace) -> int:
     from framework.errors import ConfigError
-    from suites.engine.inference import evaluate_export
+    from suites.engine.predict.inference import evaluate_export
 
     if len(a.config) > 1 or a.weights is not None or a.profile:
         raise ConfigError("eval: --exported takes one run, and neither --weights nor --profile")

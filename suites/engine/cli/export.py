@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write the exported model and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, run
+    from suites.engine.cli.command_line import add_import_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description="Export a run as a program with its weights and preprocessing."
@@ -27,8 +27,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     a = parser.parse_args(words)
 
     def start() -> int:
-        from suites.engine.inference import export_run
-        from suites.engine.quantizing import Quantization
+        from suites.engine.predict.inference import export_run
+        from suites.engine.predict.quantizing import Quantization
 
         how = None
         if a.quantize:

@@ -18,9 +18,9 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     `words` are the command line.
     """
-    from suites.engine.command_line import add_import_option, add_override_option, run
-    from suites.engine.devices import add_device_option, add_products_option
-    from suites.engine.profiling import StepProfile, add_profile_option
+    from suites.engine.cli.command_line import add_import_option, add_override_option, run
+    from suites.engine.hosts.devices import add_device_option, add_products_option
+    from suites.engine.train.profiling import StepProfile, add_profile_option
 
     parser = argparse.ArgumentParser(
         prog=prog, description="Show a model's predictions; damaged inputs are named and skipped."
@@ -58,8 +58,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     def start() -> int:
         from framework.limits import allow
-        from suites.engine.inference import infer_files, infer_films, open_model
-        from suites.engine.task import OverTime
+        from suites.engine.contract.task import OverTime
+        from suites.engine.predict.inference import infer_files, infer_films, open_model
 
         profile = StepProfile(a.output or Path()) if a.profile else None
         model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write one self-contained HTML file and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import add_import_option, run
+    from suites.engine.cli.command_line import add_import_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description="Write one HTML file with figures, curves, plots and pictures of runs."
@@ -24,7 +24,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     a = parser.parse_args(words)
 
     def start() -> int:
-        from suites.engine.building import read_config, task_class
+        from suites.engine.config.building import read_config, task_class
         from suites.engine.reporting.page import PAGE, write_page
 
         first = a.runs[0]

@@ -11,8 +11,8 @@ from framework.errors import AttributeValueError
 
 def options(prog: str | None = None) -> argparse.ArgumentParser:
     """Return what the command line takes."""
-    from suites.engine.command_line import add_import_option
-    from suites.engine.devices import add_device_option, add_products_option
+    from suites.engine.cli.command_line import add_import_option
+    from suites.engine.hosts.devices import add_device_option, add_products_option
 
     parser = argparse.ArgumentParser(
         prog=prog,
@@ -59,14 +59,14 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Serve until told to end and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import run
+    from suites.engine.cli.command_line import run
 
     a = options(prog).parse_args(words)
 
     def start() -> int:
         from framework import set_num_threads
         from framework.limits import allow
-        from suites.engine.inference import open_model
+        from suites.engine.predict.inference import open_model
 
         try:
             from suites.engine.serving.batcher import Limits

@@ -13,13 +13,13 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Train a run to its end and return the exit status; `words` are the command line."""
-    from suites.engine.command_line import INTERRUPTED, run
+    from suites.engine.cli.command_line import INTERRUPTED, run
 
     words = sys.argv[1:] if words is None else words
     a = parsed(words, prog)
 
     def start_seeds() -> int:
-        from suites.engine.seeds import train_seeds
+        from suites.engine.train.seeds import train_seeds
 
         options = {"runs": a.runs, "name": a.name, "resume": a.resume, "overwrite": a.overwrite}
         summary = train_seeds(a.config, a.overrides, count=a.seeds, **options)
@@ -29,14 +29,14 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         return 0
 
     def start_cluster() -> int:
-        from suites.engine.training import train_on_cluster
+        from suites.engine.train.training import train_on_cluster
 
         options = {"runs": a.runs, "name": a.name, "resume": a.resume, "overwrite": a.overwrite}
         whole = train_on_cluster(a.config, a.overrides, address=a.cluster, imports=a.imports, **options)
         return 0 if whole else INTERRUPTED
 
     def start() -> int:
-        from suites.engine.training import train
+        from suites.engine.train.training import train
 
         done = train(
             a.config,
@@ -50,7 +50,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         return INTERRUPTED if done.interrupted else 0
 
     if a.hosts is not None:
-        from suites.engine.supervising import supervise
+        from suites.engine.hosts.supervising import supervise
 
         return run(lambda: supervise(words))
     if a.cluster is not None:
@@ -60,10 +60,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
 def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
     """The command line, with what has an option of its own among the overrides."""
-    from suites.engine.command_line import add_import_option, add_override_option
-    from suites.engine.devices import add_device_option, add_products_option
-    from suites.engine.profiling import add_profile_option
-    from suites.engine.supervising import add_host_options
+    from suites.engine.cli.command_line import add_import_option, add_override_option
+    from suites.engine.hosts.devices import add_device_option, add_products_option
+    from suites.engine.hosts.supervising import add_host_options
+    from suites.engine.train.profiling import add_profile_option
 
     parser = argparse.ArgumentParser(prog=prog, description="Train what a config describes.")
     parser.add_argument("config", type=Path, help="a config file, the name of one of Paddock's, or a run's folder")

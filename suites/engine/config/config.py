@@ -16,6 +16,7 @@ from suites.engine.config.merge import merge
 from suites.engine.config.nodes import Node, Origin, Problem, from_plain
 from suites.engine.config.overrides import apply_overrides
 from suites.engine.config.paths import Path, format_path, lookup, parse_path, step_into
+from suites.engine.config.plugins import import_plugins, require_plugins
 from suites.engine.config.references import resolve
 from suites.engine.config.rules import RULES, Part, Rules
 from suites.engine.config.shipped import find_config
@@ -23,7 +24,6 @@ from suites.engine.config.slots import Slot, UnionOf
 from suites.engine.config.typehints import slot_of
 from suites.engine.config.yaml_text import dump_text
 from suites.engine.names import did_you_mean, listing
-from suites.engine.plugins import import_plugins, require_plugins
 from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
 
 _MISSING = object()

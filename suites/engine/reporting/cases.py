@@ -18,7 +18,7 @@ from framework.atomic import write_text
 from framework.errors import DataError
 
 if TYPE_CHECKING:
-    from suites.engine.task import Metric, Task
+    from suites.engine.contract.task import Metric, Task
 
 FILE = "cases.json"
 MARKS = ("", "right", "wrong")  # how a run of a text is shown

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.data import DataLoader, StreamLoader
-from suites.engine.hooks.base import Hook
 from suites.engine.reporting.tally import TRAIN, Tally, add_skipped, write_tally
+from suites.engine.train.hooks.base import Hook
 
 if TYPE_CHECKING:
-    from suites.engine.loop import TrainingLoop
+    from suites.engine.train.loop import TrainingLoop
 
 
 class Counting(Hook):

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from framework.errors import PaddockError
-from suites.engine.hooks.base import Hook
 from suites.engine.reporting.page import PAGE, write_page
+from suites.engine.train.hooks.base import Hook
 
 if TYPE_CHECKING:
-    from suites.engine.loop import TrainingLoop
     from suites.engine.reporting.plots import Plot
+    from suites.engine.train.loop import TrainingLoop
 
 
 class Report(Hook):

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from suites.engine.hooks.base import Hook
 from suites.engine.reporting.lines import append, withdraw
+from suites.engine.train.hooks.base import Hook
 
 if TYPE_CHECKING:
-    from suites.engine.loop import TrainingLoop
+    from suites.engine.train.loop import TrainingLoop
 
 FILE = "metrics.jsonl"
 

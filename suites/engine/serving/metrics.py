@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from suites.engine.feeding import Feed
+from suites.engine.contract.feeding import Feed
 from suites.engine.serving.workers import BatchDone
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

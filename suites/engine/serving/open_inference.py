@@ -15,7 +15,7 @@ import pydantic_core
 from fastapi import FastAPI, Request, Response
 
 from framework.extras import DISTRIBUTION
-from suites.engine.environment import package_version
+from suites.engine.run.environment import package_version
 from suites.engine.serving.errors import NotThere, RequestError
 from suites.engine.serving.http import PROBLEMS, Bodies, aside, body_of, json_response, while_connected
 from suites.engine.serving.protocol import (

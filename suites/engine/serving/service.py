@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from framework.errors import AttributeValueError, PaddockError
-from suites.engine.evaluation import Predict
-from suites.engine.feeding import Outputs
-from suites.engine.inference import Model
+from suites.engine.contract.feeding import Outputs
+from suites.engine.predict.evaluation import Predict
+from suites.engine.predict.inference import Model
 from suites.engine.serving.batcher import Batcher, Limits, Ticket
 from suites.engine.serving.errors import DeadlineExceeded, NotThere, QueueFull, RequestError, TooLarge
 from suites.engine.serving.metrics import Metrics

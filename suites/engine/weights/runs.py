@@ -7,8 +7,8 @@ from pathlib import Path
 
 from framework.errors import ConfigError
 from framework.io import save_tensors
-from suites.engine.building import build_task, read_config
-from suites.engine.run import RunFolder
+from suites.engine.config.building import build_task, read_config
+from suites.engine.run.folder import RunFolder
 from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
 from suites.engine.weights.records import Record
 

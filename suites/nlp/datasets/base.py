@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.skipping import usable
+from suites.engine.data.sources import read_file
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
-from suites.engine.skipping import usable
-from suites.engine.sources import read_file
 
 _log = logging.getLogger(__name__)
 _SHOWN = 12  # labels in a message

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED, usable
 from suites.nlp.datasets.base import Question, TextDataset, parse_json, read_text
 
 _log = logging.getLogger(__name__)

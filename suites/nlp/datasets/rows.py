@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from framework.errors import AttributeValueError, ConfigError, DataError
+from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED, usable
 from suites.nlp.datasets.base import Labelled, TextDataset, parse_json, read_lines
 
 

@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import ClassVar
 
 from framework.errors import DataError
+from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED, usable
 from suites.nlp.datasets.base import Tagged, TextDataset, read_lines
 
 _INNER = "\x02"  # between the words of a cell in ERNIE's format

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from suites.engine.contract.task import Batch, Metric
 from suites.engine.reporting import Case
-from suites.engine.task import Batch, Metric
 
 Chunk = tuple[str, int, int]  # type, first word, last word
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from suites.engine.gathering import ArrayMetric
+from suites.engine.contract.gathering import ArrayMetric
+from suites.engine.contract.task import Batch
 from suites.engine.reporting import Case, Curves, Matrix, Plot
-from suites.engine.task import Batch
 
 
 class ClassScores(ArrayMetric):

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from suites.engine.contract.task import Batch, Metric
 from suites.engine.reporting import Case
-from suites.engine.task import Batch, Metric
 
 Language = Literal["english", "chinese"]
 

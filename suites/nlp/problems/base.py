@@ -17,10 +17,10 @@ import numpy as np
 from framework.data import Dataset, RaggedCollate, RandomDataset
 from framework.errors import ConfigError, NotSupportedError
 from framework.tensor import Tensor
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
+from suites.engine.contract.task import Batch, Metric
 from suites.engine.registry import register_role
 from suites.engine.reporting import Marked, Tally
-from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import TextDataset
 from suites.nlp.datasets.base import read_lines
 from suites.nlp.sequences import Encoded, Sequencer

@@ -15,10 +15,10 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
+from suites.engine.contract.task import Batch, Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Marked, Tally
-from suites.engine.task import Batch, Metric
 from suites.nlp.datasets import Question, SquadJson, TextDataset
 from suites.nlp.filling import COUNTED
 from suites.nlp.losses import SpanCrossEntropy

@@ -9,9 +9,9 @@ import numpy as np
 
 from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensor import Tensor
+from suites.engine.contract.task import Batch
 from suites.engine.registry import register
 from suites.engine.serving.pooling import POOLINGS, normalized, pool
-from suites.engine.task import Batch
 from suites.nlp.datasets import Labelled, TextDataset
 from suites.nlp.problems.base import Problem
 from suites.nlp.problems.classification import RowProblem

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from framework.errors import ConfigError
-from suites.engine.building import read_config
-from suites.engine.command_line import INTERRUPTED
-from suites.engine.slim.compare import Entry, entries_of, markdown, write_table
-from suites.engine.slim.compare import compare as compared
-from suites.engine.training import train
+from suites.engine.cli.command_line import INTERRUPTED
+from suites.engine.config.building import read_config
+from suites.engine.predict.slim.compare import Entry, entries_of, markdown, write_table
+from suites.engine.predict.slim.compare import compare as compared
+from suites.engine.train.training import train
 from suites.nlp.slim.pruning import Cut, prune_run
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from framework import no_grad, ops, tensor
 from framework.errors import ConfigError
 from framework.tensor import Tensor
-from suites.engine.hooks import Hook
-from suites.engine.losses import Loss, count_of
+from suites.engine.contract.losses import Loss, count_of
+from suites.engine.train.hooks import Hook
 from suites.nlp.datasets import Labelled, TextDataset
 from suites.nlp.losses import IGNORED
 from suites.nlp.models.base import TextModel
@@ -29,7 +29,7 @@ from suites.nlp.slim.states import Projections, layer_pairs
 from suites.nlp.slim.teacher import Teachers, open_online
 
 if TYPE_CHECKING:
-    from suites.engine.loop import TrainingLoop
+    from suites.engine.train.loop import TrainingLoop
     from suites.nlp.task import NlpTask
 
 _TRIAL = 256  # texts of each data set where only a batch will be looked at

@@ -17,13 +17,13 @@ import numpy as np
 from framework import from_numpy
 from framework.errors import AttributeValueError, ConfigError
 from framework.io import save_tensors
-from suites.engine.building import limited, read_config
 from suites.engine.config import Config
-from suites.engine.inference import open_run
-from suites.engine.run import RunFolder
-from suites.engine.settings import DataSettings
-from suites.engine.slim.importance import importance, keep_best
-from suites.engine.task import Task
+from suites.engine.config.building import limited, read_config
+from suites.engine.config.settings import DataSettings
+from suites.engine.contract.task import Task
+from suites.engine.predict.inference import open_run
+from suites.engine.predict.slim.importance import importance, keep_best
+from suites.engine.run.folder import RunFolder
 from suites.nlp.models.bert import Bert
 
 _PART = "encoder.layers."

@@ -14,9 +14,9 @@ from framework import num_threads, random, set_num_threads
 from framework.errors import CheckpointError, ConfigError
 from framework.graph.files import weights_file
 from framework.io import sha256
-from suites.engine.inference import Model, open_model, open_run
 from suites.engine.names import listing
-from suites.engine.run import RunFolder, best_weights
+from suites.engine.predict.inference import Model, open_model, open_run
+from suites.engine.run.folder import RunFolder, best_weights
 from suites.nlp.datasets import Labelled
 from suites.nlp.processor import TextProcessor
 

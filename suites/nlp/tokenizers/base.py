@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from framework.errors import CheckpointError, DataError
+from suites.engine.data.sources import read_file
 from suites.engine.registry import register_role
-from suites.engine.sources import read_file
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

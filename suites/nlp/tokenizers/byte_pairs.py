@@ -18,8 +18,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.processors import ByteLevel as Trimmed
 
 from framework.errors import DataError
+from suites.engine.data.sources import read_file
 from suites.engine.registry import register
-from suites.engine.sources import read_file
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, clean, kept
 
 _NEEDED = ("<unk>", "<s>", "</s>")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from framework.errors import DataError
-from suites.engine.sources import read_file
+from suites.engine.data.sources import read_file
 from suites.nlp.tokenizers.base import read_vocabulary
 
 _RUN = re.compile(r"[A-Za-z0-9]+|\s+|.", re.DOTALL)

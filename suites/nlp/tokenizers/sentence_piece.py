@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.sources import read_file
 from suites.engine.registry import register
-from suites.engine.sources import read_file
 from suites.nlp.tokenizers.base import Tokenizer, Tokens, kept, read_vocabulary
 from suites.nlp.tokenizers.segmentation import Segmenter, read_dictionary
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 from framework.errors import DataError
+from suites.engine.data.skipping import MAX_SKIPPED, usable
+from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED, usable
-from suites.engine.sources import Source, open_source
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Ids
 from suites.vision.files import read_lines

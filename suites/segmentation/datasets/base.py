@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.data.sources import FileTable
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
-from suites.engine.sources import FileTable
 from suites.segmentation.datasets.reading import Colour, LabelReader
 from suites.segmentation.labels import LabelMapError, decode_labels
 from suites.segmentation.sample import IGNORE, Sample

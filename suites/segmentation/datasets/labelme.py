@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.data.skipping import MAX_SKIPPED, SetError, usable
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED, SetError, usable
-from suites.engine.sources import open_source
 from suites.segmentation.datasets.base import SegmentationDataset
 from suites.segmentation.datasets.reading import Colour
 from suites.segmentation.sample import IGNORE, Sample

@@ -14,7 +14,7 @@ from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register_role
 from suites.segmentation.sample import IGNORE
 

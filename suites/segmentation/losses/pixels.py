@@ -11,7 +11,7 @@ from framework import ops
 from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.segmentation.losses.base import SegmentationLoss, labelled_pixels, of_each_class
 from suites.segmentation.losses.weights import ClassWeights, WeightedLoss

@@ -15,7 +15,7 @@ from framework.autograd.tape import no_grad
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.config import Part, Problem
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.segmentation.losses.base import SegmentationLoss, labelled_images, labelled_pixels, of_each_class
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.sources import find_data, open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED
-from suites.engine.sources import find_data, open_source
 from suites.video.features import FeatureStore
 from suites.video.features.clips import path_of_clip
 from suites.video.sequences import FeatureSequence

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED
-from suites.engine.sources import Source, open_source
 from suites.video.cache import FrameCache
 from suites.video.datasets.base import VideoDataset
 from suites.video.reading import Choice, stacked

@@ -7,10 +7,10 @@ import os
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED
-from suites.engine.sources import open_source
 from suites.video.datasets.base import VideoDataset
 from suites.video.reading import Choice, VideoReader
 from suites.video.sampling import Segments

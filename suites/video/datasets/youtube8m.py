@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.skipping import MAX_SKIPPED, usable
+from suites.engine.data.sources import find_data, places_tried
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
-from suites.engine.skipping import MAX_SKIPPED, usable
-from suites.engine.sources import find_data, places_tried
 from suites.video.datasets.tfrecord import read_sequence_example, record_places
 from suites.video.sequences import FeatureSequence
 from suites.vision.recognition.datasets import RecognitionDataset

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from framework.errors import DataError
-from suites.engine.sources import Source, open_source
+from suites.engine.data.sources import Source, open_source
 from suites.video.features.sound import BANDS, Kind, heard, rows_at
 from suites.video.reading import read_video
 from suites.vision.files import read_list

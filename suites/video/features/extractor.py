@@ -13,8 +13,8 @@ import numpy as np
 from framework import no_grad, program
 from framework.errors import ConfigError
 from framework.graph.passes import INFERENCE_PASSES
-from suites.engine.building import build_task, read_config
-from suites.engine.inference import open_run
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.inference import open_run
 from suites.engine.weights import load_wanted
 from suites.engine.weights.records import get_record
 

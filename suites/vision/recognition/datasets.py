@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.skipping import SetError
+from suites.engine.data.sources import Source
 from suites.engine.reporting import Tally
-from suites.engine.skipping import SetError
-from suites.engine.sources import Source
 from suites.vision.pipeline import Augmented
 from suites.vision.recognition.sample import Labelled
 

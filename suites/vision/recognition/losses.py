@@ -11,7 +11,7 @@ import numpy as np
 from framework import ops, tensor
 from framework.errors import AttributeValueError, ConfigError
 from framework.tensor import Tensor
-from suites.engine.losses import Loss, SmoothedLabels, count_of
+from suites.engine.contract.losses import Loss, SmoothedLabels, count_of
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from suites.engine.gathering import ArrayMetric
+from suites.engine.contract.gathering import ArrayMetric
+from suites.engine.contract.task import Batch
 from suites.engine.reporting import Case, Matrix, Plot
-from suites.engine.task import Batch
 
 _WHOLE = 20  # classes up to which a report has the whole table of confusions
 _WORST = 20  # confusions that it has of more classes

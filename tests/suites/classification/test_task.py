@@ -8,10 +8,10 @@ import pytest
 from framework.errors import CheckpointError, ConfigError
 from framework.nn import init
 from suites.classification.processor import ClassificationProcessor
-from suites.engine.building import build_task, read_config
 from suites.engine.config import load_config
-from suites.engine.inference import export_run, infer_files, open_model
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.train.training import evaluate_weights, train
 from suites.vision.images import write_image
 from suites.vision.transforms import Normalize, Resize
 

@@ -274,7 +274,7 @@ def test_movielens_says_where_it_may_come_from(tmp_path):
     [("adult", 29305, 0.24), ("bank", 32553, 0.116), ("criteo", 7200, 0.216), ("avazu", 8087, 0.17)],
 )
 def test_the_real_sets_are_read_as_their_configs_say(shared_data, config, rows, share):
-    from suites.engine.building import build_task, read_config
+    from suites.engine.config.building import build_task, read_config
 
     path = {"adult": "deepfm_adult", "bank": "dnn_bank", "criteo": "deepfm_criteo", "avazu": "deepfm_avazu"}[config]
     archive = next(shared_data("ctr").glob(f"{config}*/*.zip"))

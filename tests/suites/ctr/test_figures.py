@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from suites.engine.training import evaluate_weights, train
+from suites.engine.train.training import evaluate_weights, train
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -14,7 +14,7 @@ from suites.ctr.datasets import ClickLog, LogStream, contents
 from suites.ctr.guess import guess_schema
 from suites.ctr.processor import ClickProcessor
 from suites.ctr.schema import read_schema, schema_of
-from suites.engine.training import train
+from suites.engine.train.training import train
 
 TOP = 2**64 - 1
 SLOT = {

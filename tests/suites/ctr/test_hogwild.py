@@ -8,10 +8,10 @@ import pytest
 import framework
 from framework.errors import AttributeValueError, ConfigError, ShapeError
 from suites.ctr.hogwild import HogwildSettings
-from suites.engine.hooks import Hook
-from suites.engine.inference import open_run
+from suites.engine.predict.inference import open_run
 from suites.engine.reporting.lines import read_lines
-from suites.engine.training import train
+from suites.engine.train.hooks import Hook
+from suites.engine.train.training import train
 from tests.suites.ctr.test_task import folder, run  # noqa: F401  (a fixture)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 import framework
 from suites.ctr.drift import DriftingLog
-from suites.engine.checkpoint import Checkpoints
-from suites.engine.inference import open_run
-from suites.engine.training import train
+from suites.engine.predict.inference import open_run
+from suites.engine.run.checkpoint import Checkpoints
+from suites.engine.train.training import train
 
 ROOT = Path(__file__).parents[3]
 EVERY, STEPS = 3, 90
@@ -22,7 +22,7 @@ sys.path.insert(0, {root!r})
 from pathlib import Path
 from framework.table import Table
 from suites.ctr.step import CtrStep
-from suites.engine.training import train
+from suites.engine.train.training import train
 
 owner, name, last = {deadly!r}
 owner = {{"Table": Table, "CtrStep": CtrStep}}[owner]

@@ -9,8 +9,8 @@ import pytest
 from framework.errors import CheckpointError
 from suites.ctr.serving import ServedRows, publish
 from suites.ctr.serving.published import LIST
-from suites.engine.inference import evaluate_export, export_run, open_model, open_run
-from suites.engine.training import train
+from suites.engine.predict.inference import evaluate_export, export_run, open_model, open_run
+from suites.engine.train.training import train
 from tests.suites.ctr.helpers import schema
 from tests.suites.ctr.test_task import MODELS, folder, run  # noqa: F401  (a fixture)
 

@@ -16,9 +16,9 @@ from suites.ctr.compiled import compiled
 from suites.ctr.datasets import ClickLog, LogPasses, LogStream
 from suites.ctr.schema import schema_of
 from suites.ctr.signs import missing_sign, signs_of
-from suites.engine.building import build_task, read_config
-from suites.engine.inference import open_run
-from suites.engine.training import train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.inference import open_run
+from suites.engine.train.training import train
 from tests.suites.ctr.helpers import SCHEMA, columns, schema, write_csv
 
 

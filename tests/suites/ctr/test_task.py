@@ -12,10 +12,10 @@ from framework import optim
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites import ctr, engine
 from suites.ctr.metrics import log_loss
-from suites.engine.building import build_task, read_config
-from suites.engine.evaluation import predict_of
-from suites.engine.inference import open_model, open_run
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.evaluation import predict_of
+from suites.engine.predict.inference import open_model, open_run
+from suites.engine.train.training import evaluate_weights, train
 from tests.suites.ctr.helpers import SCHEMA, columns, schema, write_csv
 
 MODELS = {

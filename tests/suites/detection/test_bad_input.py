@@ -14,7 +14,7 @@ from suites.detection.models.rcnn import MaskRCNN
 from suites.detection.task import DetectionTask
 from suites.detection.transforms import Normalize, RandomFlip, ResizeKeepRatio
 from suites.engine.config import Factory
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.vision.images import encode_image
 from suites.vision.settings import EvalData, TrainData
 from tests.suites.detection.datasets.helpers import SIZE, image, write_coco

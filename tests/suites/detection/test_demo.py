@@ -7,8 +7,8 @@ import pytest
 
 import framework
 from framework.io import load_tensors
-from suites.engine.hooks import Hook
-from suites.engine.training import train
+from suites.engine.train.hooks import Hook
+from suites.engine.train.training import train
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "detection" / "yolov3_demo.yml"
 

@@ -6,9 +6,9 @@ import json
 import pytest
 from pycocotools import mask as coco
 
-from suites.engine.evaluation import predict_items
-from suites.engine.inference import export_run, infer_files, open_model
-from suites.engine.training import evaluate_weights, train
+from suites.engine.predict.evaluation import predict_items
+from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.train.training import evaluate_weights, train
 from tests.suites.detection.datasets.helpers import SIZE, write_coco
 
 CONFIG = """

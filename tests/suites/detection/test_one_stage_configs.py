@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from framework import nn
-from suites.engine.building import read_config
+from suites.engine.config.building import read_config
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs" / "detection"
 

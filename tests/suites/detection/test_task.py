@@ -9,10 +9,10 @@ from framework.errors import CheckpointError, ConfigError, DataError
 from framework.io import load_tensors
 from suites.detection.datasets import DigitScenes
 from suites.detection.processor import DetectionProcessor, found_on_originals
-from suites.engine.building import build_task
 from suites.engine.config import Config
-from suites.engine.inference import export_run, infer_files, open_model
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import build_task
+from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.train.training import evaluate_weights, train
 from suites.vision.transforms import Normalize, Resize
 from tests.suites.detection.datasets.helpers import write_voc
 
@@ -49,7 +49,7 @@ def config_file(tmp_path):
 
 
 def load(config_file, *overrides):
-    from suites.engine.building import read_config
+    from suites.engine.config.building import read_config
 
     return read_config(config_file, overrides)
 

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-import suites.engine.hosts
+import suites.engine.hosts.agreement
 from framework import hosts
 from tests.suites.engine import toy
 
@@ -29,4 +29,6 @@ def _changed(self, index):
 
 toy.Images.__getitem__ = _changed
 if os.environ.get(HOW) == "slow":
-    suites.engine.hosts._SECONDS = 0.2  # hosts talk at every step or two, so that a signal is seen before the last one
+    suites.engine.hosts.agreement._SECONDS = (
+        0.2  # hosts talk at every step or two, so that a signal is seen before the last one
+    )

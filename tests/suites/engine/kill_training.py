@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from framework.io import load_tensors
-from suites.engine.checkpoint import Checkpoints
+from suites.engine.run.checkpoint import Checkpoints
 
 ROOT = Path(__file__).parents[3]
 CONFIG = """
@@ -31,7 +31,7 @@ import sys
 sys.path.insert(0, {root!r})
 import tests.suites.engine.toy
 from pathlib import Path
-from suites.engine.training import train
+from suites.engine.train.training import train
 if __name__ == "__main__":
     train(Path({config!r}), runs=Path({runs!r}), name={name!r}, resume={resume!r})
 """

@@ -27,11 +27,11 @@ from framework.io import load_metadata, load_tensors, save_tensors
 from framework.table import SGD, Table, Zeros
 from framework.table.chained import Chained
 from framework.table.remote.log import Durability, UpdateLog, numbers, read
-from suites.engine.checkpoint import Checkpoints
 from suites.engine.config import Config, load_config
+from suites.engine.contract.resources import _KEY, load_resources, save_deployed
 from suites.engine.reporting.lines import append, withdraw
-from suites.engine.resources import _KEY, load_resources, save_deployed
-from suites.engine.run import RunFolder
+from suites.engine.run.checkpoint import Checkpoints
+from suites.engine.run.folder import RunFolder
 
 SIZE = 3000
 

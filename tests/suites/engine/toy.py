@@ -17,11 +17,11 @@ import suites.engine.parts  # noqa: F401 (its roles)
 from framework import Tensor, nn, ops
 from framework.data import DataLoader
 from framework.errors import DataError
-from suites.engine.gathering import ArrayMetric
-from suites.engine.losses import Loss, count_of
+from suites.engine.config.settings import RunConfig
+from suites.engine.contract.gathering import ArrayMetric
+from suites.engine.contract.losses import Loss, count_of
+from suites.engine.contract.task import Batch, Metric, Processor, Task
 from suites.engine.registry import register
-from suites.engine.settings import RunConfig
-from suites.engine.task import Batch, Metric, Processor, Task
 
 SIZE = 4  # pixels a side
 _log = logging.getLogger("suites.toy")

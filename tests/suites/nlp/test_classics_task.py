@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from framework.errors import ConfigError
-from suites.engine.building import build_task, read_config
-from suites.engine.inference import export_run, infer_files, open_model
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.train.training import evaluate_weights, train
 
 LETTERS = list("abcdefghijklmnopqrst")
 CONFIG = """

@@ -7,9 +7,9 @@ import pytest
 
 import framework
 from framework import from_numpy, no_grad
-from suites.engine.building import build_task, read_config
-from suites.engine.fitting import size_above
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.contract.fitting import size_above
+from suites.engine.train.training import evaluate_weights, train
 from suites.nlp.filling import COUNTED, Filling
 from suites.nlp.problems import Classification
 from tests.suites.nlp import test_classics_task, test_task

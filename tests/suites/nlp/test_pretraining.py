@@ -7,9 +7,9 @@ from framework import no_grad
 from framework.data.streams import sample_rng
 from framework.errors import AttributeValueError, ConfigError, DataError
 from framework.io import load_tensors
-from suites.engine.building import build_task, read_config
-from suites.engine.inference import export_run, infer_files, open_model
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.train.training import evaluate_weights, train
 from suites.nlp.datasets import Documents
 from suites.nlp.datasets.documents import Word, parse_words
 from suites.nlp.losses import IGNORED

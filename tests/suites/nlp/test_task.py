@@ -8,12 +8,12 @@ import pytest
 
 from framework import from_numpy, no_grad
 from framework.errors import CheckpointError, ConfigError, DataError
-from suites.engine.building import build_task, read_config
 from suites.engine.config import load_config
-from suites.engine.inference import evaluate_export, export_run, infer_files, open_model, open_run
-from suites.engine.quantizing import Quantization
-from suites.engine.train_step import optimizer_of
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.inference import evaluate_export, export_run, infer_files, open_model, open_run
+from suites.engine.predict.quantizing import Quantization
+from suites.engine.train.train_step import optimizer_of
+from suites.engine.train.training import evaluate_weights, train
 from suites.nlp.processor import TextProcessor
 from suites.nlp.task import layer_factors
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from suites.engine.building import read_config
+from suites.engine.config.building import read_config
 from suites.engine.config.signatures import signature_of
 from suites.engine.registry import REGISTRY, load_suites
 

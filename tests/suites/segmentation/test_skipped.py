@@ -7,7 +7,7 @@ import pytest
 from scipy.io import savemat
 
 from framework.errors import DataError
-from suites.engine.skipping import SetError
+from suites.engine.data.skipping import SetError
 from suites.segmentation.datasets import (
     Ade20k,
     Cityscapes,

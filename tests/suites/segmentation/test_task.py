@@ -8,10 +8,10 @@ import pytest
 
 from framework import from_numpy, no_grad
 from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
-from suites.engine.building import build_task, read_config
-from suites.engine.check import check_runs
-from suites.engine.inference import export_run, infer_files, open_model
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.train.check import check_runs
+from suites.engine.train.training import evaluate_weights, train
 from suites.segmentation.labelling import Labelling
 from suites.segmentation.labels import decode_labels
 from suites.segmentation.losses import ClassCounts

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, ConfigError
-from suites.engine.inference import export_run, infer_files, open_model
-from suites.engine.training import train
+from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.train.training import train
 from suites.segmentation.labelling import Labelling
 from suites.segmentation.processor import SegmentationProcessor
 from suites.segmentation.sample import Sample

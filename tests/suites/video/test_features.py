@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from framework.errors import DataError
-from suites.engine.inference import export_run, infer_files, open_model
-from suites.engine.sources import open_source
-from suites.engine.training import evaluate_weights, train
+from suites.engine.data.sources import open_source
+from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.train.training import evaluate_weights, train
 from suites.video.cli.features import main
 from suites.video.datasets import ClipFeatures
 from suites.video.features import FeatureStore, FeatureWriter

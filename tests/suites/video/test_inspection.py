@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from suites.engine.cli.data import main
-from suites.engine.inspection import shared_samples
+from suites.engine.contract.inspection import shared_samples
 from suites.video.datasets import ClipFeatures, FrameFolders, VideoFiles
 from suites.video.features import FeatureWriter
 from suites.video.inspection import VideoInspector

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from suites.engine.training import evaluate_weights, train
+from suites.engine.train.training import evaluate_weights, train
 from suites.video.cli.features import main
 from suites.video.features import FeatureStore
 from suites.video.features.clips import Clips, evenly

@@ -8,10 +8,10 @@ import pytest
 
 from framework.errors import CheckpointError, ConfigError, DataError
 from framework.nn import init
-from suites.engine.building import read_config
 from suites.engine.config import load_config
-from suites.engine.inference import export_run, infer_files, open_model
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import read_config
+from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.train.training import evaluate_weights, train
 from suites.video.processor import VideoProcessor
 from suites.vision.transforms import Normalize, Resize
 from tests.suites.video.helpers import video, write_frame_folders, write_video_files

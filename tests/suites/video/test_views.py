@@ -5,8 +5,8 @@ import pytest
 
 from framework import from_numpy, no_grad
 from framework.errors import DataError
-from suites.engine.inference import export_run, open_model
-from suites.engine.training import evaluate_weights, train
+from suites.engine.predict.inference import export_run, open_model
+from suites.engine.train.training import evaluate_weights, train
 from suites.video.crops import TenCrop, ThreeCrop
 from suites.video.processor import VideoProcessor
 from suites.vision.recognition.sample import LabelledClip, collate
@@ -57,8 +57,8 @@ def test_frames_smaller_than_the_crop_are_refused():
 
 @pytest.mark.parametrize("loss", ["{type: CrossEntropy}", "{type: BinaryCrossEntropy}"])
 def test_probabilities_are_averaged_over_clips_and_crops(tmp_path, loss):
-    from suites.engine.building import build_task
     from suites.engine.config import load_config
+    from suites.engine.config.building import build_task
 
     path = tmp_path / "tiny.yml"
     path.write_text(CONFIG.replace("ROOT", str(write_frame_folders(tmp_path / "set"))))

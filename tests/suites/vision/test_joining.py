@@ -8,7 +8,7 @@ from suites.classification.datasets import Digits
 from suites.classification.datasets import Joined as JoinedImages
 from suites.detection.datasets import CocoDetection, VocDetection
 from suites.detection.datasets import Joined as JoinedDetection
-from suites.engine.inspection import Inspected, named_parts, shared_samples
+from suites.engine.contract.inspection import Inspected, named_parts, shared_samples
 from suites.segmentation.datasets import ImageLabelPairs
 from suites.segmentation.datasets import Joined as JoinedSegmentation
 from suites.segmentation.inspection import SegmentationInspector

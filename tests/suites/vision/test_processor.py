@@ -8,10 +8,10 @@ import pytest
 from framework import limits
 from framework.errors import DataError
 from suites.classification.processor import ClassificationProcessor
-from suites.engine.building import build_task
 from suites.engine.config import load_config
-from suites.engine.evaluation import predict_items, predict_of
-from suites.engine.inference import Model
+from suites.engine.config.building import build_task
+from suites.engine.predict.evaluation import predict_items, predict_of
+from suites.engine.predict.inference import Model
 from suites.engine.registry import load_suites
 from suites.vision.images import encode_image
 from suites.vision.transforms import Resize

@@ -57,7 +57,7 @@ def test_logits_and_maps_are_torchvisions(peer, tmp_path, name):
 
 def test_the_published_mobilenet_v2_has_the_numbers_of_torchvisions_features(peer, monkeypatch, shared_data):
     """On a photograph, map by map; the file has the names of an older torchvision."""
-    from suites.engine.sources import open_source
+    from suites.engine.data.sources import open_source
     from suites.engine.weights import resolve
     from suites.vision.images import decode_image
     from suites.vision.pixels import IMAGENET_MEAN, IMAGENET_STD

@@ -16,7 +16,7 @@ from suites.detection.losses.anchored import BoxTerm
 from suites.detection.models.base import Detections, PostProcess, Targets
 from suites.detection.models.rcnn.proposals import Proposals
 from suites.detection.models.rcnn.regions import RegionPool, Regions, RegionSampler, area_of
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register, register_role
 
 Code = tuple[float, float, float, float]

@@ -26,7 +26,7 @@ from suites.detection.models.rcnn.box_head import (
 )
 from suites.detection.models.rcnn.proposals import Proposals
 from suites.detection.models.rcnn.regions import RegionPool, Regions, RegionSampler, matched
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 
 

@@ -20,7 +20,7 @@ from suites.detection.models.rcnn.mask_head import MaskHead
 from suites.detection.models.rcnn.proposals import RPN
 from suites.detection.models.torchvision_names import SCHEMES, backbone_names, known
 from suites.engine.config import Factory
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register
 from suites.engine.weights import Names, start_from
 from suites.vision.backbones import Backbone

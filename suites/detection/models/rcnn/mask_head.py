@@ -14,7 +14,7 @@ from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.detection.models.base import Detections, MaskTargets
 from suites.detection.models.rcnn.regions import RegionPool, Regions
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register, register_role
 
 _POOL = RegionPool(size=14)

@@ -17,7 +17,7 @@ from suites.detection.losses.anchored import BoxTerm
 from suites.detection.matching import Matcher, rows_of
 from suites.detection.models.base import Targets
 from suites.detection.models.rcnn.regions import draw_keys
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.engine.registry import register, register_role
 
 

@@ -18,9 +18,9 @@ from suites.ctr.cluster.coming import ComingPasses
 from suites.ctr.cluster.trainer import expect_shares
 from suites.ctr.cluster.work import Work
 from suites.ctr.serving.published import LIST
-from suites.engine.building import build_task, read_config
-from suites.engine.inference import export_run, open_model
-from suites.engine.training import train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.inference import export_run, open_model
+from suites.engine.train.training import train
 from tests.suites.ctr.cluster.test_publishing import answers
 from tests.suites.ctr.cluster.test_run import Killer, children, overrides, rows_of, trained
 from tests.suites.ctr.helpers import SCHEMA, columns, write_csv

@@ -14,9 +14,9 @@ from framework.errors import CheckpointError
 from framework.table import TableSnapshot
 from suites import engine
 from suites.ctr.serving.published import LIST
-from suites.engine.evaluation import predict_of
-from suites.engine.inference import evaluate_export, export_run, open_model, open_run
-from suites.engine.training import train, train_on_cluster
+from suites.engine.predict.evaluation import predict_of
+from suites.engine.predict.inference import evaluate_export, export_run, open_model, open_run
+from suites.engine.train.training import train, train_on_cluster
 from tests.suites.ctr.cluster.test_run import children, log, overrides, rows_of, trained  # noqa: F401  (a fixture)
 from tests.suites.ctr.helpers import columns
 from tests.suites.ctr.test_retrieval import MODELS

@@ -16,11 +16,11 @@ from framework.table import Table
 from suites import engine
 from suites.ctr.cluster.run import begin_anew
 from suites.ctr.cluster.settings import ClusterSettings
-from suites.engine.building import build_task, read_config
-from suites.engine.cluster import check_address, cluster_of
-from suites.engine.inference import export_run
-from suites.engine.run import RunFolder
-from suites.engine.training import train_on_cluster
+from suites.engine.config.building import build_task, read_config
+from suites.engine.contract.cluster import check_address, cluster_of
+from suites.engine.predict.inference import export_run
+from suites.engine.run.folder import RunFolder
+from suites.engine.train.training import train_on_cluster
 from tests.suites.ctr.helpers import SCHEMA, columns, write_csv
 from tests.suites.engine.signals import handled
 

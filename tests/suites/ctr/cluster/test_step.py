@@ -13,10 +13,10 @@ from suites.ctr.cluster.step import RemoteStep
 from suites.ctr.datasets import Columns
 from suites.ctr.models.din import DIN
 from suites.ctr.step import CtrStep
-from suites.engine.building import init
 from suites.engine.config import Factory
-from suites.engine.settings import Runtime
-from suites.engine.train_step import optimizer_of
+from suites.engine.config.building import init
+from suites.engine.config.settings import Runtime
+from suites.engine.train.train_step import optimizer_of
 from tests.suites.ctr.helpers import columns, schema
 
 

@@ -10,7 +10,7 @@ from framework.graph.passes import INFERENCE_PASSES
 from framework.predictor import Predictor
 from framework.random import seed
 from suites.detection.models.base import MaskTargets, Targets
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.vision.structures import encode, runs_of
 
 SIZE = (64, 96)  # H, W

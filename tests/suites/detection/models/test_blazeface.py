@@ -13,9 +13,9 @@ from suites.detection.losses.landmarks import landmark_loss, landmarks_of
 from suites.detection.models.base import PostProcess
 from suites.detection.models.ssd import SSD, SSDHead, SSDNeck
 from suites.detection.processor import DetectionProcessor
-from suites.engine.building import read_config
 from suites.engine.config import Factory
-from suites.engine.losses import Loss
+from suites.engine.config.building import read_config
+from suites.engine.contract.losses import Loss
 from suites.vision.backbones import BlazeNet
 from suites.vision.transforms import Normalize, Resize
 from tests.suites.detection.losses.helpers import differences

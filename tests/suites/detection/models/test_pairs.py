@@ -17,7 +17,7 @@ from suites.detection.models.retinanet import LevelPostProcess, RetinaNet, Retin
 from suites.detection.models.ssd import SSD, SSDHead, SSDNeck
 from suites.detection.models.yolov3 import YOLOv3, YOLOv3Head, YOLOv3Neck
 from suites.engine.config import Factory
-from suites.engine.losses import Loss
+from suites.engine.contract.losses import Loss
 from suites.vision import backbones
 from tests.suites.detection.models.helpers import arrays_of, assert_exports, images_of
 

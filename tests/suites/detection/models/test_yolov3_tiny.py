@@ -11,10 +11,10 @@ from framework.errors import AttributeValueError, ConfigError
 from suites.detection.models.yolov3 import YOLOv3, YOLOv3Head, YOLOv3Neck
 from suites.detection.processor import found_on_originals
 from suites.engine import cli
-from suites.engine.building import build_task, read_config
 from suites.engine.config import Factory
-from suites.engine.evaluation import predict_of
-from suites.engine.inference import open_model
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.evaluation import predict_of
+from suites.engine.predict.inference import open_model
 from suites.engine.weights import load_pretrained, load_wanted, rename, resolve
 from suites.engine.weights.records import get_record
 from suites.engine.weights.runs import write_run

@@ -16,12 +16,12 @@ from framework import Tensor, ops, program
 from framework.errors import DataError
 from framework.graph.files import save_program
 from framework.tensor import from_numpy
-from suites.engine.inference import Model, open_model
+from suites.engine.contract.task import Batch, Processor
+from suites.engine.predict.inference import Model, open_model
 from suites.engine.registry import register
 from suites.engine.serving.pooling import pool
 from suites.engine.serving.server import Other, Place, Server
 from suites.engine.serving.service import Settings
-from suites.engine.task import Batch, Processor
 
 WORDS, WIDTH, LONGEST = 64, 8, 512
 TABLE = np.random.default_rng(0).normal(size=(WORDS, WIDTH)).astype(np.float32)

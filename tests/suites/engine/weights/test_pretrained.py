@@ -186,7 +186,7 @@ def test_a_run_starts_from_the_weights_and_needs_them_no_more_afterwards(config,
 
 
 def test_a_config_can_be_evaluated_only_if_its_whole_model_has_weights(config):
-    from suites.engine.training import evaluate_weights
+    from suites.engine.train.training import evaluate_weights
 
     folder, _ = config
     with pytest.raises(ConfigError, match=r"a config has no weights; .* or let the model be `pretrained`"):

@@ -8,11 +8,11 @@ import pytest
 
 from framework import from_numpy, tensor
 from framework.errors import CheckpointError, ConfigError, DataError
-from suites.engine.building import build_task, read_config
-from suites.engine.check import check_runs
-from suites.engine.hooks import Hook
-from suites.engine.inference import export_run, open_model
-from suites.engine.training import evaluate_weights, train
+from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.inference import export_run, open_model
+from suites.engine.train.check import check_runs
+from suites.engine.train.hooks import Hook
+from suites.engine.train.training import evaluate_weights, train
 from suites.nlp.datasets import Labelled
 from suites.nlp.slim.settings import Distil
 from suites.nlp.slim.teacher import Teachers

@@ -6,8 +6,8 @@ import pytest
 from framework import from_numpy, no_grad
 from framework.errors import AttributeValueError, CheckpointError, ConfigError
 from framework.io import load_tensors, save_tensors
-from suites.engine.inference import export_run, open_run
-from suites.engine.training import evaluate_weights, train
+from suites.engine.predict.inference import export_run, open_run
+from suites.engine.train.training import evaluate_weights, train
 from suites.nlp.models.bert_names import save_hugging_face
 from suites.nlp.slim.pruning import Cut, prune_run
 from tests.suites.nlp.slim import toy

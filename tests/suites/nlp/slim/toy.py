@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from suites.engine.hooks import Hook as Hook
-from suites.engine.training import train
+from suites.engine.train.hooks import Hook as Hook
+from suites.engine.train.training import train
 
 LETTERS = "abcdefghijklmnopqrst"
 ENCODER = (

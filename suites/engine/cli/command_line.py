@@ -1,0 +1,63 @@
+"""What the commands share: the options `-o` and `--import`, and errors printed as text instead of a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+
+from framework.errors import PaddockError
+from suites.engine.config.plugins import import_plugins
+from suites.engine.run.log import heard
+
+INTERRUPTED = 130  # exit status after Ctrl-C, as shells have it
+
+
+def add_override_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``-o path=value``, which may be given many times; the texts are in ``arguments.overrides``."""
+    parser.add_argument(
+        "-o",
+        dest="overrides",
+        metavar="PATH=VALUE",
+        action="append",
+        default=[],
+        help="override one value, in YAML syntax, e.g. -o data.train.batch_size=4 "
+        "or -o 'data.train.transforms[resize].size=416'; may be repeated",
+    )
+
+
+def add_import_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--import NAME``, which may be given many times; the names are in ``arguments.imports``."""
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="import this module first, installed or in the working folder: a plug-in; may be repeated",
+    )
+
+
+def run(main: Callable[[], int], imports: Iterable[str] = ()) -> int:
+    """Import plug-ins and call a command's main function; return its exit status.
+
+    Errors raised on purpose become text on stderr and exit status 2.
+
+    What data sets and others report through `logging` goes to stderr, unless the tool hears it itself.
+    """
+    try:
+        with heard(lambda text: print(text, file=sys.stderr)):
+            import_plugins(imports, "--import")
+            return main()
+    except PaddockError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stderr.close()
+        return 0
+    except OSError as error:  # a full disk, a folder that may not be written
+        print(f"error: {error}", file=sys.stderr)
+        return 2

@@ -1,0 +1,123 @@
+"""From a config to the task it describes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from framework import limits, random, set_flush_subnormals, set_num_threads
+from framework.data import DataLoader, FaultPolicy, StreamLoader
+from framework.errors import ConfigError
+from framework.nn import init
+from suites.engine.config import Config, Factory, checked, load_config
+from suites.engine.config.plugins import import_plugins
+from suites.engine.config.settings import DataSettings, Runtime
+from suites.engine.registry import REGISTRY, load_suites
+
+if TYPE_CHECKING:
+    from suites.engine.contract.task import Task
+
+
+_log = logging.getLogger(__name__)
+_COUNTED = "auto"
+Loader = TypeVar("Loader", DataLoader, StreamLoader, DataLoader | StreamLoader)
+
+
+def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
+    """Return the checked config of a file, of one that comes with Paddock, or of a run folder.
+
+    Where `data.num_classes` is "auto" it becomes the number of classes of the training set, which is opened for that.
+
+    Raises ConfigError, also where a run remembers plug-ins that are not imported yet.
+    """
+    if source.is_dir():
+        return load_config(source / "config.yml", overrides, trusted=False)
+    overrides = list(overrides)
+    written = load_config(source, overrides, check=False)
+    data = written.as_dict().get("data")
+    if isinstance(data, dict) and data.get("num_classes") == _COUNTED:
+        return load_config(source, [*overrides, f"data.num_classes={_count_classes(written)}"])
+    return checked(written)
+
+
+def _count_classes(config: Config) -> int:
+    """How many classes the training set of a config has, whose other values may be wrong yet."""
+    import_plugins(config.imports(), f"{config.source}: imports")
+    place = "data.train.dataset"
+    written = config[place]
+    count, name = None, written.get("type", place) if isinstance(written, dict) else place
+    if not isinstance(written, dict) or _COUNTED not in written.values():  # else it wants to be told
+        dataset = config.part(place)
+        found: Any = dataset() if isinstance(dataset, Factory) else dataset
+        count = getattr(found, "num_classes", None)
+    if not isinstance(count, int):
+        raise ConfigError(
+            f"{config.source}: data.num_classes: {_COUNTED}: {name} does not know its classes; write their number"
+        )
+    if count < 1:
+        raise ConfigError(
+            f"{config.source}: data.num_classes: {_COUNTED}: no object of {name} names a class; look at its annotations"
+        )
+    _log.info("data.num_classes: %d classes in the training set", count)
+    return count
+
+
+def task_class(suite: str) -> type[Task]:
+    """Return the task of a suite; raise ConfigError if there is no such suite."""
+    seen = REGISTRY.seen_by(suite)
+    if suite not in seen.names("task"):
+        load_suites([suite])
+    found: Any = seen.get("task", suite)
+    return found
+
+
+def component_of(suite: str, role: str) -> Any:
+    """Return what a suite has registered for a role that it has at most one of; None where it has none.
+
+    Raises ConfigError if there is no such suite.
+    """
+    task_class(suite)
+    seen = REGISTRY.seen_by(suite)
+    return next((seen.get(role, name) for name in seen.names(role)), None)
+
+
+def build_runtime(config: Config) -> Runtime:
+    """Return the `runtime` section."""
+    runtime: Runtime = config.build("runtime")
+    return runtime
+
+
+def begin(runtime: Runtime) -> None:
+    """Set the threads, their way with subnormal numbers and what files may cost, and restart the default random stream.
+
+    Layers such as dropout draw from that.
+    """
+    limits.settle(**runtime.limits)
+    if runtime.threads is not None:
+        set_num_threads(runtime.threads)
+    set_flush_subnormals(runtime.flush_subnormals)
+    random.seed(runtime.seed)
+
+
+def build_task(config: Config) -> Task:
+    """Return the task a config describes, its model freshly drawn from `runtime.seed`.
+
+    Sets the number of threads and restarts the default random stream, from which layers such as dropout draw.
+    """
+    runtime = build_runtime(config)
+    begin(runtime)
+    with init.undrawn():
+        task = task_class(config["suite"]).from_config(config)
+    init.initialize(task.model, runtime.seed)
+    return task
+
+
+def limited(loader: Loader, settings: DataSettings, instead: Literal["another", "nothing"]) -> Loader:
+    """Return `loader`, which from now on skips samples and watches its workers as the settings say.
+
+    `instead` is what takes the place of a sample that cannot be used, see `framework.data.FaultPolicy`.
+    """
+    loader.faults = FaultPolicy(settings.max_skipped, instead, settings.timeout, settings.hung)
+    return loader

@@ -1,0 +1,173 @@
+"""Evaluation: the model over a whole data set, through the metric of its task."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import framework
+from framework import from_numpy, no_grad, program
+from framework.atomic import write_text
+from framework.data import DataLoader
+from framework.devices import placement
+from framework.errors import ConfigError
+from suites.engine.contract.fitting import fitting_here
+from suites.engine.contract.losses import Loss
+from suites.engine.reporting.tally import Tally, add_skipped
+
+if TYPE_CHECKING:
+    from suites.engine.contract.task import Batch, Metric, Processor, Task
+
+_log = logging.getLogger(__name__)
+LossesOf = Callable[["Batch"], dict[str, tuple[float, float]]]  # of a batch: mean and weight of each term
+Predict = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+class Interrupted(Exception):
+    """Ctrl-C came in the middle of an evaluation."""
+
+
+def predict_of(task: Task, *, eager: bool = False, conv_algorithm: str = "auto") -> Predict:
+    """Return a function from the arrays of `task.eval_inputs` to those of `eval_step`, run as a Program."""
+
+    run = _as_tensors(task.eval_step) if eager else program(task.eval_step)
+    where = placement()  # of this thread; a server's threads call the function
+
+    def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        task.model.eval()
+        with no_grad(), framework.device(*where), framework.conv_algorithm(conv_algorithm):
+            fitting = fitting_here(task)
+            outputs = run(fitting.fill(arrays) if fitting else arrays)
+            found = {name: tensor.numpy() for name, tensor in outputs.items()}
+            return fitting.cut(found, arrays) if fitting else found
+
+    return predict
+
+
+def losses_of(task: Task, *, eager: bool = False, conv_algorithm: str = "auto") -> LossesOf:
+    """Return a function from a batch to mean and weight of each loss term, the model in evaluation mode."""
+
+    def compute(inputs: dict[str, Any]) -> dict[str, Any]:
+        terms = {name: term for name, term in task.train_step(inputs).items() if isinstance(term, Loss)}
+        means = {f"mean/{name}": term.mean for name, term in terms.items()}
+        return means | {f"weight/{name}": term.weight for name, term in terms.items()}
+
+    run = _as_tensors(compute) if eager else program(compute)
+
+    def losses(batch: Batch) -> dict[str, tuple[float, float]]:
+        if missing := [name for name in task.train_inputs if name not in batch]:
+            raise ConfigError(
+                f"evaluation: its batches hold no {', '.join(missing)}, which the loss takes; set "
+                "runtime.evaluation.loss to false"
+            )
+        task.model.eval()
+        with no_grad(), framework.conv_algorithm(conv_algorithm):
+            arrays, fitting = {name: batch[name] for name in task.train_inputs}, fitting_here(task)
+            found = {name: float(t) for name, t in run(fitting.fill(arrays) if fitting else arrays).items()}
+        names = [name.removeprefix("mean/") for name in found if name.startswith("mean/")]
+        return {name: (found[f"mean/{name}"], found[f"weight/{name}"]) for name in names}
+
+    return losses
+
+
+def _means(parts: list[dict[str, tuple[float, float]]]) -> dict[str, float]:
+    """`loss` and, of several terms, `loss/TERM`: means over what the terms weigh."""
+    terms = {}
+    for name in parts[0] if parts else ():
+        total = sum(part[name][1] for part in parts)
+        terms[name] = sum(mean * weight for mean, weight in (part[name] for part in parts)) / (total or 1.0)
+    if not terms:
+        return {}
+    return {"loss": sum(terms.values())} | ({f"loss/{n}": v for n, v in terms.items()} if len(terms) > 1 else {})
+
+
+def _as_tensors(step: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda arrays: step({name: from_numpy(array) for name, array in arrays.items()})
+
+
+def evaluate(
+    task: Task,
+    predict: Predict,
+    loader: DataLoader,
+    *,
+    after_batch: Callable[[int], None] = lambda done: None,
+    losses: LossesOf | None = None,
+    look: Callable[[Metric], object] = lambda metric: None,
+    tally: Tally | None = None,
+) -> dict[str, float]:
+    """Return the metric's figures over one pass of `loader`, and `skipped` where samples could not be used.
+
+    Args:
+        task: gives the metric and names the inputs.
+        predict: see `predict_of`.
+        loader: the evaluation set.
+        after_batch: called with the number of batches done; may raise `Interrupted`.
+        losses: see `losses_of`; None for no figure `loss`.
+        look: takes the metric at the end, to ask it for its report, its plots and its worst samples.
+        tally: counts what the set holds.
+    """
+    metric, parts = task.metric(), []
+    loader.skipped.forget()
+    if tally is not None:
+        task.count(tally, getattr(loader, "dataset", None), training=False)
+    for done, batch in enumerate(loader, start=1):
+        metric.update(predict({name: batch[name] for name in task.eval_inputs}), batch)
+        if tally is not None:
+            task.count_batch(tally, batch, training=False)
+        if losses is not None:
+            parts.append(losses(batch))
+        after_batch(done)
+    if loader.skipped:
+        _log.warning("evaluation: %s", loader.skipped.report())
+        metric.leave_out(loader.skipped.indices)
+        if tally is not None:
+            add_skipped(tally, loader)
+    figures = {name: float(value) for name, value in metric.result().items()} | _means(parts)
+    look(metric)
+    return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
+
+
+def named_figures(name: str, figures: dict[str, float]) -> dict[str, float]:
+    """Return figures with the name of their evaluation set before them, where it has one: `test/AP`."""
+    return {f"{name}/{key}" if name else key: value for key, value in figures.items()}
+
+
+def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predict, items: list[Any]) -> list[Any]:
+    """Return the results for a few items, as one batch or as many as the processor makes of them."""
+    batches = processor.batches(items)
+    return processor.joined((predict({name: batch[name] for name in inputs}), batch) for batch in batches)
+
+
+def item_predictor(task: Task, predict: Predict) -> Callable[[Any], Any]:
+    """Return a function from an item to its result."""
+    processor = task.processor()
+    return lambda item: predict_items(processor, task.eval_inputs, predict, [item])[0]
+
+
+def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> list[Path]:
+    """Draw predictions on `count` samples of the evaluation set, one at a time; return the files' paths.
+
+    Predictions that are told in text stand in one file, `examples.txt`.
+    """
+    processor, result_of = task.processor(), item_predictor(task, predict)
+    paths, lines = [], []
+    for name, item in task.examples(count) if count else []:
+        drawing = processor.draw(item, result_of(item))
+        if isinstance(drawing, str):
+            lines.append(drawing)
+        else:
+            paths.append(processor.write_picture(folder / f"{Path(name).stem}.jpg", drawing))
+    if lines:
+        write_text(folder / "examples.txt", "\n".join(lines) + "\n")
+        paths.append(folder / "examples.txt")
+    return paths
+
+
+def write_results(path: Path, results: dict[str, Any]) -> None:
+    """Write predictions by input as JSON."""
+    write_text(path, json.dumps(results, indent=1) + "\n")

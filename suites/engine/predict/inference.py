@@ -1,0 +1,469 @@
+"""Inference: a trained run or an exported model, opened the same way, and export itself."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+import framework
+from framework.atomic import atomic_file
+from framework.errors import CheckpointError, ConfigError, DataError
+from framework.graph.explanation import explain
+from framework.graph.files import save_program
+from framework.graph.passes import INFERENCE_PASSES
+from framework.graph.reports import PassReport
+from framework.onnx import EXPORT_PASSES, Session, export
+from framework.onnx import open_model as open_onnx
+from framework.predictor import Predictor
+from suites.engine.config.building import build_runtime, build_task, limited, read_config, task_class
+from suites.engine.config.plugins import require_plugins
+from suites.engine.contract.feeding import Feed, Outputs
+from suites.engine.contract.prediction import Prediction
+from suites.engine.contract.resources import load_deployed
+from suites.engine.contract.task import OverTime, Processor, Task
+from suites.engine.hosts.devices import placed
+from suites.engine.predict.deploying import deployed_program
+from suites.engine.predict.evaluation import Predict, evaluate, predict_items, predict_of, write_results
+from suites.engine.predict.quantizing import Quantization, quantize_for
+from suites.engine.run.folder import RunFolder, best_weights
+from suites.engine.train.profiling import StepProfile
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Model:
+    """Something that predicts: a network and what stands around it.
+
+    Attributes:
+        processor: what stands around it.
+        inputs: names of the arrays that `predict` takes.
+        predict: the network.
+        replica: makes another `predict` on the same weights, to run at the same time in another thread.
+        types: element type and shape of inputs and outputs by name, where they are known: of an exported model.
+        feed: what makes the Program's inputs of a batch's arrays, of an exported model that has one.
+    """
+
+    processor: Processor
+    inputs: tuple[str, ...]
+    predict: Predict
+    replica: Callable[[], Predict]
+    types: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
+    feed: Feed | None = None
+
+    def __call__(self, inputs: Any) -> list[Prediction]:
+        """What the model says of each item.
+
+        Args:
+            inputs: an item as the processor has it, such as an image uint8 RGB [H, W, 3]; a path of a file or of
+                a folder of them; a text, where the model is about text; or a list of these.
+
+        Raises:
+            DataError: a file that is missing or damaged, named.
+        """
+        given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        items = itertools.chain.from_iterable(map(self._items, given))
+        found: list[Prediction] = []
+        for chunk in _chunks(items, self.processor.batch_size):
+            values = predict_items(self.processor, self.inputs, self.predict, chunk)
+            found += [Prediction(item, value, self.processor) for item, value in zip(chunk, values, strict=True)]
+        return found
+
+    def _items(self, given: Any) -> Iterator[Any]:
+        if isinstance(given, (str, Path)):
+            yield from (read() for _, read in self.processor.inputs(str(given)))
+        else:
+            yield given
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was exported and how far it is from the model it came from; `quantized`: what is in 8 bits."""
+
+    inputs: list[str]
+    outputs: list[str]
+    operations: int
+    largest_difference: float
+    fixed_shapes: list[str]
+    quantized: PassReport
+
+
+@dataclass(frozen=True)
+class InferenceReport:
+    """Pictures written, lines to show where predictions are told in text, and why inputs were skipped."""
+
+    pictures: list[Path]
+    lines: list[str]
+    skipped: list[str]
+
+
+def open_model(
+    path: Path,
+    weights: Path | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    device: str | None = None,
+    products: str | None = None,
+) -> Model:
+    """Open a run folder (its best weights, or `weights`) or a folder that `export_run` wrote.
+
+    With `overrides` of a run's config, what stands around the network is that of the config, for which the run's
+    evaluation set must be there. `device` is by default that of a run where it is usable, and the CPU for an export;
+    `products` are by default those of the run, and float32 for an export.
+
+    Raises CheckpointError for a folder that is neither, ConfigError or DataError for a damaged one, ConfigError for
+    plug-ins that are not imported yet.
+    """
+    if (path / "program.json").is_file():
+        if overrides:
+            raise ConfigError(f"{path}: an exported model is fixed and takes no -o; override the run and export again")
+        return _open_export(path, device or "cpu", products or "float32")
+    if (path / "config.yml").is_file():
+        task = open_run(path, weights, overrides)
+        processor = task.processor() if overrides else RunFolder(path).read_processor(task.processor_class)
+        runtime = build_runtime(read_config(path))
+        with placed(device, runtime, products):
+            predict = predict_of(task, conv_algorithm=runtime.conv_algorithm)
+        return Model(processor, task.eval_inputs, *_in_turns(predict))
+    raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
+
+
+def load(
+    path: Path | str,
+    weights: Path | str | None = None,
+    *,
+    device: str | None = None,
+    products: str | None = None,
+) -> Model:
+    """Open a run or an exported model, to be called with images, texts or files; see `open_model` and `Model`.
+
+    >>> load("runs/mine")("photos/")[0].draw()  # doctest: +SKIP
+    """
+    return open_model(Path(path), None if weights is None else Path(weights), device=device, products=products)
+
+
+def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] = ()) -> Task:
+    """Return the task of a run, with its best weights, else its last, else `weights`.
+
+    Raises CheckpointError where no run is.
+    """
+    if not (path / "config.yml").is_file():
+        raise CheckpointError(f"{path}: no run is in there (config.yml); name a folder that `paddock train` made")
+    run = RunFolder(path)
+    task = build_task(read_config(path, overrides))
+    task.adopt(run.read_processor(task.processor_class))
+    load_deployed(task, weights or best_weights(run))
+    task.model.eval()
+    return task
+
+
+def export_run(
+    path: Path,
+    output: Path,
+    weights: Path | None = None,
+    *,
+    onnx: bool = False,
+    quantization: Quantization | None = None,
+) -> ExportReport:
+    """Write a run's network as a Program with its weights and preprocessing; compare it with the original.
+
+    Args:
+        path: the run.
+        output: the folder to write.
+        weights: a safetensors file; by default the run's best weights.
+        onnx: write one file `model.onnx` instead, with what stands around the network among its properties.
+        quantization: round weights to 8 bits and compute their products so, in this way.
+
+    The model is traced with a sample of the evaluation set, or where its files are not there with the processor's
+    example.
+
+    Raises DataError if there is no sample to trace with, NotSupportedError for what ONNX cannot express.
+    """
+    task = open_run(path, weights)
+    processor = RunFolder(path).read_processor(task.processor_class)
+    item = _sample(task, processor)
+    if item is None:
+        raise DataError(f"export: {path}: the evaluation set is empty, so there is no input to trace the model with")
+    batch = processor.prepare([item])
+    algorithm = _conv_algorithm(path)
+    arrays = {name: batch[name] for name in task.eval_inputs}
+    expected = predict_of(task, conv_algorithm=algorithm)(arrays)
+    expected = {name: array.copy() for name, array in expected.items()}
+    for name, parameter in task.model.named_parameters():
+        parameter.name = name  # which the file's tensors have then, and patterns refer to
+    task.publish(output)
+    feed = processor.feed(output)
+    fed = arrays if feed is None else feed(arrays).arrays
+    exported = deployed_program(task, fed, algorithm, EXPORT_PASSES if onnx else INFERENCE_PASSES)
+    if quantization is not None:
+        exported = quantize_for(task, exported, quantization)
+    config = read_config(path)
+    extra = {"suite": config["suite"], "outputs": list(expected), "processor": processor.metadata()}
+    extra |= {"imports": config.imports()} if config.imports() else {}
+    inputs = [fed[name] for name in task.eval_inputs]
+    if onnx:
+        file = output / "model.onnx"
+        export(exported, file, output_names=list(expected), metadata=extra)
+        found = Session(open_onnx(file)).run(inputs)
+    else:
+        save_program(exported, output, extra=extra)
+        found = Predictor(output).run(inputs)
+    return ExportReport(
+        inputs=list(task.eval_inputs),
+        outputs=list(expected),
+        operations=len(exported.block.ops),
+        largest_difference=_difference(list(expected.values()), found),
+        fixed_shapes=exported.shape_reads,
+        quantized=explain(exported)["quantize"],
+    )
+
+
+def _sample(task: Task, processor: Processor) -> Any:
+    """An item to trace a model with, None where the evaluation set is empty."""
+    try:
+        return next((item for _, item in task.examples(1)), None)
+    except DataError:
+        example = processor.example()
+        if example is None:
+            raise
+        return processor.from_json(example)
+
+
+def evaluate_export(
+    path: Path,
+    exported: Path,
+    overrides: Sequence[str] = (),
+    *,
+    device: str | None = None,
+    products: str | None = None,
+) -> dict[str, float]:
+    """Return the figures of an exported model over the evaluation set of the run it came from.
+
+    Args:
+        path: the run.
+        exported: the folder that `export_run` wrote.
+        overrides: `path=value` texts on the run's config, such as another data set.
+        device, products: what the export runs on and how, see `open_model`; by default the CPU.
+
+    Raises CheckpointError for a folder that holds no exported model.
+    """
+    if not (exported / "program.json").is_file():
+        raise CheckpointError(f"{exported}: holds no exported model (program.json); write one with `paddock export`")
+    config = read_config(path, overrides)
+    task = build_task(config)
+    task.adopt(RunFolder(path).read_processor(task.processor_class))
+    runtime = build_runtime(config)
+    with limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader:
+        return evaluate(task, open_model(exported, device=device, products=products).predict, loader)
+
+
+def infer_files(
+    model: Model,
+    inputs: Iterable[Path | str],
+    output: Path | None,
+    *,
+    batch_size: int | None = None,
+    profile: StepProfile | None = None,
+) -> InferenceReport:
+    """Predict on all inputs that a command line names; write `predictions.json` and a picture of each.
+
+    Args:
+        model: what predicts.
+        inputs: files, folders and patterns such as `photos/*.jpg`, or texts where the task is about text.
+        output: the folder to write. The task's processor may have further files for each picture, such as label maps.
+            None, which only text allows, writes nothing.
+        batch_size: inputs that are predicted on together, which must be of one shape; by default the processor's.
+        profile: records some of the predictions.
+
+    An input that cannot be read is skipped and reported. Raises ConfigError for pictures without `output`.
+    """
+    predict = model.predict if profile is None else profile.around(model.predict)
+    report = InferenceReport([], [], [])
+    results: dict[str, Any] = {}
+    size = batch_size or model.processor.batch_size
+    for chunk in _chunks(_read_inputs(inputs, model.processor, report.skipped), size):
+        found = predict_items(model.processor, model.inputs, predict, [item for _, item in chunk])
+        for (name, item), result in zip(chunk, found, strict=True):
+            results[_new_name(name, results)] = model.processor.summary(result)
+            drawing = model.processor.draw(item, result)
+            if isinstance(drawing, str):
+                report.lines.append(drawing)
+            elif output is None:
+                raise ConfigError("infer: pictures are drawn, so it needs --output, the folder to write them to")
+            else:
+                _write_drawing(model.processor, output / Path(name).stem, drawing, result, report.pictures)
+    if output is not None:
+        write_results(output / "predictions.json", results)
+    if profile is not None:
+        profile.report()
+    return report
+
+
+def infer_films(
+    model: Model, inputs: Sequence[Path | str], output: Path | None, how: OverTime | None = None
+) -> InferenceReport:
+    """Predict over the time of videos and live inputs; write `predictions.json`, and perhaps a video.
+
+    Args:
+        model: what predicts.
+        inputs: video files and patterns, or what the processor says `is_live`, such as a camera's number.
+        output: the folder of predictions.json; None writes none.
+        how: what is wanted; each frame by itself by default.
+
+    A video that cannot be read is skipped and reported. Raises ConfigError for a video of several inputs, or where
+    nothing would be written.
+    """
+    how = how or OverTime()
+    names = [name for word in inputs for name in _matches(str(word))]
+    if how.window is not None and not how.window > 0:
+        raise ConfigError(f"infer: --window is {how.window:g} s; it must be above 0")
+    if how.video is not None and len(names) > 1:
+        raise ConfigError(f"infer: --video writes one file, but there are {len(names)} inputs; name one of them")
+    if output is None and how.video is None:
+        raise ConfigError("infer: it needs --output, the folder to write predictions.json to, or --video")
+
+    def predict(items: list[Any]) -> list[Any]:
+        return predict_items(model.processor, model.inputs, model.predict, items)
+
+    report = InferenceReport([], [], [])
+    results: dict[str, Any] = {}
+    for name in names:
+        try:
+            results[name] = model.processor.film(Path(name), predict, how)
+        except DataError as error:
+            report.skipped.append(str(error))
+    for name, found in results.items() if output is not None else ():
+        drawing = model.processor.drawn_over_time(found)
+        if output is not None and drawing is not None:
+            _write_drawing(model.processor, output / Path(name).stem, drawing, found, report.pictures)
+    if how.video is not None and results:
+        report.pictures.append(how.video)
+    report.lines.extend(f"{name}: done" for name in results)
+    if output is not None:
+        write_results(output / "predictions.json", results)
+    return report
+
+
+def _read_inputs(words: Iterable[Path | str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
+    """(name, item) of each input that can be read; `skipped` gets the others' errors."""
+    for named in (found for word in words for found in _matches(str(word))):
+        there = False
+        for name, read in processor.inputs(named):
+            there = True
+            try:
+                yield name, read()
+            except DataError as error:
+                skipped.append(str(error))
+        if not there:
+            skipped.append(f"{named}: there is no file of a kind that this model reads in it")
+
+
+def _matches(word: str) -> list[str]:
+    """The files and folders that a pattern stands for, sorted; a word that matches nothing stands for itself."""
+    return [word] if os.path.exists(word) else sorted(glob.glob(word, recursive=True)) or [word]
+
+
+def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    while chunk := list(itertools.islice(items, size)):
+        yield chunk
+
+
+def _new_name(name: str, taken: Mapping[str, Any]) -> str:
+    """`name`, with a number behind it if it is taken."""
+    return name if name not in taken else f"{name} ({len(taken)})"
+
+
+def _write_drawing(processor: Processor, path: Path, drawing: np.ndarray, result: Any, pictures: list[Path]) -> None:
+    """Write a picture and the further files of a result beside it; `path` is without ending."""
+    picture = path.with_name(f"{path.name}.jpg")
+    if picture in pictures:  # the same file name in another folder
+        picture = path.with_name(f"{path.name}_{len(pictures)}.jpg")
+    pictures.append(processor.write_picture(picture, drawing))
+    for ending, data in processor.files(result).items():
+        with atomic_file(picture.with_suffix(ending)) as part:
+            part.write_bytes(data)
+
+
+def _conv_algorithm(run: Path) -> str:
+    return build_runtime(read_config(run)).conv_algorithm
+
+
+def _open_export(path: Path, device: str, products: str) -> Model:
+    predictor = Predictor(path, device=device, products=products)
+    try:
+        task = task_class(predictor.extra["suite"])
+        processor = task.processor_class.from_metadata(predictor.extra["processor"])
+        names = predictor.extra["outputs"]
+    except ConfigError:
+        require_plugins(map(str, predictor.extra.get("imports", ())), f"{path}/program.json")
+        raise
+    except KeyError as error:
+        raise CheckpointError(
+            f"{path}/program.json: lacks {error}, which `paddock export` writes; export it again"
+        ) from error
+
+    with framework.device(device, products=products):
+        feed = processor.feed(path)
+    fitting = None if device == "cpu" else processor.fitting()
+
+    def with_names(own: Predictor) -> Predict:
+        def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            found = dict(zip(names, own.run(fitting.fill(arrays) if fitting else arrays), strict=True))
+            return fitting.cut(found, arrays) if fitting else found
+
+        return predict
+
+    # With a feed the inputs are other arrays than the Program's.
+    types = dict(zip(predictor.input_names, predictor.input_types, strict=True)) if feed is None else {}
+    types |= dict(zip(names, predictor.output_types, strict=True))
+    inputs = tuple(predictor.input_names)
+    if feed is None:
+        return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types)
+    predict = _Following(predictor, with_names, feed)
+    return Model(processor, inputs, predict, predict.replica, types, feed)
+
+
+class _Following:
+    """One worker's way through a model whose inputs, and whose network, follow what lies beside the export."""
+
+    def __init__(self, exported: Predictor, by_name: Callable[[Predictor], Predict], feed: Feed) -> None:
+        self._exported, self._by_name, self._feed = exported, by_name, feed
+        self._newer: Predictor | None = None  # as the feed had it last; this worker runs a replica of it
+        self._predict = by_name(exported)
+
+    def replica(self) -> _Following:
+        """For another worker."""
+        return _Following(self._exported.replica(), self._by_name, self._feed)
+
+    def __call__(self, arrays: dict[str, np.ndarray]) -> Outputs:
+        fed = self._feed(arrays)
+        if fed.network is not self._newer:
+            self._newer = fed.network
+            self._predict = self._by_name(self._exported if fed.network is None else fed.network.replica())
+        outputs = Outputs(self._predict(dict(fed.arrays)))
+        outputs.version, outputs.beside = fed.version, fed.beside
+        return outputs
+
+
+def _in_turns(predict: Predict) -> tuple[Predict, Callable[[], Predict]]:
+    """A traced function cannot be called by two threads at once, as either call may trace: they take turns."""
+    lock = threading.Lock()
+
+    def alone(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        with lock:
+            return predict(arrays)
+
+    return alone, lambda: alone
+
+
+def _difference(expected: list[np.ndarray], found: list[np.ndarray]) -> float:
+    pairs = zip(expected, found, strict=True)
+    return max((float(np.abs(a.astype(np.float64) - b).max(initial=0.0)) for a, b in pairs), default=0.0)

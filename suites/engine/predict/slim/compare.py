@@ -1,0 +1,193 @@
+"""A table of models: figures, latency, throughput, parameters and file size, all as exported and run natively."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from framework import set_num_threads
+from framework.atomic import write_text
+from framework.errors import AttributeValueError, ConfigError, DataError
+from suites.engine.predict.evaluation import Predict
+from suites.engine.predict.inference import evaluate_export, export_run, open_model, open_run
+from suites.engine.predict.quantizing import Quantization
+
+_BATCH = 32  # inputs of a batch whose throughput is measured
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model to compare.
+
+    Attributes:
+        name: in the table.
+        run: its run folder.
+        quantization: how its products are computed in 8 bits; None for float32.
+    """
+
+    name: str
+    run: Path
+    quantization: Quantization | None = None
+
+
+@dataclass
+class Row:
+    """What is said of a model.
+
+    Attributes:
+        name: of the model.
+        metric: name of the figure.
+        figures: the figure by name of the evaluation set.
+        median: milliseconds of one input, half of the inputs take less.
+        p90: milliseconds that nine of ten inputs take at most.
+        throughput: inputs a second in batches of 32.
+        parameters: how many.
+        megabytes: of the exported model's files.
+        run: its run folder.
+    """
+
+    name: str
+    metric: str
+    figures: dict[str, float]
+    median: float
+    p90: float
+    throughput: float
+    parameters: int
+    megabytes: float
+    run: str
+
+
+@dataclass
+class _Timed:
+    """A model under the clock: its inputs, prepared, and the times so far in seconds."""
+
+    predict: Predict
+    single: list[dict[str, np.ndarray]]
+    batches: list[dict[str, np.ndarray]]
+    count: int
+    times: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+
+
+def entries_of(runs: Sequence[tuple[str, Path]], modes: Sequence[str] = ()) -> list[Entry]:
+    """Each named run in float32, then in 8 bits by each of the modes "dynamic" and "static"."""
+    quantized = [("", None), *((f", int8 {mode}", Quantization(mode)) for mode in modes)]
+    return [Entry(f"{name}{suffix}", run, how) for name, run in runs for suffix, how in quantized]
+
+
+def compare(
+    entries: Sequence[Entry],
+    folder: Path,
+    *,
+    sets: Mapping[str, Sequence[str]] | None = None,
+    threads: int = 1,
+    inputs: int = 64,
+    rounds: int = 3,
+    say: Callable[[str], None] = print,
+) -> list[Row]:
+    """Export each model, evaluate what was exported and take its time.
+
+    Args:
+        entries: the models.
+        folder: where their exported models are written, a folder each.
+        sets: overrides of each run's config by name of the evaluation set; by default its own set alone.
+        threads: that compute while times are taken.
+        inputs: examples of the evaluation set, evenly spread, that are timed; the network alone, texts already cut to
+            tokens or images already read.
+        rounds: how often each is timed; the models take turns, so that all meet the same busy moments.
+        say: takes a line about each model.
+
+    Raises:
+        ConfigError: two entries have the same name.
+        CheckpointError, DataError: of a run.
+    """
+    names = [entry.name for entry in entries]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"compare: two models are called '{twice}'; name them apart, as in NAME=RUN")
+    if min(threads, inputs, rounds) < 1:
+        raise AttributeValueError(
+            f"compare: threads is {threads}, inputs {inputs} and rounds {rounds}; all must be 1 or more"
+        )
+    rows, timed = [], []
+    for number, entry in enumerate(entries):
+        say(f"{entry.name}: exporting and evaluating")
+        exported = folder / f"{number}_{_file_name(entry.name)}"
+        export_run(entry.run, exported, quantization=entry.quantization)
+        rows.append(_row(entry, exported, sets or {"eval": []}))
+        timed.append(_prepared(entry, exported, inputs))
+    set_num_threads(threads)
+    for _ in range(rounds):
+        for one in timed:
+            _clock(one)
+    for row, one in zip(rows, timed, strict=True):
+        row.median, row.p90 = (float(np.percentile(one.times, share)) * 1e3 for share in (50, 90))
+        row.throughput = float(np.median(one.rates))
+    return rows
+
+
+def _row(entry: Entry, exported: Path, sets: Mapping[str, Sequence[str]]) -> Row:
+    task = open_run(entry.run)
+    figures = {
+        name: evaluate_export(entry.run, exported, list(overrides))[task.main_metric]
+        for name, overrides in sets.items()
+    }
+    size = sum(path.stat().st_size for path in exported.iterdir() if path.is_file())
+    parameters = sum(p.size for p in task.model.parameters())
+    return Row(entry.name, task.main_metric, figures, 0.0, 0.0, 0.0, parameters, size / 1e6, str(entry.run))
+
+
+def _prepared(entry: Entry, exported: Path, count: int) -> _Timed:
+    model = open_model(exported)
+    items = [item for _, item in open_run(entry.run).examples(count)]
+    if not items:
+        raise DataError(f"compare: {entry.run}: the evaluation set is empty, so there is nothing to time")
+
+    def batch(chunk: list[object]) -> dict[str, np.ndarray]:
+        prepared = model.processor.prepare(chunk)
+        return {name: prepared[name] for name in model.inputs}
+
+    several = [items[i : i + _BATCH] for i in range(0, len(items), _BATCH)]
+    return _Timed(model.predict, [batch([item]) for item in items], [batch(chunk) for chunk in several], len(items))
+
+
+def _clock(one: _Timed) -> None:
+    """One round: every input alone, then in batches; the first run of each kind is not counted."""
+    one.predict(one.single[0])
+    for arrays in one.single:
+        started = time.perf_counter()
+        one.predict(arrays)
+        one.times.append(time.perf_counter() - started)
+    one.predict(one.batches[0])
+    started = time.perf_counter()
+    for arrays in one.batches:
+        one.predict(arrays)
+    one.rates.append(one.count / (time.perf_counter() - started))
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table as Markdown."""
+    sets = list(rows[0].figures) if rows else []
+    metric = rows[0].metric if rows else ""
+    heads = ["model", *(f"{metric} {name}" for name in sets), "ms, median", "ms, p90", f"a second, batch {_BATCH}"]
+    lines = [[*heads, "parameters", "MB"], ["---"] * (len(heads) + 2)]
+    for row in rows:
+        figures = [f"{row.figures[name]:.4f}" for name in sets]
+        times = [f"{row.median:.2f}", f"{row.p90:.2f}", f"{row.throughput:,.0f}"]
+        lines.append([row.name, *figures, *times, f"{row.parameters:,}", f"{row.megabytes:.1f}"])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def write_table(rows: Sequence[Row], path: Path) -> None:
+    """Write the table as `path` with the ending .md, and all that it says as JSON with the ending .json."""
+    write_text(path.with_suffix(".md"), markdown(rows) + "\n")
+    write_text(path.with_suffix(".json"), json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+
+
+def _file_name(name: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)

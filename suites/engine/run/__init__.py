@@ -1,0 +1,1 @@
+"""The run folder: its files, its owner, its checkpoints and its log."""

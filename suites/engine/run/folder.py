@@ -1,0 +1,232 @@
+"""The run folder: everything a run reads or leaves, and enough to repeat it from the folder alone.
+
+runs/<name>/config.yml        the resolved config; environment.json has its digest and the machine
+            metrics.json      the last evaluation: flat names to numbers
+            report.md         its tables, such as one of the classes; report-<set>.md of a further evaluation set
+            metrics-<digest>.json      evaluations with other data, options or weights
+            .lock             who writes into the folder
+            log.txt, events/  what was said, and TensorBoard's event files
+            weights/          checkpoints, last.safetensors, best.safetensors
+            pictures/         drawn predictions; worst/: the worst of the last evaluation, and cases.json, why they are
+            metrics.jsonl     every figure of the run; report.html shows all of it
+            plots.json        plots of the last evaluation; data.json: what the data held
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from framework.atomic import is_leftover, remove_leftovers, write_text
+from framework.errors import CheckpointError, ConfigError
+from framework.outside import read_json
+from suites.engine.config import Config, load_config
+from suites.engine.predict.evaluation import Predict, item_predictor
+from suites.engine.reporting.cases import draw_cases
+from suites.engine.reporting.plots import Plot, to_plain
+from suites.engine.reporting.tally import Tally, set_name, write_tally
+from suites.engine.run import environment
+from suites.engine.run.ownership import LOCK, Ownership
+
+if TYPE_CHECKING:
+    from suites.engine.contract.task import Metric, Processor, Task
+
+
+_CHANGEABLE = (
+    "runtime.device",
+    "runtime.devices",
+    "runtime.shard_optimizer",
+    "runtime.hosts_timeout",
+)  # any device continues what another one began
+
+
+class RunFolder:
+    """Paths and small files of one run.
+
+    Made by `create` or `reopen` it is this process's own until `close`: no other process can write into it.
+    Made from a path alone it is for reading, which is allowed at any time.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yml"
+        self.metrics = path / "metrics.json"
+        self.processor = path / "processor.json"
+        self.environment = path / "environment.json"
+        self.log = path / "log.txt"
+        self.events = path / "events"
+        self.weights = path / "weights"
+        self.pictures = path / "pictures"
+        self._ownership: Ownership | None = None
+
+    @classmethod
+    def create(cls, path: Path, config: Config, *, overwrite: bool = False) -> RunFolder:
+        """Make a new run folder, own it, and write what it starts from.
+
+        Raises ConfigError if somebody owns the folder, if it holds a run and `overwrite` is off, or if it holds
+        anything else.
+        """
+        run = cls(path)
+        run._refuse_strangers()  # before a lock file appears in a folder that is no run
+        with run._owning():
+            run._refuse_strangers()
+            if not overwrite:
+                run._refuse_runs()
+            run._clear()
+            remove_leftovers(path)
+            write_text(run.config, config.dump())
+            for folder in (run.weights, run.pictures):
+                folder.mkdir()
+            run.write_environment(config)
+        return run
+
+    @classmethod
+    def reopen(cls, path: Path, config: Config) -> RunFolder:
+        """Return the run folder of a run to be continued with `config`, which must be the run's own; own it.
+
+        Raises CheckpointError if there is no run or it had another config, ConfigError if somebody owns it.
+        """
+        run = cls(path)
+        if not run.config.is_file():
+            raise CheckpointError(f"{path} holds no run to resume; start one without --resume")
+        saved = load_config(run.config, check=False)
+        changed = [key for key in different_keys(saved.as_dict(), config.as_dict()) if key not in _CHANGEABLE]
+        if changed:
+            keys = ", ".join(changed[:8])
+            raise CheckpointError(
+                f"{path} was started with another config (different: {keys}), so it cannot be continued exactly; "
+                f"resume with `{resume_command(path, saved)}`, or start anew under another --name, "
+                "with runtime.weights for its weights"
+            )
+        with run._owning():
+            for folder in (run.weights, run.pictures):
+                folder.mkdir(exist_ok=True)
+        return run
+
+    def close(self) -> None:
+        """Let others have the run."""
+        if self._ownership is not None:
+            self._ownership.release()
+
+    @contextlib.contextmanager
+    def _owning(self) -> Iterator[None]:
+        """Own the run from here on, unless what is inside fails."""
+        self._ownership = Ownership(self.path)
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def _contents(self) -> list[Path]:
+        """What is in the folder, besides who owns it and what is left of a start that was killed; the config last."""
+        found = [path for path in self.path.iterdir() if path.name != LOCK] if self.path.is_dir() else []
+        found = [path for path in found if not is_leftover(path, of=self.config)]
+        return sorted(found, key=lambda path: path == self.config)
+
+    def _refuse_strangers(self) -> None:
+        if self._contents() and not self.config.is_file():
+            raise ConfigError(f"{self.path} is not empty and is no run, so it is not replaced; choose another --name")
+
+    def _refuse_runs(self) -> None:
+        if self._contents():
+            what = "a run already" if any(self.weights.glob("*")) else "a run already, which saved no weights"
+            raise ConfigError(
+                f"{self.path} holds {what}; continue it with --resume, choose another --name, "
+                "or replace it with --overwrite"
+            )
+
+    def _clear(self) -> None:
+        """Remove what is there. The config goes last, so that a folder half cleared is still known as a run."""
+        for path in self._contents():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+    def write_environment(self, config: Config) -> None:
+        """Write the environment report with the config's digest."""
+        report = {"config_sha256": config.digest(), **environment.report()}
+        write_text(self.environment, json.dumps(report, indent=2) + "\n")
+
+    def write_processor(self, processor: Processor) -> None:
+        """Keep what stands around the network when it predicts."""
+        write_text(self.processor, json.dumps(processor.metadata(), indent=2) + "\n")
+
+    def read_processor(self, kind: type[Processor]) -> Processor:
+        """Return what `write_processor` kept; raise CheckpointError if it is missing or damaged."""
+        try:
+            return kind.from_metadata(read_json(self.processor))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.processor}: cannot be read ({error}); `paddock train` writes it at its start"
+            ) from error
+
+    def write_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Replace the figures of the last evaluation."""
+        write_text(self.metrics, json.dumps(dict(metrics), indent=2) + "\n")
+
+    def write_report(self, text: str, name: str = "") -> None:
+        """Replace the report of the last evaluation, on the evaluation set of that name."""
+        write_text(self.path / (f"report-{name}.md" if name else "report.md"), text)
+
+    def write_told(self, metric: Metric, tally: Tally, name: str = "") -> None:
+        """Replace report, plots and counts by what a metric tells of its evaluation set and a tally counted in it."""
+        if text := metric.report():
+            self.write_report(text, name)
+        self.write_plots(metric.plots(), name)
+        write_tally(self.path, set_name(name), tally)
+
+    def write_worst(self, task: Task, predict: Predict, metric: Metric, count: int) -> None:
+        """Replace the cases by the worst ones of the main evaluation set, `count` of each part."""
+        draw_cases(task, item_predictor(task, predict), self.pictures / "worst", metric, count)
+
+    def write_plots(self, plots: Sequence[Plot], name: str = "") -> None:
+        """Replace the plots of the last evaluation, on the evaluation set of that name."""
+        path = self.path / "plots.json"
+        found: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):  # none yet, or a damaged one, which is replaced
+            found = dict(read_json(path))
+        found[name] = [to_plain(plot) for plot in plots]
+        write_text(path, json.dumps(found) + "\n")
+
+    def write_other_metrics(
+        self, metrics: Mapping[str, float], config: Config, overrides: Sequence[str], weights: Path | None
+    ) -> Path:
+        """Keep figures of other data, options or weights beside the run's own; return the file.
+
+        The same question has the same file.
+        """
+        question = {"config_sha256": config.digest(), "overrides": list(overrides), "weights": weights and str(weights)}
+        digest = hashlib.sha256(json.dumps([config.digest(), question["weights"]]).encode()).hexdigest()
+        path = self.path / f"metrics-{digest[:8]}.json"
+        write_text(path, json.dumps({**question, "figures": dict(metrics)}, indent=2) + "\n")
+        return path
+
+
+def resume_command(path: Path, config: Config) -> str:
+    """Return what a person types to continue the run at `path`."""
+    return " ".join([f"paddock train {path} --resume", *(f"--import {name}" for name in config.imports())])
+
+
+def best_weights(run: RunFolder) -> Path:
+    """Return the file with the run's best weights, else with its last; raise CheckpointError if it has none."""
+    for name in ("best", "last"):
+        path = run.weights / f"{name}.safetensors"
+        if path.is_file():
+            return path
+    raise CheckpointError(f"{run.weights}: no weights yet; train first, or name a file with --weights")
+
+
+def different_keys(a: Any, b: Any, path: str = "") -> list[str]:
+    """Return the key paths at which two plain configs differ."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        keys = [*a, *(key for key in b if key not in a)]
+        return [
+            path_below
+            for key in keys
+            for path_below in different_keys(a.get(key), b.get(key), f"{path}.{key}" if path else str(key))
+        ]
+    return [] if a == b and type(a) is type(b) else [path]

@@ -1,0 +1,1 @@
+"""Training: the loop, what one update is, and the hooks around it."""

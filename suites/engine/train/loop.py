@@ -1,0 +1,254 @@
+"""TrainingLoop: the training loop, and nothing else; everything around it is a hook.
+
+Everything that decides the next step is in `state_dict`, so a run continued from a checkpoint gives the same
+weights, bit for bit, as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from framework.data import DataLoader, StreamLoader
+from framework.data.world import ALONE, World
+from suites.engine.contract.resources import FOLDER, load_resources
+from suites.engine.run.log import RunLog
+from suites.engine.train.hooks.base import Hook
+
+if TYPE_CHECKING:
+    from framework import Tensor
+    from framework.optim import LossScaler
+    from suites.engine.contract.step import Step, Update
+    from suites.engine.contract.task import Batch, Task
+    from suites.engine.hosts.agreement import Agreement
+
+_ECHO = 3.0  # seconds in which one signal comes twice: of a batch system, and handed on by the parent
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class TrainingLoop:
+    """Draws batches, runs the step, calls the hooks.
+
+    Attributes:
+        task: model, losses and metric.
+        step: updates done so far.
+        total_steps: updates of the whole run.
+        batches: the batches at hand, whose gradients are averaged: one, unless `accumulate` is above 1.
+        update: what the last step came to; its numbers are read when somebody looks.
+        lr: learning rate of the last step.
+        step_seconds: time of the last step, waiting for its batch included.
+        wait_seconds: time the last step waited for its batch.
+        interrupted: Ctrl-C was pressed, or SIGTERM or SIGHUP came; the run ends after this step.
+        log: where lines for people go.
+        folder: that of the run, for files that hooks keep; None where there is none.
+        world: which of how many processes this is; what hooks write, the first alone writes.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        step: Step,
+        loader: DataLoader | StreamLoader,
+        *,
+        total_steps: int,
+        learning_rate: Callable[[int], float],
+        log: RunLog,
+        hooks: Sequence[Hook] = (),
+        accumulate: int = 1,
+        folder: Path | None = None,
+        world: World = ALONE,
+        agreement: Agreement | None = None,
+    ) -> None:
+        self.task = task
+        self.total_steps = total_steps
+        self.log = log
+        self.folder = folder
+        self.world = world
+        self.step = 0
+        self.batches: list[Batch] = []
+        self.update: Update | None = None
+        self.lr = 0.0
+        self.step_seconds = 0.0
+        self.wait_seconds = 0.0
+        self.interrupted = False
+        self._step = step
+        self._loader = loader
+        self._accumulate = accumulate
+        self._learning_rate = learning_rate
+        self._hooks = sorted(hooks, key=lambda hook: hook.priority)
+        self._stopped = False
+        self._agreement = agreement  # of several hosts, which have to end at the same step
+        self._told_to_end: float | None = None  # when
+        self._pass, self._pass_ended = 0, False  # of a stream
+
+    @property
+    def loader(self) -> DataLoader | StreamLoader:
+        """What gives the batches."""
+        return self._loader
+
+    @property
+    def counted(self) -> bool:
+        """Whether somebody counted the batches of an epoch; of a stream nobody did."""
+        return self._loader.length is not None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Updates an epoch has, whose last may average over fewer batches; without a length the run is one epoch."""
+        length = self._loader.length
+        return self.total_steps if length is None else -(-length // self._accumulate)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the last step, from 0."""
+        return max(self.step - 1, 0) // self.steps_per_epoch
+
+    @property
+    def epoch_ended(self) -> bool:
+        """Whether the last step ended an epoch."""
+        return self.step > 0 and self.step % self.steps_per_epoch == 0
+
+    @property
+    def pass_ended(self) -> bool:
+        """Whether the last step saw the last batch of a pass over the data: of an epoch, or of what a stream says."""
+        return self.epoch_ended if self.counted else self._pass_ended
+
+    @property
+    def passes(self) -> int:
+        """The pass of the last step, from 0."""
+        return self.epoch if self.counted else self._pass
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Loss terms of the last step by name; read now."""
+        return {} if self.update is None else self.update.losses
+
+    @property
+    def scaler(self) -> LossScaler | None:
+        """The loss scale and its counts of skipped updates, where the loss is scaled."""
+        return self._step.scaler
+
+    @property
+    def ending(self) -> bool:
+        """Whether no step follows, other than for Ctrl-C."""
+        return self.step >= self.total_steps or self._stopped
+
+    def train(self) -> None:
+        """Train to the end, or until a hook calls `stop` or Ctrl-C, SIGTERM or SIGHUP comes; a second stops at once."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._loader.close)
+            stack.callback(self.call, "close")
+            stack.enter_context(self._catch_signals())
+            self.call("before_train")
+            if self.step:
+                self.call("after_resume")
+            batches = self._loader.stream()
+            while not (self.ending or self.interrupted):
+                self._one_step(batches)
+            self.call("after_train")
+
+    def stop(self, reason: str, after: int | None = None) -> None:
+        """End the run after this step, or the one that is named."""
+        self.log.say(f"stopped early at step {self.step if after is None else after}: {reason}")
+        self._stopped = True
+
+    def call(self, point: str, *args: Any) -> None:
+        """Call all hooks at `point`."""
+        for hook in self._hooks:
+            getattr(hook, point)(self, *args)
+
+    def evaluation_weights(self) -> contextlib.AbstractContextManager[None]:
+        """Inside, the model has the weights that are evaluated: the moving average where there is one."""
+        return self._step.averaged_weights()
+
+    def deploy_weights(self) -> dict[str, Tensor]:
+        """Return the weights that are evaluated and exported, by name; they are valid until the next step."""
+        with self._step.averaged_weights():
+            return {name: tensor.detach() for name, tensor in self.task.model.state_dict().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that decides how the run continues."""
+        return {
+            **self._step.state_dict(),
+            "trainer": {"step": self.step, "stopped": self._stopped, "loader": self._loader.state_dict()},
+            "hooks": {hook.name: state for hook in self._hooks if (state := hook.state_dict())},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue where `state` was taken; raise CheckpointError if it does not belong to this run."""
+        self._step.load_state_dict(state)
+        load_resources(state.get(FOLDER), self.task.resources(), "checkpoint")
+        self._loader.load_state_dict(state["trainer"]["loader"])
+        self.step = state["trainer"]["step"]
+        self._stopped = state["trainer"]["stopped"]
+        for hook in self._hooks:
+            if hook.name in state["hooks"]:
+                hook.load_state_dict(state["hooks"][hook.name])
+
+    def _one_step(self, batches: Iterator[Batch]) -> None:
+        started, waited = time.perf_counter(), self._loader.wait_seconds
+        count, length = self._accumulate, self._loader.length
+        if length is not None:
+            count = min(count, length - self.step % self.steps_per_epoch * count)
+        if not self.counted:
+            self._pass = self._passes_over()
+        self.batches = [next(batches) for _ in range(count)]
+        if not self.counted:
+            self._pass_ended = self._passes_over() > self._pass
+            if getattr(self._loader, "ended", False):  # before the hooks, for which this is the last step
+                self.stop("the log has ended", after=self.step + 1)
+        self.wait_seconds = self._loader.wait_seconds - waited
+        if self._agreement is not None:
+            self.interrupted |= self._agreement.meet(self.step, self.batches, self._told_to_end is not None)
+        self.call("before_step")
+        self.lr = self._learning_rate(self.step)
+        self.update = self._step(self.batches, self.lr)
+        self.step += 1
+        self.step_seconds = time.perf_counter() - started
+        self.call("after_step")
+        self.batches = []
+
+    def _passes_over(self) -> int:
+        """How many passes over a stream's data are over."""
+        return 0 if isinstance(self._loader, DataLoader) else self._loader.passes_over
+
+    @contextlib.contextmanager
+    def _catch_signals(self) -> Iterator[None]:
+        """Turn the first Ctrl-C, SIGTERM or SIGHUP into a clean end; the second one acts as always."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in _ENDING}
+        # One that is ignored stays so: that is what `nohup` is for.
+        before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+
+        def put_back() -> None:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+        def on_signal(number: int, frame: FrameType | None) -> None:
+            if self._told_to_end is not None:  # of several hosts: else the handlers before are back
+                if time.monotonic() - self._told_to_end > _ECHO:
+                    put_back()
+                    signal.raise_signal(number)
+                return
+            self._told_to_end = time.monotonic()
+            if self._agreement is None:
+                self.interrupted = True
+                put_back()
+            with contextlib.suppress(OSError):  # the terminal may be gone
+                # Straight to it: the log may be in the middle of a line.
+                os.write(2, b"\ninterrupted: finishing this step and saving; Ctrl-C again stops at once\n")
+
+        for number in before:
+            signal.signal(number, on_signal)
+        try:
+            yield
+        finally:
+            put_back()

@@ -1,0 +1,335 @@
+"""Trainer: a task with an optimizer, a schedule and the length of a run, ready to train into a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import framework
+from framework import hosts
+from framework.data import DataLoader, StreamLoader
+from framework.data.world import World
+from framework.devices import spread
+from framework.errors import ConfigError
+from framework.nn import init
+from framework.optim import Schedule
+from suites.engine.config import Config, Factory, plain
+from suites.engine.config.building import begin, limited
+from suites.engine.config.plugins import covered, modules_of
+from suites.engine.config.settings import Runtime
+from suites.engine.contract.step import Step
+from suites.engine.hosts.agreement import (
+    Agreement,
+    expect_fit,
+    expect_same_program,
+    expect_same_start,
+    newest_checkpoint,
+    opened_run,
+)
+from suites.engine.hosts.devices import training_device
+from suites.engine.hosts.liveness import Alive
+from suites.engine.predict.evaluation import losses_of, predict_of
+from suites.engine.registry import REGISTRY
+from suites.engine.reporting.counting import Counting
+from suites.engine.reporting.hook import Report
+from suites.engine.reporting.journal import Journal
+from suites.engine.run.checkpoint import Checkpoints
+from suites.engine.run.folder import RunFolder, resume_command
+from suites.engine.run.log import RunLog, heard
+from suites.engine.train.hooks import (
+    Assess,
+    Events,
+    Hook,
+    NanGuard,
+    Profiling,
+    ProgressBar,
+    Saving,
+    SkippedSamples,
+    TimeLimit,
+)
+from suites.engine.train.loop import TrainingLoop
+from suites.engine.train.profiling import StepProfile
+from suites.engine.weights import load_wanted, loaded_names, resolve, shown_otherwise
+
+if TYPE_CHECKING:
+    from framework.nn import Layer
+    from suites.engine.contract.task import Task
+
+Later = Factory[Any] | Callable[..., Any]  # what makes an object once the rest of its arguments is known
+
+
+class Trainer:
+    """Trains a task.
+
+    >>> trainer = Trainer(task, optimizer=partial(optim.Momentum, momentum=0.9),     # doctest: +SKIP
+    ...                   schedule=partial(optim.Cosine, base_lr=0.01), epochs=12)
+    >>> trainer.fit("runs/mine")                                                     # doctest: +SKIP
+
+    A model whose weights nobody drew or loaded is drawn from the seed. On several hosts (`framework.hosts.join`) all of
+    them call `fit`, and host 0 keeps the run.
+
+    Args:
+        task: model, data, losses and metric.
+        optimizer: makes the optimizer of `params`: a class, a `functools.partial` of one, or a `Factory`.
+        schedule: makes the learning rate of `total_steps` and `batch_size`, in the same way.
+        runtime: how long and how it trains; or give its fields one by one.
+        hooks: called by the training loop besides the usual ones. The config names those whose class is registered.
+        settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
+
+    Attributes:
+        config: what a config file of this run says; it is written into the run's folder.
+
+    Raises:
+        ConfigError: an object of a class that is not registered, which no config can name.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        optimizer: Later,
+        schedule: Later,
+        runtime: Runtime | None = None,
+        hooks: Sequence[Hook] = (),
+        **settings: Any,
+    ) -> None:
+        self.task = task
+        self.runtime = runtime or Runtime(**settings)
+        self.hooks = list(hooks)
+        self._optimizer, self._schedule = _factory(optimizer), _factory(schedule)
+        parts = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
+        written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
+        self.config = _with_imports(Config.from_dict({**written, **_hooks_written(self.hooks, written["suite"])}))
+
+    @classmethod
+    def from_config(cls, config: Config, task: Task, hooks: Sequence[Hook] = ()) -> Trainer:
+        """Return the trainer that a config describes; `task` is that of the config."""
+        trainer = cls.__new__(cls)
+        trainer.task, trainer.config = task, _with_imports(config)
+        trainer.hooks = [*(config.part("hooks") if config.has("hooks") else ()), *hooks]
+        trainer.runtime = config.part("runtime")
+        trainer._optimizer, trainer._schedule = config.part("optimizer"), config.part("schedule")
+        return trainer
+
+    def fit(
+        self, path: Path | str, *, resume: bool = False, overwrite: bool = False, profile: bool = False
+    ) -> TrainingLoop:
+        """Train to the end, or until Ctrl-C, and return the loop that did.
+
+        Args:
+            path: the run's folder, which is made.
+            resume: continue from its last checkpoint.
+            overwrite: replace a run that is there.
+            profile: record a few steps, show where their time went and keep it in the folder.
+
+        Raises:
+            ConfigError, DataError, CheckpointError, NumericsError, HostError: what is wrong, in one message.
+        """
+        path, world = Path(path), hosts.world()
+        expect_fit(self.runtime, world)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(training_device(self.runtime))  # one that is not there leaves no folder behind
+            make = RunFolder.reopen if resume else functools.partial(RunFolder.create, overwrite=overwrite)
+            expect_same_program(self.config)
+            run = stack.enter_context(opened_run(make, path, self.config))
+            kept = RunFolder(path) if resume else None  # where host 0 has it
+            log = RunLog(run.log)
+            stack.callback(log.close)
+            stack.enter_context(heard(log.say))
+            profiling = [Profiling(StepProfile(run.path, say=log.say))] if profile else []
+            try:
+                loop = self._loop(run, kept, log, [*profiling, *self.hooks])
+                if kept is not None:
+                    _continue(loop, kept)
+                expect_same_start(self.task, loop.loader)
+                with framework.detect_anomaly() if self.runtime.detect_anomaly else contextlib.nullcontext():
+                    loop.train()
+                _conclude(loop, run, self.config)
+            except Exception as error:
+                log.keep(f"failed: {type(error).__name__}: {error}")
+                raise
+        return loop
+
+    def _loop(self, run: RunFolder, kept: RunFolder | None, log: RunLog, hooks: Sequence[Hook]) -> TrainingLoop:
+        runtime, task, world = self.runtime, self.task, hosts.world()
+        begin(runtime)
+        if untouched(task.model):
+            init.initialize(task.model, runtime.seed, keep=loaded_names(task.model))
+        if kept is None or not Checkpoints(kept.weights).exist():
+            for line in load_wanted(task.model):
+                log.say(line)
+        if kept is not None and kept.processor.is_file():
+            task.adopt(kept.read_processor(task.processor_class))
+        task.begin(run.path, log.say, runtime.seed)
+        loader = limited(task.train_loader(seed=runtime.seed, workers=runtime.workers), runtime.data, "another")
+        _expect_even(loader.batch_size, runtime, world)
+        loader.start()  # workers read while the rest is built
+        if runtime.weights is not None:
+            _start_from(task, runtime.weights, log)
+        processor = task.processor()
+        for line in shown_otherwise(task.model, processor.metadata().get("transforms", ())):
+            log.say(line)
+        run.write_processor(processor)
+        batch_size = loader.batch_size * runtime.accumulate
+        total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
+        schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
+        step = task.step(self._optimizer, runtime)
+        if runtime.shard_optimizer:
+            for optimizer in step.optimizers():
+                spread(optimizer.state_dict().values())
+        schedule = replace(schedule, scaling=schedule.scaling or step.lr_scaling)
+        log.say(
+            f"{run.path}: {_how_much(loader, runtime)}, {total_steps} steps, "
+            f"{sum(p.size for p in task.model.parameters()):,} parameters, seed {runtime.seed}"
+        )
+        _say_how(runtime, schedule, step, batch_size, log)
+        counting = Counting(loader, every=runtime.log_every)
+        alive = [Alive(runtime.hosts_timeout)] if world.size > 1 and runtime.hosts_timeout is not None else []
+        return TrainingLoop(
+            task,
+            step,
+            loader,
+            total_steps=total_steps,
+            learning_rate=schedule,
+            log=log,
+            hooks=[*alive, *_usual_hooks(task, run, runtime), SkippedSamples(loader), counting, *task.hooks(), *hooks],
+            accumulate=runtime.accumulate,
+            folder=run.path,
+            world=world,
+            agreement=Agreement() if world.size > 1 else None,
+        )
+
+
+def _expect_even(batch_size: int, runtime: Runtime, world: World) -> None:
+    count = runtime.devices * world.size
+    if batch_size % count:
+        of_hosts = f" of each of {world.size} hosts" if world.size > 1 else ""
+        raise ConfigError(
+            f"data.train.batch_size is {batch_size}, which {runtime.devices} devices (runtime.devices){of_hosts} "
+            f"cannot share evenly; take {batch_size // count * count or count} or another multiple"
+        )
+
+
+def _hooks_written(hooks: Sequence[Hook], suite: str) -> dict[str, Any]:
+    seen = REGISTRY.seen_by(suite)
+    written = [plain(hook, suite=suite) for hook in hooks if seen.is_registered("hook", type(hook))]
+    return {"hooks": written} if written else {}
+
+
+def _with_imports(config: Config) -> Config:
+    """The config with all modules outside of Paddock that its components come from, so that a run remembers them."""
+    listed = config.imports()
+    new = [name for name in modules_of(part.target for part in config.parts()) if not covered(name, listed)]
+    return Config.from_dict({**config.as_dict(), "imports": [*listed, *new]}) if new else config
+
+
+def untouched(model: Layer) -> bool:
+    """Return whether every parameter still holds what a new layer holds, so that equal layers hold equal numbers.
+
+    Those that were loaded because a part of the model asked for pretrained weights do not count.
+    """
+    loaded = loaded_names(model)
+    for path, layer in model.named_layers():
+        for name, initializer in layer._initializers.items():
+            if (f"{path}.{name}" if path else name) in loaded:
+                continue
+            now = getattr(layer, name).numpy()
+            if not np.array_equal(now, init.draw(initializer, now.shape, seed=0, name=name).astype(now.dtype)):
+                return False
+    return True
+
+
+def _steps_per_epoch(loader: DataLoader | StreamLoader, runtime: Runtime) -> int | None:
+    return None if loader.length is None else -(-loader.length // runtime.accumulate)
+
+
+def _how_much(loader: DataLoader | StreamLoader, runtime: Runtime) -> str:
+    steps = _steps_per_epoch(loader, runtime)
+    if isinstance(loader, StreamLoader) or steps is None:
+        return "training samples without an end"
+    return f"{len(loader.dataset)} training samples, {steps} steps an epoch"
+
+
+def _factory(make: Later) -> Factory[Any]:
+    if isinstance(make, Factory):
+        return make
+    if isinstance(make, functools.partial):
+        return Factory.of(make.func, **make.keywords)
+    return Factory.of(make)
+
+
+def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, log: RunLog) -> None:
+    log.say(
+        f"learning rate: {schedule.base_lr:g} for a batch of {schedule.reference_batch or batch_size}, "
+        f"so {schedule.base_lr * schedule.scale:g} for this batch of {batch_size} ({schedule.scaling} scaling)"
+    )
+    if runtime.precision != "float32":
+        scale = f"loss scale {step.scaler.scale.item():g}" if step.scaler else "no loss scale"
+        log.say(f"precision: {runtime.precision} between layers, weights and losses float32; {scale}")
+    for optimizer in step.optimizers():
+        if summary := optimizer.decay_summary():
+            log.say(summary)
+    if runtime.device != "cpu":
+        log.say(
+            f"device: {runtime.devices} of {runtime.device}{_on_hosts()}; the first step of each shape is compiled, "
+            "which takes seconds to minutes"
+        )
+    if runtime.detect_anomaly:
+        log.say("runtime.detect_anomaly is on: results are searched for NaN, which is slower")
+    if runtime.eager:
+        log.say("runtime.eager is on: operators run one by one, which is slower; turn it off for real training")
+
+
+def _on_hosts() -> str:
+    world = hosts.world()
+    return f" on each of {world.size} hosts, of which this is host {world.rank}" if world.size > 1 else ""
+
+
+def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
+    sets = {
+        name: (view, limited(view.eval_loader(workers=runtime.workers), runtime.data, "nothing"))
+        for name, view in task.evaluations().items()
+    }
+    how: dict[str, Any] = {"eager": runtime.eager, "conv_algorithm": runtime.conv_algorithm}
+    losses = losses_of(task, **how) if runtime.evaluation.loss else None
+    return [
+        *([TimeLimit(runtime.minutes)] if runtime.minutes is not None else []),
+        NanGuard(every=runtime.log_every),
+        ProgressBar(every=runtime.log_every),
+        Events(run.events, every=runtime.log_every),
+        Journal(run.path, every=runtime.log_every),
+        Report(),
+        Assess(run, sets, predict_of(task, **how), runtime.evaluation, runtime.early_stop, losses),
+        Saving(run.weights, runtime.checkpoint),
+    ]
+
+
+def _continue(loop: TrainingLoop, run: RunFolder) -> None:
+    checkpoint = newest_checkpoint(run)
+    if checkpoint is None:
+        loop.log.say("no checkpoint yet; starting from the beginning")
+        return
+    loop.load_state_dict(checkpoint)
+    loop.log.say(f"resumed at step {loop.step}")
+
+
+def _start_from(task: Task, source: str, log: RunLog) -> None:
+    path, _ = resolve(source)
+    log.say(f"weights from {path}")
+    for line in task.start_from(path):
+        log.say(f"  {line}")
+
+
+def _conclude(loop: TrainingLoop, run: RunFolder, config: Config) -> None:
+    if not loop.world.first:
+        loop.log.say(f"{'saved' if loop.interrupted else 'done'} at step {loop.step}; host 0 keeps the run")
+    elif loop.interrupted:
+        loop.log.say(f"saved at step {loop.step}; continue with: {resume_command(run.path, config)}")
+    else:
+        loop.log.say(f"done: {loop.step} steps; weights, figures and pictures are in {run.path}")

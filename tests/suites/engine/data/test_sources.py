@@ -1,0 +1,143 @@
+"""Where data are looked for: the working folder, then $PADDOCK_DATA; an error names both."""
+
+import logging
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from framework.errors import DataError
+from suites.classification.datasets import ImageFolder
+from suites.ctr.datasets import ClickLog, LogStream
+from suites.ctr.schema import schema_of
+from suites.engine.config import load_config
+from suites.engine.config.shipped import configs_folder, shipped_configs
+from suites.engine.data.sources import find_data, open_source, places_tried, read_file
+from suites.video.datasets import YouTube8M
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """A working folder and a folder of all data sets."""
+    here, sets = tmp_path / "here", tmp_path / "sets"
+    here.mkdir()
+    sets.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PADDOCK_DATA", str(sets))
+    return here, sets
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_the_working_folder_comes_first(places):
+    here, sets = places
+    write(here / "data/words.txt", "here")
+    write(sets / "words.txt", "sets")
+    assert find_data("data/words.txt") == Path("data/words.txt") and read_file("data/words.txt") == b"here"
+
+
+@pytest.mark.parametrize("name", ["data/nlp/words.txt", "nlp/words.txt"])
+def test_the_other_place_is_told_when_it_is_taken_and_data_stands_for_it(places, name, caplog):
+    write(places[1] / "nlp/words.txt", "sets")
+    with caplog.at_level(logging.INFO, "suites.engine.data.sources"):
+        assert read_file(name) == b"sets"
+    assert f"{name}: taken from {places[1]}/nlp/words.txt ($PADDOCK_DATA)" in caplog.text
+
+
+def test_a_path_into_a_zip_is_found_by_its_zip(places):
+    with zipfile.ZipFile(places[1] / "set.zip", "w") as archive:
+        archive.writestr("images/a.txt", "a")
+    assert read_file("data/set.zip/images/a.txt") == b"a"
+    assert open_source("data/set.zip/images").names() == ["a.txt"]
+
+
+def test_a_relative_variable_is_of_the_working_folder(places, monkeypatch):
+    write(places[1] / "a.txt", "a")
+    monkeypatch.setenv("PADDOCK_DATA", "../sets")
+    assert find_data("a.txt").is_absolute() and read_file("a.txt") == b"a"
+
+
+def test_an_absolute_path_is_looked_for_there_only(places):
+    write(places[1] / "a.txt", "a")
+    with pytest.raises(DataError, match=r"/nowhere/a.txt: no such file; the path is absolute, so it was looked for"):
+        read_file("/nowhere/a.txt")
+
+
+def test_an_error_names_both_places(places):
+    here, sets = places
+    both = f"looked for {here}/data/coco and {sets}/coco ($PADDOCK_DATA)"
+    with pytest.raises(DataError) as error:
+        open_source("data/coco")
+    assert str(error.value) == f"data/coco: no such folder or .zip file; {both}"
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_without_the_variable_the_error_says_so(places, monkeypatch, value):
+    monkeypatch.delenv("PADDOCK_DATA") if value is None else monkeypatch.setenv("PADDOCK_DATA", value)
+    assert places_tried("data/coco") == f"looked for {places[0]}/data/coco; PADDOCK_DATA names no other folder"
+
+
+def test_data_sets_of_every_kind_of_reader_look_in_both_places(places):
+    sets = places[1]
+    write(sets / "photos/cat/a.jpg", "")
+    write(sets / "log/train.csv", "a,1\n" * 8)
+    form = {"columns": ["x", "y"], "header": False}
+    schema = schema_of({"format": form, "features": {"x": {"type": "Sparse"}}, "labels": {"y": {}}})
+    assert ImageFolder("data/photos").class_names == ("cat",)
+    assert len(ClickLog(schema, "data/log", ["train.csv"])) == 8
+    LogStream(schema, "data/log", ["train.csv"])
+    with zipfile.ZipFile(sets / "logs.zip", "w") as archive:
+        archive.writestr("day.csv", "a,1\n" * 8)
+    LogStream(schema, "data/logs.zip", ["day.csv"])
+    for make in (
+        lambda: ImageFolder("data/none"),
+        lambda: ClickLog(schema, "data/none", ["train.csv"]),
+        lambda: LogStream(schema, "data/none", ["train.csv"]),
+        lambda: YouTube8M("data/none/*.tfrecord"),
+    ):
+        with pytest.raises(DataError, match=r"looked for .*/here/data/none.* and .*/sets/none"):
+            make()
+
+
+def test_shipped_configs_name_no_folder_of_this_machine():
+    for path in configs_folder().rglob("*.yml"):
+        assert "shared" not in path.read_text(), path
+
+
+def test_with_the_variable_shipped_configs_find_their_sets(shared_data, monkeypatch, tmp_path):
+    sets = shared_data("detection").parent
+    monkeypatch.setenv("PADDOCK_DATA", str(sets))
+    monkeypatch.chdir(tmp_path)
+    wanted = {place.relative_to(sets).as_posix() for place in sets.glob("*/*/*.zip")} - {
+        "detection/coco_eval_fixture/coco_eval_fixture.zip",
+        "detection/coco_val20/coco_val20.zip",
+        "detection/raccoon/raccoon.zip",
+        "ctr/paddlerec_slots/paddlerec_slots.zip",
+    }
+    roots = {str(load_config(name, check=False).as_dict()["data"].get("root", "")) for name in shipped_configs()}
+    assert wanted <= {root.removeprefix("data/") for root in roots}
+    assert all(find_data(root).is_file() for root in roots if root.removeprefix("data/") in wanted)
+
+
+def test_the_page_on_data_sets_has_every_root_of_a_shipped_config():
+    page = (Path(__file__).resolve().parents[4] / "docs" / "howto" / "data.md").read_text()
+    own = {"own", "photos", "coco_style", "pedestrian", "vehicle"}  # the user's
+    for path in configs_folder().rglob("*.yml"):
+        data = (yaml.safe_load(path.read_text()) or {}).get("data") or {}
+        root = str(data.get("root", "")) if isinstance(data, dict) else ""
+        if root.startswith("data/") and root.removeprefix("data/") not in own:
+            assert f"`{root.removeprefix('data/')}`" in page, (path, root)
+
+
+def test_workers_need_no_variable(places, monkeypatch):
+    """What was found when a set was opened is read later, whatever the process's folder and variables are."""
+    write(places[1] / "set/a.txt", "a")
+    table = open_source("data/set").table(["a.txt"])
+    monkeypatch.delenv("PADDOCK_DATA")
+    os.chdir("/")
+    assert table.read(0) == b"a"

@@ -1,0 +1,39 @@
+"""A save killed at any call that changes files, or a training killed at any moment, loses nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.suites.engine.kill_training import kill_and_resume
+from tests.suites.engine.killing import ACTIONS
+
+HERE = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to build the library that kills")
+    path = tmp_path_factory.mktemp("library") / "killing.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, HERE / "killing.c", "-ldl"], check=True)
+    return path
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_save_killed_at_every_call_and_within_every_write_leaves_a_whole_copy(tmp_path, library, action):
+    command = [sys.executable, HERE / "killing.py", action, tmp_path]
+    done = subprocess.run(command, env={**os.environ, "LD_PRELOAD": str(library)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    deaths, calls = map(int, done.stdout.split())
+    assert deaths == 2 * calls and calls >= 3  # to open, to write, to close
+
+
+def test_a_training_killed_200_times_at_random_ends_with_the_same_bits(tmp_path):
+    report = kill_and_resume(tmp_path, kills=200, seed=0)
+    assert report.kills == 200 and report.finished >= 1
