@@ -20,6 +20,7 @@ from suites.ctr.schema import Schema, schema_of
 from suites.ctr.serving import ServedRows
 from suites.ctr.wishes import KEY, Wish
 from suites.engine.contract.task import Batch, Processor
+from suites.engine.data.intake.naming import entries
 
 Item = Mapping[str, Cell]  # a row: texts by column; lists of texts for multi-valued features
 
@@ -63,7 +64,7 @@ class ClickProcessor(Processor):
         """The rows of a file, or of the files in a folder."""
         path = Path(word)
         inside = path.is_dir()
-        paths = sorted(each for each in path.iterdir() if self.takes(each)) if inside else [path]
+        paths = [each for each in entries(path) if self.takes(each)] if inside else [path]
         return [pair for each in paths for pair in self._rows(each)]
 
     def _rows(self, path: Path) -> list[tuple[str, Callable[[], Any]]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from framework.data import DataLoader
-from framework.errors import ConfigError
+from framework.errors import ConfigError, DataError
 from framework.tensor import Tensor
 from suites.detection.datasets import DetectionDataset
 from suites.detection.holdings import tally_objects
@@ -145,7 +145,16 @@ class DetectionTask(VisionTask):
         return DataLoader(views, data.batch_size, workers=workers, collate=partial(_flat, collate=together))
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
-        """Shuffled, augmented batches; a short last batch is left out."""
+        """Shuffled, augmented batches; a short last batch is left out.
+
+        Raises DataError where the set has no object that could be learnt.
+        """
+        truth = self._open(self.train_data.dataset, "data.train.dataset").ground_truth()
+        if truth.crowd.all():
+            held = (
+                f"its {len(truth.boxes)} objects are all crowd regions (iscrowd)" if len(truth.boxes) else "no objects"
+            )
+            raise DataError(f"data.train.dataset: nothing can be learnt from it: {held}")
         if self.model.needs_masks and not self._open(self.train_data.dataset, "data.train.dataset").has_masks:
             raise ConfigError(
                 f"data.train.dataset: {type(self.model).__name__} learns from masks, and this data set reads none; "

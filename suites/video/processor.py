@@ -12,12 +12,14 @@ import numpy as np
 
 from framework.errors import ConfigError, DataError
 from suites.engine.contract.task import OverTime
+from suites.engine.data.intake.naming import entries
 from suites.video.drawing import labels_over_time, strip
 from suites.video.reading import read_video
 from suites.video.sampling import Segments
 from suites.video.sequence_processor import SequenceProcessor
 from suites.video.windows import labelled, spans, windows
 from suites.vision.camera import opened_moving
+from suites.vision.files import is_image
 from suites.vision.film import check_film_name, encode_film, written_film
 from suites.vision.images import IMAGE_SUFFIXES, read_image
 from suites.vision.pipeline import Transform
@@ -130,7 +132,5 @@ class VideoProcessor(RecognitionProcessor):
 
 
 def _images_in(path: Path) -> list[Path]:
-    """The image files in a folder, sorted; empty if it is none."""
-    if not path.is_dir():
-        return []
-    return sorted(file for file in path.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)
+    """The image files in a folder, in the order of their numbers; empty if it is none."""
+    return [file for file in entries(path) if is_image(file.name)] if path.is_dir() else []

@@ -2,55 +2,45 @@
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable, Sequence
-from pathlib import PurePosixPath
 from typing import TypeVar
 
 from framework.errors import AttributeValueError, DataError
-from suites.engine.data.skipping import SetError, usable
+from suites.engine.data.intake.naming import ending
+from suites.engine.data.intake.texts import names_in, numbered_lines, rows_of
 from suites.engine.data.sources import Source
 from suites.engine.reporting import Tally
 from suites.vision.images import IMAGE_SUFFIXES
 
 Row = TypeVar("Row")
 CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
+BESIDE = (".txt", ".xml", ".json", ".csv", ".yaml", ".yml", ".md")  # texts that belong to pictures
 
 
 def read_lines(source: Source, name: str) -> list[str]:
-    """The lines of a text file that are not empty, without space around them."""
-    text = source.read(name, "text_bytes").decode("utf-8", "replace")
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    """The lines of a list of names that are not empty, without space around them; DataError where it is no text."""
+    return names_in(source.read(name, "text_bytes"), f"{source.root}/{name}")
 
 
 def read_list(
     source: Source, name: str, read: Callable[[str], Row], max_skipped: float = 0.0, left_out: Tally | None = None
 ) -> list[Row]:
-    """What `read` makes of each line of a list file; it raises a DataError, without the place, for one that is wrong.
-
-    Up to `max_skipped` of the lines may be wrong: they are left out, logged and noted in `left_out`.
-
-    Raises:
-        DataError: The file cannot be read, is empty, or more lines are wrong; the message names file and line.
-    """
+    """What `read` makes of each line of a list file; see `rows_of`."""
     where = f"{source.root}/{name}"
-    lines = enumerate(source.read(name).removeprefix(codecs.BOM_UTF8).splitlines(), start=1)
+    lines = numbered_lines(source.read(name), where, max_skipped=max_skipped, left_out=left_out)
+    return rows_of(lines, where, read, max_skipped, left_out)
 
-    def made(row: tuple[int, bytes]) -> Row:
-        number, line = row
-        try:
-            return read(line.decode("utf-8").strip())
-        except UnicodeDecodeError as error:
-            raise DataError(f"{where}:{number}: is no UTF-8 text ({error.reason}); convert the file") from None
-        except SetError:
-            raise
-        except DataError as error:
-            raise DataError(f"{where}:{number}: {error}") from None
 
-    full = [(number, line) for number, line in lines if line.strip()]
-    found = [row for _, row in usable(where, full, made, max_skipped, left_out, "lines")]
-    if not found:
-        raise DataError(f"{where}: the list is empty")
+def pictures_below(source: Source, folder: str = "") -> list[str]:
+    """Paths of the pictures in a folder and below, relative to it, in order; what is none is noted in `passed`."""
+    return source.files(folder, IMAGE_SUFFIXES, BESIDE)
+
+
+def listed_file(source: Source, name: str, what: str = "image") -> str:
+    """The file that a list means by a name; DataError, which says where it was looked for, if there is none."""
+    found = source.find(name)
+    if found is None:
+        raise DataError(f"the {what} {name} is missing")
     return found
 
 
@@ -75,4 +65,4 @@ def held_out(names: Sequence[str], split: str | None, holdout: int, who: str) ->
 
 def is_image(name: str) -> bool:
     """Whether a file has the ending of a picture."""
-    return PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES
+    return ending(name) in IMAGE_SUFFIXES

@@ -19,7 +19,9 @@ from framework.limits import check
 from framework.outside import read_bytes
 from suites.vision.headers import image_size
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+IMAGE_SUFFIXES = (
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm",
+)  # fmt: skip
 
 
 def read_image(path: str | os.PathLike[str]) -> np.ndarray:

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 
 def left_out_findings(dataset: Any) -> list[Finding]:
-    """What a set left out when it was opened, as an error: training would miss it."""
-    skipped = dataset.skipped()
-    if not skipped.skipped:
-        return []
-    places = tuple(why for _, why in skipped.reasons)
-    return [Finding("error", f"{skipped.skipped} could not be used and were left out", places, advice="mend them")]
+    """What a set left out when it was opened: an error for samples that training would miss, a note for the rest."""
+    skipped, found = dataset.skipped(), []
+    if skipped.skipped:
+        places = tuple(why for _, why in skipped.reasons)
+        found.append(
+            Finding("error", f"{skipped.skipped} could not be used and were left out", places, advice="mend them")
+        )
+    for reason, count, names in getattr(dataset, "passed", None) or ():
+        found.append(Finding("note", f"{count} names are not read: {reason}", tuple(names)))
+    return found
 
 
 class VisualInspector(Inspector):

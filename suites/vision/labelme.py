@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.intake.naming import as_written
+from suites.engine.data.intake.texts import json_in
 from suites.engine.data.sources import Source
+from suites.vision.files import BESIDE, is_image
+from suites.vision.images import IMAGE_SUFFIXES
 
 _CIRCLE = 64  # points of the polygon in place of a circle
 
 
 def read_document(source: Source, name: str) -> dict[str, Any]:
     """The JSON of a picture, without the picture in it; DataError where it is no file of labelme."""
-    try:
-        document = json.loads(source.read(name, "text_bytes"))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{source.root}/{name}: the JSON is cut off or malformed ({error})") from None
+    document = json_in(source.read(name, "text_bytes"), f"{source.root}/{name}")
     if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
         raise DataError(f"{source.root}/{name}: has no list `shapes`; is it a file of labelme?")
     strange = next((at for at, shape in enumerate(document["shapes"]) if not isinstance(shape, dict)), None)
@@ -30,17 +29,17 @@ def read_document(source: Source, name: str) -> dict[str, Any]:
 
 
 class Documents:
-    """All documents in the root, read once; what is wrong with one is told when it is asked for.
+    """All documents in the root and below, read once; what is wrong with one is told when it is asked for.
 
     Attributes:
-        names: of their files, sorted.
+        names: of their files, in order.
 
     Raises:
         DataError: there are none.
     """
 
     def __init__(self, source: Source) -> None:
-        self.names = [name for name in source.names() if name.endswith(".json")]
+        self.names = source.files("", (".json",), (*IMAGE_SUFFIXES, *BESIDE))
         if not self.names:
             raise DataError(f"{source.root}: no .json files of labelme in it")
         self._documents: dict[str, dict[str, Any]] = {}
@@ -63,9 +62,22 @@ class Documents:
         return sorted(found - {""})
 
 
-def picture_of(document: dict[str, Any]) -> str:
-    """The name of a document's picture, which lies beside it; "" where it names none."""
-    return PurePosixPath(str(document.get("imagePath", "")).replace("\\", "/")).name
+def picture_of(source: Source, name: str, document: dict[str, Any]) -> str | None:
+    """The picture of a document `name`: beside it by the name it gives, else where it says; None if it is not there."""
+    said = as_written(str(document.get("imagePath") or ""))
+    folder = name.rpartition("/")[0]
+    for path in (said.rpartition("/")[2], said):
+        found = source.find(f"{folder}/{path}" if folder else path) if is_image(path) else None
+        if found is not None:
+            return found
+    return None
+
+
+def stated_size(document: dict[str, Any]) -> tuple[int, int]:
+    """(H, W) of its picture as a document says; (0, 0) where it does not."""
+    sides = [document.get(key) for key in ("imageHeight", "imageWidth")]
+    whole = [side if type(side) is int and side > 0 else 0 for side in sides]
+    return (whole[0], whole[1]) if all(whole) else (0, 0)
 
 
 def label_of(shape: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
-from suites.vision.files import read_list
+from suites.vision.files import listed_file, pictures_below, read_lines, read_list
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import (
     RecognitionDataset,
@@ -42,6 +42,7 @@ class _ImageFiles(RecognitionDataset):
         self.class_names = tuple(classes)
         self.labels = labels
         self._files = source.table(names)
+        self.passed = source.passed
         self.say(what)
 
     def load(self, index: int, rng: np.random.Generator | None = None) -> LabelledImage:
@@ -58,7 +59,7 @@ class _ImageFiles(RecognitionDataset):
 class ImageFolder(_ImageFiles):
     """A folder (or zip) with one folder of images for each class, which may have folders of its own.
 
-    The classes are the folders' names, sorted.
+    The classes are the folders' names, in the order of their numbers: `2` before `10`.
 
     Args:
         root: the folder, the zip or a folder inside a zip, such as data/flowers/train.
@@ -74,7 +75,7 @@ class ImageFolder(_ImageFiles):
         names: list[str] = []
         labels: list[int] = []
         for label, folder in enumerate(classes):
-            images = list(_images_below(source, folder))
+            images = _images_below(source, folder)
             if holdout is not None:
                 images = [n for i, n in enumerate(images) if (i % holdout == holdout - 1) == (split == "val")]
             names += images
@@ -87,11 +88,9 @@ class ImageFolder(_ImageFiles):
         super().__init__(f"ImageFolder {root}", source, names, np.array(labels, np.int64), classes)
 
 
-def _images_below(source: Source, folder: str) -> Iterator[str]:
-    """Names of all image files in a folder and those below it."""
-    yield from (f"{folder}/{name}" for name in source.names(folder) if name.lower().endswith(IMAGE_SUFFIXES))
-    for below in source.folders(folder):
-        yield from _images_below(source, f"{folder}/{below}")
+def _images_below(source: Source, folder: str) -> list[str]:
+    """Paths of all image files in a folder and those below it."""
+    return [f"{folder}/{name}" for name in pictures_below(source, folder)]
 
 
 @register("dataset")
@@ -123,9 +122,7 @@ class ImageList(_ImageFiles):
 
         def read(line: str) -> tuple[str, list[int]]:
             path, labels = path_and_labels(line) if multi_label else _one_label(line)
-            if not source.exists(path):
-                raise DataError(f"the image {path} is missing")
-            return path, labels
+            return listed_file(source, path), labels
 
         lists = read_list(source, annotations, read, max_skipped, self._skipped)
         rows = [[path, str(max(labels, default=0))] for path, labels in lists]
@@ -202,15 +199,14 @@ def _words(source: Source) -> dict[str, str]:
     """What WordNet ids mean, where a file says it: the first word of each."""
     for name in ("LOC_synset_mapping.txt", "synset_words.txt"):
         if source.exists(name):
-            lines = source.read(name).decode("utf-8", "replace").splitlines()
-            pairs = (line.split(" ", 1) for line in lines if " " in line)
+            pairs = (line.split(None, 1) for line in read_lines(source, name) if " " in line or "\t" in line)
             return {wordnet: words.split(",")[0].strip() for wordnet, words in pairs}
     return {}
 
 
 def _solution(source: Source) -> Iterator[tuple[str, str]]:
     """Image and WordNet id of each line `IMAGE,ID x y x y ...` of Kaggle's file."""
-    for line in source.read(_SOLUTION).decode("utf-8", "replace").splitlines()[1:]:
+    for line in read_lines(source, _SOLUTION)[1:]:
         name, _, boxes = line.partition(",")
         if boxes.split():
             yield name, boxes.split()[0]

@@ -12,10 +12,12 @@ from framework.errors import DataError
 from suites.detection.datasets.annotations import clean_boxes
 from suites.detection.datasets.intake import Intake, PictureError
 from suites.detection.sample import GroundTruth, Sample
+from suites.engine.data.intake.passed import PassedOver
 from suites.engine.data.sources import FileTable
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
 from suites.vision.images import decode_image
+from suites.vision.stated import Fitter
 from suites.vision.structures import Boxes, Instances
 
 _log = logging.getLogger(__name__)
@@ -35,12 +37,14 @@ class DetectionDataset(ABC):
     Attributes:
         class_names: K names.
         has_masks: whether objects have their shapes too.
+        passed: what lies among its files and is not read; None where it has no files.
         unannotated: pictures that lie among the others without an annotation, where the format tells.
     """
 
     class_names: tuple[str, ...]
     has_masks: bool = False
     unannotated: tuple[str, ...] = ()
+    passed: PassedOver | None = None
     _skipped: Tally | None = None
 
     @property
@@ -116,6 +120,7 @@ class FileDataset(DetectionDataset):
         raw = intake.raw
         self.class_names = tuple(class_names)
         self._what = intake.what
+        self._fitter = Fitter()
         self._files = files
         self._category_ids = np.asarray(category_ids or range(len(class_names)), np.int64)
         self._image_ids = np.asarray(raw.image_ids, np.int64)
@@ -142,6 +147,8 @@ class FileDataset(DetectionDataset):
         if not len(self):
             raise DataError(f"{self._what}: no images left; {self._problems() or 'the list of images is empty'}")
         _log.info("%s", self.report())
+        if self.passed is not None:
+            self.passed.say(self._what)
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -170,13 +177,10 @@ class FileDataset(DetectionDataset):
         except DataError as error:
             raise PictureError(str(error)) from None
         height, width = self._sizes[at].tolist()
-        if height and width and image.shape[:2] != (height, width):
-            raise PictureError(
-                f"{self._files.full_name(at)}: the image is {image.shape[1]}x{image.shape[0]} but its "
-                f"annotation says {width}x{height} (width x height), so its boxes would not fit; "
-                "correct the annotation or the image (an EXIF rotation counts)"
-            )
-        return image
+        try:
+            return self._fitter.as_stated(image, (height, width), self._files.full_name(at))
+        except DataError as error:
+            raise PictureError(str(error)) from None
 
     def name_of(self, index: int) -> str:
         """The image file of sample `index`."""

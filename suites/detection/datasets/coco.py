@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import glob
+import logging
 import math
 from collections import Counter
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,18 @@ from framework.errors import DataError
 from suites.detection.datasets.annotations import clean_boxes
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
+from suites.detection.datasets.layout import flag
 from suites.detection.datasets.shapes import Shape, read_shape
 from suites.detection.sample import GroundTruth
+from suites.engine.data.intake.naming import as_written
+from suites.engine.data.intake.texts import json_in
 from suites.engine.data.skipping import MAX_SKIPPED, SetError
-from suites.engine.data.sources import Source, open_source, read_file
+from suites.engine.data.sources import Source, find_data, open_source, read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
+
+_log = logging.getLogger(__name__)
+_MOST_FILES = 8  # beside an annotation file that are looked into
 
 
 @register("dataset")
@@ -88,34 +96,25 @@ def read_coco_ground_truth(annotations: str | Path, *, masks: bool = False) -> G
 
 def read_json(path: str | Path) -> Any:
     """Parses a JSON file (also inside a zip); a DataError names file, line and column where it is cut off."""
-    data = read_file(path)
-    try:
-        return json.loads(data)
-    except json.JSONDecodeError as error:
-        raise DataError(
-            f"{path}:{error.lineno}:{error.colno}: the JSON is cut off or malformed ({error.msg}; {len(data)} bytes)"
-        ) from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path}: not a JSON file ({len(data)} bytes that are no text)") from None
-    except RecursionError:
-        raise DataError(f"{path}: its lists or objects lie too deep in each other") from None
-    except ValueError as error:  # a whole number of thousands of digits
-        raise DataError(f"{path}: is no JSON that can be read ({error})") from None
+    return json_in(read_file(path), str(path))
 
 
-class _Presence:
-    """Whether an image is there; folders are listed once."""
+class _Pictures:
+    """Finds images by the names in a document; folders are listed once."""
 
     def __init__(self, source: Source) -> None:
         self.root = source.root
         self._source = source
         self._folders: dict[str, set[str]] = {}
 
-    def __contains__(self, name: str) -> bool:
+    def find(self, name: str) -> str | None:
+        """The file of an image: of the name that the document gives, else of the last part of it."""
         folder, _, file = name.rpartition("/")
         if folder not in self._folders:
             self._folders[folder] = set(self._source.names(folder))
-        return file in self._folders[folder]
+        if file in self._folders[folder]:
+            return name
+        return self._source.find(name) or self._source.find(as_written(name).rpartition("/")[2])
 
 
 class _Reader:
@@ -142,7 +141,7 @@ class _Reader:
 
     def read(self, source: Source | None) -> None:
         """Takes in images with their boxes; with `source`, their pictures must be there."""
-        present = None if source is None else _Presence(source)
+        present = None if source is None else _Pictures(source)
         images = [(_whole(_value(image, "id")), image) for image in self._document["images"]]
         times = Counter(image_id for image_id, _ in images)
         annotations: dict[int | None, list[Any]] = {}
@@ -155,10 +154,11 @@ class _Reader:
                     raise DataError(f"{self._path}: the id of an image is {image['id']!r}; it must be a whole number")
                 if times[image_id] > 1:
                     raise DataError(f"{self._path}: two images have the id {image_id}; ids must be unique")
-                file = str(image.get("file_name", ""))
-                if present is not None and file not in present:
-                    raise missing_picture(f"{present.root}/{file}")
-                at = self._raw.add_image(file, self._size(image, image_id), image_id)
+                said = str(image.get("file_name", ""))
+                file = said if present is None else present.find(said)
+                if present is not None and file is None:
+                    raise missing_picture(f"{present.root}/{said}")
+                at = self._raw.add_image(str(file), self._size(image, image_id), image_id)
                 for annotation in annotations.get(image_id, ()):
                     self._add(annotation, at)
         self._refuse_strays(annotations, times)
@@ -193,7 +193,7 @@ class _Reader:
         corners = x, y, x + width, y + height
         if not all(map(math.isfinite, corners)):
             raise DataError(f"{self._path}: {who}: bbox is {box!r}; it must be of finite numbers")
-        crowd = bool(annotation.get("iscrowd", 0))
+        crowd = flag(annotation.get("iscrowd") or 0, f"{self._path}: {who}: iscrowd")
         shape = None if self._raw.shapes is None else self._shape(annotation, at, who)
         self._raw.add_box(at, corners, label, self._area(annotation, who), crowd=crowd, shape=shape)
 
@@ -241,13 +241,19 @@ class _Reader:
 
     def _choose_classes(self, classes: Sequence[str] | None) -> None:
         names: dict[int, str] = {}
+        parents: set[str] = set()
         for row in self._document["categories"]:
             category = _whole(self._get(row, "id", "a category"))
             if category is None:
                 raise DataError(f"{self._path}: the id of a category is {row['id']!r}; it must be a whole number")
-            names[category] = str(row.get("name"))
+            if category in names:
+                raise DataError(f"{self._path}: two categories have the id {category}; ids must be unique")
+            names[category] = str(row.get("name") or "").strip()
+            parents.add(str(row.get("supercategory") or "").strip())
         self._names = dict(sorted(names.items()))
-        ids = {name: category for category, name in self._names.items()}
+        used = {_whole(_value(annotation, "category_id")) for annotation in self._document["annotations"]}
+        self._drop_unused(used, parents)
+        ids = self._ids()
         self.class_names = list(self._names.values() if classes is None else classes)
         for name in self.class_names:
             if name not in ids:
@@ -256,6 +262,40 @@ class _Reader:
                 )
         self.category_ids = [ids[name] for name in self.class_names]
         self._labels: dict[int | None, int] = {category: label for label, category in enumerate(self.category_ids)}
+
+    def _drop_unused(self, used: Container[int | None], parents: Container[str]) -> None:
+        """Leaves out categories that only stand above others: without objects, here or in files beside this one.
+
+        A category is one above others where another names it as its `supercategory`, or has its name, or where its id
+        is 0, as Roboflow writes the root.
+        """
+        times = Counter(self._names.values())
+        above = {
+            category: name
+            for category, name in self._names.items()
+            if category not in used and (category == 0 or name in parents or times[name] > 1)
+        }
+        if not above or len(above) == len(self._names):
+            return
+        elsewhere = _categories_beside(Path(self._path))
+        for category in above.keys() - elsewhere:
+            name = self._names.pop(category)
+            text = "%s: category %d, %r, has no object and stands above others; it is no class"
+            _log.info(text, self._path, category, name)
+
+    def _ids(self) -> dict[str, int]:
+        """The category of each name; DataError where a name is missing or two have one."""
+        ids: dict[str, int] = {}
+        for category, name in self._names.items():
+            if not name:
+                raise DataError(f"{self._path}: category {category} has no name; give it one")
+            if name in ids:
+                raise DataError(
+                    f"{self._path}: categories {ids[name]} and {category} both have the name {name!r}; rename one, or "
+                    "give the objects of both one category"
+                )
+            ids[name] = category
+        return ids
 
     def _who(self, annotation: Any) -> str:
         return f"annotation {_value(annotation, 'id')}"
@@ -266,6 +306,19 @@ class _Reader:
         if key not in entry:
             raise DataError(f"{self._path}: {who} has no {key!r}")
         return entry[key]
+
+
+def _categories_beside(path: Path) -> set[int | None]:
+    """Categories that have objects in the annotations of other parts: JSON files beside, and as Roboflow lays them."""
+    found = find_data(path)
+    others = {*found.parent.glob("*.json"), *found.parent.parent.glob(f"*/{glob.escape(found.name)}")} - {found}
+    used: set[int | None] = set()
+    for other in sorted(others)[:_MOST_FILES]:
+        with suppress(DataError):
+            document = read_json(other)
+            annotations = document.get("annotations") if isinstance(document, dict) else None
+            used |= {_whole(_value(each, "category_id")) for each in annotations or () if isinstance(annotations, list)}
+    return used
 
 
 def _value(entry: Any, key: str) -> Any:

@@ -12,11 +12,12 @@ from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import ClassTable, size_of
+from suites.engine.data.intake.naming import stem
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
-from suites.vision.files import held_out, is_image, listed_classes
-from suites.vision.labelme import Documents, label_of, outline_of, picture_of
+from suites.vision.files import held_out, listed_classes, pictures_below
+from suites.vision.labelme import Documents, label_of, outline_of, picture_of, stated_size
 
 
 @register("dataset")
@@ -63,17 +64,18 @@ class LabelmeDetection(FileDataset):
         table = ClassTable(names, unknown_class == "skip")
         what = f"LabelmeDetection {root}" + (f" {split}" if split else "")
         intake = Intake(what, bad_images, max_skipped, masks=masks)
-        present = set(source.names())
         for name in files:
             with intake.image():
                 document = documents[name]
-                image = picture_of(document)
-                if not is_image(image) or image not in present:
-                    raise missing_picture(f"{source.root}/{image or name}")
-                at = intake.raw.add_image(image, size_of(source, image))
+                image = picture_of(source, name, document)
+                if image is None:
+                    raise missing_picture(f"{source.root}/{document.get('imagePath') or name}")
+                size = stated_size(document)
+                at = intake.raw.add_image(image, size if all(size) else size_of(source, image))
                 _add_objects(intake.raw, at, document, table, f"{source.root}/{name}", masks)
-        annotated = {name.removesuffix(".json") for name in documents.names}
-        alone = (name for name in present if is_image(name) and name.rpartition(".")[0] not in annotated)
+        annotated = {stem(name) for name in documents.names}
+        self.passed = source.passed
+        alone = (name for name in pictures_below(source) if stem(name) not in annotated)
         self.unannotated = tuple(sorted(set(alone) - set(intake.raw.files)))
         super().__init__(
             intake, source.table(intake.raw.files), names, unknown_boxes=table.unknown, skip_empty=skip_empty

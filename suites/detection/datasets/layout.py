@@ -9,16 +9,35 @@ from suites.detection.datasets.intake import PictureError
 from suites.engine.data.skipping import SetError
 from suites.engine.data.sources import Source
 from suites.engine.names import did_you_mean
-from suites.vision.images import decode_image
+from suites.vision.images import check_complete, checked_size, decode_image
+
+_PLAIN = (b"\xff\xd8", b"\x89P", b"BM")  # how files of JPEG, PNG and BMP begin
 
 
 def size_of(source: Source, name: str) -> tuple[int, int]:
-    """(H, W) of a picture as it is shown, so with the EXIF orientation applied; PictureError if it is damaged."""
+    """(H, W) of a picture as it is shown, so with the EXIF orientation applied; PictureError if it is damaged.
+
+    It is decoded only where it may be turned.
+    """
+    data, where = source.read(name), f"{source.root}/{name}"
     try:
-        height, width = decode_image(source.read(name), f"{source.root}/{name}").shape[:2]
+        if data[:2] in _PLAIN and not any(mark in data for mark in (b"Exif", b"eXIf")):
+            check_complete(data, where)
+            return checked_size(data, where)
+        height, width = decode_image(data, where).shape[:2]
     except DataError as error:
         raise PictureError(str(error)) from None
     return height, width
+
+
+def flag(value: object, who: str) -> bool:
+    """What a mark such as `iscrowd` says, as a number, a truth value or a text; DataError where it says neither."""
+    word = str(value).strip().lower() if isinstance(value, (str, int, float)) else ""
+    if word in ("0", "0.0", "false", "no", ""):
+        return False
+    if word in ("1", "1.0", "true", "yes"):
+        return True
+    raise DataError(f"{who} is {value!r}; it must be 0 or 1")
 
 
 class ClassTable:

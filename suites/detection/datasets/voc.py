@@ -10,18 +10,19 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from framework.errors import DataError
 from suites.detection.datasets.annotations import RawAnnotations
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
-from suites.detection.datasets.layout import ClassTable
+from suites.detection.datasets.layout import ClassTable, flag
 from suites.detection.sample import Sample
+from suites.engine.data.intake.naming import Finder, Stems, as_written, ending, in_order, stem
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
-from suites.vision.files import held_out, is_image, listed_classes, read_lines
+from suites.vision.files import held_out, is_image, listed_classes, pictures_below, read_lines
 from suites.vision.images import IMAGE_SUFFIXES
 
 
@@ -77,16 +78,16 @@ class VocDetection(FileDataset):
         names = list(classes) if classes is not None else layout.class_names()
         intake = Intake(what, bad_images, max_skipped)
         reader = _Reader(intake.raw, source, names, unknown_class, one_based)
-        for stem in stems:
+        for name in stems:
             with intake.image():
-                xml_name = layout.annotation_of(stem)
+                xml_name = layout.annotation_of(name)
                 root_element = parse_xml(source, xml_name)
-                image = layout.image_of(stem, root_element.findtext("filename") or "")
+                image = layout.image_of(name, root_element.findtext("filename") or "")
                 if image is None:
-                    raise missing_picture(f"{source.root}/{layout.images}/{stem}.jpg")
+                    raise missing_picture(f"{source.root}/{layout.images}/{name}.jpg")
                 reader.add(image, xml_name, root_element)
         self._keep_difficult = keep_difficult
-        self.unannotated = layout.unannotated(intake.raw.files)
+        self.unannotated, self.passed = layout.unannotated(intake.raw.files), source.passed
         super().__init__(
             intake,
             source.table(intake.raw.files),
@@ -121,33 +122,43 @@ class _Layout:
         self._source = source
         self.annotations = source.first_folder(("Annotations", "annotations"), "annotation folder")
         self.images = source.first_folder(("JPEGImages", "images"), "image folder")
-        self._image_files = set(source.names(self.images))
-
-        names = source.names(self.annotations)
-        self._stems = {n.removesuffix(".xml"): None for n in names if n.endswith(".xml")}  # in order
+        self._image_files = pictures_below(source, self.images)
+        self._pictures, self._by_stem = Finder(self._image_files), Stems(self._image_files, preferred=IMAGE_SUFFIXES)
+        beside = IMAGE_SUFFIXES if self.images == self.annotations else ()
+        found = source.files(self.annotations, (".xml",), (*beside, ".txt"))
+        self._stems = [stem(name) for name in found]
+        self._files = Stems(found)
         self._list = ""
 
-    def annotation_of(self, stem: str) -> str:
+    def annotation_of(self, name: str) -> str:
         """The annotation of a name of the split; DataError if there is none."""
-        name = f"{self.annotations}/{stem}.xml"
-        if stem not in self._stems:
-            raise DataError(f"{self._source.root}/{self._list}: {stem} has no annotation (expected {name})")
-        return name
+        file = self._files.find(name)
+        if file is None:
+            expected = f"{self.annotations}/{name}.xml"
+            raise DataError(f"{self._source.root}/{self._list}: {name} has no annotation (expected {expected})")
+        return f"{self.annotations}/{file}"
 
     def stems(self, split: str | None, holdout: int | None) -> list[str]:
         """Names of the split, in the list's order."""
         if holdout is not None:
-            return held_out(list(self._stems), split, holdout, "VocDetection")
+            return held_out(self._stems, split, holdout, "VocDetection")
         if split is None:
-            return list(self._stems)
-        lists = {n.removesuffix(".txt") for n in self._source.names("ImageSets/Main")}
+            return self._stems
+        lists = [stem(name) for name in self._source.names("ImageSets/Main") if ending(name) == ".txt"]
         if split not in lists:
             raise DataError(
                 f"{self._source.root}: no ImageSets/Main/{split}.txt; lists there: "
-                f"{', '.join(sorted(lists)) or 'none'}. Without lists, use holdout: 5 with split train or val"
+                f"{', '.join(lists) or 'none'}. Without lists, use holdout: 5 with split train or val"
             )
         self._list = f"ImageSets/Main/{split}.txt"
-        return [line.split()[0] for line in read_lines(self._source, self._list)]
+        return [self._listed(line) for line in read_lines(self._source, self._list)]
+
+    def _listed(self, line: str) -> str:
+        """The name in a line of a list, which may hold spaces; lists of one class have 1, -1 or 0 behind it."""
+        name, _, mark = line.rpartition(" ")
+        whole = as_written(stem(line) if is_image(line) else line)
+        marked = mark in ("1", "-1", "0") and self._files.find(whole) is None
+        return name.strip() if marked else whole
 
     def class_names(self) -> list[str]:
         """Names from the first class file in the root, else all names in any annotation that can be read, sorted."""
@@ -155,26 +166,25 @@ class _Layout:
         if listed is not None:
             return listed
         found: set[str] = set()
-        for stem in self._stems:
+        for name in self._stems:
             with suppress(DataError):  # told by the split that holds the annotation
-                objects = parse_xml(self._source, f"{self.annotations}/{stem}.xml").iter("object")
+                objects = parse_xml(self._source, self.annotation_of(name)).iter("object")
                 found.update((o.findtext("name") or "").strip() for o in objects)
         return sorted(found - {""})
 
     def unannotated(self, used: Collection[str]) -> tuple[str, ...]:
         """Pictures beside which no annotation lies, of all splits; `used` were found by the name in an XML."""
-        pictures = (name for name in self._image_files if is_image(name))
-        alone = (name for name in pictures if name.rpartition(".")[0] not in self._stems)
-        return tuple(sorted({f"{self.images}/{name}" for name in alone} - set(used)))
+        alone = (name for name in self._image_files if self._files.find(stem(name)) is None)
+        return tuple(in_order({f"{self.images}/{name}" for name in alone} - set(used)))
 
-    def image_of(self, stem: str, filename: str) -> str | None:
+    def image_of(self, name: str, filename: str) -> str | None:
         """The image of an annotation: same name with an image suffix, else the file the XML names."""
-        for suffix in IMAGE_SUFFIXES:
-            for name in (stem + suffix, stem + suffix.upper()):
-                if name in self._image_files:
-                    return f"{self.images}/{name}"
-        named = PurePosixPath(filename).name
-        return f"{self.images}/{named}" if named in self._image_files else None
+        said = as_written(filename)
+        beside = f"{name.rpartition('/')[0]}/{said.rpartition('/')[2]}".lstrip("/")
+        named = next(filter(None, map(self._pictures.find, (beside, said))), None)
+        same = named if named is not None and stem(named) == name else self._by_stem.find(name)
+        file = same or named
+        return None if file is None else f"{self.images}/{file}"
 
 
 class _Reader:
@@ -203,7 +213,7 @@ class _Reader:
             name = (element.findtext("name") or "").strip()
             label = self.classes.label(name, f"{self._source.root}/{xml_name}")
             if label is not None:
-                difficult = (element.findtext("difficult") or "0").strip() == "1"
+                difficult = flag(element.findtext("difficult") or "0", f"{self._source.root}/{xml_name}: <difficult>")
                 self.raw.add_box(at, self._box(element, xml_name, float(one_based)), label, difficult=difficult)
 
     def _box(self, element: ET.Element, xml_name: str, first: float) -> tuple[float, float, float, float]:

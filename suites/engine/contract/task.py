@@ -25,6 +25,7 @@ from framework.io import load_tensors
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.signatures import signature_of
 from suites.engine.contract.fitting import RowBuckets
+from suites.engine.data.intake.naming import entries
 from suites.engine.recording import given
 from suites.engine.registry import REGISTRY
 from suites.engine.train.train_step import TrainStep
@@ -150,11 +151,11 @@ class Processor(ABC):
     def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
         """Return (name, what reads it) of each input that a word of the command line stands for.
 
-        By default a file, or the inputs in a folder, sorted.
+        By default a file, or the inputs in a folder, in the order of their numbers.
         """
         path = Path(word)
         inside = path.is_dir() and not self.takes(path)
-        paths = sorted(p for p in path.iterdir() if self.takes(p)) if inside else [path]
+        paths = [p for p in entries(path) if self.takes(p)] if inside else [path]
         return [(str(found), partial(self.read, found)) for found in paths]
 
     @abstractmethod

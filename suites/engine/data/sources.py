@@ -6,26 +6,30 @@ read in place, nothing is unpacked. A relative path is looked for in the working
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import struct
 import zipfile
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
 from framework import limits
 from framework.errors import DataError
 from framework.outside import read_bytes
+from suites.engine.data.intake.naming import Finder, as_written, clutter, ending, in_order, shown
+from suites.engine.data.intake.passed import PassedOver
 
 FOLDER_VARIABLE = "PADDOCK_DATA"
 
 _log = logging.getLogger(__name__)
 _STANDS_FOR_IT = "data"  # the first part of a path that names the folder of all data sets
+_UTF8_NAME = 0x800  # flag of a zip's member
 _LOCAL_HEADER = 30  # bytes before the name in a zip's local file header
 
 
@@ -33,7 +37,7 @@ class FileTable(ABC):
     """A fixed list of files in flat arrays: worker processes share it, and it has no object a file."""
 
     def __init__(self, root: str, names: Sequence[str]) -> None:
-        encoded = [name.encode() for name in names]
+        encoded = [os.fsencode(name) for name in names]
         self._root = root
         self._blob = np.frombuffer(b"".join(encoded), np.uint8)
         self._ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
@@ -43,11 +47,15 @@ class FileTable(ABC):
 
     def name(self, index: int) -> str:
         """Path of file `index` under the root."""
-        return self._blob[self._ends[index] : self._ends[index + 1]].tobytes().decode()
+        return os.fsdecode(self._blob[self._ends[index] : self._ends[index + 1]].tobytes())
+
+    def path(self, index: int) -> str:
+        """Path of file `index`."""
+        return f"{self._root}/{self.name(index)}"
 
     def full_name(self, index: int) -> str:
         """Path of file `index` for a message."""
-        return f"{self._root}/{self.name(index)}"
+        return shown(self.path(index))
 
     @abstractmethod
     def read(self, index: int) -> bytes:
@@ -55,22 +63,28 @@ class FileTable(ABC):
 
 
 class Source(ABC):
-    """A folder or a zip while a dataset is being built. Names use `/` and are relative to the root."""
+    """A folder or a zip while a dataset is being built. Names use `/` and are relative to the root.
+
+    Hidden names, and those that systems leave among data, are not there for any reader. Names come in the order of
+    their numbers: `f9.png` before `f10.png`.
+
+    Attributes:
+        root: of the source, for messages.
+        passed: what lies there and is not read.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.passed = PassedOver()
+        self._listed: dict[str, tuple[list[str], list[str]]] = {}
 
     @abstractmethod
-    def names(self, folder: str = "") -> list[str]:
-        """Sorted names of the files directly in `folder` (without it); empty if there is no such folder."""
-
-    @abstractmethod
-    def folders(self, folder: str = "") -> list[str]:
-        """Sorted names of the folders directly in `folder` (without it); empty if there is no such folder."""
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+        """(name, whether it is a folder) of what lies directly in `folder`; nothing if there is no such folder."""
 
     @abstractmethod
     def exists(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Whether there is a file of exactly this name."""
 
     @abstractmethod
     def read(self, name: str, limit: str = "member_bytes") -> bytes:
@@ -80,6 +94,67 @@ class Source(ABC):
     def table(self, names: Sequence[str]) -> FileTable:
         """A compact table of these files, which exist."""
 
+    def names(self, folder: str = "") -> list[str]:
+        """Names of the files directly in `folder` (without it), in order; empty if there is no such folder."""
+        return list(self._list(folder)[0])
+
+    def folders(self, folder: str = "") -> list[str]:
+        """Names of the folders directly in `folder` (without it), in order; empty if there is no such folder."""
+        return list(self._list(folder)[1])
+
+    def below(self, folder: str = "") -> list[str]:
+        """Paths of all files in `folder` and the folders below it, relative to it, folder by folder in order.
+
+        A link to a folder that is read anyway, or to one above, is not followed.
+        """
+        return self._below(folder, folder)
+
+    def files(self, folder: str, endings: Sequence[str], beside: Sequence[str] = ()) -> list[str]:
+        """Paths of the files in `folder` and below that have one of these endings, in any case, relative to it.
+
+        Files of other endings are noted in `passed`, but for those that belong `beside` them, such as annotations.
+        """
+        found = []
+        for name in self.below(folder):
+            kind = ending(name)
+            if kind in endings:
+                found.append(name)
+            elif kind not in beside:
+                self.passed.note(f"{kind} files" if kind else "files without an ending", f"{folder}/{name}".lstrip("/"))
+        return found
+
+    def _below(self, top: str, folder: str) -> list[str]:
+        files, folders = self._list(folder)
+        found = list(files)
+        for name in folders:
+            path = f"{folder}/{name}" if folder else name
+            if not self._repeats(top, path):
+                found += [f"{name}/{each}" for each in self._below(top, path)]
+        return found
+
+    def _repeats(self, top: str, path: str) -> bool:
+        """Whether a folder is a link to one above it, or to one that is read below `top` anyway."""
+        return False
+
+    def find(self, name: str) -> str | None:
+        """The file that a list or an annotation means by a name; None if there is none.
+
+        `./`, backslashes, composed and decomposed letters and capitals may differ; see `Finder`.
+        """
+        plain = as_written(name)
+        for each in (plain, name):
+            if self.exists(each):
+                return each
+        folder = ""
+        *parents, last = plain.split("/")
+        for part in parents:
+            below = part if part == ".." else Finder(self.folders(folder)).find(part)
+            if below is None:
+                return None
+            folder = f"{folder}/{below}" if folder else below
+        file = Finder(self.names(folder)).find(last)
+        return None if file is None else f"{folder}/{file}" if folder else file
+
     def first_folder(self, candidates: Iterable[str], what: str) -> str:
         """The first of the candidate folders that holds files."""
         candidates = list(candidates)
@@ -87,6 +162,19 @@ class Source(ABC):
             if self.names(folder):
                 return folder
         raise DataError(f"{self.root}: no {what}; looked for the folder {' or '.join(candidates)}")
+
+    def _list(self, folder: str) -> tuple[list[str], list[str]]:
+        """Files and folders of a folder without clutter, which is noted once."""
+        if folder not in self._listed:
+            found: tuple[list[str], list[str]] = [], []
+            for name, is_folder in self._entries(folder):
+                why = clutter(name)
+                if why is None:
+                    found[is_folder].append(name)
+                else:
+                    self.passed.note(why, f"{folder}/{name}" if folder else name)
+            self._listed[folder] = in_order(found[0]), in_order(found[1])
+        return self._listed[folder]
 
 
 def find_data(path: str | os.PathLike[str]) -> Path:
@@ -165,18 +253,30 @@ class _Folder(Source):
     def __init__(self, root: Path) -> None:
         super().__init__(str(root))
 
-    def names(self, folder: str = "") -> list[str]:
-        return self._entries(folder, os.DirEntry.is_file)
-
-    def folders(self, folder: str = "") -> list[str]:
-        return self._entries(folder, os.DirEntry.is_dir)
-
-    def _entries(self, folder: str, kind: Callable[[os.DirEntry[str]], bool]) -> list[str]:
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
         try:
             with os.scandir(os.path.join(self.root, folder)) as entries:
-                return sorted(entry.name for entry in entries if kind(entry))
-        except OSError:
-            return []
+                for entry in entries:
+                    if entry.is_dir() or entry.is_file():
+                        yield entry.name, entry.is_dir()
+                    elif clutter(entry.name) is None:
+                        kind = "broken links" if entry.is_symlink() else "that are no regular files"
+                        self.passed.note(kind, os.path.join(folder, entry.name))
+        except OSError as error:
+            if isinstance(error, PermissionError):
+                raise DataError(
+                    f"{shown(os.path.join(self.root, folder))}: may not be read ({error.strerror})"
+                ) from None
+
+    def _repeats(self, top: str, path: str) -> bool:
+        whole = Path(self.root, path)
+        if not whole.is_symlink():
+            return False
+        target = whole.resolve()
+        repeats = target.is_relative_to(Path(self.root, top).resolve()) or whole.parent.resolve().is_relative_to(target)
+        if repeats:
+            self.passed.note("links to folders that are read anyway", path)
+        return repeats
 
     def exists(self, name: str) -> bool:
         return os.path.isfile(os.path.join(self.root, name))
@@ -190,14 +290,14 @@ class _Folder(Source):
 
 class _FolderTable(FileTable):
     def read(self, index: int) -> bytes:
-        return _read_path(os.path.join(self._root, self.name(index)))
+        return _read_path(self.path(index))
 
 
 def _read_path(path: str, limit: str = "member_bytes") -> bytes:
     try:
         return read_bytes(path, limit, DataError)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
+        raise DataError(f"{shown(path)}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
 
 
 class _Zip(Source):
@@ -207,29 +307,31 @@ class _Zip(Source):
         self._archive = archive
         try:
             with zipfile.ZipFile(archive) as opened:
-                infos = {info.filename: info for info in opened.infolist() if not info.is_dir()}
+                infos = {_member_name(info): info for info in opened.infolist()}
         except OSError as error:
             raise DataError(f"{archive}: cannot be read ({error.strerror or error})") from None
         except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, struct.error) as error:
             raise DataError(f"{archive}: not a readable zip ({error}); copy it again") from None
+        infos = {name: info for name, info in infos.items() if not name.endswith("/")}
         self._infos = {n.removeprefix(prefix): info for n, info in infos.items() if n.startswith(prefix)}
         if not self._infos:
             raise DataError(f"{archive}: holds no files under {inside!r}")
 
-    def names(self, folder: str = "") -> list[str]:
-        return sorted(self._files_in.get(str(PurePosixPath(folder)), ()))
-
-    def folders(self, folder: str = "") -> list[str]:
-        parent = PurePosixPath(folder)
-        every = {p for name in self._files_in for p in (PurePosixPath(name), *PurePosixPath(name).parents)}
-        return sorted(p.name for p in every if p != parent and p.parent == parent)
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+        return ((name, is_folder) for name, is_folder in self._tree.get(folder.strip("/"), {}).items())
 
     @cached_property
-    def _files_in(self) -> dict[str, list[str]]:
-        """Names of the files directly in each folder that has some."""
-        found: dict[str, list[str]] = {}
-        for name in map(PurePosixPath, self._infos):
-            found.setdefault(str(name.parent), []).append(name.name)
+    def _tree(self) -> dict[str, dict[str, bool]]:
+        """What lies directly in each folder, and whether it is one."""
+        found: dict[str, dict[str, bool]] = {}
+        for name in self._infos:
+            below = False
+            while name:
+                folder, _, last = name.rpartition("/")
+                if last in found.setdefault(folder, {}):
+                    break
+                found[folder][last] = below
+                name, below = folder, True
         return found
 
     def exists(self, name: str) -> bool:
@@ -243,6 +345,19 @@ class _Zip(Source):
 
     def table(self, names: Sequence[str]) -> FileTable:
         return _ZipTable(self.root, str(self._archive), names, [self._infos[name] for name in names])
+
+
+def _member_name(info: zipfile.ZipInfo) -> str:
+    """The name of a member with slashes; a folder's ends with one.
+
+    Names without the mark of UTF-8 are code page 437 by the letter of the format, but most tools write UTF-8.
+    """
+    name = info.orig_filename if "\\" in info.orig_filename else info.filename
+    if not info.flag_bits & _UTF8_NAME:
+        with contextlib.suppress(UnicodeError):
+            name = name.encode("cp437").decode("utf-8")
+    plain = as_written(name)
+    return f"{plain}/" if info.is_dir() or name.endswith(("/", "\\")) else plain
 
 
 class _ZipTable(FileTable):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.data.intake.passed import PassedOver
 from suites.engine.data.sources import FileTable
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
@@ -24,10 +25,12 @@ class SegmentationDataset(ABC):
     Attributes:
         class_names: K names in label order.
         palette: RGB of each class in pictures.
+        passed: what lies among its files and is not read; None where it has no files.
     """
 
     class_names: tuple[str, ...]
     palette: tuple[Colour, ...]
+    passed: PassedOver | None = None
     _skipped: Tally | None = None
 
     @property

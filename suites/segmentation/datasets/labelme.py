@@ -17,9 +17,10 @@ from suites.segmentation.datasets.base import SegmentationDataset
 from suites.segmentation.datasets.reading import Colour
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
-from suites.vision.files import held_out, is_image, listed_classes
+from suites.vision.files import held_out, listed_classes
 from suites.vision.images import decode_image
-from suites.vision.labelme import Documents, label_of, outline_of, picture_of
+from suites.vision.labelme import Documents, label_of, outline_of, picture_of, stated_size
+from suites.vision.stated import Fitter, Size
 from suites.vision.structures import Masks
 
 BACKGROUND, VOID = "_background_", "__ignore__"
@@ -71,20 +72,23 @@ class LabelmeSegmentation(SegmentationDataset):
         self._fill = 0 if background == "class" else IGNORE
         numbers = {name: label for label, name in enumerate(self.class_names)} | {VOID: IGNORE}
         files = documents.names if holdout is None else held_out(documents.names, split, holdout, "LabelmeSegmentation")
-        present = set(source.names())
 
-        def read(name: str) -> tuple[str, list[tuple[int, np.ndarray]]]:
+        def read(name: str) -> tuple[str, Size, list[tuple[int, np.ndarray]]]:
             document = documents[name]
-            image = picture_of(document)
-            if not is_image(image) or image not in present:
-                raise DataError(f"{source.root}/{name}: its picture '{image}' is not beside it")
-            return image, _shapes(document["shapes"], numbers, f"{source.root}/{name}")
+            image = picture_of(source, name, document)
+            if image is None:
+                raise DataError(f"{source.root}/{name}: its picture '{document.get('imagePath', '')}' is not beside it")
+            return image, stated_size(document), _shapes(document["shapes"], numbers, f"{source.root}/{name}")
 
         what = f"LabelmeSegmentation {root}" + (f" {split}" if split else "")
         self._skipped = Tally()
         found = [made for _, made in usable(what, files, read, max_skipped, self._skipped, "images")]
-        self._images = source.table([image for image, _ in found])
-        self._shapes = [shapes for _, shapes in found]
+        self._images = source.table([image for image, _, _ in found])
+        self._fitter = Fitter()
+        self._stated = [size for _, size, _ in found]
+        self._shapes = [shapes for _, _, shapes in found]
+        self.passed = source.passed
+        self.passed.say(what)
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -92,8 +96,9 @@ class LabelmeSegmentation(SegmentationDataset):
     def __getitem__(self, index: int) -> Sample:
         image = self.image(index)
         labels = np.full(image.shape[:2], self._fill, np.uint8)
-        shapes = self._shapes[index]
-        masks = Masks(tuple((outline,) for _, outline in shapes), (image.shape[0], image.shape[1]))
+        shapes, size = self._shapes[index], (image.shape[0], image.shape[1])
+        scale = self._fitter.scale(self._stated[index], size, self.name_of(index))
+        masks = Masks(tuple((outline * scale,) for _, outline in shapes), size)
         for at, (label, _) in enumerate(shapes):
             labels[masks[np.array([at])].bitmaps()[0]] = label
         return Sample(image=image, labels=labels, image_id=index)

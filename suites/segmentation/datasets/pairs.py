@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Literal
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.data.intake.naming import Finder, stem
+from suites.engine.data.intake.texts import names_in
 from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Binary, Colour, Colours, Ids, LabelReader
-from suites.vision.files import read_list
+from suites.vision.files import pictures_below, read_list
 from suites.vision.images import IMAGE_SUFFIXES
 
 _BINARY = ("background", "object")
@@ -71,11 +73,14 @@ class ImageLabelPairs(PairDataset):
         names = _class_names(source) if names is None else names
         self._skipped = Tally()
         if pairs is None:
-            beside = partial(_beside, source, images, labels, set(source.names(labels)), label_suffix)
+            known = Finder(source.below(labels))
+            beside = partial(_beside, source, images, labels, known, label_suffix)
             what, found = f"ImageLabelPairs {root} {images}", _images(source, images)
             files = [pair for _, pair in usable(what, found, beside, max_skipped, self._skipped, "images")]
         else:
             files = read_list(source, pairs, partial(_listed, source), max_skipped, self._skipped)
+        self.passed = source.passed
+        self.passed.say(f"ImageLabelPairs {root}")
         super().__init__(
             source.table([image for image, _ in files]),
             source.table([label for _, label in files]),
@@ -100,43 +105,41 @@ def _reader(
 
 
 def _images(source: Source, folder: str) -> list[str]:
-    names = [name for name in source.names(folder) if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES]
+    names = pictures_below(source, folder)
     if not names:
         raise DataError(f"{source.root}: no images in the folder '{folder}' (kinds: {' '.join(IMAGE_SUFFIXES)})")
     return names
 
 
-def _beside(source: Source, images: str, labels: str, known: Container[str], suffix: str, name: str) -> tuple[str, str]:
+def _beside(source: Source, images: str, labels: str, known: Finder, suffix: str, name: str) -> tuple[str, str]:
     """An image of one folder with the label map of the same name, which is `known`, in another."""
-    label = PurePosixPath(name).stem + suffix
-    if label not in known:
+    label = stem(name) + suffix
+    found = known.find(label)
+    if found is None:
         raise DataError(
             f"{source.root}: {images}/{name} has no label map {labels}/{label}; put it there, or set label_suffix"
         )
-    return f"{images}/{name}", f"{labels}/{label}"
+    return f"{images}/{name}", f"{labels}/{found}"
 
 
 def _listed(source: Source, line: str) -> tuple[str, str]:
     """The pair of a line of a list."""
+    for mark in ("\t", ",", " "):
+        words = line.split(mark)
+        ways = ((mark.join(words[:at]).strip(), mark.join(words[at:]).strip()) for at in range(1, len(words)))
+        for image, label in ways:  # names may hold the mark too
+            found = source.find(image), source.find(label)
+            if found[0] is not None and found[1] is not None:
+                return found[0], found[1]
     words = line.replace(",", " ").split()
     if len(words) != 2:
-        raise DataError(f"expects 'image label', found {line!r}")
-    for path in words:
-        if not source.exists(path):
-            raise DataError(f"names {path}, which is not there")
-    return words[0], words[1]
+        raise DataError(f"expects 'image label', found {line!r}, in which no two files are named")
+    missing = next(word for word in words if source.find(word) is None)
+    raise DataError(f"names {missing}, which is not there")
 
 
 def _class_names(source: Source) -> list[str]:
     there = [name for name in _CLASS_FILES if name in source.names()]
     if not there:
         raise DataError(f"{source.root}: no {' or '.join(_CLASS_FILES)} with the names of the classes; set classes")
-    names = (line.partition("#")[0].strip() for line in _lines(source, there[0]))
-    return [name for name in names if name]
-
-
-def _lines(source: Source, name: str) -> list[str]:
-    try:
-        return source.read(name).decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{source.root}/{name}: is no UTF-8 text ({error})") from None
+    return names_in(source.read(there[0], "text_bytes"), f"{source.root}/{there[0]}", remark="#")

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.intake.naming import as_written
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
@@ -16,14 +17,14 @@ from suites.video.cache import FrameCache
 from suites.video.datasets.base import VideoDataset
 from suites.video.reading import Choice, stacked
 from suites.video.sampling import Segments
-from suites.vision.files import read_list
-from suites.vision.images import IMAGE_SUFFIXES, decode_image
+from suites.vision.files import is_image, read_list
+from suites.vision.images import decode_image
 from suites.vision.recognition.datasets import path_and_numbers, read_classes, read_labels
 
 
 @register("dataset")
 class FrameFolders(VideoDataset):
-    """Folders of frames, in the order of their names, listed in a file, a line each: `path frames label`.
+    """Folders of frames, in the order of their numbers, listed in a file, a line each: `path frames label`.
 
     Args:
         root: folder, zip or folder inside a zip.
@@ -61,6 +62,7 @@ class FrameFolders(VideoDataset):
         self._starts = np.cumsum([0, *map(len, names)])
         self._files = source.table([name for folder in names for name in folder])
         self._cache = FrameCache(cache_mb)
+        self.passed = source.passed
         self.say(f"FrameFolders {root} {annotations}")
 
     def frames(self, index: int, choose: Choice) -> np.ndarray:
@@ -88,9 +90,9 @@ class FrameFolders(VideoDataset):
 
 
 def _frames_of(source: Source, row: list[str]) -> list[str]:
-    """Names of a folder's frames, sorted; a DataError where the list says another number."""
-    folder, stated = row[0], int(row[1])
-    found = [f"{folder}/{name}" for name in source.names(folder) if name.lower().endswith(IMAGE_SUFFIXES)]
+    """Names of a folder's frames, in order; a DataError where the list says another number."""
+    folder, stated = as_written(row[0]), int(row[1])
+    found = [f"{folder}/{name}" for name in source.names(folder) if is_image(name)]
     if len(found) != stated or not found:
         raise DataError(
             f"{folder} should have {stated} frames but {len(found)} images are there; "

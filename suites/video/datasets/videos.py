@@ -6,7 +6,6 @@ import os
 
 import numpy as np
 
-from framework.errors import DataError
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
@@ -14,7 +13,7 @@ from suites.engine.reporting import Tally
 from suites.video.datasets.base import VideoDataset
 from suites.video.reading import Choice, VideoReader
 from suites.video.sampling import Segments
-from suites.vision.files import read_list
+from suites.vision.files import listed_file, read_list
 from suites.vision.recognition.datasets import path_and_numbers, read_classes, read_labels
 from suites.vision.videos import VideoSource
 
@@ -49,9 +48,7 @@ class VideoFiles(VideoDataset):
 
         def read(line: str) -> list[str]:
             row = path_and_numbers(line, 2)
-            if not source.exists(row[0]):
-                raise DataError(f"the video {row[0]} is missing")
-            return row
+            return [listed_file(source, row[0], "video"), *row[1:]]
 
         self._skipped = Tally()
         rows = read_list(source, annotations, read, max_skipped, self._skipped)
@@ -59,6 +56,7 @@ class VideoFiles(VideoDataset):
         self.labels = read_labels(source, annotations, rows, self.class_names)
         self.segments = segments or Segments()
         self._files = source.table([row[0] for row in rows])
+        self.passed = source.passed
         self._zipped = not os.path.isdir(source.root)
         self._reader = VideoReader(short_side, cache_mb)
         self.say(f"VideoFiles {root} {annotations}")
@@ -72,4 +70,4 @@ class VideoFiles(VideoDataset):
         return self._files.full_name(index)
 
     def _source(self, index: int) -> VideoSource:
-        return self._files.read(index) if self._zipped else self.name_of(index)
+        return self._files.read(index) if self._zipped else self._files.path(index)

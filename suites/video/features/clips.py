@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.intake.naming import in_order
 from suites.engine.data.sources import Source, open_source
 from suites.video.features.sound import BANDS, Kind, heard, rows_at
 from suites.video.reading import read_video
-from suites.vision.files import read_list
-from suites.vision.images import IMAGE_SUFFIXES, decode_image
+from suites.vision.files import is_image, read_list
+from suites.vision.images import decode_image
 from suites.vision.recognition.datasets import is_number
 from suites.vision.videos import VIDEO_SUFFIXES, VideoSource
 
@@ -45,7 +46,7 @@ class Clips:
         lists: files under the root whose lines begin with a clip's path; only these are taken.
 
     Attributes:
-        names: paths below the root, sorted, or in the lists' order.
+        names: paths below the root, in the order of their numbers, or in the lists' order.
 
     Raises:
         DataError: there are none, or one of a list is not there.
@@ -56,7 +57,7 @@ class Clips:
         if lists:
             self.names = list(dict.fromkeys(path for name in lists for path, _ in read_clip_list(self._source, name)))
         else:
-            self.names = sorted(self._found(""))
+            self.names = in_order(self._found(""))
         if not self.names:
             raise DataError(
                 f"features: no videos ({' '.join(VIDEO_SUFFIXES)}) and no folders of images below {self._source.root}"
@@ -65,7 +66,7 @@ class Clips:
     def _found(self, folder: str) -> Iterator[str]:
         names = [f"{folder}/{name}" if folder else name for name in self._source.names(folder)]
         yield from (name for name in names if name.lower().endswith(VIDEO_SUFFIXES))
-        if folder and any(name.lower().endswith(IMAGE_SUFFIXES) for name in names):
+        if folder and any(map(is_image, names)):
             yield folder
         for below in self._source.folders(folder):
             yield from self._found(f"{folder}/{below}" if folder else below)
@@ -97,7 +98,7 @@ class Clips:
         return plain if plain.is_file() else self._source.read(name)
 
     def _files_in(self, folder: str) -> list[str]:
-        return sorted(n for n in self._source.names(folder) if n.lower().endswith(IMAGE_SUFFIXES))
+        return [name for name in self._source.names(folder) if is_image(name)]
 
     def _images(self, folder: str, count: int) -> np.ndarray:
         files = self._files_in(folder)

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.intake.passed import PassedOver
 from suites.engine.data.skipping import SetError
 from suites.engine.data.sources import Source
 from suites.engine.reporting import Tally
+from suites.vision.files import read_lines
 from suites.vision.pipeline import Augmented
 from suites.vision.recognition.sample import Labelled
 
@@ -28,11 +30,13 @@ class RecognitionDataset(ABC):
         class_names: K names; a label is an index into it.
         labels: int64 [samples]; the first of each where samples have several, -1 of one without any.
         multi_label: whether samples have any number of classes.
+        passed: what lies among its files and is not read; None where it has no files.
     """
 
     class_names: tuple[str, ...]
     labels: np.ndarray
     multi_label: bool = False
+    passed: PassedOver | None = None
     _skipped: Tally | None = None
 
     @property
@@ -74,6 +78,8 @@ class RecognitionDataset(ABC):
         shown = [f"{name} {count}" for name, count in pairs]
         names = ", ".join(shown[:12]) + (" ..." if len(shown) > 12 else "")
         _log.info("%s: %d samples of %d classes (%s)", what, len(self), self.num_classes, names)
+        if self.passed is not None:
+            self.passed.say(what)
 
 
 class Drawn(Augmented):
@@ -137,12 +143,5 @@ def read_classes(source: Source, classes: str | list[str] | None, rows: Sequence
     if classes is None:
         return tuple(map(str, range(max(int(row[-1]) for row in rows) + 1)))
     if isinstance(classes, str):
-        return tuple(filter(None, (line.strip() for line in _text(source, classes).splitlines())))
+        return tuple(read_lines(source, classes))
     return tuple(classes)
-
-
-def _text(source: Source, name: str) -> str:
-    try:
-        return source.read(name).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{source.root}/{name}: is no UTF-8 text ({error.reason} at byte {error.start})") from None

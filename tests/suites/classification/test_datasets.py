@@ -72,7 +72,8 @@ def test_digits_are_real_and_their_splits_share_none():
         ("cat/a picture 1.png 2\n", r"cat/a picture 1.png has label 2 but there are 2 classes, 0 to 1"),
         ("cat/1.png 0\ndog/2.png 1\n", r"train.txt:1: the image cat/1.png is missing; so are 1 others of 2 lines"),
         ("\n", r"train.txt: the list is empty"),
-        (b"\xff\xfe\x00", r"train.txt:1: is no UTF-8 text"),
+        (b"\xff\xfe\x00", r"train.txt:1: is no UTF-16-LE text"),
+        (b"cat/\xe9.png 0\n", r"train.txt:1: is no UTF-8 text \(byte 0xe9"),
     ],
 )
 def test_a_wrong_list_names_file_and_line(folder, lines, match):

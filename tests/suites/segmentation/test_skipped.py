@@ -133,7 +133,7 @@ class Labelme:
 
     def damage(self, root, at):
         put(root / f"{at:03}.json", (root / f"{at:03}.json").read_text()[:50])
-        return rf"{at:03}\.json: the JSON is cut off or malformed"
+        return rf"{at:03}\.json:1:\d+: the JSON is cut off or malformed"
 
 
 class Points(Labelme):

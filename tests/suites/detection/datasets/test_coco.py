@@ -82,7 +82,7 @@ def test_what_is_no_coco_file_is_named(tmp_path):
     with pytest.raises(DataError, match="no 'images' in it; COCO needs images, annotations and categories"):
         opened(path)
     path.write_bytes(b"\xff\xd8\xff\xe0" * 9)
-    with pytest.raises(DataError, match="not a JSON file"):
+    with pytest.raises(DataError, match="is no UTF-8 text"):
         opened(path)
     with pytest.raises(DataError, match=r"annotations.jsn: no such file"):
         opened(path.with_suffix(".jsn"))

@@ -69,7 +69,7 @@ def test_other_classes_are_an_error_or_counted(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "a.json: the JSON is cut off or malformed"),
+        ("{", r"a.json:1:2: the JSON is cut off or malformed"),
         ("[]", "a.json: has no list `shapes`"),
         (json.dumps({"imagePath": "a.png", "shapes": [shape(points=[[1, 2], [3, 4]])]}), "a polygon of 2 points"),
         (json.dumps({"imagePath": "a.png", "shapes": [{"label": "x"}]}), "shape 0: has no points"),

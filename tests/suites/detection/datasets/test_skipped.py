@@ -135,11 +135,11 @@ class Labelme:
     def cut(self, root, at):
         path = root / f"{stem(at)}.json"
         path.write_bytes(path.read_bytes()[:60])
-        return rf"{stem(at)}\.json: the JSON is cut off or malformed"
+        return rf"{stem(at)}\.json:\d+:\d+: the JSON is cut off or malformed"
 
     def digits(self, root, at):
         replace(root / f"{stem(at)}.json", "[10, 12]", f"[{'9' * 5000}, 12]")
-        return rf"{stem(at)}\.json: the JSON is cut off or malformed"
+        return rf"{stem(at)}\.json: is no JSON that can be read"
 
     def far(self, root, at):
         replace(root / f"{stem(at)}.json", "[10, 12]", f"[{'9' * 500}, 12]")

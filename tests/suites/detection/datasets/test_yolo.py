@@ -82,7 +82,7 @@ def test_a_bad_line_is_named(tmp_path, line, message):
 
 def test_boxes_are_refused_where_masks_are_wanted(tmp_path):
     write(tmp_path, {"a": BOX})
-    with pytest.raises(DataError, match="wanted is a polygon of three points or more"):
+    with pytest.raises(DataError, match="for masks a polygon of three points or more is needed"):
         YoloDetection(tmp_path, "train", masks=True)
 
 
@@ -104,7 +104,9 @@ def test_names_of_classes_are_asked_for(tmp_path, names, message):
 
 def test_a_folder_without_pictures_says_where_it_looked(tmp_path):
     write(tmp_path, {"a": ""})
-    with pytest.raises(DataError, match="no pictures in images/val, val/images; without folders of splits"):
+    with pytest.raises(
+        DataError, match=r"no pictures in images/val, val/images, images/valid, .*; without folders of splits"
+    ):
         YoloDetection(tmp_path, "val")
 
 

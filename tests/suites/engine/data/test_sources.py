@@ -2,6 +2,7 @@
 
 import logging
 import os
+import unicodedata
 import zipfile
 from pathlib import Path
 
@@ -113,15 +114,11 @@ def test_with_the_variable_shipped_configs_find_their_sets(shared_data, monkeypa
     sets = shared_data("detection").parent
     monkeypatch.setenv("PADDOCK_DATA", str(sets))
     monkeypatch.chdir(tmp_path)
-    wanted = {place.relative_to(sets).as_posix() for place in sets.glob("*/*/*.zip")} - {
-        "detection/coco_eval_fixture/coco_eval_fixture.zip",
-        "detection/coco_val20/coco_val20.zip",
-        "detection/raccoon/raccoon.zip",
-        "ctr/paddlerec_slots/paddlerec_slots.zip",
-    }
+    there = {place.relative_to(sets).as_posix() for place in sets.glob("*/*/*.zip")}
     roots = {str(load_config(name, check=False).as_dict()["data"].get("root", "")) for name in shipped_configs()}
-    assert wanted <= {root.removeprefix("data/") for root in roots}
-    assert all(find_data(root).is_file() for root in roots if root.removeprefix("data/") in wanted)
+    found = {root.removeprefix("data/") for root in roots} & there
+    assert {"detection/bccd/bccd.zip", "detection/nuclei/nuclei.zip"} <= found
+    assert all(find_data(f"data/{root}").is_file() for root in found)
 
 
 def test_the_page_on_data_sets_has_every_root_of_a_shipped_config():
@@ -141,3 +138,60 @@ def test_workers_need_no_variable(places, monkeypatch):
     monkeypatch.delenv("PADDOCK_DATA")
     os.chdir("/")
     assert table.read(0) == b"a"
+
+
+def test_hidden_names_and_clutter_are_not_there_and_are_counted(tmp_path):
+    for name in ("a.jpg", ".ipynb_checkpoints/a-checkpoint.jpg", "@eaDir/a.jpg", "b/._c.jpg", "b/c.jpg", "Thumbs.db"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    source = open_source(tmp_path)
+    assert (source.names(), source.folders(), source.below()) == (["a.jpg"], ["b"], ["a.jpg", "b/c.jpg"])
+    assert {reason: count for reason, count, _ in source.passed} == {"hidden": 2, "left by the system": 2}
+    source.below()
+    assert len(source.passed) == 4, "each is counted once"
+
+
+def test_links_to_folders_that_are_read_anyway_and_broken_links_are_not_followed(tmp_path):
+    for name in ("cat/1.jpg", "cat/sub/2.jpg", "dog/3.jpg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "cat/again").symlink_to("../cat")
+    (tmp_path / "cat/sub/top").symlink_to(tmp_path)
+    (tmp_path / "cat/twice").symlink_to("sub")
+    (tmp_path / "cat/gone.jpg").symlink_to("nowhere.jpg")
+    (tmp_path / "cat/more").symlink_to("../dog")
+    source = open_source(tmp_path)
+    assert source.below("cat") == ["1.jpg", "more/3.jpg", "sub/2.jpg"]
+    assert str(source.passed).count("again") == 1 and "broken links (cat/gone.jpg)" in str(source.passed)
+
+
+def test_a_zip_of_windows_and_one_of_macos_are_read_like_others(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name in ("cat\\été.jpg", "./cat/2.jpg", "__MACOSX/cat/._2.jpg", "cat/10.jpg", "dog/"):
+            info = zipfile.ZipInfo("x")
+            info.filename = info.orig_filename = name
+            archive.writestr(info, b"x")
+    source = open_source(tmp_path / "a.zip")
+    assert (source.folders(), source.names("cat")) == (["cat"], ["2.jpg", "10.jpg", "été.jpg"])
+    assert source.read("cat/été.jpg") == b"x"
+
+
+def test_a_name_that_is_no_text_is_read_and_shown_escaped(tmp_path):
+    raw = os.fsdecode(b"caf\xe9.jpg")
+    (tmp_path / raw).write_bytes(b"x")
+    source = open_source(tmp_path)
+    table = source.table(source.names())
+    assert (table.read(0), table.full_name(0)) == (b"x", f"{tmp_path}/caf\\xe9.jpg")
+
+
+def test_a_list_s_name_finds_its_file_however_it_is_written(tmp_path):
+    (tmp_path / "Bilder" / "Tag 2").mkdir(parents=True)
+    (tmp_path / "Bilder" / "Tag 2" / "été.JPG").touch()
+    source = open_source(tmp_path)
+    for written in (
+        "./Bilder/Tag 2/été.JPG",
+        "bilder\\tag 2\\été.jpg",
+        unicodedata.normalize("NFD", "Bilder/Tag 2/été.JPG"),
+    ):
+        assert source.find(written) == "Bilder/Tag 2/été.JPG"
+    assert source.find("Bilder/1.jpg") is None

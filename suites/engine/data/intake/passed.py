@@ -1,0 +1,51 @@
+"""PassedOver: what lies among the data of a set and is not read, counted by reason and named."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from suites.engine.data.intake.naming import shown
+
+_log = logging.getLogger(__name__)
+_NAMED = 3  # names a reason in a message
+
+
+class PassedOver:
+    """Counts names by reason and keeps the first few of each.
+
+    >>> passed = PassedOver()
+    >>> passed.note("hidden", ".DS_Store"); passed.note("hidden", ".git")
+    >>> str(passed)
+    '2 hidden (.DS_Store, .git)'
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}
+
+    def note(self, reason: str, name: str) -> None:
+        """Counts a name; `reason` is a few words that go on behind a number, such as "hidden"."""
+        self._counts[reason] = self._counts.get(reason, 0) + 1
+        names = self._names.setdefault(reason, [])
+        if len(names) < _NAMED:
+            names.append(shown(name))
+
+    def __len__(self) -> int:
+        return sum(self._counts.values())
+
+    def __iter__(self) -> Iterator[tuple[str, int, list[str]]]:
+        """(reason, how many, the first names)."""
+        for reason, count in self._counts.items():
+            yield reason, count, self._names[reason]
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"{count} {reason} ({', '.join(names)}{', ...' if count > len(names) else ''})"
+            for reason, count, names in self
+        )
+
+    def say(self, what: str) -> None:
+        """Logs what was passed over in the set `what`, if anything was."""
+        if len(self):
+            _log.info("%s: not read: %s", what, self)
