@@ -65,13 +65,13 @@ def members() -> dict[str, list[tuple[int, Path]]]:
             continue
         try:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            words = (entry / "cmdline").read_bytes().decode().split("\0")
+            words = (entry / "cmdline").read_bytes().decode().rstrip("\0").split("\0")
         except (OSError, ValueError):
             continue
         if parent == os.getpid() and len(words) > 3:
             for kind, module in PARTS.items():
-                if words[2] == module:
-                    found[kind].append((int(entry.name), Path(words[3])))
+                if module in words:
+                    found[kind].append((int(entry.name), Path(words[-1])))
     return found
 
 

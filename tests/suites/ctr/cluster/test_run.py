@@ -41,7 +41,7 @@ def children():
         if parent == os.getpid():
             for kind, part in (("shard", "framework.table.remote"), ("trainer", "suites.ctr.cluster.trainer")):
                 if part in words:
-                    found[kind].append((int(entry.name), Path(words.split("\0")[3])))
+                    found[kind].append((int(entry.name), Path(words.rstrip("\0").split("\0")[-1])))
     return found
 
 
