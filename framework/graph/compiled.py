@@ -86,8 +86,10 @@ class CompiledProgram:
         self.execution.forget_plans()
 
     def _with_line(self, e: PaddockError) -> PaddockError:
-        found = re.search(r"(?: \[operation \d+\])* \[operation (\d+)\]$", str(e))  # in blocks: the innermost first
-        if not found:
+        text, outer = str(e), None
+        while found := re.search(r" \[operation (\d+)\]$", text):  # in blocks: the innermost first
+            text, outer = text[: found.start()], outer or found
+        if outer is None:
             return e
-        op = self.program.block.ops[int(found.group(1))]
-        return type(e)(f"{str(e)[: found.start()]}" + (f" (traced at {op.where})" if op.where else ""))
+        op = self.program.block.ops[int(outer[1])]
+        return type(e)(text + (f" (traced at {op.where})" if op.where else ""))

@@ -57,7 +57,7 @@ def _read(equation: str, count: int) -> tuple[list[str], str | None]:
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     for term in [*terms, right]:
-        if not re.fullmatch(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*", term):
+        if not re.fullmatch(r"[A-Za-z]*(\.\.\.[A-Za-z]*)?", term):
             raise _fail(equation, f"'{term}' is no term; takes letters and one '...', as in 'ij,jk->ik'")
     if len(terms) != count:
         raise _fail(equation, f"it has {len(terms)} terms but there are {count} operands")

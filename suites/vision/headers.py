@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import struct
 
 _SIZED_SEGMENTS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG frames: all but tables and extensions
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # JPEG markers without a length
 _MOST_ENTRIES = 4096  # of a TIFF directory
+_PNM_BYTES = 4096  # that a header may have, comments among them
+_PNM_DIGITS = 10
 _TIFF_NUMBER = {1: "B", 3: "H", 4: "I"}
 
 
@@ -89,6 +90,30 @@ def _tiff(data: bytes) -> tuple[int, int] | None:
 
 
 def _pnm(data: bytes) -> tuple[int, int] | None:
-    gap = rb"(?:\s+|#[^\n]*\n)+"
-    found = re.match(rb"P[1-6]" + gap + rb"(\d{1,9})" + gap + rb"(\d{1,9})\s", data[:4096])
-    return (int(found[2]), int(found[1])) if found else None
+    """Scans as netpbm and OpenCV do: any space parts the numbers, a comment goes from # to LF or CR."""
+    if data[1:2] not in (b"1", b"2", b"3", b"4", b"5", b"6") or not data[2:3].isspace():
+        return None
+    found = _numbers(data[2:_PNM_BYTES], 2)
+    return (found[1], found[0]) if len(found) == 2 else None
+
+
+def _numbers(text: bytes, wanted: int) -> list[int]:
+    """The first numbers of a PNM header, fewer where it is damaged; a space must follow each."""
+    found: list[int] = []
+    digits, comment = "", False
+    for byte in text:
+        sign = chr(byte)
+        if comment:
+            comment = sign not in "\r\n"
+        elif sign in "0123456789":
+            digits += sign
+        elif sign in " \t\n\v\f\r":
+            found += [int(digits)] if digits else []
+            digits = ""
+        elif sign == "#" and not digits:
+            comment = True
+        else:  # OpenCV would take a sign after a number for a space, and a comment there for the next number
+            break
+        if len(found) == wanted or len(digits) > _PNM_DIGITS:
+            break
+    return found

@@ -20,8 +20,8 @@ import yaml
 from framework.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
-_LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]+)\)")
-_FENCE = re.compile(r"(^```.*?^```)", re.M | re.S)
+_LINK = re.compile(r"\[([^\[\]]*)\]\(([^\[)\s]+)\)")
+_FENCE = re.compile(r"^```", re.M)
 
 
 def stage(folder: Path, generated: Mapping[str, str], root: Path = ROOT) -> Path:
@@ -67,7 +67,7 @@ def _named(text: str, source: Path, root: Path) -> str:
         return words if f"`{place}`" in words else f"{words} (`{place}`)"
 
     parts = _FENCE.split(text)
-    return "".join(part if i % 2 else _LINK.sub(link, part) for i, part in enumerate(parts))
+    return "```".join(part if i % 2 else _LINK.sub(link, part) for i, part in enumerate(parts))
 
 
 def _expanded(entry: Any, pages: Path) -> Any:

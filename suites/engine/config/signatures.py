@@ -18,7 +18,7 @@ REQUIRED: Any = inspect.Parameter.empty
 
 _FIXED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _SECTION = re.compile(r"^(\w[\w ]*):\s*$")
-_ARGUMENT = re.compile(r"^(\w+(?:, \w+)*)(?:\s*\([^)]*\))?:\s*(.*)$")
+_ARGUMENT = re.compile(r"^(\w+(?:, \w+)*)(?:\s*\([^)]*\))?:\s*(\S.*)?$")
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def parse_arguments(docstring: str) -> dict[str, str]:
             if argument:
                 names = argument[1].split(", ")
             for name in names:
-                docs[name] = argument[2] if argument else f"{docs[name]} {stripped}".strip()
+                docs[name] = (argument[2] or "") if argument else f"{docs[name]} {stripped}".strip()
     return docs
 
 

@@ -20,11 +20,11 @@ from suites.engine.config.nodes import Node, Origin, Scalar
 
 # The core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/, section 10.3.2).
 _SCALARS = {
-    "null": (r"null|Null|NULL|~|", ["n", "N", "~", ""]),
-    "bool": (r"true|True|TRUE|false|False|FALSE", list("tTfF")),
-    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    "null": (re.compile(r"^(?:null|Null|NULL|~|)$"), ["n", "N", "~", ""]),
+    "bool": (re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")),
+    "int": (re.compile(r"^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$"), list("-+0123456789")),
     "float": (
-        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        re.compile(r"^(?:[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"),
         list("-+.0123456789"),
     ),
 }
@@ -65,7 +65,7 @@ class _Dumper(yaml.SafeDumper):
 
 for _name, (_pattern, _first) in _SCALARS.items():
     for _class in (_Loader, _Dumper):
-        _class.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), _first)
+        _class.add_implicit_resolver(f"tag:yaml.org,2002:{_name}", _pattern, _first)
 
 
 def parse_text(text: str, source: str, numbered: bool = True) -> Node:
@@ -133,7 +133,8 @@ def _hint(text: str, line: int) -> str:
     """What usually causes a syntax error in such a line, if anything is known."""
     lines = text.splitlines()
     wrong = lines[line - 1] if line <= len(lines) else ""
-    if re.search(r"""[\[{,:].*(?<!["'])\$\{""", wrong):
+    *before, _ = wrong.split("${")
+    if before and not set("[{,:").isdisjoint(before[0]) and not all(part.endswith(('"', "'")) for part in before):
         return '; inside { } or [ ] quote references: "${path}"'
     return "; indent with spaces, not tabs" if "\t" in wrong else ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from framework.errors import CheckpointError
 from framework.nn import Layer
+from framework.patterns import checked
 from framework.tensor import tensor
 
 _COUNTER = "num_batches_tracked"
@@ -184,7 +184,7 @@ def load_mapped(
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(re.search(pattern, name) for pattern in patterns)
+    return any(checked(pattern).search(name) for pattern in patterns)
 
 
 def _wanted(sources: Mapping[str, Source], name: str) -> str:

@@ -255,11 +255,11 @@ def _recognised(arrays: Mapping[str, np.ndarray], file: str) -> tuple[str, dict[
 
 # RoBERTa's heads in the words of BERT's: what its classifier does first is BERT's pooler.
 _ROBERTA = {
-    r"^classifier\.dense\.": "pooler.dense.",
-    r"^classifier\.out_proj\.": "classifier.",
-    r"^lm_head\.dense\.": "cls.predictions.transform.dense.",
-    r"^lm_head\.layer_norm\.": "cls.predictions.transform.LayerNorm.",
-    r"^lm_head\.bias$": "cls.predictions.bias",
+    re.compile(r"^classifier\.dense\."): "pooler.dense.",
+    re.compile(r"^classifier\.out_proj\."): "classifier.",
+    re.compile(r"^lm_head\.dense\."): "cls.predictions.transform.dense.",
+    re.compile(r"^lm_head\.layer_norm\."): "cls.predictions.transform.LayerNorm.",
+    re.compile(r"^lm_head\.bias$"): "cls.predictions.bias",
 }
 
 
@@ -267,7 +267,7 @@ def _current(name: str, names: Mapping[str, object]) -> str:
     """A name of Hugging Face's today: norms had TensorFlow's gamma and beta once."""
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name))
     for pattern, ours in _ROBERTA.items():
-        changed = re.sub(pattern, ours, name)
+        changed = pattern.sub(ours, name)
         if changed != name and changed not in names:
             return changed
     return name
