@@ -21,6 +21,9 @@ class Limits:
     Args:
         pixels: of an image, by its header.
         scans: of a progressive JPEG; each of them costs as much as a whole image.
+        scan_pixels: of a JPEG, its pixels times its scans.
+        picture_bytes: that decoding a picture may take; those of a rare kind have 64 MB and 8 times their own size.
+        picture_seconds: that decoding a picture of a rare kind may take.
         member_bytes: of one file of a data set, such as a picture or COCO's annotations; of a zip's, inflated.
         data_bytes: of a file that is a data set by itself, such as a click log that is read into memory.
         weight_bytes: of a weight file.
@@ -47,6 +50,9 @@ class Limits:
 
     pixels: int = 1 << 26
     scans: int = 64
+    scan_pixels: int = 1 << 30
+    picture_bytes: int = 1 << 29
+    picture_seconds: int = 10
     member_bytes: int = 1 << 30
     data_bytes: int = 1 << 36
     weight_bytes: int = 1 << 36

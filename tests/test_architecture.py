@@ -136,3 +136,12 @@ def test_a_native_type_is_defined_once():
     types = native_types()
     assert len(types) > 100 and ("paddock", "Shape") in types
     assert {key: files for key, files in types.items() if len(files) > 1} == {}
+
+
+DECODERS = {"suites/vision/images.py", "suites/vision/apart_child.py"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_pictures_are_decoded_in_one_place(path):
+    if str(path.relative_to(ROOT)) not in DECODERS:
+        assert not re.search(r"\bim(?:decode|read)\w*\(|\bimport PIL\b|\bfrom PIL\b", path.read_text())

@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 
 from framework.errors import DataError
-from suites.vision.images import check_complete
+from suites.vision.images import check_complete, decode
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE = 3  # colour type in a PNG's header; 0 is grey
@@ -47,14 +47,11 @@ def decode_labels(data: bytes, name: str) -> np.ndarray:
     Raises:
         DataError: cut off, no image, an image of colours rather than numbers, or numbers above 255.
     """
-    check_complete(data, name)
     depth, colour = _header(data)
-    if colour == _PALETTE:
-        data = _as_grey(data)
-    labels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED) if data else None
-    if labels is None:
-        text = f"label map {name}: empty, damaged, or not an image OpenCV reads; label maps are PNG files"
-        raise LabelMapError(text, "damaged")
+    try:
+        labels = decode(_as_grey(data, name) if colour == _PALETTE else data, name, cv2.IMREAD_UNCHANGED)
+    except DataError as error:
+        raise LabelMapError(f"label map {error}; label maps are PNG files", "damaged") from None
     if labels.ndim == 3:
         labels = _one_channel(labels, name)
     if labels.max(initial=0) > 255:
@@ -102,8 +99,9 @@ def _header(data: bytes) -> tuple[int, int]:
     return data[24], data[25]
 
 
-def _as_grey(data: bytes) -> bytes:
-    """A palette PNG as a grey one with the same numbers: other header, no palette."""
+def _as_grey(data: bytes, name: str) -> bytes:
+    """A palette PNG as a grey one with the same numbers: other header, no palette. DataError where it is cut off."""
+    check_complete(data, name)
     parts = [_SIGNATURE]
     for kind, payload in _chunks(data):
         if kind == b"IHDR":

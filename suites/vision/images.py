@@ -17,8 +17,12 @@ from framework.atomic import atomic_file
 from framework.errors import DataError
 from framework.limits import check
 from framework.outside import read_bytes
-from suites.vision.headers import image_size
+from suites.vision.apart import decode_apart
+from suites.vision.headers import Header, other_kind, picture_header
+from suites.vision.tiff import shown_as_stored
 
+_FREE, _GROWTH = 64 << 20, 8  # bytes that a picture of a rare kind may take: free ones, and so many times its own
+_MOST_STEPS = 1 << 18  # from part to part of a file
 IMAGE_SUFFIXES = (
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm",
 )  # fmt: skip
@@ -45,7 +49,7 @@ def decode_image(data: bytes, name: str) -> np.ndarray:
 
     Grey becomes three equal channels. 16-bit values are scaled from their full range, 65535 to 255.
     Alpha is dropped: a transparent pixel shows the colour stored under it. The EXIF orientation is
-    applied, so boxes refer to the image as viewers show it.
+    applied, so boxes refer to the image as viewers show it. Of several frames or pages the first is read.
 
     Returns:
         uint8 [H, W, 3], C-contiguous.
@@ -53,39 +57,94 @@ def decode_image(data: bytes, name: str) -> np.ndarray:
     Raises:
         DataError: no bytes, cut off, not an image, or floating-point pixels (their range is not known).
     """
-    if not data:
-        raise DataError(f"image {name}: the file is empty (0 bytes)")
-    check_complete(data, name)
-    checked_size(data, name)
-    flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH
-    try:
-        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-    except cv2.error as error:
-        raise DataError(f"image {name}: OpenCV cannot decode it ({error.err})") from None
-    if image is None:
-        raise DataError(
-            f"image {name}: damaged, or not an image OpenCV reads ({len(data)} bytes, first {data[:8]!r}); "
-            f"known kinds are {' '.join(IMAGE_SUFFIXES)}"
-        )
+    image = decode(data, name, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH)
     return cv2.cvtColor(_to_uint8(image, name), cv2.COLOR_BGR2RGB)
 
 
-def checked_size(data: bytes, name: str) -> tuple[int, int]:
-    """Height and width of an image file by its header, before anything is decoded.
+def decode(data: bytes, name: str, flags: int) -> np.ndarray:
+    """What OpenCV's `imdecode` makes of an image file under these flags: the one place that calls it.
+
+    Kinds that are common are decoded here, others in a process under limits of memory and time. The picture has the
+    size that its header states.
 
     Raises:
-        DataError: the header is damaged or of another kind, or the image has more pixels than the limit `pixels`.
+        DataError: as `decode_image` does, but for floating-point pixels.
     """
-    found = image_size(data)
-    if found is None:
+    if not data:
+        raise DataError(f"image {name}: the file is empty (0 bytes)")
+    check_complete(data, name)
+    header = checked_header(data, name)
+    multiplied = header.directory is not None and header.directory.multiplied
+    if header.directory is not None:
+        data = shown_as_stored(data, header.directory)
+        flags = cv2.IMREAD_UNCHANGED if multiplied else flags
+    image = _decoded(data, name, header, flags)
+    if sorted(image.shape[:2]) != sorted((header.height, header.width)):  # EXIF may turn it by a quarter
         raise DataError(
-            f"image {name}: damaged, or not an image OpenCV reads ({len(data)} bytes, first {data[:8]!r}); "
-            f"known kinds are {' '.join(IMAGE_SUFFIXES)}"
+            f"image {name}: damaged, its header states {header.height} x {header.width} pixels but it holds "
+            f"{image.shape[0]} x {image.shape[1]}"
         )
-    check("pixels", found[0] * found[1], f"image {name}: {found[0]} x {found[1]} is too many pixels", DataError)
-    if data[:2] == b"\xff\xd8":
-        check("scans", data.count(b"\xff\xda"), f"image {name}: it has too many scans", DataError)
+    return _divided(image)[..., :3] if multiplied and image.ndim == 3 and image.shape[2] == 4 else image
+
+
+def _decoded(data: bytes, name: str, header: Header, flags: int) -> np.ndarray:
+    try:
+        if not header.plain:
+            return decode_apart(data, flags, _FREE + _GROWTH * header.height * header.width * header.pixel_bytes)
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+    except cv2.error as error:
+        raise DataError(f"image {name}: OpenCV cannot decode it ({error.err})") from None
+    except DataError as error:
+        raise DataError(f"image {name}: cannot be decoded: {error}") from None
+    if image is None:
+        raise _unknown(data, name)
+    return image
+
+
+def _divided(image: np.ndarray) -> np.ndarray:
+    """Colours that were multiplied by alpha, as they were before; a transparent pixel keeps what is stored."""
+    most = np.iinfo(image.dtype).max
+    alpha = image[..., 3:].astype(np.float32)
+    colours = np.where(alpha > 0, image * (most / np.maximum(alpha, 1)), image)
+    divided: np.ndarray = np.minimum(np.rint(colours), most).astype(image.dtype)
+    return divided
+
+
+def _unknown(data: bytes, name: str) -> DataError:
+    """The error of a file that is damaged, or of another kind."""
+    kinds = f"known kinds are {' '.join(IMAGE_SUFFIXES)}"
+    if (other := other_kind(data)) is not None:
+        return DataError(f"image {name}: is a {other} file, which is not read; convert it; {kinds}")
+    return DataError(
+        f"image {name}: damaged, or not an image OpenCV reads ({len(data)} bytes, first {data[:8]!r}); {kinds}"
+    )
+
+
+def checked_header(data: bytes, name: str) -> Header:
+    """The header of an image file, before anything is decoded.
+
+    Raises:
+        DataError: the header is damaged or of another kind, or the image costs more than the limits of pixels, bytes
+            and scans.
+    """
+    found = picture_header(data)
+    if found is None:
+        raise _unknown(data, name)
+    size = f"image {name}: {found.height} x {found.width}"
+    tiles = "" if found.pixels == found.height * found.width else f" in tiles of {found.pixels}"
+    check("pixels", found.pixels, f"{size}{tiles} is too many pixels", DataError)
+    check("picture_bytes", found.pixels * found.pixel_bytes, f"{size}{tiles} takes too many bytes", DataError)
+    if found.kind == "JPEG":
+        scans = data.count(b"\xff\xda")
+        check("scans", scans, f"image {name}: it has too many scans", DataError)
+        check("scan_pixels", scans * found.pixels, f"{size} is too many pixels for {scans} scans", DataError)
     return found
+
+
+def checked_size(data: bytes, name: str) -> tuple[int, int]:
+    """Height and width of an image file by its header; raises as `checked_header` does."""
+    found = checked_header(data, name)
+    return found.height, found.width
 
 
 def encode_image(image: np.ndarray, suffix: str = ".png") -> bytes:
@@ -138,7 +197,9 @@ def _jpeg_has_end(data: bytes) -> bool:
     inside a scan FF is always followed by 00 or a restart number, so FF D9 can only be the end.
     """
     at = 2
-    while at + 4 <= len(data):
+    for _ in range(_MOST_STEPS):
+        if at + 4 > len(data):
+            break
         if data[at] != 0xFF:
             return data.find(b"\xff\xd9", at) >= 0
         if data[at + 1] == 0xFF:  # fill bytes may precede a marker
@@ -153,7 +214,9 @@ def _jpeg_has_end(data: bytes) -> bool:
 def _png_has_end(data: bytes) -> bool:
     """Walks the chunks (length, kind, payload, checksum) until IEND lies fully inside the file."""
     at = 8
-    while at + 12 <= len(data):
+    for _ in range(_MOST_STEPS):
+        if at + 12 > len(data):
+            break
         length, kind = struct.unpack_from(">I4s", data, at)
         at += 12 + length
         if kind == b"IEND":

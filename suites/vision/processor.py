@@ -18,7 +18,7 @@ from suites.engine.config import build_value, plain
 from suites.engine.contract.task import Batch, OverTime, Processor
 from suites.vision.camera import camera_number, opened_moving
 from suites.vision.film import Film, written_film
-from suites.vision.images import checked_size, decode_image, encode_image, read_image
+from suites.vision.images import checked_header, decode_image, encode_image, read_image
 from suites.vision.pipeline import Transform
 from suites.vision.sample import VisualSample
 from suites.vision.videos import VIDEO_SUFFIXES, frames_of
@@ -144,9 +144,9 @@ class ImageProcessor(VisualProcessor):
         return decode_image(file_in_json(value, "an image"), "of the request")
 
     def decoded_bytes(self, value: Any) -> int:
-        """Bytes of the image, by its header."""
-        height, width = checked_size(file_in_json(value, "an image"), "of the request")
-        return 3 * height * width
+        """Bytes that decoding the image takes, by its header."""
+        found = checked_header(file_in_json(value, "an image"), "of the request")
+        return found.pixels * found.pixel_bytes
 
     def example(self) -> str:
         """A black image."""

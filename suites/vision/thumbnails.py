@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import cv2
-import numpy as np
 
 from framework.errors import DataError
 from suites.engine.registry import register
+from suites.vision.images import decode
 
 _WIDTH, _HIGHEST, _QUALITY = 480, 640, 75  # pixels of a picture at most, JPEG's quality
 _WIDEST = 960  # of one that is wide, such as a strip of frames
@@ -22,12 +22,7 @@ def thumbnail(content: bytes) -> tuple[bytes, bool]:
 
     Raises DataError where they are no picture.
     """
-    try:
-        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR) if content else None
-    except cv2.error as error:
-        raise DataError(f"it cannot be read: {error.err}") from None
-    if image is None:
-        raise DataError("it is no picture")
+    image = decode(content, "of a run", cv2.IMREAD_COLOR)
     height, width = image.shape[:2]
     wide = width > _WIDE * height
     factor = min((_WIDEST if wide else _WIDTH) / width, _HIGHEST / height)

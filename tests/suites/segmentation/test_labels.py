@@ -42,8 +42,8 @@ def test_one_bit_masks_and_three_equal_channels_are_numbers_too():
         (grey(np.dstack([LABELS, LABELS, LABELS // 2])), r"label map a\.png: is a picture in colours; .* class ids"),
         (grey(LABELS.astype(np.uint16) + 256), "a.png: holds the number [0-9]+; class ids and void are 0 to 255"),
         (grey(LABELS)[:-40], "a.png: cut off"),
-        (b"", "a.png: empty, damaged"),
-        (b"GIF89a, or so it says", "a.png: empty, damaged, or not an image"),
+        (b"", "a.png: the file is empty"),
+        (b"GIF99a, or so it says", "a.png: damaged, or not an image"),
     ],
 )
 def test_what_is_no_label_map_is_refused(data, match):

@@ -27,5 +27,5 @@ def test_a_picture_becomes_small_and_keeps_its_shape(given, made, wide):
 
 @pytest.mark.parametrize("content", [b"", b"no picture", picture(50, 50)[:40]])
 def test_what_is_no_picture_is_an_error(content):
-    with pytest.raises(DataError, match="it is no picture"):
+    with pytest.raises(DataError, match=r"empty|not an image|cut off"):
         thumbnail(content)
