@@ -145,3 +145,72 @@ DECODERS = {"suites/vision/images.py", "suites/vision/apart_child.py"}
 def test_pictures_are_decoded_in_one_place(path):
     if str(path.relative_to(ROOT)) not in DECODERS:
         assert not re.search(r"\bim(?:decode|read)\w*\(|\bimport PIL\b|\bfrom PIL\b", path.read_text())
+
+
+STARTING = re.compile(r"system|popen|startfile|fork|forkpty|posix_spawnp?|exec[lv]\w*|spawn[lv]\w*")  # of the module os
+STARTERS = {"subprocess", "pty", "webbrowser", "pexpect", "commands"}
+PROGRAMS = "framework/programs.py"
+
+
+def attribute_names(path: Path) -> Iterator[tuple[str, str]]:
+    """Each `module.name` of a file, by the module's own name also where it is imported under another."""
+    tree = ast.parse(path.read_text())
+    imported = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, alias.name) for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield imported.get(node.value.id, node.value.id), node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+            module, name, *_ = [*node.args, ast.Constant(""), ast.Constant("")]
+            if isinstance(module, ast.Name) and isinstance(name, ast.Constant):
+                yield imported.get(module.id, module.id), str(name.value)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_programs_are_started_in_one_place(path):
+    if str(path.relative_to(ROOT)) == PROGRAMS:
+        return
+    assert not {module.split(".")[0] for module in imported_modules(path)} & STARTERS
+    for module, name in attribute_names(path):
+        assert not (module == "os" and STARTING.fullmatch(name)), f"{path}: os.{name} starts a program"
+        assert not (module == "asyncio" and name.startswith("create_subprocess")), f"{path}: {name}"
+
+
+def is_of_our_source(node: ast.expr) -> bool:
+    """Whether an expression is words that stand in our source: literals, constants, `programs.module` of them."""
+    if isinstance(node, ast.Starred):
+        return is_of_our_source(node.value)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return all(map(is_of_our_source, node.elts))
+    if isinstance(node, ast.JoinedStr):  # a value may be from outside where its option stands before it
+        first = node.values[0]
+        return isinstance(first, ast.Constant) and re.match(r"--[a-z-]+=", str(first.value)) is not None
+    if isinstance(node, ast.Subscript):
+        return is_of_our_source(node.value)
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func) == "programs.module" and all(map(is_of_our_source, node.args))
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id.isupper())
+
+
+def programs_started() -> list[tuple[Path, ast.Call]]:
+    calls = [(path, node) for path in FILES for node in ast.walk(ast.parse(path.read_text()))]
+    wanted = ("programs.run", "programs.start", "programs.line")
+    return [(p, n) for p, n in calls if isinstance(n, ast.Call) and ast.unparse(n.func) in wanted]
+
+
+def test_options_of_programs_stand_in_our_source():
+    found = programs_started()
+    assert len(found) >= 6
+    for path, call in found:
+        options = call.args[1] if len(call.args) > 1 else next(k.value for k in call.keywords if k.arg == "options")
+        if isinstance(options, ast.Name) and options.id == "options":  # of the same function
+            tree = ast.parse(path.read_text())
+            made = [
+                n.value for n in ast.walk(tree) if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "options"
+            ]
+            assert made and all(map(is_of_our_source, made)), f"{path}:{call.lineno}"
+        else:
+            assert is_of_our_source(options), f"{path}:{call.lineno}: {ast.unparse(options)}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+from framework import programs
 from tools.docs_site.reference import reference_pages
 from tools.docs_site.stage import ROOT, stage
+
+_SECONDS = 1800
 
 
 def main(words: list[str] | None = None) -> int:
@@ -26,9 +28,9 @@ def main(words: list[str] | None = None) -> int:
 def build(config: Path) -> tuple[int, str]:
     """Run mkdocs on a complete mkdocs.yml; return its exit status and what it warned of."""
     # Not --quiet: --strict then counts no warning. The variable silences a banner about the generator's successor.
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)]
+    options = ("-m", "mkdocs", "build", "--strict", f"--config-file={config}")
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=config.parent, env=environment, stderr=subprocess.PIPE, text=True)
+    done = programs.run(programs.PYTHON, options, seconds=_SECONDS, cwd=str(config.parent), env=environment)
     lines = (line for line in done.stderr.splitlines() if line and not line.startswith("INFO"))
     return done.returncode, "\n".join(lines)
 

@@ -139,7 +139,7 @@ def end_with_parent(stop: Callable[[], None]) -> None:
 def main(words: list[str]) -> int:
     """Run the shard that a file describes; the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    spec = ShardSpec.of(Path(words[0]).read_text(encoding="utf-8"))
+    spec = ShardSpec.of(Path(words[-1]).read_text(encoding="utf-8"))
 
     def ready(server: Server) -> None:
         signal.signal(signal.SIGTERM, lambda *_: server.stop())

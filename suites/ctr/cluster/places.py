@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from framework import programs
 from framework.atomic import write_text
 
 Kind = Literal["shard", "trainer"]
@@ -58,7 +56,7 @@ class Places(ABC):
 
 @dataclass
 class _Process(Running):
-    process: subprocess.Popen[bytes]
+    process: programs.Process
     log: Path
 
     def status(self) -> int | None:
@@ -90,12 +88,14 @@ class Processes(Places):
         write_text(path, spec)
         log = self._folder / f"{name}.log"
         with log.open("ab") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", MODULES[kind], str(path), "--with-parent"],
-                stdin=subprocess.PIPE,
+            process = programs.start(
+                programs.PYTHON,
+                (*programs.module(MODULES[kind]), "--with-parent"),
+                [str(path.absolute())],
+                stdin=programs.PIPE,
                 stdout=out,
                 stderr=out,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+                env=programs.module_paths(),
                 start_new_session=True,  # Ctrl-C is for the head
             )
         self._started.append(_Process(process, log))
@@ -110,7 +110,7 @@ class Processes(Places):
         for each in self._started:
             try:
                 each.process.wait(max(0.1, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
+            except programs.TimeoutExpired:
                 each.kill()
 
 

@@ -359,7 +359,7 @@ def _in_thread(items: Iterator[Item], ahead: int) -> Iterator[Item]:
 def main(words: list[str]) -> int:
     """Run the trainer that a file describes; the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    spec = TrainerSpec.of(Path(words[0]).read_text(encoding="utf-8"))
+    spec = TrainerSpec.of(Path(words[-1]).read_text(encoding="utf-8"))
     if "--with-parent" in words:
         end_with_parent(lambda: os._exit(1))
     try:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import TracebackType
 
+from framework import programs
 from framework.errors import PaddockError
 from suites.ctr.demo.plan import Plan
 
@@ -29,7 +28,7 @@ class Parts:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, programs.Process] = {}
 
     def __enter__(self) -> Parts:
         return self
@@ -42,11 +41,14 @@ class Parts:
     def start(self, name: str) -> None:
         """Start a child, see `children`."""
         with self._log(name).open("wb") as log:
-            self.running[name] = subprocess.Popen(
-                [sys.executable, "-m", "suites.ctr.demo.children", name, self._plan.folder],
-                stdin=subprocess.PIPE,  # its end tells the child that we are gone
+            self.running[name] = programs.start(
+                programs.PYTHON,
+                programs.module("suites.ctr.demo.children"),
+                [name, str(Path(self._plan.folder).absolute())],
+                stdin=programs.PIPE,  # its end tells the child that we are gone
                 stdout=log,
-                stderr=subprocess.STDOUT,
+                stderr=programs.TO_STDOUT,
+                env=programs.module_paths(),
                 start_new_session=True,
             )
 
@@ -68,7 +70,7 @@ class Parts:
             for ending in (process.terminate, process.terminate, process.kill):  # the second ends it at once
                 if process.poll() is None:
                     ending()
-                    with contextlib.suppress(subprocess.TimeoutExpired):
+                    with contextlib.suppress(programs.TimeoutExpired):
                         process.wait(_GRACE)
             assert process.stdin is not None
             process.stdin.close()

@@ -10,13 +10,12 @@ import argparse
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from types import FrameType
 
-from framework import hosts, limits
+from framework import hosts, limits, programs
 from framework.data.world import World
 from framework.errors import AttributeValueError, ConfigError, HostError
 from suites.engine.hosts.liveness import Listener
@@ -95,9 +94,15 @@ def supervise(words: Sequence[str]) -> int:
     raised = [f"--limit={name}={now[name]}" for name in now if now[name] != normal[name]]
     gone, held = os.pipe()  # the other end closes where this process ends, however it does
     heard, told = os.pipe()
-    line = [sys.executable, "-m", "suites.engine.hosts.process", str(gone), str(told), *raised, *words]
     # In a group of its own: a terminal's Ctrl-C reaches this process alone.
-    child = subprocess.Popen(line, pass_fds=[gone, told], process_group=0)
+    child = programs.start(
+        programs.PYTHON,
+        programs.module("suites.engine.hosts.process"),
+        typed=[str(gone), str(told), *raised, *words],
+        env=programs.module_paths(),
+        pass_fds=[gone, told],
+        process_group=0,
+    )
     os.close(gone)
     os.close(told)
     listener = Listener(heard)
@@ -125,15 +130,15 @@ def supervise(words: Sequence[str]) -> int:
     return status if status >= 0 else 128 - status
 
 
-def _waited_for(child: subprocess.Popen[bytes], listener: Listener) -> int | None:
+def _waited_for(child: programs.Process, listener: Listener) -> int | None:
     """The exit status; None where the process was silent for longer than it said, and was ended."""
     while True:
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(programs.TimeoutExpired):
             return child.wait(timeout=_LOOK)
         if listener.overdue:
             break
     child.send_signal(signal.SIGABRT)  # upon which it says where its threads are
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    with contextlib.suppress(programs.TimeoutExpired):
         child.wait(timeout=_LAST_WORDS)
     child.kill()
     child.wait()
@@ -141,7 +146,7 @@ def _waited_for(child: subprocess.Popen[bytes], listener: Listener) -> int | Non
 
 
 @contextlib.contextmanager
-def _handing_on(child: subprocess.Popen[bytes]) -> Iterator[None]:
+def _handing_on(child: programs.Process) -> Iterator[None]:
     """Inside, a signal that would end this process goes to the child, which saves and ends."""
 
     def hand_on(number: int, frame: FrameType | None) -> None:

