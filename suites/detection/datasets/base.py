@@ -199,10 +199,12 @@ class FileDataset(DetectionDataset):
     def report(self) -> str:
         """One line: images, boxes by class, and what was clipped, dropped or left out."""
         truth = self.ground_truth()
-        by_class = np.bincount(truth.classes, minlength=self.num_classes)
+        by_class = np.bincount(truth.classes[~truth.crowd], minlength=self.num_classes)
         shown = [f"{name} {count}" for name, count in zip(self.class_names, by_class, strict=True)]
         names = ", ".join(shown[:12]) + (" ..." if len(shown) > 12 else "")
-        text = f"{self._what}: {len(self)} images, {len(truth.boxes)} boxes ({names})"
+        crowd = int(truth.crowd.sum())
+        text = f"{self._what}: {len(self)} images, {len(truth.boxes) - crowd} boxes ({names})"
+        text += f", {crowd} crowd regions" if crowd else ""
         return "; ".join(filter(None, [text, self._problems()]))
 
     def left_out(self) -> dict[str, int]:

@@ -311,7 +311,9 @@ class _Reader:
 def _categories_beside(path: Path) -> set[int | None]:
     """Categories that have objects in the annotations of other parts: JSON files beside, and as Roboflow lays them."""
     found = find_data(path)
-    others = {*found.parent.glob("*.json"), *found.parent.parent.glob(f"*/{glob.escape(found.name)}")} - {found}
+    others = {*found.parent.glob("*.json")} - {found}
+    if found.name.startswith("_annotations"):
+        others |= {*found.parent.parent.glob(f"*/{glob.escape(found.name)}")} - {found}
     used: set[int | None] = set()
     for other in sorted(others)[:_MOST_FILES]:
         with suppress(DataError):

@@ -4,11 +4,12 @@ passages, plain documents."""
 from suites.nlp.datasets.base import Document, Labelled, Question, Sentence, Tagged, TextDataset
 from suites.nlp.datasets.documents import Documents
 from suites.nlp.datasets.passages import SquadJson
-from suites.nlp.datasets.rows import JsonLines, TextLines, Tsv
+from suites.nlp.datasets.rows import Csv, JsonLines, TextLines, Tsv
 from suites.nlp.datasets.tags import CharTags, TaggedTsv
 
 __all__ = [
     "CharTags",
+    "Csv",
     "Document",
     "Documents",
     "JsonLines",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from framework.errors import DataError
-from suites.engine.data.skipping import usable
+from suites.engine.data.intake.texts import decoded, numbered_lines
 from suites.engine.data.sources import read_file
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
@@ -138,34 +136,23 @@ register_role("dataset", TextDataset, doc="Labelled texts, tagged sentences, que
 
 
 def read_text(path: str) -> str:
-    """A UTF-8 file, also inside a zip, without byte-order mark; DataError names file and line of what is not UTF-8."""
-    data = read_file(path, "data_bytes")
-    try:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path}:{line}: is no UTF-8 text (byte {data[error.start]:#04x}); convert the file") from None
+    """A text file, also inside a zip, without its byte-order mark; DataError where it is no UTF-8 and has no mark."""
+    return decoded(read_file(path, "data_bytes"), path)
 
 
-def read_lines(path: str, share: float = 0.0, left_out: Tally | None = None) -> list[tuple[int, str]]:
-    """(number from 1, line without its end) of a text file; only "\\n" and "\\r\\n" end a line.
+def read_lines(
+    path: str, share: float = 0.0, left_out: Tally | None = None, encoding: str | None = None
+) -> list[tuple[int, str]]:
+    """(number from 1, line without its end) of a text file, also inside a zip; see `numbered_lines`.
 
-    Up to `share` of the lines may be no UTF-8; they are left out, logged and noted in `left_out`.
+    Args:
+        path: of the file.
+        share: of the lines that may be no text; they are left out and logged.
+        left_out: where these are noted.
+        encoding: of the file where no byte-order mark says it; None for UTF-8.
     """
-    lines = read_file(path, "data_bytes").removeprefix(codecs.BOM_UTF8).split(b"\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    numbered = list(enumerate(lines, start=1))
-    return [(number, text) for (number, _), text in usable(path, numbered, partial(_decoded, path), share, left_out)]
-
-
-def _decoded(path: str, line: tuple[int, bytes]) -> str:
-    number, data = line
-    try:
-        return data.decode("utf-8").removesuffix("\r")
-    except UnicodeDecodeError as error:
-        wrong = data[error.start]
-        raise DataError(f"{path}:{number}: is no UTF-8 text (byte {wrong:#04x}); convert the file") from None
+    data = read_file(path, "data_bytes")
+    return numbered_lines(data, path, encoding, "encoding", max_skipped=share, left_out=left_out)
 
 
 def parse_json(where: str, text: str) -> Any:

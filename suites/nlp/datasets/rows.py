@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from framework.errors import AttributeValueError, ConfigError, DataError
+from suites.engine.data.intake.tables import Dialect, Row, delimiter_of, repeated, rows_in
 from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import register
@@ -39,6 +40,7 @@ class Tsv(RowDataset):
         columns: names of the columns, for a file without a header line; null where the first line names them.
         separator: what stands between columns.
         max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
+        encoding: of the file where no byte-order mark says it; null for UTF-8.
     """
 
     def __init__(
@@ -51,21 +53,18 @@ class Tsv(RowDataset):
         columns: list[str] | None = None,
         separator: str = "\t",
         max_skipped: float = MAX_SKIPPED,
+        encoding: str | None = None,
     ) -> None:
         self.left_out = Tally()
         if not separator:
             raise AttributeValueError("Tsv: separator is empty; it must be a character or more")
-        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out) if line]
+        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out, encoding) if line]
         if columns is None:
             if not lines:
                 raise DataError(f"Tsv {path}: the file is empty; expected a line with the names of the columns")
             columns = lines[0][1].split(separator)
             lines = lines[1:]
-        places = {
-            role: _column(path, columns, name)
-            for role, name in (("text", text), ("pair", pair), ("label", label), ("group", group))
-            if name is not None
-        }
+        places = _places(f"Tsv {path}", columns, {"text": text, "pair": pair, "label": label, "group": group})
 
         def example(line: tuple[int, str]) -> Labelled:
             row = _cells(path, line[0], line[1].split(separator), columns)
@@ -73,6 +72,61 @@ class Tsv(RowDataset):
 
         found = usable(f"Tsv {path}", lines, example, max_skipped, self.left_out)
         examples, numbers = [made for _, made in found], [str(number) for (number, _), _ in found]
+        self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
+
+
+@register("dataset")
+class Csv(RowDataset):
+    """Rows of a CSV file as spreadsheets and pandas write it: values may stand in quotes and go over several lines.
+
+    A quote that is opened and not closed costs the row that it stands in, not those behind it.
+
+    Args:
+        path: the file, also inside a zip.
+        text: column of the text.
+        pair: column of the second text; null for single texts.
+        label: column of the label; null where there is none.
+        group: column of what rows are ranked within; null for none.
+        columns: names of the columns, for a file without a header line; null where the first line names them.
+        delimiter: between columns, one character; null for the one that cuts most lines alike.
+        max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
+        encoding: of the file where no byte-order mark says it; null for UTF-8.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        text: str = "text",
+        pair: str | None = None,
+        label: str | None = "label",
+        group: str | None = None,
+        columns: list[str] | None = None,
+        delimiter: str | None = None,
+        max_skipped: float = MAX_SKIPPED,
+        encoding: str | None = None,
+    ) -> None:
+        self.left_out = Tally()
+        lines = [line for _, line in read_lines(path, encoding=encoding)]
+        if delimiter is not None and len(delimiter) != 1:
+            raise AttributeValueError(f"Csv: delimiter is {delimiter!r}; it must be one character")
+        rows = list(
+            rows_in(lines, Dialect(delimiter or delimiter_of(lines)), None if columns is None else len(columns))
+        )
+        if columns is None:
+            if not rows or rows[0].wrong:
+                raise DataError(f"Csv {path}: has no first line with the names of the columns")
+            columns = [name.strip() for name in rows.pop(0).cells]
+        names = columns
+        places = _places(f"Csv {path}", names, {"text": text, "pair": pair, "label": label, "group": group})
+
+        def example(row: Row) -> Labelled:
+            if row.wrong:
+                raise DataError(f"{path}:{row.line}: {row.wrong}")
+            cells = _cells(path, row.line, row.cells, names)
+            return Labelled(**{role: cells[place] for role, place in places.items()})
+
+        found = usable(f"Csv {path}", rows, example, max_skipped, self.left_out)
+        examples, numbers = [made for _, made in found], [str(row.line) for row, _ in found]
         self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
 
 
@@ -88,6 +142,7 @@ class JsonLines(RowDataset):
         group: key of what rows are ranked within; null for none.
         drop: labels whose rows are left out, such as "-" where the annotators did not agree.
         max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
+        encoding: of the file where no byte-order mark says it; null for UTF-8.
     """
 
     def __init__(
@@ -99,11 +154,14 @@ class JsonLines(RowDataset):
         group: str | None = None,
         drop: list[str] | None = None,
         max_skipped: float = MAX_SKIPPED,
+        encoding: str | None = None,
     ) -> None:
         self.left_out = Tally()
         keys = {"text": text, "pair": pair, "label": label, "group": group}
         named = {role: key for role, key in keys.items() if key is not None}
-        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out) if line.strip()]
+        lines = [
+            (number, line) for number, line in read_lines(path, max_skipped, self.left_out, encoding) if line.strip()
+        ]
         made = usable(
             f"JsonLines {path}",
             lines,
@@ -124,9 +182,12 @@ class TextLines(RowDataset):
         path: the file, also inside a zip.
         pair: each line holds two texts with a tab between them.
         max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
+        encoding: of the file where no byte-order mark says it; null for UTF-8.
     """
 
-    def __init__(self, path: str, pair: bool = False, max_skipped: float = MAX_SKIPPED) -> None:
+    def __init__(
+        self, path: str, pair: bool = False, max_skipped: float = MAX_SKIPPED, encoding: str | None = None
+    ) -> None:
         self.left_out = Tally()
 
         def example(row: tuple[int, str]) -> Labelled:
@@ -135,15 +196,25 @@ class TextLines(RowDataset):
                 raise DataError(f"{path}:{row[0]}: has {len(texts)} texts; expects two with a tab between them")
             return Labelled(*texts)
 
-        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out) if line.strip()]
+        lines = [
+            (number, line) for number, line in read_lines(path, max_skipped, self.left_out, encoding) if line.strip()
+        ]
         found = usable(f"TextLines {path}", lines, example, max_skipped, self.left_out)
         self._hold(path, [made for _, made in found], [str(number) for (number, _), _ in found], [])
 
 
-def _column(path: str, columns: Sequence[str], name: str) -> int:
-    if name in columns:
-        return columns.index(name)
-    raise ConfigError(f"Tsv {path}: no column is called '{name}'{_suggest(name, columns)}")
+def _places(where: str, columns: Sequence[str], roles: Mapping[str, str | None]) -> dict[str, int]:
+    """The column of each role that has one; ConfigError where there is none of this name, or several."""
+    found = {}
+    for role, name in roles.items():
+        if name is None:
+            continue
+        if name not in columns:
+            raise ConfigError(f"{where}: no column is called '{name}'{_suggest(name, columns)}")
+        if name in repeated(columns):
+            raise ConfigError(f"{where}: {columns.count(name)} columns are called '{name}'; rename all but one")
+        found[role] = columns.index(name)
+    return found
 
 
 def _cells(path: str, number: int, cells: list[str], columns: Sequence[str]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import groupby
 from typing import ClassVar
 
 from framework.errors import DataError
@@ -12,6 +11,7 @@ from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.nlp.datasets.base import Tagged, TextDataset, read_lines
+from suites.nlp.datasets.columns import find_columns, in_one_form, is_tag, sentences_of
 
 _INNER = "\x02"  # between the words of a cell in ERNIE's format
 
@@ -27,35 +27,53 @@ class TagDataset(TextDataset[Tagged]):
             yield from example.words
 
     def _hold_sentences(self, path: str, sentences: list[tuple[int, Tagged]]) -> None:
-        tags = sorted({tag for _, sentence in sentences for tag in sentence.tags})
-        self._hold(path, [s for _, s in sentences], [str(number) for number, _ in sentences], tags)
+        found = in_one_form(path, [sentence for _, sentence in sentences])
+        tags = sorted({tag for sentence in found for tag in sentence.tags})
+        self._hold(path, found, [str(number) for number, _ in sentences], tags)
 
 
 @register("dataset")
 class CharTags(TagDataset):
-    """A word, a space and its tag in each line; an empty line ends a sentence (CoNLL, character files in BMES or BIO).
+    """A word and its tag in each line, or several columns; an empty line ends a sentence.
+
+    CoNLL-2003 and its kin have the word in the first column and the tag in the last. Where the first column numbers the
+    words, as in CoNLL-U, the word is in the second, and the tag where all cells are tags. Lines `-DOCSTART-` and
+    remarks (`# ...`) are left out. Tags in IOB1 and BILOU become BIO and BIOES.
 
     Args:
         path: the file, also inside a zip.
-        separator: what stands between word and tag; null for any space or tab.
+        separator: what stands between columns; null for tabs where lines have them, else for any space.
+        word: column of the words, from 0; null to find it.
+        tag: column of the tags; null to find it.
+        encoding: of the file where no byte-order mark says it; null for UTF-8.
         max_skipped: share of the sentences that may be wrong; they are left out and logged. 0: the first is an error.
     """
 
-    def __init__(self, path: str, separator: str | None = None, max_skipped: float = MAX_SKIPPED) -> None:
+    def __init__(
+        self,
+        path: str,
+        separator: str | None = None,
+        max_skipped: float = MAX_SKIPPED,
+        word: int | None = None,
+        tag: int | None = None,
+        encoding: str | None = None,
+    ) -> None:
         self.left_out = Tally()
+        lines = read_lines(path, encoding=encoding)
+        columns = find_columns(path, [line for line in lines if line[1].strip(" \t")], separator, word, tag)
 
-        def word(number: int, line: str) -> tuple[str, str]:
-            cells = line.rsplit(separator, 1) if separator else line.rsplit(maxsplit=1)
-            if len(cells) != 2 or not cells[0] or not cells[1]:
-                raise DataError(f"{path}:{number}: expects 'word tag', found '{line[:40]}'")
-            return cells[0], _checked(path, number, cells[1])
+        def pair(number: int, line: str) -> tuple[str, str]:
+            cells = columns.cells(line)
+            if len(cells) != (columns.count or 2) or not cells[columns.word] or not cells[columns.tag]:
+                wanted = f"{columns.count} columns" if columns.count else "'word tag'"
+                raise DataError(f"{path}:{number}: expects {wanted}, found '{line[:40]}'")
+            return cells[columns.word], _checked(path, number, cells[columns.tag])
 
         def sentence(lines: list[tuple[int, str]]) -> Tagged:
-            words, tags = zip(*(word(number, line) for number, line in lines), strict=True)
+            words, tags = zip(*(pair(number, line) for number, line in lines), strict=True)
             return Tagged(words, tags)
 
-        groups = groupby(read_lines(path), lambda line: bool(line[1].strip(" \t")))
-        sentences = [list(lines) for filled, lines in groups if filled]
+        sentences = sentences_of(path, lines, columns)
         found = usable(f"CharTags {path}", sentences, sentence, max_skipped, self.left_out)
         self._hold_sentences(path, [(lines[0][0], made) for lines, made in found])
 
@@ -70,6 +88,7 @@ class TaggedTsv(TagDataset):
         label: column of the tags.
         columns: names of the columns, for a file without a header line; null where the first line names them.
         max_skipped: share of the sentences that may be wrong; they are left out and logged. 0: the first is an error.
+        encoding: of the file where no byte-order mark says it; null for UTF-8.
     """
 
     def __init__(
@@ -79,9 +98,10 @@ class TaggedTsv(TagDataset):
         label: str = "label",
         columns: list[str] | None = None,
         max_skipped: float = MAX_SKIPPED,
+        encoding: str | None = None,
     ) -> None:
         self.left_out = Tally()
-        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out) if line]
+        lines = [(number, line) for number, line in read_lines(path, max_skipped, self.left_out, encoding) if line]
         if columns is None:
             columns = lines.pop(0)[1].split("\t") if lines else []
         if text not in columns or label not in columns:
@@ -111,7 +131,6 @@ def _tagged(path: str, places: tuple[int, int, int], row: tuple[int, str]) -> Ta
 
 
 def _checked(path: str, number: int, tag: str) -> str:
-    prefix, _, kind = tag.partition("-")
-    if tag == "O" or (prefix in ("B", "I", "M", "E", "S") and kind):
+    if is_tag(tag):
         return tag
-    raise DataError(f"{path}:{number}: '{tag[:20]}' is no tag; expects O, or B-, I-, M-, E- or S- and a type")
+    raise DataError(f"{path}:{number}: '{tag[:20]}' is no tag; expects O, or B-, I-, M-, E-, S-, L- or U- and a type")

@@ -139,10 +139,14 @@ def numbered_lines(
         try:
             return line.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
-            raise DataError(f"{where}:{number}: {not_text(data, 'utf-8', error, option)}") from None
+            raise DataError(f"{where}:{number}: is no UTF-8 text (byte {line[error.start]:#04x})") from None
 
     numbered = list(enumerate(raw if raw[-1] else raw[:-1], start=1))
-    rows = usable(where, numbered, text, max_skipped, left_out, "lines")
+    try:
+        rows = usable(where, numbered, text, max_skipped, left_out, "lines")
+    except DataError as error:
+        seems = _seems(data)
+        raise DataError(_refusal(f"{error}{f'; it seems to be {seems}' if seems else ''}", seems, option)) from None
     return [(number, line) for (number, _), line in rows]
 
 

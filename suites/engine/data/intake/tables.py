@@ -1,0 +1,175 @@
+"""Rows of delimited text (RFC 4180 and its kin), each with its line; a stray quote costs one row and not the rest.
+
+A value that begins with a quote ends with one; a quote in it is doubled. It may go over several lines. Where one of
+these lines looks like a row of its own, or the quote is never closed, the quote is taken for a stray one: its line is
+wrong, and the lines behind it are read as they stand. The native reader keeps the same rule (`reader/row_start.h`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+MOST_LINES = 1000  # of a value
+_DELIMITERS = "\t,;|\x01"
+_EXCEL = "sep="  # a first line by which Excel is told the delimiter
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How lines are cut.
+
+    Attributes:
+        delimiter: between two columns, one character.
+        quote: the character around values that hold the delimiter; None where none is special.
+        newlines: whether such a value may hold ends of lines.
+        strip: take away spaces around a value.
+    """
+
+    delimiter: str = ","
+    quote: str | None = '"'
+    newlines: bool = True
+    strip: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table.
+
+    Attributes:
+        line: from 1, its first one.
+        cells: its values; empty where it is wrong.
+        wrong: why it cannot be cut; "" where it can.
+    """
+
+    line: int
+    cells: list[str]
+    wrong: str = ""
+
+
+class _OpenError(Exception):
+    """A value in quotes goes on behind the text.
+
+    Attributes:
+        column: its place in the row.
+    """
+
+    def __init__(self, column: int) -> None:
+        super().__init__(column)
+        self.column = column
+
+
+def rows_in(lines: Sequence[str], dialect: Dialect, columns: int | None = None) -> Iterator[Row]:
+    """The rows that are not empty.
+
+    Args:
+        lines: of the text, without their ends.
+        dialect: how they are cut.
+        columns: of a row; None for as many as the first one has.
+    """
+    at = 0
+    if lines and lines[0].lower().startswith(_EXCEL) and len(lines[0]) == len(_EXCEL) + 1:
+        at = 1
+    while at < len(lines):
+        if not lines[at].strip(" " if dialect.strip else ""):
+            at += 1
+            continue
+        row, end = _row(lines, at, dialect, columns)
+        if columns is None and row.cells:
+            columns = len(row.cells)
+        yield row
+        at = end
+
+
+def _row(lines: Sequence[str], at: int, dialect: Dialect, columns: int | None) -> tuple[Row, int]:
+    """The row that begins at a line, and the line behind it."""
+    line, quote = lines[at], dialect.quote
+    if quote is None or quote not in line:
+        cells = line.split(dialect.delimiter)
+        return Row(at + 1, [cell.strip() for cell in cells] if dialect.strip else cells), at + 1
+    text, end = line, at + 1
+    while True:
+        try:
+            return Row(at + 1, _cells(text, dialect, quote)), end
+        except ValueError as error:
+            return Row(at + 1, [], str(error)), at + 1
+        except _OpenError as error:
+            until = _next_with(lines, end, quote) if dialect.newlines else None
+            if until is None or until - at > MOST_LINES or _holds_rows(lines[end:until], dialect, columns):
+                return Row(at + 1, [], "a quote is opened and not closed"), at + 1
+            if error.column and lines[until].partition(quote)[0].count(dialect.delimiter) == error.column:
+                return Row(at + 1, [], "a quote is opened and not closed"), at + 1  # the quote ends a row of its own
+            text = "\n".join([text, *lines[end : until + 1]])
+            end = until + 1
+
+
+def _next_with(lines: Sequence[str], at: int, quote: str) -> int | None:
+    """The next line that holds a quote, within the limit."""
+    return next((i for i in range(at, min(at + MOST_LINES, len(lines))) if quote in lines[i]), None)
+
+
+def _holds_rows(lines: Sequence[str], dialect: Dialect, columns: int | None) -> bool:
+    """Whether one of these lines looks like a row: as many columns as others have, at least two."""
+    if columns is None or columns < 2:
+        return False
+    return any(line.count(dialect.delimiter) == columns - 1 for line in lines)
+
+
+def _cells(text: str, dialect: Dialect, quote: str) -> list[str]:
+    """The values of a row; _OpenError where one goes on, ValueError where text stands behind a closing quote."""
+    found: list[str] = []
+    at = 0
+    while at <= len(text):
+        begin = at
+        while dialect.strip and text.startswith(" ", begin):
+            begin += 1
+        if text.startswith(quote, begin):
+            cell, at = _quoted(text, begin, dialect, quote, len(found))
+        else:
+            end = text.find(dialect.delimiter, at)
+            end = len(text) if end < 0 else end
+            cell, at = text[at:end].strip() if dialect.strip else text[at:end], end
+        found.append(cell)
+        at += 1
+    return found
+
+
+def _quoted(text: str, at: int, dialect: Dialect, quote: str, column: int) -> tuple[str, int]:
+    """The value whose opening quote is at `at`, and the place of the delimiter behind it."""
+    parts = []
+    at += 1
+    while True:
+        end = text.find(quote, at)
+        if end < 0:
+            raise _OpenError(column)
+        parts.append(text[at:end])
+        at = end + 1
+        if not text.startswith(quote, at):
+            break
+        at += 1
+    while dialect.strip and text.startswith(" ", at):
+        at += 1
+    if at < len(text) and text[at] != dialect.delimiter:
+        raise ValueError(f"text stands behind the closing quote of a value ({text[at : at + 20]!r})")
+    return quote.join(parts), at
+
+
+def delimiter_of(lines: Sequence[str], default: str = ",") -> str:
+    """The character that cuts most lines into the same number of columns; the one that Excel's `sep=` names."""
+    if lines and lines[0].lower().startswith(_EXCEL) and len(lines[0]) == len(_EXCEL) + 1:
+        return lines[0][-1]
+    head = [line for line in lines[:200] if line]
+
+    def agreement(mark: str) -> float:
+        counts = Counter(len(row.cells) for row in rows_in(head, Dialect(mark)))
+        columns, often = counts.most_common(1)[0] if counts else (1, 0)
+        return 0.0 if columns < 2 else often / len(head) + min(columns, 100) * 1e-3
+
+    best = max(_DELIMITERS, key=agreement)
+    return best if agreement(best) else default
+
+
+def repeated(names: Sequence[str]) -> list[str]:
+    """Names of columns that stand more than once."""
+    return [name for name, times in Counter(names).items() if times > 1]
