@@ -82,6 +82,13 @@ class Encoder:
             ConfigError: a column is not there.
             DataError: more than `max_skipped` of the rows are wrong; or none is there.
         """
+        clicks, wrong = self._encoded(raw)
+        report(raw, wrong, max_skipped)
+        rows = np.array([i for i in range(len(raw)) if i not in wrong], np.int64)
+        return (clicks.take(rows) if wrong else clicks), rows
+
+    def _encoded(self, raw: RawRows) -> tuple[Clicks, dict[int, str]]:
+        """All rows, and why some of them do not fit."""
         self._check_columns(raw)
         wrong: dict[int, str] = {}
         if self._schema.format.kind == "slot":
@@ -91,10 +98,11 @@ class Encoder:
         time, weight, group = (
             (self._time(raw, wrong), self._weight(raw, wrong), self._group(raw)) if self._labels else (None,) * 3
         )
-        clicks = Clicks(self._sparse(raw, wrong), self._ragged(raw, wrong), dense, labels, weight, group, time)
-        report(raw, wrong, max_skipped)
-        rows = np.array([i for i in range(len(raw)) if i not in wrong], np.int64)
-        return (clicks.take(rows) if wrong else clicks), rows
+        return Clicks(self._sparse(raw, wrong), self._ragged(raw, wrong), dense, labels, weight, group, time), wrong
+
+    def faults(self, raw: RawRows) -> dict[int, str]:
+        """Why rows do not fit, by their place in `raw`; raises as `encode` does for columns."""
+        return self._encoded(raw)[1]
 
     def _check_columns(self, raw: RawRows) -> None:
         for name in self._schema.columns(labels=self._labels):

@@ -5,11 +5,10 @@ What is guessed is for a person to look at: a column of few whole numbers may be
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -21,9 +20,10 @@ from suites.ctr.datasets.parquet import columns_of, first_rows
 from suites.ctr.encoding import finite_number, whole_number
 from suites.ctr.guess_slots import guess_slots, is_slot_log
 from suites.ctr.schema import Format
+from suites.engine.data.intake.tables import Dialect, delimiter_of, repeated, rows_in
+from suites.engine.data.intake.texts import decoded, encoding_of, lines_of
 from suites.engine.registry import register
 
-_DELIMITERS = "\t,;|\x01"
 _LIST_MARKS = "|;, \x02^"  # between the values of a multi-valued feature
 _MISSING = {"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "-"}
 _LABELS = (
@@ -45,6 +45,8 @@ _WEIGHTS = ("weight", "sample_weight")
 _POSITIVE = re.compile(r"^(1|1\.0|yes|y|true|t|click|clicked|positive|pos|>.*)\.?$", re.IGNORECASE)
 _FEW = 24  # different whole numbers up to which a column is taken for a category
 _KEY_SHARE = 0.95  # share of different values from which a column is taken for a key of the row
+_TOLD = 1 << 10  # bytes of a file that tell whether it is UTF-16
+_OPTION = "--encoding"
 _PARTS, _PART_BYTES = 32, 1 << 18  # of a file that is larger than all parts together
 
 
@@ -58,20 +60,27 @@ class Guess:
 
 
 @register("declaration", "click_log")
-def guess_schema(path: Path, rows: int = 10_000) -> str:
+def guess_schema(path: Path, rows: int = 10_000, encoding: str | None = None) -> str:
     """The YAML text of a schema for a delimited file, a slot log or a Parquet file, from rows that are spread over it.
 
+    Args:
+        path: of the file.
+        rows: that are looked at.
+        encoding: of its text where no byte-order mark says it; None for UTF-8.
+
     Raises:
-        DataError: it cannot be read, has fewer than two rows, or no column could be a label.
+        DataError: it cannot be read, is no such text, has fewer than two rows, or no column could be a label.
     """
     if path.suffix.lower() == ".parquet":
         return _guess_parquet(path, rows)
-    lines = sample_lines(path)
+    lines = sample_lines(path, encoding)
     if is_slot_log(lines):
         return guess_slots(path, lines[:rows])
-    form = _format(path, lines)
-    cells = list(csv.reader(lines, delimiter=form.delimiter))
+    form = replace(_format(path, lines), encoding=encoding)
+    cells = [row.cells for row in rows_in(lines, Dialect(form.delimiter))]
     names = list(form.columns or [cell.strip() for cell in cells[0]])
+    if twice := [name for name in repeated(names) if name]:
+        raise DataError(f"{path}: {names.count(twice[0])} columns are called '{twice[0]}'; rename all but one")
     found = [row for row in cells[1 if form.header else 0 :] if len(row) == len(names)]
     if len(found) < 2:
         raise DataError(f"{path}: has {len(found)} rows; some dozen are needed to guess what its columns are")
@@ -95,14 +104,18 @@ def _guess_parquet(path: Path, rows: int) -> str:
     return _text(path, Format(kind="parquet"), False, columns, 0, lists)
 
 
-def sample_lines(path: Path) -> list[str]:
+def sample_lines(path: Path, encoding: str | None = None) -> list[str]:
     """Lines of a file: all of a small one; of a large one the first, and those of parts spread over it.
 
-    Of a compressed one, which can only be read from its beginning, the first.
+    Of a compressed one, or one that is not in UTF-8, which can only be read from its beginning, the first.
     """
-    if compression(path) is not None:
-        packed = head(path, _PARTS * _PART_BYTES).splitlines()
-        return _whole_texts(path, packed[:-1] if len(packed) > 1 else packed)
+    told = encoding_of(head(path, _TOLD)[:_TOLD], encoding, str(path), _OPTION)
+    if compression(path) is not None or told.name != "utf-8":
+        packed = head(path, _PARTS * _PART_BYTES)
+        whole = len(packed) < _PARTS * _PART_BYTES
+        end = len(packed) if whole else packed.rindex("\n".encode(told.name.removesuffix("-sig")))
+        texts = lines_of(decoded(packed[:end], str(path), encoding, _OPTION))
+        return _filled(path, texts)
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -111,41 +124,33 @@ def sample_lines(path: Path) -> list[str]:
             found: list[bytes] = []
             for start in starts:
                 file.seek(start)
-                part = file.read(length).splitlines()
+                part = file.read(length).split(b"\n")
                 found += part[1 if start else 0 : None if start + length >= size else -1]  # lines that are whole
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
-    return _whole_texts(path, found)
+    return _filled(path, lines_of(decoded(b"\n".join(found), str(path), encoding, _OPTION)))
 
 
-def _whole_texts(path: Path, found: Sequence[bytes]) -> list[str]:
-    lines = [line.decode("utf-8", "surrogateescape").removeprefix("\ufeff") for line in found]
-    lines = [line for line in lines if line.strip()]
-    if not lines:
+def _filled(path: Path, lines: Sequence[str]) -> list[str]:
+    filled = [line for line in lines if line.strip()]
+    if not filled:
         raise DataError(f"{path}: the file is empty")
-    return lines
+    return filled
 
 
 def _format(path: Path, lines: Sequence[str]) -> Format:
     """Delimiter and header."""
     lines = lines[:200]
-    delimiter = max(_DELIMITERS, key=lambda mark: _agreement(lines, mark))
-    if _agreement(lines, delimiter) == 0:
+    delimiter = delimiter_of(lines, default="")
+    if not delimiter:
         raise DataError(
             f"{path}: no delimiter cuts its lines into columns (tried tab, comma, semicolon, | and \\x01); "
             "write the schema by hand"
         )
-    cells = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
+    cells = [[cell.strip() for cell in row.cells] for row in rows_in(lines, Dialect(delimiter))]
     header = _is_header(cells[0], cells[1:])
     columns = None if header else tuple(f"c{i}" for i in range(len(cells[0])))
     return Format(delimiter=delimiter, header=header, columns=columns)
-
-
-def _agreement(lines: Sequence[str], mark: str) -> float:
-    """How many columns most lines agree on, times the share that does; 0 where that is one."""
-    counts = Counter(len(row) for row in csv.reader(lines, delimiter=mark))
-    columns, often = counts.most_common(1)[0]
-    return 0.0 if columns < 2 else often / len(lines) + min(columns, 100) * 1e-3
 
 
 def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
@@ -255,6 +260,8 @@ def _text(
         lines += ["format:", "  kind: parquet"]
     else:
         lines += ["format:", f"  delimiter: {_yaml(form.delimiter)}", f"  header: {_yaml(form.header)}"]
+    if form.encoding:
+        lines.append(f"  encoding: {_yaml(form.encoding)}")
     if form.columns:
         lines.append(f"  columns: {_yaml(list(form.columns))}  # there are no names in the file; put better ones here")
     if missing:

@@ -61,18 +61,26 @@ class ClickProcessor(Processor):
         return cls(schema_of(metadata["schema"]), metadata.get("catalogue", ()))
 
     def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
-        """The rows of a file, or of the files in a folder."""
+        """The rows of a file, or of the files in a folder.
+
+        Raises ConfigError for a file without a column that the model needs.
+        """
         path = Path(word)
         inside = path.is_dir()
         paths = [each for each in entries(path) if self.takes(each)] if inside else [path]
         return [pair for each in paths for pair in self._rows(each)]
 
     def _rows(self, path: Path) -> list[tuple[str, Callable[[], Any]]]:
+        """Each row with what reads it, which raises a DataError for one that cannot be scored."""
         raw = read_log([str(path)], self.schema)
-        if raw.wrong:
-            raise DataError(raw.wrong[0])
-        rows = [{name: column[i] for name, column in raw.columns.items()} for i in range(len(raw))]
-        return [(raw.where(i), partial(dict, row)) for i, row in enumerate(rows)]
+        wrong = self._encoder.faults(raw)
+        found: list[tuple[str, Callable[[], Any]]] = []
+        for i in range(len(raw)):
+            if i in wrong:
+                found.append((raw.where(i), partial(_refuse, f"{raw.where(i)}: {wrong[i]}")))
+            else:
+                found.append((raw.where(i), partial(dict, {name: column[i] for name, column in raw.columns.items()})))
+        return found + [(text.partition(": ")[0], partial(_refuse, text)) for text in raw.wrong]
 
     def read(self, path: Path) -> Item:
         """The first row of a file."""
@@ -99,6 +107,8 @@ class ClickProcessor(Processor):
         unknown = [name for name in value if name not in self._columns]
         if unknown:
             raise DataError(f"there is no column '{unknown[0]}'; the model reads {', '.join(self._columns)}")
+        if value and not any(name in value for name in self._columns):
+            raise DataError(f"the row has no value that the model reads; it reads {', '.join(self._columns)}")
         return {name: as_text(each) for name, each in value.items()}
 
     def example(self) -> Any:
@@ -151,6 +161,10 @@ class ClickProcessor(Processor):
         shown = ", ".join(f"{name}={item.get(name, '')}" for name in self._columns[:4])
         more = ", ..." if len(self._columns) > 4 else ""
         return f"{shown}{more}: " + ", ".join(f"{name} {value:.4f}" for name, value in result.items())
+
+
+def _refuse(why: str) -> Item:
+    raise DataError(why)
 
 
 def _parsed(text: str) -> Any:

@@ -38,6 +38,7 @@ class Format:
         quote: the character around values that hold the delimiter; null where none is special.
         newlines: whether such a value may also hold ends of lines. A log in memory takes them anyway; a streamed one is
             then read twice, as its blocks have to be cut between rows.
+        encoding: of the text where no byte-order mark says it; null for UTF-8. A streamed log must be UTF-8.
     """
 
     kind: Literal["delimited", "slot", "parquet"] = "delimited"
@@ -50,6 +51,7 @@ class Format:
     strip: bool = False
     quote: str | None = '"'
     newlines: bool = False
+    encoding: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1:
@@ -60,10 +62,10 @@ class Format:
             raise AttributeValueError("Format: newlines is for values in quotes, and quote is null")
         if not self.header and not self.columns:
             raise AttributeValueError("Format: without a header, columns must name the columns")
-        of_text = (self.delimiter, self.header, self.columns, self.strip, self.quote, self.newlines)
-        if self.kind != "delimited" and of_text != (",", True, None, False, '"', False):
+        of_text = (self.delimiter, self.header, self.columns, self.strip, self.quote, self.newlines, self.encoding)
+        if self.kind != "delimited" and of_text != (",", True, None, False, '"', False, None):
             raise AttributeValueError(
-                "Format: delimiter, header, columns, strip, quote and newlines are for delimited text; "
+                "Format: delimiter, header, columns, strip, quote, newlines and encoding are for delimited text; "
                 f"kind is {self.kind}"
             )
         if self.kind != "slot" and (self.head or self.order != "slot:sign"):

@@ -7,9 +7,9 @@
 
 namespace paddock::reader {
 
-// The place of the line end that ends the row at `begin`, or the text's size where it holds none. A row of more than
-// `line_bytes` ends at the first line end behind that many bytes, whatever its quotes say: one quote that is left open
-// costs no more than that, and what is found does not depend on how much of the text is at hand.
+// The place of the line end that ends the row at `begin`, or the text's size where it holds none. A quote that is not
+// closed within `line_bytes` is a stray one, and so is one whose value holds lines that all look like rows: the row ends
+// with its line, which is wrong, and the lines behind it are rows of their own.
 PADDOCK_API size_t row_end(const LogSchema& schema, std::string_view text, size_t begin);
 
 // The first row that begins at or behind `at_least`; where the text does not tell, the last row that begins in it. A

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -14,8 +11,10 @@ from framework.errors import ConfigError, DataError
 from suites.ctr.datasets.contents import content
 from suites.ctr.encoding import Cell, RawRows
 from suites.ctr.schema import Format
+from suites.engine.data.intake.tables import Dialect, Row, rows_in
+from suites.engine.data.intake.texts import decoded, encoding_of, lines_of
 
-_FIELD_BYTES = 1 << 24  # of one value; a quote that is never closed makes one of the rest of the file
+_OPTION = "format.encoding of the schema"
 
 
 @dataclass(frozen=True)
@@ -77,41 +76,49 @@ def gathered_values(cells: Iterable[Cell], missing: Container[str]) -> list[str]
 
 
 def _read_one(path: str, number: int, form: Format, found: _Collected) -> None:
-    rows = _cells(path, form)
+    rows = _rows(path, form)
     if form.header is True or (form.header == "first" and number == 0):
-        line, header = next(rows, (0, []))
-        if not header:
-            raise DataError(f"{path}: the file is empty; expected a line with the names of the columns")
+        first = next(rows, None)
+        if first is None or first.wrong:
+            why = first.wrong if first else "the file is empty"
+            raise DataError(f"{path}: {why}; expected a line with the names of the columns")
         if not found.names:
-            found.names += header
-        elif header != found.names:
+            found.names += first.cells
+        elif first.cells != found.names:
             raise DataError(
-                f"{path}:{line}: its columns are {', '.join(header)}; expected are {', '.join(found.names)}"
+                f"{path}:{first.line}: its columns are {', '.join(first.cells)}; expected are {', '.join(found.names)}"
             )
-    for line, cells in rows:
-        if len(cells) != len(found.names):
-            found.wrong.append(f"{path}:{line}: has {len(cells)} columns but there are {len(found.names)}")
+    for row in rows:
+        if row.wrong or len(row.cells) != len(found.names):
+            why = row.wrong or f"has {len(row.cells)} columns but there are {len(found.names)}"
+            found.wrong.append(f"{path}:{row.line}: {why}")
             continue
-        found.rows.append(cells)
-        found.lines.append(line)
+        found.rows.append(row.cells)
+        found.lines.append(row.line)
         found.file_of.append(number)
 
 
-def _cells(path: str, form: Format) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of the rows that are not empty. Bytes that are no UTF-8 stay what they are."""
-    text = content(path).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
-    csv.field_size_limit(_FIELD_BYTES)
-    quoting: Any = csv.QUOTE_NONE if form.quote is None else csv.QUOTE_MINIMAL
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=form.delimiter, quotechar=form.quote or None, quoting=quoting
-    )
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise DataError(f"{path}:{line}: cannot be cut into columns ({error}); is a quote left open?") from None
-        if cells is None:
-            return
-        if cells and cells != [""]:
-            yield line, [cell.strip() for cell in cells] if form.strip else cells
+def text_of(data: bytes, path: str, form: Format) -> str:
+    """The text of a log. Of UTF-8, bytes that are none stay what they are, but for the line of names.
+
+    Raises DataError for UTF-16 without a mark, for text that is not in the format's encoding, and for names that are no
+    text.
+    """
+    found = encoding_of(data, form.encoding, path, _OPTION)
+    if found.name != "utf-8":
+        return decoded(data, path, form.encoding, _OPTION)
+    text = data[found.mark :].decode("utf-8", "surrogateescape")
+    if form.header:
+        decoded(data[: (data + b"\n").index(b"\n")], path, None, _OPTION)
+    return text
+
+
+def dialect_of(form: Format) -> Dialect:
+    """How the rows of a format are cut; values in memory may always hold ends of lines."""
+    return Dialect(form.delimiter, form.quote, newlines=True, strip=form.strip)
+
+
+def _rows(path: str, form: Format) -> Iterator[Row]:
+    """The rows that are not empty."""
+    text = text_of(content(path), path, form)
+    return rows_in(lines_of(text), dialect_of(form), len(form.columns) if form.columns else None)

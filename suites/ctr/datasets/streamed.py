@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,12 +18,14 @@ from framework.errors import ConfigError, DataError
 from suites.ctr.compiled import compiled
 from suites.ctr.datasets.base import ClickSource
 from suites.ctr.datasets.contents import head
-from suites.ctr.datasets.delimited import gathered_values
+from suites.ctr.datasets.delimited import dialect_of, gathered_values, text_of
 from suites.ctr.datasets.parquet import columns_of, first_rows
 from suites.ctr.datasets.slots import slot_columns, slot_row
 from suites.ctr.encoding import Cell, scales_of
 from suites.ctr.features import Dense
 from suites.ctr.schema import Schema
+from suites.engine.data.intake.tables import rows_in
+from suites.engine.data.intake.texts import encoding_of, lines_of
 from suites.engine.data.sources import find_data, is_there, places_tried
 from suites.engine.registry import register
 
@@ -119,14 +119,15 @@ class StreamedSource(ClickSource):
 
     def _rows(self, count: int) -> list[list[str]]:
         path, form = self._sample()[0], self.schema.format
-        text = head(path, _HEAD).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
-        lines = io.StringIO(text, newline="")  # not splitlines(), which also cuts at U+2028 and inside of quotes
-        if form.quote is None:
-            reader = csv.reader(lines, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)
-        else:
-            reader = csv.reader(lines, delimiter=form.delimiter, quotechar=form.quote)
-        rows = islice((row for row in reader if row), count)
-        return [[cell.strip() for cell in row] if form.strip else row for row in rows]
+        data = head(path, _HEAD)
+        told = encoding_of(data, form.encoding, str(path)).name
+        if told not in ("utf-8", "ascii"):
+            raise DataError(
+                f"{path}: is {told}, but a streamed log must be UTF-8; convert it: iconv -f {told} -t utf-8"
+            )
+        dialect = replace(dialect_of(form), newlines=form.newlines)
+        rows = rows_in(lines_of(text_of(data, str(path), form)), dialect, len(form.columns) if form.columns else None)
+        return [row.cells for row in islice((row for row in rows if not row.wrong), count)]
 
 
 @register("dataset")

@@ -95,7 +95,7 @@ def schema_command(arguments: argparse.Namespace) -> int:
     declare = component_of(arguments.suite, "declaration")
     if declare is None:
         raise NotSupportedError(f"data schema: the suite '{arguments.suite}' declares no columns")
-    text = str(declare(arguments.file))
+    text = str(declare(arguments.file, encoding=arguments.encoding))
     if arguments.output is None:
         print(text, end="")
         return 0
@@ -202,6 +202,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     schema = commands.add_parser("schema", help="guess from a file which of its columns are what")
     schema.add_argument("file", type=Path, help="a CSV, a TSV or the like")
     schema.add_argument("--output", type=Path, help="the YAML file to write; by default it is shown")
+    schema.add_argument("--encoding", metavar="NAME", help="of the file, such as gb18030 (its mark's, or UTF-8)")
     schema.add_argument("--suite", default="ctr", help="whose declaration (ctr)")
     schema.set_defaults(main=schema_command)
     add_import_option(schema)

@@ -29,6 +29,7 @@ from suites.engine.contract.feeding import Feed, Outputs
 from suites.engine.contract.prediction import Prediction
 from suites.engine.contract.resources import load_deployed
 from suites.engine.contract.task import OverTime, Processor, Task
+from suites.engine.data.intake.naming import in_order
 from suites.engine.hosts.devices import placed
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.evaluation import Predict, evaluate, predict_items, predict_of, write_results
@@ -367,8 +368,8 @@ def _read_inputs(words: Iterable[Path | str], processor: Processor, skipped: lis
 
 
 def _matches(word: str) -> list[str]:
-    """The files and folders that a pattern stands for, sorted; a word that matches nothing stands for itself."""
-    return [word] if os.path.exists(word) else sorted(glob.glob(word, recursive=True)) or [word]
+    """The files and folders that a pattern stands for, in order; a word that matches nothing stands for itself."""
+    return [word] if os.path.exists(word) else in_order(glob.glob(word, recursive=True)) or [word]
 
 
 def _chunks(items: Iterator[T], size: int) -> Iterator[list[T]]:

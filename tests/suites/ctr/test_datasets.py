@@ -205,8 +205,8 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
         log_of(tmp_path, "", **SMALL)
     with pytest.raises(DataError, match="there are no rows"):
         log_of(tmp_path, "user,price,click\n", **SMALL)
-    with pytest.raises(DataError, match=r"log\.csv:2: cannot be cut into columns .*is a quote left open"):
-        log_of(tmp_path, 'user,price,click\na,"1,0\n' + "b,1,0\n" * (1 << 22), **SMALL)
+    with pytest.raises(DataError, match=r"log\.csv:2: a quote is opened and not closed"):
+        log_of(tmp_path, 'user,price,click\na,"1,0\n' + "b,1,0\n" * 50, **SMALL)
     with pytest.raises(DataError, match=r"the columns differ in length: {'user': 1, 'click': 2}"):
         Columns(schema(**SMALL), {"user": ["a"], "click": [1, 0]})
     with pytest.raises(DataError, match=r"other\.csv:1: its columns are a, b; expected are user, price, click"):
@@ -282,3 +282,29 @@ def test_the_real_sets_are_read_as_their_configs_say(shared_data, config, rows, 
     clicks = task._train_set.clicks
     assert len(clicks) == rows and clicks.labels.mean() == pytest.approx(share, abs=0.01)
     assert np.isfinite(clicks.dense).all() and len(task._eval_set)
+
+
+def test_a_stray_quote_costs_its_own_row_in_memory_as_in_a_stream(tmp_path):
+    rows = ["u1,1,0\n"] * 300
+    rows[100] = 'u1,"1,0\n'
+    rows[150] = 'u1,1",0\n'
+    log = log_of(
+        tmp_path, "user,price,click\n" + "".join(rows), features={"user": {"type": "Sparse"}}, group=None, time=None
+    )
+    assert len(log) == 299 and log.left_out.reasons == [(f"{tmp_path}/log.csv:102", "a quote is opened and not closed")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "gb18030"])
+def test_a_log_in_another_encoding_is_read(tmp_path, encoding):
+    (tmp_path / "log.csv").write_bytes("用户,price,click\n北,1,0\n京,2,1\n".encode(encoding))
+    declared = schema(
+        features={"用户": {"type": "Sparse"}, "price": {"type": "Dense"}},
+        group=None, time=None, format={"encoding": "gb18030"},
+    )  # fmt: skip
+    assert [row["用户"] for row in ClickLog(declared, str(tmp_path), ["log.csv"]).examples] == ["北", "京"]
+
+
+def test_names_of_columns_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "log.csv").write_bytes("用户,click\na,1\n".encode("gbk"))
+    with pytest.raises(DataError, match=r"log.csv:1: is no UTF-8 text .* set format.encoding of the schema"):
+        ClickLog(schema(features={"a": {"type": "Sparse"}}, group=None, time=None), str(tmp_path), ["log.csv"])

@@ -1,8 +1,8 @@
 """Rows of delimited text (RFC 4180 and its kin), each with its line; a stray quote costs one row and not the rest.
 
-A value that begins with a quote ends with one; a quote in it is doubled. It may go over several lines. Where one of
-these lines looks like a row of its own, or the quote is never closed, the quote is taken for a stray one: its line is
-wrong, and the lines behind it are read as they stand. The native reader keeps the same rule (`reader/row_start.h`).
+A value that begins with a quote ends with one; a quote in it is doubled. It may go over several lines. Where the lines
+in it all look like rows, or the quote is never closed, the quote is taken for a stray one: its line is wrong, and the
+lines behind it are read as they stand. The native reader keeps the same rule (`framework/native/reader/row_start.cc`).
 """
 
 from __future__ import annotations
@@ -49,15 +49,7 @@ class Row:
 
 
 class _OpenError(Exception):
-    """A value in quotes goes on behind the text.
-
-    Attributes:
-        column: its place in the row.
-    """
-
-    def __init__(self, column: int) -> None:
-        super().__init__(column)
-        self.column = column
+    """A value in quotes goes on behind the text."""
 
 
 def rows_in(lines: Sequence[str], dialect: Dialect, columns: int | None = None) -> Iterator[Row]:
@@ -94,12 +86,10 @@ def _row(lines: Sequence[str], at: int, dialect: Dialect, columns: int | None) -
             return Row(at + 1, _cells(text, dialect, quote)), end
         except ValueError as error:
             return Row(at + 1, [], str(error)), at + 1
-        except _OpenError as error:
+        except _OpenError:
             until = _next_with(lines, end, quote) if dialect.newlines else None
-            if until is None or until - at > MOST_LINES or _holds_rows(lines[end:until], dialect, columns):
+            if until is None or until - at > MOST_LINES or _are_rows(lines[at + 1 : until], dialect, columns):
                 return Row(at + 1, [], "a quote is opened and not closed"), at + 1
-            if error.column and lines[until].partition(quote)[0].count(dialect.delimiter) == error.column:
-                return Row(at + 1, [], "a quote is opened and not closed"), at + 1  # the quote ends a row of its own
             text = "\n".join([text, *lines[end : until + 1]])
             end = until + 1
 
@@ -109,11 +99,11 @@ def _next_with(lines: Sequence[str], at: int, quote: str) -> int | None:
     return next((i for i in range(at, min(at + MOST_LINES, len(lines))) if quote in lines[i]), None)
 
 
-def _holds_rows(lines: Sequence[str], dialect: Dialect, columns: int | None) -> bool:
-    """Whether one of these lines looks like a row: as many columns as others have, at least two."""
-    if columns is None or columns < 2:
+def _are_rows(lines: Sequence[str], dialect: Dialect, columns: int | None) -> bool:
+    """Whether all lines look like rows, with as many delimiters, and are too many for that to be chance."""
+    if columns is None or columns < 2 or len(lines) < (4 if columns == 2 else 2):
         return False
-    return any(line.count(dialect.delimiter) == columns - 1 for line in lines)
+    return all(line.count(dialect.delimiter) == columns - 1 for line in lines)
 
 
 def _cells(text: str, dialect: Dialect, quote: str) -> list[str]:
@@ -125,7 +115,7 @@ def _cells(text: str, dialect: Dialect, quote: str) -> list[str]:
         while dialect.strip and text.startswith(" ", begin):
             begin += 1
         if text.startswith(quote, begin):
-            cell, at = _quoted(text, begin, dialect, quote, len(found))
+            cell, at = _quoted(text, begin, dialect, quote)
         else:
             end = text.find(dialect.delimiter, at)
             end = len(text) if end < 0 else end
@@ -135,14 +125,14 @@ def _cells(text: str, dialect: Dialect, quote: str) -> list[str]:
     return found
 
 
-def _quoted(text: str, at: int, dialect: Dialect, quote: str, column: int) -> tuple[str, int]:
+def _quoted(text: str, at: int, dialect: Dialect, quote: str) -> tuple[str, int]:
     """The value whose opening quote is at `at`, and the place of the delimiter behind it."""
     parts = []
     at += 1
     while True:
         end = text.find(quote, at)
         if end < 0:
-            raise _OpenError(column)
+            raise _OpenError
         parts.append(text[at:end])
         at = end + 1
         if not text.startswith(quote, at):

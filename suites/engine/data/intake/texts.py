@@ -268,4 +268,4 @@ def _seems(data: bytes) -> str | None:
 def _refusal(problem: str, seems: str | None, option: str) -> str:
     if not option:
         return f"{problem}; convert the file to UTF-8"
-    return f"{problem}; set {option}{f': {seems}' if seems else ''}, or convert the file to UTF-8"
+    return f"{problem}; set {option}{f' to {seems}' if seems else ''}, or convert the file to UTF-8"

@@ -100,15 +100,24 @@ def test_a_header_of_several_lines(tmp_path, name, header):
 
 @pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
 @pytest.mark.parametrize("block_bytes", [10, 64, 1 << 20])
-def test_a_quote_that_is_left_open_costs_one_row_of_the_limit(tmp_path, name, block_bytes):
+def test_a_quote_that_is_left_open_costs_its_own_row(tmp_path, name, block_bytes):
     good = b"1,a,b\n"
     path = packed(tmp_path / name, good * 3 + b'1,"a,b\n' + good * 100)
     with limits.allow(line_bytes=60):
         found, faults = read(path, block_bytes=block_bytes)
-    assert faults.kinds == {"line": 1} and faults.messages[0].startswith(f"{path}:4: ")
-    assert len(found["labels"]) == 3 + 100 - 10  # the row is cut at the first line end behind 60 bytes
-    _, faults = read(path, block_bytes=block_bytes)  # within the limit the rest of the file is its value
-    assert faults.kinds == {"quote": 1} and faults.rows == 3
+    assert faults.kinds == {"quote": 1} and faults.messages[0].startswith(f"{path}:4: ")
+    assert len(found["labels"]) == 3 + 100
+    _, faults = read(path, block_bytes=block_bytes)  # the end of the file tells, too
+    assert faults.kinds == {"quote": 1} and faults.rows == 103
+
+
+@pytest.mark.parametrize("block_bytes", [10, 64, 1 << 20])
+def test_two_stray_quotes_cost_two_rows_and_not_those_between(tmp_path, block_bytes):
+    good = b"1,a,b\n"
+    path = packed(tmp_path / "log.csv", good * 3 + b'1,"a,b\n' + good * 50 + b'1,a",b\n' + good * 100)
+    found, faults = read(path, block_bytes=block_bytes)
+    assert faults.kinds == {"quote": 1} and faults.messages[0].startswith(f"{path}:4: ")
+    assert len(found["labels"]) == 3 + 50 + 1 + 100, "a quote within a value is part of it"
 
 
 def test_a_row_without_end_takes_no_more_memory_than_its_limit(tmp_path):
@@ -118,7 +127,7 @@ def test_a_row_without_end_takes_no_more_memory_than_its_limit(tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with limits.allow(line_bytes=1000):
         found, faults = read(path, block_bytes=1 << 20)
-    assert len(found["labels"]) == 2 and faults.kinds == {"line": 1}
+    assert len(found["labels"]) == 2 and faults.kinds == {"quote": 1, "line": 1}
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 << 10  # KiB
 
 

@@ -38,7 +38,7 @@ def stray(rows, closed=None):
     return [*lines, ""]
 
 
-@pytest.mark.parametrize("closed", [None, 11, 60])
+@pytest.mark.parametrize("closed", [None, 13, 60])
 def test_a_stray_quote_costs_its_own_row_only(closed):
     found = list(rows_in(stray(100, closed), Dialect(), 4))
     wrong = [(row.line, row.wrong) for row in found if row.wrong]

@@ -31,14 +31,16 @@ def test_an_encoding_that_is_given_is_used():
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
 def test_wide_text_without_a_mark_is_refused_by_its_name(encoding):
     with pytest.raises(
-        DataError, match=rf"a.csv: seems to be {encoding} without a byte-order mark; set encoding: {encoding}"
+        DataError, match=rf"a.csv: seems to be {encoding} without a byte-order mark; set encoding to {encoding}"
     ):
         decoded("user,price\n1,2\n".encode(encoding), "a.csv", option="encoding")
 
 
 def test_other_text_is_refused_with_the_line_and_what_it_seems_to_be():
     data = ("a\n" + "编号是用户的号码，价格是商品的价格，点击是用户的点击。\n" * 8).encode("gb18030")
-    with pytest.raises(DataError, match=r"a.csv:2: is no UTF-8 text \(byte 0x.*; it seems to be gb.*set encoding: gb"):
+    with pytest.raises(
+        DataError, match=r"a.csv:2: is no UTF-8 text \(byte 0x.*; it seems to be gb.*set encoding to gb"
+    ):
         decoded(data, "a.csv", option="encoding")
     with pytest.raises(DataError, match="convert the file to UTF-8"):
         decoded(data, "a.csv")
