@@ -12,6 +12,7 @@ import safetensors.numpy
 
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError
+from framework.outside import open_file
 from framework.tensor import Tensor, bfloat16_type, from_numpy
 
 _BFLOAT16 = "paddock.bfloat16"  # metadata key: names stored as uint16 bits, as safetensors' NumPy door needs
@@ -20,7 +21,7 @@ _BFLOAT16 = "paddock.bfloat16"  # metadata key: names stored as uint16 bits, as 
 def sha256(path: Path | str) -> str:
     """The SHA-256 of a file's content in hexadecimal, read piece by piece; OSError where it cannot be read."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open_file(path, "weight_bytes") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()

@@ -1,15 +1,65 @@
-"""Files from outside, read within their limit of bytes: one that is larger is refused before it is in memory."""
+"""Files from outside: regular ones alone, read within their limit of bytes; a larger one is refused before it is read.
+
+A device or a pipe has no end, and a pipe without a writer waits for one: `open_file` opens neither.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any
+import stat
+from typing import Any, BinaryIO
 
 from framework import limits
 from framework.errors import CheckpointError, PaddockError
 
 _PIECE = 1 << 20  # bytes, read at a time where a file does not say its size
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def open_file(
+    path: os.PathLike[str] | str,
+    limit: str,
+    error: type[PaddockError] = CheckpointError,
+    *,
+    what: str = "",
+) -> BinaryIO:
+    """A regular file, open for reading bytes; what is read of it counts against no limit, but its size did.
+
+    Args:
+        path: of the file; links are followed.
+        limit: the name of the limit that its size is under; see `framework.limits.Limits`.
+        error: raised where it is larger, or is a folder, a pipe, a device or a socket.
+        what: the file for messages; by default its path.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))  # a pipe does not wait for a writer
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode):
+            kind = next((name for is_kind, name in _KINDS if is_kind(about.st_mode)), "something else")
+            raise error(f"{what or path}: is {kind}, not a file")
+        limits.check(limit, about.st_size, f"{what or path}: it has too many bytes", error)
+        return os.fdopen(fd, "rb")
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def check_file(
+    path: os.PathLike[str] | str, limit: str, error: type[PaddockError] = CheckpointError, *, what: str = ""
+) -> int:
+    """The size of a regular file that a library will open by its path; raises as `open_file` does."""
+    with open_file(path, limit, error, what=what) as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def read_bytes(
@@ -24,16 +74,15 @@ def read_bytes(
     Args:
         path: of the file.
         limit: the name of the limit that it is under; see `framework.limits.Limits`.
-        error: raised where it is larger, also where that shows while it is read (a pipe, a file that grows).
+        error: raised where it is no regular file, or larger, also where that shows while it is read (it grows).
         what: the file for messages; by default its path.
 
     Raises:
         OSError: it cannot be read.
     """
     message, parts, found = f"{what or path}: it has too many bytes", [], 0
-    with open(path, "rb") as file:
+    with open_file(path, limit, error, what=what) as file:
         size = os.fstat(file.fileno()).st_size
-        limits.check(limit, size, message, error)
         while part := file.read(max(size - found, 0) or _PIECE):
             parts.append(part)
             found += len(part)

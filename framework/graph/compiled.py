@@ -6,14 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from framework.context import context
-from framework.errors import PaddockError, TraceError
+from framework.errors import PaddockError, ShapeError, TraceError
 from framework.graph.executor import Executor
 from framework.graph.explanation import explain
 from framework.graph.ir import Program
 from framework.graph.native_executor import NATIVE
 from framework.graph.reports import Explanation
-from framework.tensor import Tensor
+from framework.tensor import Tensor, from_numpy
 
 
 class CompiledProgram:
@@ -32,16 +34,20 @@ class CompiledProgram:
         self.execution = executor.compile(program, loop_steps)
         self._updated = {id(program.states[v]) for v in program.updates}
 
-    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Runs once and returns the results; states get their new values.
+    def run(self, inputs: Sequence[Any]) -> list[Tensor]:
+        """Runs once on Tensors or arrays and returns the results; states get their new values.
 
         Raises:
-            ShapeError, DTypeError: the inputs do not fit; the message names the operator and the user's line.
+            ShapeError, DTypeError: the inputs do not fit; the message names the operator and the user's line. Also
+                where a shape was read while tracing and an input has another shape now.
             StateError: an earlier run failed when it had written a part of a state, which was not set again since.
             TraceError: an argument is a state that the Program updates.
         """
+        inputs = [x if isinstance(x, Tensor) else from_numpy(np.asarray(x)) for x in inputs]
         if self._updated:
             self._refuse_states(inputs)
+        if self.program.shape_reads:
+            self._refuse_shapes(inputs)
         if context.programs is not None:
             self.execution.watch(self)
         try:
@@ -58,6 +64,14 @@ class CompiledProgram:
                 raise TraceError(
                     f"program: argument {i} is {t.name or 'a state'}, which the function updates too; leave it out, "
                     "or pass its detach() to give the value it has now"
+                )
+
+    def _refuse_shapes(self, inputs: Sequence[Tensor]) -> None:
+        for v, t in zip(self.program.inputs, inputs, strict=False):
+            if tuple(t.shape) != tuple(v.shape):
+                raise ShapeError(
+                    f"program: {v.name or v} has shape {list(t.shape)}, but the Program was traced with "
+                    f"{list(v.shape)} and takes no other, because {self.program.shape_reads[0]}; trace it again"
                 )
 
     def plan(self, inputs: Sequence[Tensor]) -> None:

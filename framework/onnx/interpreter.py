@@ -10,6 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from framework.context import context
 from framework.errors import CheckpointError, NotSupportedError, PaddockError
 from framework.limits import check, current, how_to_raise
 from framework.onnx import registry
+from framework.onnx.habits import meant_attributes, meant_version
 from framework.onnx.optional import require_onnx
 from framework.onnx.reading import (
     ELEMENT_NUMBERS,
@@ -130,6 +132,23 @@ class Node:
                     f"{how_to_raise('elements')}"
                 )
         return [int(d) for d in shape]
+
+    def grown(self, shape: Sequence[int], given: int) -> list[int]:
+        """`shape` again, of a table that is made from `given` elements, refused where it is out of proportion."""
+        limits = current()
+        size = math.prod(int(d) for d in shape)
+        most = min(limits.elements, max(limits.free_bytes // 8, limits.element_growth * given))
+        if size > most or min(shape, default=0) < 0:
+            raise self.fail(
+                f"makes a table of {list(shape)} from {given} elements; at most {most} elements are allowed. "
+                f"{how_to_raise('free_bytes')}"
+            )
+        return [int(d) for d in shape]
+
+    def steps(self, count: int) -> int:
+        """`count` again, refused where so many steps of a loop, or parts, would be made one by one."""
+        check("unrolled_steps", count, f"onnx: {self.op} '{self.name}' goes on for too many steps", CheckpointError)
+        return count
 
     def reads_traced(self, *inputs: Any) -> bool:
         """Whether the node depends on the graph's inputs, itself or in its bodies, so that a Program must decide."""
@@ -275,7 +294,7 @@ class Interpreter:
     def _apply(
         self, proto: NodeProto, inputs: list[Any], scope: Scope, opsets: Mapping[str, int], depth: int
     ) -> Sequence[Any]:
-        version = opsets.get(proto.domain, 0)
+        version, proto = _meant(proto, opsets.get(proto.domain, 0))
         function = self.model.functions.get((proto.domain, proto.op))
         converter = registry.find(proto.domain, proto.op, version) if function is None else None
         if converter is not None:
@@ -318,9 +337,14 @@ _BROADCASTING = frozenset(
 )
 
 
+def shape_of(x: Tensor) -> tuple[int, ...]:
+    """The shape of x, for a check alone: the Program that is being traced is not tied to it."""
+    return tuple((x._value or x._data).shape)
+
+
 def _refuse_gigabytes(node: Node, inputs: Sequence[Any]) -> None:
     """Outputs that are far larger than all inputs: broadcasts, outer products, repeated gathers."""
-    shapes = [(x._value or x._data).shape for x in inputs if isinstance(x, Tensor)]
+    shapes = [shape_of(x) for x in inputs if isinstance(x, Tensor)]
     size = 0
     if node.op in _BROADCASTING and len({s for s in shapes if s}) > 1:
         with contextlib.suppress(ValueError):  # the operator itself says what does not fit
@@ -331,6 +355,14 @@ def _refuse_gigabytes(node: Node, inputs: Sequence[Any]) -> None:
         size = math.prod(shapes[1]) * (math.prod(shapes[0][1:]) if node.op != "GatherElements" else 1)
     if size > current().elements and size > 16 * sum(map(math.prod, shapes)):
         node.limit([size])
+
+
+def _meant(proto: NodeProto, version: int) -> tuple[int, NodeProto]:
+    """A node, and the version of its operator, as its attributes mean them."""
+    if proto.domain or not proto.attributes or version < 1:
+        return version, proto
+    version = meant_version(proto.op, version, frozenset(proto.attributes))
+    return version, replace(proto, attributes=meant_attributes(proto.op, version, proto.attributes))
 
 
 def as_list(out: Any) -> Sequence[Any]:

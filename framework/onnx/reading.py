@@ -16,7 +16,9 @@ import numpy as np
 
 from framework.errors import CheckpointError, NotSupportedError
 from framework.limits import check
+from framework.onnx.habits import densified, in_order, kind_of
 from framework.onnx.optional import require_onnx
+from framework.outside import check_file, read_bytes
 
 MAX_FILE_BYTES = 2**31 - 1  # what a protobuf message can hold
 MAX_ELEMENTS = 2**31  # of one tensor in a file
@@ -147,10 +149,10 @@ def _bytes_of(source: Any) -> tuple[bytes, str]:
         return bytes(source), "onnx model"
     path = Path(source)
     try:
-        size = path.stat().st_size
+        size = check_file(path, "weight_bytes")
         if size > MAX_FILE_BYTES:
             raise CheckpointError(f"{path}: {size} bytes; an ONNX file has at most {MAX_FILE_BYTES}")
-        return path.read_bytes(), str(path)
+        return read_bytes(path, "weight_bytes"), str(path)
     except OSError as e:
         raise CheckpointError(f"{path}: cannot be read ({e.strerror})") from None
 
@@ -168,12 +170,15 @@ class _Reader:
         return CheckpointError(f"{self.name}: {text}")
 
     def model(self, proto: Any) -> ModelText:
-        if not proto.HasField("graph") or not proto.opset_import:
+        opsets = {_domain(o.domain): int(o.version) for o in proto.opset_import}
+        if not opsets and proto.ir_version < 3 and proto.graph.node:  # they came with version 3
+            opsets = {"": 1}
+        if not proto.HasField("graph") or not opsets:
             raise self.fail("holds no graph or no operator set; it is no ONNX model, or cut off")
         functions = {(_domain(f.domain), f.name): self.function(f) for f in proto.functions}
         return ModelText(
             graph=self.graph(proto.graph, ChainMap()),
-            opsets={_domain(o.domain): int(o.version) for o in proto.opset_import},
+            opsets=opsets,
             functions=functions,
             metadata={p.key: p.value for p in proto.metadata_props},
             producer=proto.producer_name,
@@ -197,18 +202,17 @@ class _Reader:
             self.level -= 1
 
     def _graph(self, g: Any, outer: Known | None) -> GraphText:
-        if g.sparse_initializer:
-            raise NotSupportedError(f"{self.name}: graph '{g.name}' has sparse initializers; store them densely")
-        initializers = {}
-        for t in g.initializer:
+        initializers: dict[str, np.ndarray] = {}
+        for t in [*g.initializer, *(self.dense(t) for t in g.sparse_initializer)]:
             self.texts(t.name)
-            if t.name in initializers:
-                raise self.fail(f"initializer '{t.name}' is there twice")
-            initializers[t.name] = self.array(t, f"initializer '{t.name}'")
+            array = self.array(t, f"initializer '{t.name}'")
+            if t.name in initializers and not _equal(array, initializers[t.name]):
+                raise self.fail(f"initializer '{t.name}' is there twice, with other data")
+            initializers[t.name] = array
         inputs = [self.port(p) for p in g.input if p.name not in initializers]
         known = None if outer is None else outer.new_child(dict.fromkeys([*initializers, *(p.name for p in inputs)]))
         nodes = []
-        for n in g.node:
+        for n in in_order(g.node):
             nodes.append(self.node(n, known))
             if known is not None:
                 known.update(dict.fromkeys(n.output))
@@ -255,22 +259,27 @@ class _Reader:
         onnx = require_onnx()
         if a.ref_attr_name:
             return Reference(a.ref_attr_name)
-        kinds = onnx.AttributeProto
-        if a.type == kinds.TENSOR:
-            return self.array(a.t, f"attribute '{a.name}'")
-        if a.type == kinds.TENSORS:
+        kinds, kind = onnx.AttributeProto, kind_of(a)
+        if kind in (kinds.TENSOR, kinds.SPARSE_TENSOR):
+            tensor = a.t if kind == kinds.TENSOR else self.dense(a.sparse_tensor)
+            return self.array(tensor, f"attribute '{a.name}'")
+        if kind == kinds.TENSORS:
             return [self.array(t, f"attribute '{a.name}'") for t in a.tensors]
-        if a.type == kinds.GRAPH:
+        if kind == kinds.GRAPH:
             return self.graph(a.g, known)
-        if a.type == kinds.STRING:
+        if kind == kinds.STRING:
             return a.s.decode("utf-8", "replace")
-        if a.type == kinds.STRINGS:
+        if kind == kinds.STRINGS:
             return [s.decode("utf-8", "replace") for s in a.strings]
         plain = {kinds.FLOAT: lambda: a.f, kinds.INT: lambda: a.i, kinds.FLOATS: lambda: list(a.floats)}
         plain |= {kinds.INTS: lambda: list(a.ints), kinds.TYPE_PROTO: lambda: a.tp}
-        if a.type in plain:
-            return plain[a.type]()
-        raise NotSupportedError(f"{self.name}: attribute '{a.name}' is of a kind (number {a.type}) that is not read")
+        if kind in plain:
+            return plain[kind]()
+        raise NotSupportedError(f"{self.name}: attribute '{a.name}' is of a kind (number {kind}) that is not read")
+
+    def dense(self, sparse: Any) -> Any:
+        """A sparse tensor as a plain one."""
+        return densified(sparse, f"{self.name}: sparse tensor '{sparse.values.name}'", MAX_ELEMENTS)
 
     def texts(self, *names: Any) -> None:
         """Refuses names that are not UTF-8, which protobuf hands out as bytes."""
@@ -289,7 +298,9 @@ class _Reader:
             return Port(p.name, dtype, None)
         shape = []
         for d in t.shape.dim:
-            shape.append(int(d.dim_value) if d.HasField("dim_value") else d.dim_param or None)
+            shape.append(int(d.dim_value) if d.HasField("dim_value") else d.dim_param.strip() or None)
+        # Not known: -1 of older Paddle2ONNX and Keras converters, 0 of MXNet.
+        shape = [None if d in (-1, 0, "-1") else d for d in shape]
         for d in shape:
             if isinstance(d, int) and not 0 <= d <= MAX_ELEMENTS:
                 raise self.fail(f"'{p.name}' has an impossible extent, {d}")
@@ -327,7 +338,7 @@ class _Reader:
             raise self.fail(f"{who} keeps its data in '{location}', outside of the model's folder; this is refused")
         dtype = np.dtype(np.uint16 if t.data_type == 16 else ELEMENT_TYPES[t.data_type])
         start, length = int(entries.get("offset", 0)), int(entries.get("length", size * dtype.itemsize))
-        available = path.stat().st_size if path.is_file() else -1
+        available = check_file(path, "weight_bytes") if path.exists() else -1
         if start < 0 or length != size * dtype.itemsize or start + length > available:
             raise self.fail(
                 f"{who} of shape {shape} wants {length} bytes from {start} of '{location}', "
@@ -335,6 +346,10 @@ class _Reader:
             )
         array = np.fromfile(path, dtype=dtype.newbyteorder("<"), count=size, offset=start).reshape(shape)
         return array.view(ml_dtypes.bfloat16) if t.data_type == 16 else array
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 def _domain(domain: str) -> str:

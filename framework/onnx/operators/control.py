@@ -15,13 +15,38 @@ import numpy as np
 
 from framework import control, ops
 from framework.errors import PaddockError
-from framework.onnx.interpreter import Node
+from framework.limits import current
+from framework.onnx.interpreter import Node, shape_of
 from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.registry import onnx_op
 from framework.tensor import Tensor, tensor
 
 _log = logging.getLogger("paddock")
-MAX_TRIPS = 100_000  # of a loop: a file must not run for ever
+
+
+class Gathered:
+    """What the steps of a loop give, counted while it grows: with the steps that are to come where they are known."""
+
+    def __init__(self, node: Node, steps: float) -> None:
+        self.rows: list[list[Tensor]] = []
+        self._node, self._steps, self._elements = node, steps, 0
+
+    def append(self, row: list[Tensor]) -> None:
+        """Takes what one step gives."""
+        if not self.rows:
+            self.check(row)
+        self._elements += _elements(row)
+        self._node.limit([self._elements])
+        self.rows.append(row)
+
+    def check(self, row: Sequence[Tensor]) -> None:
+        """Refuses a first step after which all of them together would be too much."""
+        if math.isfinite(self._steps):
+            self._node.limit([int(self._steps), _elements(row)])
+
+
+def _elements(row: Sequence[Any]) -> int:
+    return sum(math.prod(shape_of(x)) for x in row if isinstance(x, Tensor))
 
 
 @onnx_op("If")
@@ -44,17 +69,16 @@ def loop(node: Node, trips: Tensor | None, cond: Tensor | None, *carried: Any) -
             return blocks
     most = math.inf if trips is None else node.ints(trips, "trip count")[0]
     go = True if cond is None else bool(node.host(cond, "condition").reshape(()))
-    state, gathered = list(carried), []
+    state, gathered = list(carried), Gathered(node, most)
     i = 0
     while go and i < most:
-        if i >= MAX_TRIPS:
-            raise node.fail(f"loops more than {MAX_TRIPS} times")
+        node.steps(i + 1)
         more, *outputs = node.body("body", [constant(i, "int64"), constant(go), *state])
         go = bool(node.host(more, "condition").reshape(()))
         state = outputs[: len(carried)]
         gathered.append(outputs[len(carried) :])
         i += 1
-    return (*state, *_stacked(node, gathered, len(carried)))
+    return (*state, *_stacked(node, gathered.rows, len(carried)))
 
 
 def _tried(node: Node, blocks: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...] | None:
@@ -88,8 +112,7 @@ def _as_loop(node: Node, trips: Tensor | None, cond: Tensor | None, carried: Seq
         and (cond is None or bool(node.host(cond, "condition").reshape(())))
     ):
         most = node.ints(trips, "trip count")[0]
-        if most > MAX_TRIPS:
-            raise node.fail(f"loops more than {MAX_TRIPS} times")
+        node.steps(most)
         if not _condition_is_computed(node):
             return _as_counted(node, most, carried)
     if len(node.attr("body").outputs) > 1 + len(carried):
@@ -112,10 +135,11 @@ def _condition_is_computed(node: Node) -> bool:
 
 
 def _as_counted(node: Node, most: int, carried: Sequence[Any]) -> tuple[Any, ...]:
-    count = len(carried)
+    count, gathered_rows = len(carried), Gathered(node, most)
 
     def step(state: Sequence[Tensor], i: Tensor) -> Any:
         out = _results(node, "body", [i, constant(True), *state])[1:]
+        gathered_rows.check(out[count:])
         return out[:count], out[count:]
 
     last, gathered = control.scan(step, tuple(carried), tensor(np.arange(most)))
@@ -134,7 +158,7 @@ def _as_while(node: Node, trips: Tensor | None, cond: Tensor | None, carried: Se
         return (i + 1, ops.reshape(following, shape=[]), *out)
 
     start = (constant(0, "int64"), go, *carried)
-    return tuple(control.while_loop(more, step, start, max_iterations=MAX_TRIPS, must_end=True)[2:])
+    return tuple(control.while_loop(more, step, start, max_iterations=current().unrolled_steps, must_end=True)[2:])
 
 
 def _stacked(node: Node, gathered: Sequence[Sequence[Tensor]], carried: int) -> list[Tensor]:
@@ -155,7 +179,7 @@ def scan_8(node: Node, lengths: Tensor | None, *inputs: Tensor) -> tuple[Any, ..
     if lengths is not None:
         raise node.fail("sequence lengths of Scan version 8 are not supported")
     each = []
-    for b in range(extents(inputs[0])[0]):
+    for b in range(node.steps(extents(inputs[0])[0])):
         own = [ops.squeeze(ops.slice(x, starts=[b], ends=[b + 1], axes=[0]), axis=0) for x in inputs]
         each.append(_scanned(node, own))
     return tuple(ops.stack(list(column), axis=0) for column in zip(*each, strict=True))
@@ -183,8 +207,8 @@ def _scanned(node: Node, inputs: list[Tensor]) -> list[Any]:
         blocks = _tried(node, lambda: _as_scan(node, state, columns, axes, reverse, out_axes, out_reverse))
         if blocks is not None:
             return list(blocks)
-    steps = extents(columns[0])[axes[0]]
-    gathered = []
+    steps = node.steps(extents(columns[0])[axes[0]])
+    gathered = Gathered(node, steps)
     for t in range(steps):
         at = [steps - 1 - t if r else t for r in reverse]
         now = [
@@ -196,7 +220,7 @@ def _scanned(node: Node, inputs: list[Tensor]) -> list[Any]:
         gathered.append(outputs[carried:])
     stacked = [
         ops.stack(list(column)[::-1] if r else list(column), axis=a)
-        for column, a, r in zip(zip(*gathered, strict=True), out_axes, out_reverse, strict=True)
+        for column, a, r in zip(zip(*gathered.rows, strict=True), out_axes, out_reverse, strict=True)
     ]
     return [*state, *stacked]
 

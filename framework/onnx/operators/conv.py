@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from framework import ops
-from framework.onnx.interpreter import Node
+from framework.onnx.interpreter import Node, shape_of
 from framework.onnx.operators.common import extents, per_channel, to_back, to_front
 from framework.onnx.operators.windows import Window, is_static, numbers, pads_of, windows
 from framework.onnx.registry import onnx_op
@@ -24,6 +24,7 @@ def conv(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
         found = windows(node, extents(x)[2:], kernel)
         padding = [(w.before, w.after) for w in found]
         strides, dilations = [w.stride for w in found], [w.dilation for w in found]
+    _limit(node, x, weight, padding, strides, dilations)
     if axes == 1:
         return _conv1d(x, weight, bias, padding[0], strides[0], dilations[0], node.attr("group", 1))
     if axes == 2:
@@ -31,6 +32,23 @@ def conv(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     if axes == 3:
         return _conv3d(x, weight, bias, windows(node, extents(x)[2:], kernel), node.attr("group", 1))
     raise node.fail(f"convolutions over {axes} axes are not supported; 1, 2 and 3 are")
+
+
+def _limit(
+    node: Node,
+    x: Tensor,
+    weight: Tensor,
+    padding: Sequence[tuple[int, int]],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> None:
+    """Refuses padding that makes gigabytes of a small image."""
+    n, _, *spatial = shape_of(x)
+    filters, _, *kernel = shape_of(weight)
+    padded = [e + a + b for e, (a, b) in zip(spatial, padding, strict=True)]
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    counts = [max(p - r, 0) // s + 1 for p, r, s in zip(padded, reach, strides, strict=True)]
+    node.limit([n, filters, *counts])
 
 
 def conv2d(

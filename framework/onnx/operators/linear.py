@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from framework import ops
-from framework.onnx.interpreter import Node
+from framework.onnx.interpreter import Node, shape_of
 from framework.onnx.operators.common import is_float
 from framework.onnx.operators.shapes import flatten
 from framework.onnx.registry import onnx_op
@@ -51,4 +53,22 @@ def gemm(node: Node, a: Tensor, b: Tensor, c: Tensor | None = None) -> Tensor:
 @onnx_op("Einsum", compute="float")
 def einsum(node: Node, *xs: Tensor) -> Tensor:
     """Sums of products by index letters."""
-    return ops.einsum(node.attr("equation"), *xs)
+    equation = str(node.attr("equation"))
+    _limit_joined(node, equation, [shape_of(x) for x in xs])
+    return ops.einsum(equation, *xs)
+
+
+def _limit_joined(node: Node, equation: str, shapes: Sequence[Sequence[int]]) -> None:
+    """Refuses an equation that joins operands to gigabytes; axes under "..." count with each operand that has them."""
+    left, _, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(shapes):
+        return  # the operator itself says what does not fit
+    extent: dict[str, int] = {}
+    for i, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+        front, dots, back = term.partition("...")
+        rest = [str(at) for at in reversed(range(len(shape) - len(front) - len(back)))] if dots else []
+        for letter, size in zip([*front, *rest, *back], shape, strict=False):
+            extent[letter] = max(extent.get(letter, 1), size)
+        later = set("".join([right or left, *terms[i + 1 :]]))
+        node.limit([size for letter, size in extent.items() if letter in later or letter.isdigit()])

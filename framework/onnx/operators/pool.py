@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from framework import ops
-from framework.onnx.interpreter import Node
+from framework.onnx.interpreter import Node, shape_of
 from framework.onnx.operators.common import constant, extents, is_float, to_back, to_front
 from framework.onnx.operators.shapes import prod
 from framework.onnx.operators.windows import Window, is_static, numbers, pads_of, windows
@@ -42,6 +42,9 @@ def _plain(node: Node, x: Tensor) -> list[int] | None:
     if x.ndim != 4 or not is_float(x) or not is_static(node) or any(d != 1 for d in numbers(node, "dilations", 2, 1)):
         return None
     pads = pads_of(node, 2) if node.attr("auto_pad", "NOTSET") == "NOTSET" else [(0, 0), (0, 0)]
+    shape = shape_of(x)
+    sizes = [n + a + b - k + 1 for n, (a, b), k in zip(shape[2:], pads, kernel, strict=True)]
+    node.limit([*shape[:2], *(max(0, n) // s + 1 for n, s in zip(sizes, numbers(node, "strides", 2, 1), strict=True))])
     fits = all(a < k and b < k for (a, b), k in zip(pads, kernel, strict=True))
     return [p for pair in pads for p in pair] if fits else None
 
@@ -61,17 +64,33 @@ def max_pool(node: Node, x: Tensor) -> Any:
         return to_back(y)
     if not is_float(x):
         return ops.cast(max_pool(node, ops.cast(x, dtype="float32")), dtype=x.dtype)
-    found = windows(node, extents(x)[2:], numbers(node, "kernel_shape", x.ndim - 2, 1))
+    found = _windows(node, x)
     if node.wants(1):
         return _max_with_indices(node, x, found)
-    return _by_axis(x, found, lambda y, axis: ops.max(y, axes=[axis]), float("-inf"))
+    return _by_axis(node, x, found, lambda y, axis: ops.max(y, axes=[axis]), float("-inf"))
 
 
-def _by_axis(x: Tensor, found: Sequence[Window], reduce: Callable[[Tensor, int], Tensor], padding: float) -> Tensor:
+def _windows(node: Node, x: Tensor) -> list[Window]:
+    """The windows of a pooling node; each holds a part of the image, as ONNX Runtime asks for."""
+    axes = x.ndim - 2
+    found = windows(node, extents(x)[2:], numbers(node, "kernel_shape", axes, 1))
+    for w in found:
+        node.grown([w.count, w.taps], w.extent)
+        reach = (w.taps - 1) * w.dilation + 1
+        if max(w.before, w.after) >= reach:
+            raise node.fail(f"pads ({w.before}, {w.after}) are not smaller than the window, which reaches over {reach}")
+    return found
+
+
+def _by_axis(
+    node: Node, x: Tensor, found: Sequence[Window], reduce: Callable[[Tensor, int], Tensor], padding: float
+) -> Tensor:
     """Reduces windows one axis after the other."""
     for i, w in enumerate(found):
         axis = 2 + i
-        table = np.array([w.positions(o) for o in range(w.count)])
+        size = extents(x)
+        node.grown([*size[:axis], w.count, w.taps, *size[axis + 1 :]], prod(size))
+        table = w.positions()
         low, high = max(0, -int(table.min())), max(0, int(table.max()) + 1 - w.extent)
         pads = [0] * (2 * x.ndim)
         pads[2 * axis], pads[2 * axis + 1] = low, high
@@ -82,6 +101,8 @@ def _by_axis(x: Tensor, found: Sequence[Window], reduce: Callable[[Tensor, int],
 
 def _max_with_indices(node: Node, x: Tensor, found: Sequence[Window]) -> tuple[Tensor, Tensor]:
     n, c, *spatial = extents(x)
+    taps = [prod([w.count for w in found]), prod([w.taps for w in found])]
+    node.grown([n, c, *taps], prod([n, c, *spatial]))
     places, inside = _tables(found)  # [windows, taps]
     if node.attr("storage_order", 0):
         shown = np.zeros_like(places)
@@ -110,7 +131,7 @@ def _tables(found: Sequence[Window]) -> tuple[np.ndarray, np.ndarray]:
     flat: np.ndarray = np.zeros((1, 1), np.int64)
     inside: np.ndarray = np.ones((1, 1), bool)
     for w in found:
-        table = np.array([w.positions(o) for o in range(w.count)])
+        table = w.positions()
         ok = (table >= 0) & (table < w.extent)
         flat = flat[:, None, :, None] * w.extent + np.where(ok, table, 0)[None, :, None, :]
         inside = inside[:, None, :, None] & ok[None, :, None, :]
@@ -133,8 +154,8 @@ def average_pool(node: Node, x: Tensor) -> Tensor:
             count_include_pad=with_padding,
         )
         return to_back(y)
-    found = windows(node, extents(x)[2:], numbers(node, "kernel_shape", x.ndim - 2, 1))
-    total = _by_axis(x, found, lambda y, axis: ops.sum(y, axes=[axis]), 0.0)
+    found = _windows(node, x)
+    total = _by_axis(node, x, found, lambda y, axis: ops.sum(y, axes=[axis]), 0.0)
     return total / constant(_counts(found, with_padding), x.dtype)
 
 
@@ -143,8 +164,8 @@ def _counts(found: Sequence[Window], with_padding: bool) -> np.ndarray:
     counts = np.ones(())
     for w in found:
         low, high = (-w.before, w.extent + w.after) if with_padding else (0, w.extent)
-        each = [sum(low <= p < high for p in w.positions(o)) for o in range(w.count)]
-        counts = counts[..., None] * np.array(each)
+        places = w.positions()
+        counts = counts[..., None] * ((low <= places) & (places < high)).sum(axis=1)
     return counts
 
 
@@ -152,8 +173,8 @@ def _counts(found: Sequence[Window], with_padding: bool) -> np.ndarray:
 def lp_pool(node: Node, x: Tensor) -> Tensor:
     """The p-norm of each window."""
     p = float(node.attr("p", 2))
-    found = windows(node, extents(x)[2:], numbers(node, "kernel_shape", x.ndim - 2, 1))
-    total = _by_axis(ops.pow(ops.abs(x), p), found, lambda y, axis: ops.sum(y, axes=[axis]), 0.0)
+    found = _windows(node, x)
+    total = _by_axis(node, ops.pow(ops.abs(x), p), found, lambda y, axis: ops.sum(y, axes=[axis]), 0.0)
     return ops.pow(total, 1.0 / p)
 
 

@@ -16,7 +16,10 @@ from framework.tensor import Tensor
 @onnx_op("Upsample")
 def upsample_7(node: Node, x: Tensor, scales: Tensor | None = None) -> Tensor:
     """The predecessor of Resize: floor of out / scale."""
-    factors = node.attr("scales") if scales is None else [float(s) for s in node.host(scales, "scales")]
+    if scales is None:  # version 1 has two attributes
+        factors = node.attr("scales") or [1.0, 1.0, node.attr("height_scale"), node.attr("width_scale")]
+    else:
+        factors = [float(s) for s in node.host(scales, "scales")]
     mode = {"nearest": "nearest", "linear": "linear", "bilinear": "linear"}[node.attr("mode", "nearest")]
     sizes = [int(np.floor(n * f)) for n, f in zip(extents(x), factors, strict=True)]
     return _resized(node, x, mode, "asymmetric", "floor", list(range(x.ndim)), list(factors), sizes)
@@ -158,9 +161,11 @@ def _weights(node: Node, mode: str, at: np.ndarray, n: int, factor: float) -> np
     a = node.attr("cubic_coeff_a", -0.75)
     reach = 1.0 if mode == "linear" else 2.0
     size = len(at)
+    node.limit([2, size, n])
+    taps = int(np.ceil(reach / stretch))
+    node.steps(2 * taps)
     weights = np.zeros((size, n))
     base = np.floor(at)
-    taps = int(np.ceil(reach / stretch))
     for k in range(-taps + 1, taps + 1):
         place = base + k
         distance = np.abs(at - place) * stretch

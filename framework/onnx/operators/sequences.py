@@ -7,10 +7,30 @@ from typing import Any
 import numpy as np
 
 from framework import ops
-from framework.onnx.interpreter import Node
+from framework.onnx.interpreter import Node, shape_of
 from framework.onnx.operators.common import axis_of, constant, extents
+from framework.onnx.operators.shapes import prod
 from framework.onnx.registry import onnx_op
 from framework.tensor import Tensor
+
+
+class _Counted(list[Any]):
+    """A sequence that knows the elements of its tensors, so that one that grows in a loop is counted as it grows."""
+
+    elements = 0
+
+
+def _grown(node: Node, before: list[Any], added: Any, after: list[Any]) -> list[Any]:
+    known = before.elements if isinstance(before, _Counted) else sum(map(_elements, before))
+    found = _Counted(after)
+    found.elements = known + _elements(added)
+    node.limit([found.elements])
+    node.steps(len(found))
+    return found
+
+
+def _elements(x: Any) -> int:
+    return prod(shape_of(x)) if isinstance(x, Tensor) else 1
 
 
 @onnx_op("SequenceEmpty")
@@ -48,7 +68,7 @@ def sequence_at(node: Node, s: list[Any], at: Tensor) -> Any:
 def sequence_insert(node: Node, s: list[Any], x: Tensor, at: Tensor | None = None) -> list[Any]:
     """With one element more, at the end or before a position."""
     i = _position(node, s, at, len(s))
-    return [*s[:i], x, *s[i:]]
+    return _grown(node, s, x, [*s[:i], x, *s[i:]])
 
 
 @onnx_op("SequenceErase")
@@ -64,13 +84,13 @@ def split_to_sequence(node: Node, x: Tensor, split: Tensor | None = None) -> lis
     axis = axis_of(node.attr("axis", 0), x.ndim)
     n = extents(x)[axis]
     if split is None:
-        parts = list(ops.split(x, axis=axis, sizes=[1] * n))
+        parts = list(ops.split(x, axis=axis, sizes=[1] * node.steps(n)))
         return parts if node.attr("keepdims", 1) else [ops.squeeze(p, axis=axis) for p in parts]
     if split.ndim:
         sizes = node.ints(split, "split")
     else:
         each = node.ints(split, "split")[0]
-        sizes = [min(each, n - i) for i in range(0, n, each)]
+        sizes = [min(each, n - i) for i in range(0, n, each)] if each < 1 or node.steps(-(-n // each)) else []
     return list(ops.split(x, axis=axis, sizes=sizes))
 
 
@@ -105,6 +125,6 @@ def optional_get_element(node: Node, x: Any) -> Any:
 def sequence_map(node: Node, s: list[Any], *others: Any) -> tuple[Any, ...]:
     """A body applied to each element, with the other sequences' elements and the tensors beside it."""
     found = []
-    for i in range(len(s)):
+    for i in range(node.steps(len(s))):
         found.append(node.body("body", [s[i], *(o[i] if isinstance(o, list) else o for o in others)]))
     return tuple([row[k] for row in found] for k in range(len(node.attr("body").outputs)))

@@ -17,7 +17,7 @@ from framework.tensor import Tensor
 @onnx_op("Constant")
 def constant_node(node: Node) -> Tensor:
     """Data that stands in the file."""
-    found = {k: v for k, v in node.attributes.items() if k.startswith("value")}
+    found = {k: v for k, v in node.attributes.items() if k.startswith("value") or k == "sparse_value"}
     if len(found) != 1:
         raise node.fail(f"holds {sorted(found)}; one of value, value_float, value_int, ... is needed")
     ((name, value),) = found.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from framework import ops
+from framework.limits import check
 from framework.onnx.interpreter import Node, to_tensor
 from framework.onnx.operators.casts import element_type
 from framework.onnx.operators.common import axis_of, constant, extents, moved
@@ -58,6 +59,7 @@ def _parts(x: Tensor) -> tuple[Tensor, Tensor | None]:
 def transformed(x: Tensor, axis: int, inverse: bool) -> Tensor:
     """The discrete Fourier transform along an axis of x [..., 1 or 2]."""
     n = extents(x)[axis]
+    check("elements", 4 * n * n, f"onnx: a Fourier transform of extent {n} takes too many elements")
     angle = 2 * np.pi * (np.outer(np.arange(n), np.arange(n)) % n) / n * (1 if inverse else -1)
     scale = 1 / n if inverse else 1.0
     cos, sin = (constant(f(angle) * scale, x.dtype) for f in (np.cos, np.sin))
@@ -72,6 +74,7 @@ def transformed(x: Tensor, axis: int, inverse: bool) -> Tensor:
 def _irfft(x: Tensor, axis: int, n: int) -> Tensor:
     """A real signal of extent n from the first half of its spectrum."""
     half = n // 2 + 1
+    check("elements", 4 * n * half, f"onnx: a Fourier transform of extent {n} takes too many elements")
     x = _to_extent(x, axis, half)
     real, imaginary = (None if p is None else moved(p, axis, -1) for p in _parts(x))
     weight = np.full(half, 2.0)
@@ -96,6 +99,7 @@ def stft(node: Node, x: Tensor, step: Tensor, window: Tensor | None = None, leng
         assert window is not None
         n = extents(window)[0]
     frames = 1 + (extents(x)[1] - n) // hop
+    node.limit([extents(x)[0], max(frames, 0), n])
     table = np.arange(frames)[:, None] * hop + np.arange(n)
     taken = ops.gather(x, constant(table, "int64"), axis=1)  # [B, frames, n, 1 or 2]
     if window is not None:
@@ -127,7 +131,7 @@ def mel_weight_matrix(node: Node, bins: Tensor, length: Tensor, rate: Tensor, lo
     """Triangles on the mel scale, 2595 log10(1 + f / 700): [frequencies, bins]."""
     count, n, hz = (node.ints(v, "size")[0] for v in (bins, length, rate))
     frequencies = n // 2 + 1
-    node.limit([frequencies, count])
+    node.limit([frequencies, node.steps(count)])
     edges = np.array([float(node.host(v, "edge").reshape(())) for v in (low, high)])
     mel = 2595 * np.log10(1 + edges / 700)
     points = 700 * (10 ** (np.linspace(mel[0], mel[1], count + 2, endpoint=False) / 2595) - 1)

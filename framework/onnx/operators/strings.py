@@ -30,6 +30,7 @@ def string_split(node: Node, x: Any) -> Any:
     delimiter, most = node.attr("delimiter") or None, node.attr("maxsplit", -1)
     words = [s.split(delimiter, most) for s in _strings(x).reshape(-1)]
     width = max((len(w) for w in words), default=0)
+    node.limit([len(words), width])
     table = np.empty((len(words), width), dtype=object)
     for row, w in zip(table, words, strict=True):
         row[:] = w + [""] * (width - len(w))

@@ -63,7 +63,10 @@ def col2im(node: Node, x: Tensor, image: Tensor, block: Tensor) -> Tensor:
     node.limit(padded)
     places = np.zeros((1, 1), np.int64)  # [taps, windows] in the padded image
     for n, k, s, d in zip(padded, kernel, strides, dilations, strict=True):
-        starts = np.arange((n - d * (k - 1) - 1) // s + 1) * s
+        count = (n - d * (k - 1) - 1) // s + 1
+        if places.size * k * count > prod(extents(x)):
+            raise ValueError(f"{extents(x)} holds no columns of {kernel} windows over {size}")
+        starts = np.arange(count) * s
         table = np.arange(k)[:, None] * d + starts
         places = places[:, None, :, None] * n + table[None, :, None, :]
         places = places.reshape(places.shape[0] * places.shape[1], -1)

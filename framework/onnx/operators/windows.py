@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from framework.onnx.interpreter import Node
 
 
@@ -20,9 +22,11 @@ class Window:
     after: int
     count: int
 
-    def positions(self, o: int) -> list[int]:
-        """Where the taps of window o lie; outside [0, extent) is padding."""
-        return [o * self.stride - self.before + t * self.dilation for t in range(self.taps)]
+    def positions(self) -> np.ndarray:
+        """Where the taps of each window lie, [windows, taps]; outside [0, extent) is padding."""
+        starts = np.arange(self.count, dtype=np.int64)[:, None] * self.stride - self.before
+        found: np.ndarray = starts + np.arange(self.taps, dtype=np.int64) * self.dilation
+        return found
 
 
 def numbers(node: Node, name: str, axes: int, default: int) -> list[int]:

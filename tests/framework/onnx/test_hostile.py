@@ -1,5 +1,9 @@
 """Files that lie: refused with a message of ours, never a crash."""
 
+import os
+import resource
+import time
+
 import numpy as np
 import pytest
 
@@ -7,9 +11,9 @@ pytest.importorskip("onnx", reason="the package onnx is not installed")
 
 from onnx import TensorProto, helper
 
+from framework import limits
 from framework.errors import CheckpointError, NotSupportedError, PaddockError, ShapeError
 from framework.onnx import Session, load, open_model
-from framework.onnx.operators import control
 from tests.framework.onnx.models import model, small_cnn, weights
 
 node = helper.make_node
@@ -107,8 +111,7 @@ def test_an_input_of_gigabytes_is_refused():
         load(model([node("Relu", ["x"], ["y"])], {"x": [2**31, 2**31]}, ["y"]))
 
 
-def test_a_loop_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(control, "MAX_TRIPS", 100)
+def test_a_loop_without_end_is_refused():
     body = helper.make_graph(
         [node("Identity", ["c"], ["d"])],
         "body",
@@ -118,8 +121,93 @@ def test_a_loop_without_end_is_refused(monkeypatch):
     proto = model(
         [node("Loop", ["", "t"], [], body=body), node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"], {"t": np.array(True)}
     )
-    with pytest.raises(NotSupportedError, match=r"Loop 'Loop': loops more than \d+ times"):
+    with (
+        limits.allow(unrolled_steps=100),
+        pytest.raises(CheckpointError, match="Loop 'Loop' goes on for too many steps"),
+    ):
         load(proto)
+
+
+def pool(**attributes):
+    return model([node("AveragePool", ["x"], ["y"], **attributes)], {"x": [1, 1, 5, 5]}, ["y"], opset=19)
+
+
+def gathering_loop(trips, extent):
+    """A loop whose steps each give `extent` zeros."""
+    body = helper.make_graph(
+        [node("Identity", ["c"], ["d"]), node("Expand", ["zero", "n"], ["z"])],
+        "body",
+        [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("c", 9, [])],
+        [helper.make_tensor_value_info("d", 9, []), helper.make_tensor_value_info("z", 1, None)],
+    )
+    weights = {"m": np.int64(trips), "t": np.array(True), "zero": np.zeros(1, np.float32), "n": np.array([extent])}
+    return model([node("Loop", ["m", "t"], ["y"], body=body)], {"x": [1]}, ["y"], weights)
+
+
+def growing_sequence():
+    """A loop that puts a million zeros into a sequence again and again."""
+    s = helper.make_tensor_sequence_value_info("s", 1, None)
+    body = helper.make_graph(
+        [
+            node("Identity", ["c"], ["d"]),
+            node("Expand", ["zero", "n"], ["z"]),
+            node("SequenceInsert", ["s", "z"], ["q"]),
+        ],
+        "body",
+        [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("c", 9, []), s],
+        [helper.make_tensor_value_info("d", 9, []), helper.make_tensor_sequence_value_info("q", 1, None)],
+    )
+    nodes = [node("SequenceEmpty", [], ["e"]), node("Loop", ["m", "t", "e"], ["r"], body=body)]
+    weights = {"m": np.int64(90_000), "t": np.array(True), "zero": np.zeros(1, np.float32), "n": np.array([1_000_000])}
+    return model([*nodes, node("SequenceLength", ["r"], ["y"])], {"x": [1]}, ["y"], weights)
+
+
+def hostile() -> dict[str, object]:
+    """Small files that ask for much."""
+    x = {"x": [1, 1, 5, 5]}
+    big = {"w": np.zeros((1, 1, 1, 1), np.float32)}
+    return {
+        "pads": pool(kernel_shape=[1, 1], pads=[3_000_000] * 4),
+        "pads under a kernel": pool(kernel_shape=[3_000_001] * 2, pads=[3_000_000] * 4),
+        "pads of one axis": pool(kernel_shape=[2, 9_000_000], pads=[0, 8_999_999, 0, 8_999_999], dilations=[2, 1]),
+        "pads of max": model([node("MaxPool", ["x"], ["y", "i"], kernel_shape=[1, 1], pads=[3_000_000] * 4)], x, ["y"]),
+        "pads of a convolution": model([node("Conv", ["x", "w"], ["y"], pads=[3_000_000] * 4)], x, ["y"], big),
+        "a gathering loop": gathering_loop(90_000, 100_000),
+        "a gathering loop of few steps": gathering_loop(8, 250_000_000),
+        "a growing sequence": growing_sequence(),
+        "an outer product": model(
+            [node("Einsum", ["a", "a", "a"], ["y"], equation="i,j,k->ijk")], x, ["y"], {"a": np.zeros(3000, np.float32)}
+        ),
+        "parts": model([node("SplitToSequence", ["a"], ["s"]), node("SequenceLength", ["s"], ["y"])], x, ["y"],
+                       {"a": np.zeros(200_000, np.float32)}),
+        "a Fourier transform": model([node("DFT", ["a", "n"], ["y"])], x, ["y"],
+                                     {"a": np.zeros((1, 4, 1), np.float32), "n": np.int64(100_000)}, opset=17),
+        "taps": model(
+            [node("Resize", ["x", "", "s"], ["y"], mode="linear", antialias=1)], {"x": [1, 1, 1, 4_000_000]}, ["y"],
+            {"s": np.array([1, 1, 1, 1e-6], np.float32)}, opset=18,
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", hostile())
+@pytest.mark.parametrize(
+    "run", [load, lambda proto: Session(open_model(proto)).run([np.zeros((1, 1, 5, 5), np.float32)])]
+)
+def test_a_small_file_that_asks_for_much_is_refused_at_once(name, run):
+    start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(PaddockError, match=r"raise the limit|not smaller than the window"):
+        run(hostile()[name])
+    assert time.process_time() - start < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_200_000  # KB; the limit of elements is 1 GB
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+def test_a_device_or_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for name, kind in (("pipe", "a pipe"), ("zero", "a device"), ("", "a folder")):
+        with pytest.raises(CheckpointError, match=f"is {kind}, not a file"):
+            load(tmp_path / name)
 
 
 def test_a_function_that_calls_itself_is_refused():
