@@ -6,19 +6,16 @@ import functools
 import os
 import selectors
 import struct
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import numpy as np
 
+from framework import programs
 from framework.errors import DataError
 from framework.limits import current, how_to_raise
 from suites.vision.apart_child import ANSWER, QUESTION, TYPES
 
-_CHILD = Path(__file__).with_name("apart_child.py")
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _PIECE = 1 << 16
 
@@ -44,7 +41,7 @@ def _decoder(pid: int) -> _Decoder:
 class _Decoder:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: programs.Process | None = None
 
     def decode(self, data: bytes, flags: int, memory: int) -> np.ndarray:
         with self._lock:
@@ -60,16 +57,16 @@ class _Decoder:
                 self._end()
                 raise DataError("its decoder died; the file is damaged") from None
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> programs.Process:
         if self._process is None or self._process.poll() is not None:
             self._end()
-            pipe = subprocess.PIPE
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", str(_CHILD)],
-                stdin=pipe,
-                stdout=pipe,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **dict.fromkeys(_THREADS, "1")},
+            self._process = programs.start(
+                programs.PYTHON,
+                programs.module("suites.vision.apart_child"),
+                stdin=programs.PIPE,
+                stdout=programs.PIPE,
+                stderr=programs.DEVNULL,
+                env=programs.module_paths({**os.environ, **dict.fromkeys(_THREADS, "1")}),
                 start_new_session=True,
             )
         return self._process
@@ -81,7 +78,7 @@ class _Decoder:
             self._process = None
 
 
-def _ask(process: subprocess.Popen[bytes], data: bytes, flags: int, memory: int, deadline: float) -> np.ndarray:
+def _ask(process: programs.Process, data: bytes, flags: int, memory: int, deadline: float) -> np.ndarray:
     assert process.stdin is not None and process.stdout is not None
     message = struct.pack(QUESTION, len(data), flags, memory) + data
     _move(process.stdin.fileno(), deadline, write=message)

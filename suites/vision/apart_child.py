@@ -1,4 +1,4 @@
-"""A process that decodes pictures of rare kinds under a limit of memory; `suites.vision.apart` starts it as a script.
+"""A process that decodes pictures of rare kinds under a limit of memory; `suites.vision.apart` starts it.
 
 It reads (bytes of the file, OpenCV's flags, bytes of memory) and the file, and answers (rank, type, bytes), extents and
 pixels, or an error's text with rank -1. It ends with its input, or where its parent is gone: a fork of the parent may

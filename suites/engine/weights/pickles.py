@@ -35,6 +35,13 @@ class Name:
         return f"{self.module}.{self.name}"
 
 
+@dataclass(frozen=True)
+class Inert:
+    """What stands for an object of a training script beside its weights: the name of its class, and nothing of it."""
+
+    name: Name
+
+
 @dataclass
 class _DType:
     """A NumPy type on its way: its code, and the byte order that its state adds."""
@@ -115,15 +122,16 @@ def _finished(value: Any) -> Any:
 
 
 _MARK = object()
+_MOST_KEYS = 8  # parts of a key that is a tuple
 _STEP_BYTES = 64  # what an instruction takes at most, on the stack and in the memo
 _VALUES = {
     "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "UNICODE", "BINUNICODE",
     "SHORT_BINUNICODE", "BINUNICODE8", "STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES",
-    "BINBYTES8",
+    "BINBYTES8", "BYTEARRAY8",
 }  # fmt: skip
 _FRESH: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False, "EMPTY_DICT": dict, "EMPTY_LIST": list,
-    "EMPTY_TUPLE": tuple, "MARK": lambda: _MARK,
+    "EMPTY_TUPLE": tuple, "EMPTY_SET": list, "MARK": lambda: _MARK,
 }  # fmt: skip
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
@@ -193,6 +201,11 @@ class _Machine:
         values = self._since_mark()
         self._top(list).extend(values)
 
+    op_additems = op_appends  # a set is a list here: nothing looks for a thing in it
+
+    def op_frozenset(self, _: Any) -> None:
+        self.stack.append(self._since_mark())
+
     def op_setitem(self, _: Any) -> None:
         key, value = self._pop(2)
         self._top(dict)[_key(key)] = value
@@ -238,6 +251,22 @@ class _Machine:
             raise Refused(f"a call of {_shown(function)}")
         self._push_made(FUNCTIONS[function](*arguments))
 
+    def op_newobj(self, _: Any) -> None:
+        kind, arguments = self._pop(2)
+        if kind in FUNCTIONS and isinstance(arguments, tuple):
+            self._push_made(FUNCTIONS[kind](*arguments))
+        elif kind in _OBJECTS:
+            self.stack.append(Inert(kind))
+        else:
+            raise Refused(f"an object of {_shown(kind)}")
+
+    def op_newobj_ex(self, _: Any) -> None:
+        kind, arguments, named = self._pop(3)
+        if not isinstance(named, dict):
+            raise CheckpointError("the pickle is damaged: an object without arguments")
+        self.stack += [kind, arguments]
+        self.op_newobj(None)
+
     def _push_made(self, made: Any) -> None:
         self.meter.take(_made_bytes(made))
         self.stack.append(made)
@@ -248,7 +277,7 @@ class _Machine:
             self.meter.take(_fill(target, state))
         elif isinstance(target, _DType):
             target.order = _text(state[1])
-        elif not isinstance(target, dict):  # an OrderedDict's attributes, such as the versions of layers, are left out
+        elif not isinstance(target, dict | Inert):  # their attributes, such as versions of layers, are left out
             raise Refused(f"a state for {_shown(target)}")
         self.stack.append(target)
 
@@ -267,6 +296,8 @@ def _pairs(values: list[Any]) -> Iterator[tuple[Any, Any]]:
 
 def _key(value: Any) -> Any:
     """A key of a dict: hashing a container that holds others again and again would take hours."""
+    if isinstance(value, tuple) and len(value) <= _MOST_KEYS and not any(isinstance(part, tuple) for part in value):
+        return tuple(_key(part) for part in value)
     if not isinstance(value, (str, bytes, int, float)) and value is not None:
         raise Refused(f"a {type(value).__name__} as a key")
     if isinstance(value, int):
@@ -345,6 +376,14 @@ def _fill(target: _Array, state: Any) -> int:
     return len(raw)
 
 
+def _from_buffer(data: Any, dtype: Any, shape: Any, order: Any = "C", *_: Any) -> np.ndarray:
+    """An array as protocol 5 writes it: its bytes, and what they mean."""
+    target = _Array()
+    _fill(target, (1, shape, dtype, order == "F", bytes(data) if isinstance(data, bytes | bytearray) else data))
+    assert target.array is not None
+    return target.array
+
+
 def _encoded(text: Any, encoding: Any = "latin1") -> bytes:
     if _text(encoding).replace("-", "") != "latin1":
         raise Refused(f"text in the encoding {encoding}")
@@ -362,6 +401,43 @@ def _paddle_tensor(expression: Any, names: Any = None, *_: Any) -> Any:
     return names["data"]
 
 
+def _scalar(kind: Any, data: Any) -> Any:
+    """A NumPy scalar as a plain number."""
+    raw = data.encode("latin-1") if isinstance(data, str) else data
+    if not isinstance(kind, _DType) or not isinstance(raw, bytes):
+        raise Refused("a scalar of objects")
+    if kind.code[:1] in "USM":  # text, a date
+        return Inert(Name("numpy", "generic"))
+    dtype = kind.dtype()
+    if len(raw) != dtype.itemsize:
+        raise CheckpointError(f"a scalar of {dtype} comes with {len(raw)} bytes")
+    return np.frombuffer(raw, dtype)[0].item()
+
+
+def _dict_of(*arguments: Any) -> dict[Any, Any]:
+    """A defaultdict or Counter: what it makes of a key that it lacks is left out."""
+    given = arguments[-1] if arguments else None
+    return {_key(k): v for k, v in given.items()} if isinstance(given, dict) else {}
+
+
+def _list_of(items: Any = (), *_: Any) -> list[Any]:
+    """A set or a deque."""
+    if not isinstance(items, list | tuple):
+        raise Refused(f"a collection of {_shown(items)}")
+    return list(items)
+
+
+def _inert(kind: Name) -> Callable[..., Any]:
+    return lambda *_, **__: Inert(kind)
+
+
+def _rebuilt(kind: Any, base: Any = None, state: Any = None) -> Any:
+    """An object as protocols 0 and 1 write it."""
+    if kind not in _OBJECTS:
+        raise Refused(f"an object of {_shown(kind)}")
+    return Inert(kind)
+
+
 FUNCTIONS: dict[Name, Callable[..., Any]] = {
     Name("collections", "OrderedDict"): _ordered_dict,
     Name("torch._utils", "_rebuild_tensor_v2"): _torch_tensor,
@@ -372,8 +448,11 @@ FUNCTIONS: dict[Name, Callable[..., Any]] = {
 }
 for _module in ("numpy.core.multiarray", "numpy._core.multiarray"):
     FUNCTIONS[Name(_module, "_reconstruct")] = _numpy_array
+    FUNCTIONS[Name(_module, "scalar")] = _scalar
+    FUNCTIONS[Name(_module.replace("multiarray", "numeric"), "_frombuffer")] = _from_buffer
 for _module in ("builtins", "__builtin__"):
     FUNCTIONS[Name(_module, "tuple")] = _tuple
+    FUNCTIONS[Name(_module, "set")] = FUNCTIONS[Name(_module, "frozenset")] = _list_of
     FUNCTIONS[Name(_module, "eval")] = _paddle_tensor
 
 # Types of PyTorch's storages, by the class that a persistent id names; bfloat16 as its bits.
@@ -384,7 +463,31 @@ STORAGE_TYPES = {
         "Char": "i1", "Byte": "u1", "Bool": "?",
     }.items()
 }  # fmt: skip
-_INERT = {Name("numpy", "ndarray"), *STORAGE_TYPES}  # may be named, as an argument, but not called
+# Objects that training scripts keep beside weights. What they hold is left out.
+_OBJECTS = {
+    Name("argparse", "Namespace"), Name("types", "SimpleNamespace"), Name("easydict", "EasyDict"),
+    Name("addict.addict", "Dict"), Name("yacs.config", "CfgNode"), Name("torch.torch_version", "TorchVersion"),
+}  # fmt: skip
+_MADE = {
+    Name("torch", "device"), Name("pathlib", "PosixPath"), Name("pathlib", "WindowsPath"), Name("pathlib", "Path"),
+    Name("pathlib", "PurePosixPath"), Name("pathlib", "PureWindowsPath"), Name("pathlib._local", "PosixPath"),
+    Name("datetime", "datetime"), Name("datetime", "date"), Name("datetime", "timedelta"), Name("uuid", "UUID"),
+    Name("decimal", "Decimal"), Name("torch.serialization", "_get_layout"),
+}  # fmt: skip
+FUNCTIONS |= {name: _inert(name) for name in _MADE | {Name("types", "SimpleNamespace")}}
+FUNCTIONS |= {Name("collections", kind): _dict_of for kind in ("defaultdict", "Counter")}
+FUNCTIONS |= {Name("collections", "deque"): _list_of}
+FUNCTIONS |= {Name(module, "_reconstructor"): _rebuilt for module in ("copyreg", "copy_reg")}
+_TORCH_TYPES = (
+    *("float32", "float", "float64", "double", "float16", "half", "bfloat16", "int8", "uint8", "int16", "int32"),
+    *("int64", "long", "bool", "complex64", "complex128", "strided", "contiguous_format", "channels_last"),
+)
+_INERT = {  # may be named, as an argument, but not called
+    Name("numpy", "ndarray"), *STORAGE_TYPES, *_OBJECTS, *(Name("torch", kind) for kind in _TORCH_TYPES),
+    *(Name(module, kind) for module in ("builtins", "__builtin__")
+      for kind in ("list", "dict", "int", "float", "str", "bool", "object", "bytes")),
+    *(Name("numpy", kind) for kind in ("float64", "float32", "int64", "int32", "bool_", "generic")),
+}  # fmt: skip
 
 
 def _known(name: Name) -> Name:

@@ -7,6 +7,7 @@ A layer that adds something to what is published, as a deformable convolution do
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +23,9 @@ from suites.engine.weights.fetching import check_file
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown
 from suites.engine.weights.reading import read_weights
 from suites.engine.weights.records import Record, find_record, record_names
+from suites.engine.weights.states import rank
 
+_log = logging.getLogger(__name__)
 OWN = "paddock"  # the scheme of our own names
 _IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}  # what `Normalize` has by default
 _NEAR = 0.02  # by which means and deviations may differ
@@ -113,7 +116,8 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
 
     Args:
         layer: whose parameters and buffers are replaced.
-        source: the name of a record (`paddock zoo list`), or a weight file; see `read_weights`.
+        source: the name of a record (`paddock zoo list`), or a weight file; see `read_weights`. Of a file with several
+            networks the first counts in the order `states.STATE_KEYS`; `FILE#teacher` is the one under that key.
         scheme: whose names the file has; by default the record's, or found out.
 
     Returns:
@@ -123,10 +127,11 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
         CheckpointError: the file is not there (the message has the command that fetches it), is damaged, or does not
             fit; the layer is unchanged then.
     """
+    source, part = divided(source)
     path, record = resolve(source)
-    arrays = read_weights(path)
+    arrays = read_weights(path, part)
     where = f"{path} ({record.name})" if record else str(path)
-    chosen, names, arrays = _recognised(layer, arrays, scheme or (record.scheme if record else None), where)
+    chosen, names, arrays = _recognised(layer, arrays, scheme or (record.scheme if record else None), where, part)
     resized = (*getattr(layer, "class_tensors", ()), *_new_tensors(layer))
     try:
         return load_mapped(
@@ -134,6 +139,12 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
         )
     except CheckpointError as error:
         raise CheckpointError(f"{error} (names of {chosen})") from None
+
+
+def divided(source: str | Path) -> tuple[str | Path, str | None]:
+    """A file and the part of it that is meant: `FILE#teacher`. A file whose own name has such an ending is one."""
+    path, sign, part = str(source).rpartition("#")
+    return (path, part) if sign and part and path and not Path(source).exists() else (source, None)
 
 
 def _new_tensors(layer: Layer) -> Iterator[str]:
@@ -174,7 +185,7 @@ def schemes_of(layer: Layer) -> dict[str, Callable[[], Names]]:
 
 
 def _recognised(
-    layer: Layer, arrays: Mapping[str, np.ndarray], scheme: str | None, where: str
+    layer: Layer, arrays: Mapping[str, np.ndarray], scheme: str | None, where: str, part: str | None = None
 ) -> tuple[str, Names, dict[str, np.ndarray]]:
     """The scheme of a file's names, the layer's names in it, and the tensors without what stands before those names.
 
@@ -188,7 +199,7 @@ def _recognised(
     for name, names_of in offered.items() if scheme is None else [(scheme, offered[scheme])]:
         names = names_of()
         theirs = {n for source in names.sources.values() for n in source.names}
-        for prefix in _prefixes(theirs, arrays):
+        for prefix in _prefixes(theirs, arrays, part):
             hits = sum(prefix + n in arrays for n in theirs) / len(theirs)
             if best is None or hits > best[0]:
                 best = (hits, name, names, prefix)
@@ -201,6 +212,7 @@ def _recognised(
         )
     if not prefix:
         return name, names, dict(arrays)
+    _say_others(where, prefix, names, arrays)
     # What is not below the prefix belongs to what this layer is a part of.
     inside = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
     outside = {n: a for n, a in arrays.items() if not n.startswith(prefix)}
@@ -212,7 +224,22 @@ def _recognised(
     )
 
 
-def _prefixes(theirs: set[str], names: Iterable[str]) -> list[str]:
-    """What may stand before the names: of the model that the layer is a part of, such as `backbone.`."""
+def _prefixes(theirs: set[str], names: Iterable[str], part: str | None = None) -> list[str]:
+    """What may stand before the names: of the model that the layer is a part of, such as `backbone.`.
+
+    They come in the order of `states.STATE_KEYS`, then the shorter first. With `part`, those that hold it, if any do.
+    """
     first = min(theirs)
-    return ["", *sorted({n.removesuffix(first) for n in names if n.endswith("." + first)}, key=len)]
+    found = {n.removesuffix(first) for n in names if n.endswith("." + first)}
+    ordered = ["", *sorted(found, key=lambda prefix: (rank(prefix.split(".")), len(prefix), prefix))]
+    wanted = [prefix for prefix in ordered if part in prefix.split(".")]
+    return wanted or ordered
+
+
+def _say_others(where: str, prefix: str, names: Names, arrays: Mapping[str, np.ndarray]) -> None:
+    """Logs which of several copies of a network is taken, and how to get another."""
+    theirs = {n for source in names.sources.values() for n in source.names}
+    others = [p for p in _prefixes(theirs, arrays) if p != prefix and sum(p + n in arrays for n in theirs) > 0]
+    if others:
+        key = others[0].rstrip(".").rpartition(".")[2]
+        _log.info("%s: taken are the tensors under '%s'; add '#%s' for those under '%s'", where, prefix, key, others[0])

@@ -6,6 +6,7 @@ safetensors, PyTorch's .bin, .pt and .pth, Paddle's .pdparams, Detectron2's .pkl
 from __future__ import annotations
 
 import io
+import logging
 import struct
 import zipfile
 import zlib
@@ -16,11 +17,13 @@ import numpy as np
 import safetensors
 
 from framework.errors import CheckpointError
-from framework.limits import Meter, check
-from framework.outside import read_json
+from framework.limits import Meter
+from framework.outside import check_file, open_file, read_bytes, read_json
 from suites.engine.weights.darknet import read_darknet
-from suites.engine.weights.pickles import STORAGE_TYPES, Name, Refused, load_pickle
+from suites.engine.weights.pickles import STORAGE_TYPES, Inert, Name, Refused, load_pickle
+from suites.engine.weights.states import chosen_state
 
+_log = logging.getLogger(__name__)
 _NAMES = ("model.safetensors", "pytorch_model.bin", "model_state.pdparams", "saved_weights.pdparams")
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 _SUFFIXES = (".safetensors", ".bin", ".pt", ".pth", ".pdparams", ".pkl", ".weights")
@@ -63,12 +66,13 @@ def _shards(index: Path) -> list[Path]:
     return [index.parent / name for name in names]
 
 
-def read_weights(path: Path) -> dict[str, np.ndarray]:
+def read_weights(path: Path, part: str | None = None) -> dict[str, np.ndarray]:
     """All tensors of a checkpoint by the names it gives them; float16 and bfloat16 come as float32.
 
     Args:
         path: a .safetensors, .bin, .pt, .pth, .pdparams, .pkl or .weights file, or a folder with one (see
             `find_weights`).
+        part: of a file with several networks, the key of the one that is read; see `chosen_state`.
 
     Raises:
         CheckpointError: a file is missing, damaged, of another kind, or holds more than tensors.
@@ -76,7 +80,7 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for file in find_weights(path):
         try:
-            arrays.update(_read(file))
+            arrays.update(_read(file, part))
         except Refused as error:
             raise CheckpointError(
                 f"{file}: refused, it holds {error}; a weight file holds tensors only, and nothing in it was run. "
@@ -89,21 +93,21 @@ def read_weights(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _read(file: Path) -> dict[str, np.ndarray]:
-    if not file.is_file():
+def _read(file: Path, part: str | None) -> dict[str, np.ndarray]:
+    if not file.exists():
         raise CheckpointError("there is no such file")
-    check("weight_bytes", file.stat().st_size, "it has too many bytes")
+    check_file(file, "weight_bytes", what="it")
     if file.suffix == ".safetensors":
-        return _read_safetensors(file)
+        return chosen_state(_read_safetensors(file), part)
     if file.suffix == ".weights":
         return read_darknet(file)
     if _is_zip(file):
-        return _read_torch_zip(file)
-    with file.open("rb") as stream:
+        return _read_torch_zip(file, part)
+    with open_file(file, "weight_bytes") as stream:
         first = load_pickle(stream, _no_storage)
         if type(first) is int and first == _LEGACY_MAGIC:
-            return _read_torch_legacy(stream, file.stat().st_size)
-    return _named(first, file.stat().st_size)
+            return _read_torch_legacy(stream, file.stat().st_size, part)
+    return _named(first, file.stat().st_size, part)
 
 
 def _is_zip(file: Path) -> bool:
@@ -117,30 +121,34 @@ def _no_storage(_: Any) -> np.ndarray:
     raise Refused("a persistent id")
 
 
-def _named(value: Any, size: int) -> dict[str, np.ndarray]:
+def _named(value: Any, size: int, part: str | None = None) -> dict[str, np.ndarray]:
     """The arrays of a state_dict. Paddle adds a table of parameter names, and writes an array with its name.
 
-    Training scripts put it under "state_dict" or "model", beside numbers and texts of the run; Detectron2 puts it under
-    "model" beside "__author__" and how names are to be matched.
+    Training scripts put it beside numbers, texts and settings of the run; see `chosen_state`.
     `size`: bytes of the file.
     """
-    for key in ("state_dict", "model"):
-        if isinstance(value, dict) and isinstance(value.get(key), dict):
-            value = value[key]
-            break
     if not isinstance(value, dict):
         raise CheckpointError(f"it holds a {type(value).__name__}; a weight file holds tensors by name")
     arrays: dict[str, np.ndarray] = {}
     meter = Meter(size, "the file")
-    for name, item in value.items():
+    left = {}
+    for name, item in chosen_state(value, part).items():
         if name == "StructuredToParameterName@@":
             continue
         if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
             item = item[1]
+        if not isinstance(item, np.ndarray) and isinstance(item, bool | int | float | str | bytes | Inert | None):
+            left[str(name)] = item
+            continue
         if not isinstance(name, str) or not isinstance(item, np.ndarray):
             raise CheckpointError(f"'{name}' is a {type(item).__name__}; a weight file holds tensors by name")
         arrays[name] = widened(item)
         meter.take(arrays[name].nbytes if arrays[name] is not item else 0)
+    if left and not arrays:
+        name, item = next(iter(left.items()))
+        raise CheckpointError(f"'{name}' is a {type(item).__name__}; a weight file holds tensors by name")
+    if left:
+        _log.info("left out, being no tensors: %s", ", ".join(list(left)[:8]))
     return arrays
 
 
@@ -162,7 +170,7 @@ _SAFETENSORS_TYPES = {
 
 def _read_safetensors(file: Path) -> dict[str, np.ndarray]:
     try:
-        parts = safetensors.deserialize(file.read_bytes())
+        parts = safetensors.deserialize(read_bytes(file, "weight_bytes"))
     except (safetensors.SafetensorError, ValueError, TypeError) as error:
         raise CheckpointError(f"damaged or not a safetensors file ({error})") from None
     arrays = {}
@@ -187,7 +195,7 @@ def _storage_id(number: Any) -> tuple[str, np.dtype[Any], int]:
     return str(key), STORAGE_TYPES[kind], count
 
 
-def _read_torch_zip(file: Path) -> dict[str, np.ndarray]:
+def _read_torch_zip(file: Path, part: str | None) -> dict[str, np.ndarray]:
     """Files of PyTorch since 1.6: an archive of a pickle and the storages that it names."""
     try:
         with zipfile.ZipFile(file) as archive:
@@ -209,7 +217,9 @@ def _read_torch_zip(file: Path) -> dict[str, np.ndarray]:
                     arrays[key] = np.frombuffer(data, dtype)
                 return arrays[key]
 
-            return _named(load_pickle(io.BytesIO(_member(archive, pickles[0], meter)), storage), file.stat().st_size)
+            return _named(
+                load_pickle(io.BytesIO(_member(archive, pickles[0], meter)), storage), file.stat().st_size, part
+            )
     except CheckpointError:
         raise
     except (zipfile.BadZipFile, zlib.error, struct.error, KeyError, ValueError, EOFError, RuntimeError) as error:
@@ -219,6 +229,8 @@ def _read_torch_zip(file: Path) -> dict[str, np.ndarray]:
 def _member(archive: zipfile.ZipFile, name: str, meter: Meter) -> bytes:
     """A file of the archive, inflated no further than its directory says."""
     info = archive.getinfo(name)
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise CheckpointError(f"'{name}' is compressed by method {info.compress_type}; PyTorch stores its files")
     meter.take(info.file_size)
     with archive.open(info) as stream:
         return stream.read(info.file_size)
@@ -229,7 +241,7 @@ def _expect(fits: bool, key: str, count: int) -> None:
         raise CheckpointError(f"storage {key} does not have the {count} elements that it should")
 
 
-def _read_torch_legacy(stream: IO[bytes], size: int) -> dict[str, np.ndarray]:
+def _read_torch_legacy(stream: IO[bytes], size: int, part: str | None) -> dict[str, np.ndarray]:
     """Files of PyTorch before 1.6: version, system, the object, the storages' keys, then their data in turn.
 
     The object comes before the data that its tensors are cut from, so it is read twice: with zeros, to learn the
@@ -257,4 +269,4 @@ def _read_torch_legacy(stream: IO[bytes], size: int) -> dict[str, np.ndarray]:
         _expect(count == len(blank_array) and len(data) == blank_array.nbytes, str(key), len(blank_array))
         arrays[str(key)] = np.frombuffer(data, blank_array.dtype)
     stream.seek(start)
-    return _named(load_pickle(stream, lambda number: arrays[_storage_id(number)[0]]), size)
+    return _named(load_pickle(stream, lambda number: arrays[_storage_id(number)[0]]), size, part)

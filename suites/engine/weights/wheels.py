@@ -20,7 +20,7 @@ from framework.errors import AttributeValueError, CheckpointError
 # https://packaging.python.org/en/latest/specifications/name-normalization/ and .../version-specifiers/ (canonical form)
 _NAME = re.compile(r"[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9._-]*[A-Za-z0-9]")
 _VERSION = re.compile(
-    r"(?:[0-9]+!)?[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc)[0-9]+)?(?:\.post[0-9]+)?(?:\.dev[0-9]+)?(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
+    r"\A(?:[0-9]+!)?[0-9]+(?:\.[0-9]+)*(?:(?:a|b|rc)[0-9]+)?(?:\.post[0-9]+)?(?:\.dev[0-9]+)?(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
 )
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LONGEST = 128  # characters of a name or a version

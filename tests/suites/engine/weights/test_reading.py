@@ -145,7 +145,7 @@ HOSTILE = {
     "a file": (Calls(open, "{flag}", "w"), "the name (_io|io).open"),
     "an attribute": (Calls(getattr, {}, "clear"), "the name builtins.getattr"),
     "an object": (STATE, "the name .*State"),
-    "a set": ({1, 2}, "the pickle instruction EMPTY_SET|the name builtins.set"),
+    "an object of a class": (Exception("x"), "the name builtins.Exception"),
     "a mapping of functions": ({"a": print}, "the name builtins.print"),
     "an array of objects": ({"a": np.array([{}], object)}, "an array of objects|an array of type O8"),
     "a type of text": ({"a": np.array(["x"])}, "an array of type U1"),
@@ -172,9 +172,9 @@ def test_a_pickle_that_wants_more_than_tensors_is_refused_and_nothing_runs(tmp_p
     assert not flag.exists()
 
 
-@pytest.mark.parametrize("opcode", [b"i", b"o", b"\x81", b"\x92", b"\x82\x01", b"\x8f", b"\x91", b"Q", b"\x97"])
+@pytest.mark.parametrize("opcode", [b"i", b"o", b"\x81", b"\x82\x01", b"Q", b"\x97"])
 def test_every_other_instruction_is_refused(opcode):
-    """INST, OBJ, NEWOBJ, NEWOBJ_EX, EXT1, EMPTY_SET, FROZENSET, BINPERSID without storages, NEXT_BUFFER."""
+    """INST, OBJ, NEWOBJ, EXT1, BINPERSID without storages, NEXT_BUFFER."""
     text = b"\x80\x04(}" + opcode + (b"os\nsystem\n" if opcode == b"i" else b"") + b"."
     with pytest.raises(Refused):
         load_pickle(io.BytesIO(text))
