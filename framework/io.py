@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import math
+import struct
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import safetensors
@@ -12,10 +16,19 @@ import safetensors.numpy
 
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError
-from framework.outside import open_file
+from framework.outside import check_file, open_file
 from framework.tensor import Tensor, bfloat16_type, from_numpy
 
-_BFLOAT16 = "paddock.bfloat16"  # metadata key: names stored as uint16 bits, as safetensors' NumPy door needs
+_BFLOAT16 = "paddock.bfloat16"  # metadata key of our older files: names whose bfloat16 stands there as uint16
+# NumPy's types by safetensors' names; those that the core lacks become the next wider one that holds all their values.
+_TYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
+    "U8": "u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "BOOL": "?",
+}  # fmt: skip
+_HALVES = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}  # of ml_dtypes
+_WIDER = {
+    "I16": "int32", "U16": "int32", "U32": "int64", "U64": "int64", "F8_E4M3": "float32", "F8_E5M2": "float32",
+}  # fmt: skip
 
 
 def sha256(path: Path | str) -> str:
@@ -40,29 +53,39 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapp
     """
     path = Path(path)
     arrays = {name: np.asarray(t.array().numpy(), order="C") for name, t in tensors.items()}
-    half = ",".join(name for name, t in tensors.items() if t.dtype == "bfloat16")
-    header = {**(metadata or {}), **({_BFLOAT16: half} if half else {})}
+    arrays |= {name: arrays[name].view(bfloat16_type()) for name, t in tensors.items() if t.dtype == "bfloat16"}
     try:
         with atomic_file(path) as part:
-            part.write_bytes(safetensors.numpy.save(arrays, header or None))
+            part.write_bytes(safetensors.numpy.save(arrays, dict(metadata) if metadata else None))
     except OSError as e:
         raise CheckpointError(f"{path}: cannot be written ({e.strerror or e}); nothing saved before is lost") from e
 
 
 def load_tensors(path: Path | str) -> dict[str, Tensor]:
-    """Reads all tensors of a safetensors file.
+    """Reads all tensors of a safetensors file; see `read_arrays`."""
+    return {name: from_numpy(array) for name, array in read_arrays(path).items()}
+
+
+def read_arrays(path: Path | str) -> dict[str, np.ndarray]:
+    """All tensors of a safetensors file, in types that the core has.
+
+    Whole numbers of types that the core lacks become wider ones, float8 becomes float32; bfloat16 is that of ml_dtypes.
 
     Raises:
-        CheckpointError: the file is missing, cut or not a safetensors file.
+        CheckpointError: the file is missing, cut or not a safetensors file, or holds a type that is not read.
     """
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise CheckpointError(f"{path}: there is no such weight file")
     try:
-        with safetensors.safe_open(str(path), framework="numpy") as file:
-            bfloat16 = set(((file.metadata() or {}).get(_BFLOAT16) or "").split(","))
-            return {name: _tensor(file.get_tensor(name), name in bfloat16) for name in file.keys()}  # noqa: SIM118
-    except (safetensors.SafetensorError, OSError, ValueError, TypeError) as e:
+        with open_file(path, "weight_bytes") as file:
+            metadata = load_metadata(path)  # which checks the header: sizes, offsets, types
+            (length,) = struct.unpack("<Q", file.read(8))
+            entries = json.loads(file.read(length))
+            entries.pop("__metadata__", None)
+            half = set(metadata.get(_BFLOAT16, "").split(","))
+            return {n: _array(file, 8 + length, n, entries[n], n in half) for n in sorted(entries)}
+    except (OSError, ValueError, KeyError, TypeError, struct.error, RecursionError) as e:
         raise CheckpointError(f"{path}: damaged or not a safetensors file ({e}); copy or save it again") from None
 
 
@@ -73,11 +96,28 @@ def load_metadata(path: Path | str) -> dict[str, str]:
         CheckpointError: the file is missing, cut or not a safetensors file.
     """
     try:
+        check_file(path, "weight_bytes")
         with safetensors.safe_open(str(path), framework="numpy") as file:
             return dict(file.metadata() or {})
     except (safetensors.SafetensorError, OSError, ValueError) as e:
         raise CheckpointError(f"{path}: damaged or not a safetensors file ({e}); copy or save it again") from None
 
 
-def _tensor(array: np.ndarray, bfloat16: bool) -> Tensor:
-    return from_numpy(array.view(bfloat16_type()) if bfloat16 else array)
+def _array(file: BinaryIO, start: int, name: str, entry: dict[str, Any], half: bool) -> np.ndarray:
+    """One tensor; `start` is where the data of all begin, `half` whether whole numbers of 16 bits are bfloat16."""
+    kind = "BF16" if half and entry["dtype"] == "U16" else entry["dtype"]
+    if kind not in _TYPES and kind not in _HALVES:
+        what = "complex" if kind.startswith("C") else "of a type that is not read"
+        raise CheckpointError(f"{file.name}: '{name}' is {what} ({kind}); convert it to floats or whole numbers")
+    dtype = np.dtype(_TYPES[kind]) if kind in _TYPES else _half(_HALVES[kind])
+    file.seek(start + entry["data_offsets"][0])
+    array = np.fromfile(file, dtype, math.prod(entry["shape"])).reshape(entry["shape"])
+    if kind == "U64" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise CheckpointError(f"{file.name}: '{name}' (U64) holds numbers of 2^63 and more, which nothing here holds")
+    return array.astype(_WIDER[kind]) if kind in _WIDER else array
+
+
+def _half(name: str) -> np.dtype:
+    import ml_dtypes  # 30 ms, so who does not need it does not wait
+
+    return np.dtype(getattr(ml_dtypes, name))

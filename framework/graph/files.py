@@ -84,6 +84,7 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
     except ValueError as e:
         raise CheckpointError(f"{path}: not valid JSON ({e}); export the model again") from None
     try:
+        _check_form(data)
         tensors = load_tensors(Path(folder) / _weights_name(data))
         program = from_json(data, tensors)
         check_plan(program)
@@ -95,6 +96,29 @@ def load_program(folder: Path | str) -> tuple[Program, dict[str, Any]]:
 
 
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError, MemoryError)
+
+
+def _check_form(data: Any) -> None:
+    """Refuses what the rest of the reading, and its readers, would trip over.
+
+    Raises:
+        CheckpointError: a part is missing or of another kind.
+    """
+    if not isinstance(data, dict):
+        raise CheckpointError(f"holds a {type(data).__name__} where a program is expected; export the model again")
+    if not isinstance(data.get("extra", {}), dict):
+        raise CheckpointError(f"'extra' is a {type(data['extra']).__name__}, not an object; export the model again")
+    for key in ("inputs", "states", "constants", "operations", "results", "updates", "shape_reads"):
+        if not isinstance(data.get(key), list):
+            raise CheckpointError(f"'{key}' is no list; export the model again")
+    if not data["results"] and not data["updates"]:
+        raise CheckpointError("'results' is empty, so the program gives nothing; export the model again")
+    for value in (*data["inputs"], *data["states"], *data["constants"]):
+        shape = value["shape"]
+        if not isinstance(shape, list) or not all(type(n) is int for n in shape):
+            raise CheckpointError(f"the shape {shape!r:.80} is no list of whole numbers; export the model again")
+        if not isinstance(value.get("name"), str | None):
+            raise CheckpointError(f"the name {value['name']!r:.80} is no text; export the model again")
 
 
 def _block_prefix(prefix: str, operation: int, block: int) -> str:
@@ -323,7 +347,7 @@ def check_arguments(info: registry.OpInfo, inputs: list[Value | None]) -> None:
 def _check_type(shape: tuple[int, ...], dtype: str) -> None:
     size = 1
     for n in shape:
-        size *= n
+        size *= max(n, 1)  # an extent of 0 makes no other one possible
         if n < 0 or size > MAX_ELEMENTS:
             raise CheckpointError(f"impossible shape {list(shape)}")
     if dtype not in DTYPES:

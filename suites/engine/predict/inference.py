@@ -15,7 +15,7 @@ import numpy as np
 
 import framework
 from framework.atomic import atomic_file
-from framework.errors import CheckpointError, ConfigError, DataError
+from framework.errors import CheckpointError, ConfigError, DataError, PaddockError
 from framework.graph.explanation import explain
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
@@ -399,18 +399,7 @@ def _conv_algorithm(run: Path) -> str:
 
 def _open_export(path: Path, device: str, products: str) -> Model:
     predictor = Predictor(path, device=device, products=products)
-    try:
-        task = task_class(predictor.extra["suite"])
-        processor = task.processor_class.from_metadata(predictor.extra["processor"])
-        names = predictor.extra["outputs"]
-    except ConfigError:
-        require_plugins(map(str, predictor.extra.get("imports", ())), f"{path}/program.json")
-        raise
-    except KeyError as error:
-        raise CheckpointError(
-            f"{path}/program.json: lacks {error}, which `paddock export` writes; export it again"
-        ) from error
-
+    processor, names = _described(predictor, f"{path}/program.json")
     with framework.device(device, products=products):
         feed = processor.feed(path)
     fitting = None if device == "cpu" else processor.fitting()
@@ -430,6 +419,29 @@ def _open_export(path: Path, device: str, products: str) -> Model:
         return Model(processor, inputs, with_names(predictor), lambda: with_names(predictor.replica()), types)
     predict = _Following(predictor, with_names, feed)
     return Model(processor, inputs, predict, predict.replica, types, feed)
+
+
+def _described(predictor: Predictor, where: str) -> tuple[Processor, list[str]]:
+    """The processor and the names of the outputs that an export states beside its Program."""
+    extra, kinds = predictor.extra, {"suite": str, "processor": dict, "outputs": list, "imports": list}
+    for key, kind in kinds.items():
+        if key not in extra and key != "imports":
+            raise CheckpointError(f"{where}: lacks '{key}', which `paddock export` writes; export it again")
+        if not isinstance(extra.get(key, kind()), kind):
+            raise CheckpointError(f"{where}: '{key}' is a {type(extra[key]).__name__}; export it again")
+    names = [str(name) for name in extra["outputs"]]
+    if len(names) != len(set(names)) or len(names) != len(predictor.output_types):
+        count = len(predictor.output_types)
+        raise CheckpointError(f"{where}: names {len(names)} outputs, and the Program has {count}; export it again")
+    try:
+        return task_class(extra["suite"]).processor_class.from_metadata(extra["processor"]), names
+    except ConfigError:
+        require_plugins(map(str, extra.get("imports", ())), where)
+        raise
+    except PaddockError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise CheckpointError(f"{where}: 'processor' does not fit ({type(error).__name__}: {error})") from error
 
 
 class _Following:

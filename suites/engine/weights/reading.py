@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import safetensors
 
 from framework.errors import CheckpointError
+from framework.io import read_arrays
 from framework.limits import Meter
-from framework.outside import check_file, open_file, read_bytes, read_json
+from framework.outside import check_file, open_file, read_json
 from suites.engine.weights.darknet import read_darknet
 from suites.engine.weights.pickles import STORAGE_TYPES, Inert, Name, Refused, load_pickle
 from suites.engine.weights.states import chosen_state
@@ -98,7 +98,7 @@ def _read(file: Path, part: str | None) -> dict[str, np.ndarray]:
         raise CheckpointError("there is no such file")
     check_file(file, "weight_bytes", what="it")
     if file.suffix == ".safetensors":
-        return chosen_state(_read_safetensors(file), part)
+        return chosen_state({name: widened(array) for name, array in read_arrays(file).items()}, part)
     if file.suffix == ".weights":
         return read_darknet(file)
     if _is_zip(file):
@@ -154,32 +154,11 @@ def _named(value: Any, size: int, part: str | None = None) -> dict[str, np.ndarr
 
 def widened(array: np.ndarray) -> np.ndarray:
     """float16 and bfloat16 (as void of 2 bytes) as float32; others as they are."""
-    if array.dtype == np.float16:
+    if array.dtype == np.float16 or array.dtype.name == "bfloat16":
         return array.astype(np.float32)
     if array.dtype == np.dtype("<V2"):
         return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     return array
-
-
-# -- safetensors
-_SAFETENSORS_TYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<V2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
-    "U8": "u1", "BOOL": "?",
-}  # fmt: skip
-
-
-def _read_safetensors(file: Path) -> dict[str, np.ndarray]:
-    try:
-        parts = safetensors.deserialize(read_bytes(file, "weight_bytes"))
-    except (safetensors.SafetensorError, ValueError, TypeError) as error:
-        raise CheckpointError(f"damaged or not a safetensors file ({error})") from None
-    arrays = {}
-    for name, part in sorted(parts):
-        if part["dtype"] not in _SAFETENSORS_TYPES:
-            raise CheckpointError(f"'{name}' is of type {part['dtype']}, which is not known here")
-        array = np.frombuffer(part["data"], np.dtype(_SAFETENSORS_TYPES[part["dtype"]])).reshape(part["shape"])
-        arrays[name] = widened(array)
-    return arrays
 
 
 # -- PyTorch
