@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from framework.errors import AttributeValueError, DataError
+from framework.errors import DataError
+from suites.engine.data.intake.dividing import copies_of, divided
 from suites.engine.data.intake.naming import ending
 from suites.engine.data.intake.texts import names_in, numbered_lines, rows_of
 from suites.engine.data.sources import Source
@@ -50,17 +51,28 @@ def listed_classes(source: Source) -> list[str] | None:
     return next((read_lines(source, file) for file in CLASS_FILES if file in names), None)
 
 
-def held_out(names: Sequence[str], split: str | None, holdout: int, who: str) -> list[str]:
-    """Of names in order, every `holdout`-th for the split "val", the others for "train".
+def held_out(
+    source: Source,
+    names: Sequence[str],
+    split: str | None,
+    holdout: int,
+    who: str,
+    pictures: Sequence[str] | None = None,
+) -> list[str]:
+    """Of names in order, every `holdout`-th for the split "val", the others for "train"; copies stay together.
+
+    Args:
+        source: where the files lie.
+        names: of the samples.
+        split: "train" or "val".
+        holdout: 2 or more.
+        who: asks, for messages.
+        pictures: their files; by default the names.
 
     Raises:
         AttributeValueError: `holdout` is below 2 or the split another.
     """
-    if split not in ("train", "val") or holdout < 2:
-        raise AttributeValueError(
-            f"{who}: holdout is {holdout} and split {split!r}; with holdout, at least 2, the split is train or val"
-        )
-    return [name for at, name in enumerate(names) if (at % holdout == holdout - 1) == (split == "val")]
+    return divided(names, split, holdout, who, copies_of(source, names if pictures is None else pictures))
 
 
 def is_image(name: str) -> bool:

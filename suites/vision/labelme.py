@@ -10,7 +10,7 @@ from framework.errors import DataError
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
 from suites.engine.data.sources import Source
-from suites.vision.files import BESIDE, is_image
+from suites.vision.files import BESIDE, held_out, is_image
 from suites.vision.images import IMAGE_SUFFIXES
 
 _CIRCLE = 64  # points of the polygon in place of a circle
@@ -42,6 +42,7 @@ class Documents:
         self.names = source.files("", (".json",), (*IMAGE_SUFFIXES, *BESIDE))
         if not self.names:
             raise DataError(f"{source.root}: no .json files of labelme in it")
+        self._source = source
         self._documents: dict[str, dict[str, Any]] = {}
         self._damaged: dict[str, DataError] = {}
         for name in self.names:
@@ -55,6 +56,15 @@ class Documents:
         if name in self._damaged:
             raise self._damaged[name]
         return self._documents[name]
+
+    def held_out(self, split: str | None, holdout: int, who: str) -> list[str]:
+        """Names of a part, see `suites.vision.files.held_out`; copies of a picture stay together."""
+        pictures = [self._picture(name) or name for name in self.names]
+        return held_out(self._source, self.names, split, holdout, who, pictures)
+
+    def _picture(self, name: str) -> str | None:
+        document = self._documents.get(name)
+        return None if document is None else picture_of(self._source, name, document)
 
     def labels(self) -> list[str]:
         """All labels of the documents that can be read, sorted."""

@@ -16,7 +16,7 @@ from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
-from suites.vision.files import listed_file, pictures_below, read_lines, read_list
+from suites.vision.files import held_out, listed_file, pictures_below, read_lines, read_list
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import (
     RecognitionDataset,
@@ -77,7 +77,7 @@ class ImageFolder(_ImageFiles):
         for label, folder in enumerate(classes):
             images = _images_below(source, folder)
             if holdout is not None:
-                images = [n for i, n in enumerate(images) if (i % holdout == holdout - 1) == (split == "val")]
+                images = held_out(source, images, split, holdout, "ImageFolder")
             names += images
             labels += [label] * len(images)
         if not names:

@@ -3,6 +3,7 @@
 from suites.detection.datasets.base import DetectionDataset, FileDataset
 from suites.detection.datasets.coco import CocoDetection, read_coco_ground_truth
 from suites.detection.datasets.digits import DigitScenes
+from suites.detection.datasets.folder import DetectionFolder
 from suites.detection.datasets.joined import Joined
 from suites.detection.datasets.labelme import LabelmeDetection
 from suites.detection.datasets.voc import VocDetection
@@ -12,6 +13,7 @@ from suites.detection.datasets.yolo import YoloDetection
 __all__ = [
     "CocoDetection",
     "DetectionDataset",
+    "DetectionFolder",
     "DigitScenes",
     "FileDataset",
     "Joined",

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from suites.engine.data.skipping import MAX_SKIPPED, SetError
 from suites.engine.data.sources import Source, find_data, open_source, read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
+from suites.vision.files import held_out
 
 _log = logging.getLogger(__name__)
 _MOST_FILES = 8  # beside an annotation file that are looked into
@@ -48,6 +49,8 @@ class CocoDetection(FileDataset):
         bad_images: "error", or "skip" to decode all images at the start and leave out, with a count, those
             that are missing, damaged, or not of the size the file says.
         skip_empty: Leaves out images without boxes.
+        holdout: For one file of all images: every `holdout`-th of them is "val", the rest "train".
+        split: With `holdout`, which part.
         masks: Reads the objects' shapes too; every object must have one then.
         max_skipped: Share of the images that may be unusable: an entry, or an annotation, that is malformed or
             contradicts the file, or no picture. They are left out and logged. 0: the first one is an error.
@@ -68,11 +71,16 @@ class CocoDetection(FileDataset):
         skip_empty: bool = False,
         masks: bool = False,
         max_skipped: float = MAX_SKIPPED,
+        holdout: int | None = None,
+        split: Literal["train", "val"] | None = None,
     ) -> None:
         source = open_source(images)
         intake = Intake(f"CocoDetection {annotations}", bad_images, max_skipped, masks=masks)
         reader = _Reader(intake, annotations, classes, unknown_class)
+        if holdout is not None:
+            reader.hold_out(source, split, holdout)
         reader.read(source)
+        self.passed = source.passed
         super().__init__(
             intake,
             source.table(intake.raw.files),
@@ -138,6 +146,20 @@ class _Reader:
                 raise DataError(f"{path}: {key!r} is a {type(document[key]).__name__}; COCO needs a list")
         self._document = document
         self._choose_classes(classes)
+
+    def hold_out(self, source: Source, split: str | None, holdout: int) -> None:
+        """Keeps the images of a part; annotations of the others go with them."""
+        images = [image for image in self._document["images"] if isinstance(image, dict)]
+        pictures = _Pictures(source)
+        said = [str(image.get("file_name", "")) for image in images]
+        files = [pictures.find(name) or name for name in said]
+        places = list(map(str, range(len(images))))
+        kept = {int(at) for at in held_out(source, places, split, holdout, "CocoDetection", files)}
+        left = [_whole(image.get("id")) for at, image in enumerate(images) if at not in kept]
+        self._document["images"] = [image for at, image in enumerate(images) if at in kept]
+        self._document["annotations"] = [
+            each for each in self._document["annotations"] if _whole(_value(each, "image_id")) not in {*left}
+        ]
 
     def read(self, source: Source | None) -> None:
         """Takes in images with their boxes; with `source`, their pictures must be there."""

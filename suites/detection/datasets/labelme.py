@@ -16,7 +16,7 @@ from suites.engine.data.intake.naming import stem
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
-from suites.vision.files import held_out, listed_classes, pictures_below
+from suites.vision.files import listed_classes, pictures_below
 from suites.vision.labelme import Documents, label_of, outline_of, picture_of, stated_size
 
 
@@ -60,7 +60,7 @@ class LabelmeDetection(FileDataset):
         source = open_source(root)
         documents = Documents(source)
         names = list(classes) if classes is not None else listed_classes(source) or documents.labels()
-        files = documents.names if holdout is None else held_out(documents.names, split, holdout, "LabelmeDetection")
+        files = documents.names if holdout is None else documents.held_out(split, holdout, "LabelmeDetection")
         table = ClassTable(names, unknown_class == "skip")
         what = f"LabelmeDetection {root}" + (f" {split}" if split else "")
         intake = Intake(what, bad_images, max_skipped, masks=masks)

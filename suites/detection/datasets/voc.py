@@ -101,6 +101,11 @@ class VocDetection(FileDataset):
         return sample if self._keep_difficult else sample.pick(~sample.instances.difficult)
 
 
+def class_names_of(root: str | Path) -> list[str]:
+    """Names of the classes of all annotations below a root."""
+    return _Layout(open_source(root)).class_names()
+
+
 def parse_xml(source: Source, name: str) -> ET.Element:
     """Root element of an XML file; a DataError names file and line where it is cut off or malformed."""
     data = source.read(name, "text_bytes")
@@ -115,17 +120,26 @@ def parse_xml(source: Source, name: str) -> ET.Element:
         raise DataError(f"{source.root}/{name}: the XML cannot be read ({error})") from None
 
 
+_ANNOTATIONS, _IMAGES = ("Annotations", "annotations"), ("JPEGImages", "images")
+
+
+def _first(source: Source, folders: Sequence[str]) -> str | None:
+    return next((folder for folder in folders if source.below(folder)), None)
+
+
 class _Layout:
     """Where things lie under a VOC root."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self.annotations = source.first_folder(("Annotations", "annotations"), "annotation folder")
-        self.images = source.first_folder(("JPEGImages", "images"), "image folder")
+        beside = not _first(source, _ANNOTATIONS) and any(ending(name) == ".xml" for name in source.names())
+        self.annotations = "" if beside else source.first_folder(_ANNOTATIONS, "annotation folder")
+        alone = beside and not _first(source, _IMAGES)  # pictures and XML in one folder, as labelImg and Roboflow write
+        self.images = "" if alone else source.first_folder(_IMAGES, "image folder")
         self._image_files = pictures_below(source, self.images)
         self._pictures, self._by_stem = Finder(self._image_files), Stems(self._image_files, preferred=IMAGE_SUFFIXES)
-        beside = IMAGE_SUFFIXES if self.images == self.annotations else ()
-        found = source.files(self.annotations, (".xml",), (*beside, ".txt"))
+        together = IMAGE_SUFFIXES if self.images == self.annotations else ()
+        found = source.files(self.annotations, (".xml",), (*together, ".txt"))
         self._stems = [stem(name) for name in found]
         self._files = Stems(found)
         self._list = ""
@@ -136,12 +150,13 @@ class _Layout:
         if file is None:
             expected = f"{self.annotations}/{name}.xml"
             raise DataError(f"{self._source.root}/{self._list}: {name} has no annotation (expected {expected})")
-        return f"{self.annotations}/{file}"
+        return f"{self.annotations}/{file}".lstrip("/")
 
     def stems(self, split: str | None, holdout: int | None) -> list[str]:
         """Names of the split, in the list's order."""
         if holdout is not None:
-            return held_out(self._stems, split, holdout, "VocDetection")
+            pictures = [self.image_of(name, "") or name for name in self._stems]
+            return held_out(self._source, self._stems, split, holdout, "VocDetection", pictures)
         if split is None:
             return self._stems
         lists = [stem(name) for name in self._source.names("ImageSets/Main") if ending(name) == ".txt"]
@@ -175,7 +190,7 @@ class _Layout:
     def unannotated(self, used: Collection[str]) -> tuple[str, ...]:
         """Pictures beside which no annotation lies, of all splits; `used` were found by the name in an XML."""
         alone = (name for name in self._image_files if self._files.find(stem(name)) is None)
-        return tuple(in_order({f"{self.images}/{name}" for name in alone} - set(used)))
+        return tuple(in_order({f"{self.images}/{name}".lstrip("/") for name in alone} - set(used)))
 
     def image_of(self, name: str, filename: str) -> str | None:
         """The image of an annotation: same name with an image suffix, else the file the XML names."""
@@ -184,7 +199,7 @@ class _Layout:
         named = next(filter(None, map(self._pictures.find, (beside, said))), None)
         same = named if named is not None and stem(named) == name else self._by_stem.find(name)
         file = same or named
-        return None if file is None else f"{self.images}/{file}"
+        return None if file is None else f"{self.images}/{file}".lstrip("/")
 
 
 class _Reader:

@@ -25,7 +25,7 @@ from suites.engine.registry import register
 from suites.vision.files import CLASS_FILES, held_out, listed_classes, pictures_below, read_lines
 
 _log = logging.getLogger(__name__)
-_NAMES = ("data.yaml", "dataset.yaml", "data.yml", "dataset.yml")
+NAMES = ("data.yaml", "dataset.yaml", "data.yml", "dataset.yml")
 _SAME = {"val": ("val", "valid", "validation"), "train": ("train", "training"), "test": ("test", "testing")}
 _BESIDE = (*CLASS_FILES, "train.txt", "val.txt", "valid.txt", "test.txt", "notes.json", "readme.txt")
 
@@ -77,7 +77,7 @@ class YoloDetection(FileDataset):
         names = list(classes) if classes is not None else _class_names(source, document)
         files = _pictures(source, None if holdout is not None else split, document)
         if holdout is not None:
-            files = held_out(files, split, holdout, "YoloDetection")
+            files = held_out(source, files, split, holdout, "YoloDetection")
         what = f"YoloDetection {root}" + (f" {split}" if split else "")
         intake = Intake(what, bad_images, max_skipped, masks=masks)
         reader = _Reader(intake, source, names)
@@ -87,10 +87,15 @@ class YoloDetection(FileDataset):
         self.passed = source.passed
         super().__init__(intake, source.table(intake.raw.files), names, skip_empty=skip_empty)
 
+    @staticmethod
+    def pictures(source: Source, split: str | None) -> list[str]:
+        """Paths of the pictures of a split; DataError where there are none."""
+        return _pictures(source, split, _document(source))
+
 
 def _document(source: Source) -> dict[str, Any]:
     """What data.yaml says; nothing where there is none."""
-    for file in _NAMES:
+    for file in NAMES:
         if file in source.names():
             where = f"{source.root}/{file}"
             try:
@@ -117,7 +122,7 @@ def _class_names(source: Source, document: dict[str, Any]) -> list[str]:
     listed = listed_classes(source)
     if listed is None:
         raise DataError(
-            f"{source.root}: no names of classes: neither {', '.join(_NAMES)} nor classes.txt is there; give classes"
+            f"{source.root}: no names of classes: neither {', '.join(NAMES)} nor classes.txt is there; give classes"
         )
     return listed
 

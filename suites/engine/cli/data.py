@@ -1,6 +1,7 @@
 """Look at the data of a config before training: `paddock data check detection/yolov3_demo`, `paddock data draw ...`.
 
-`check` reads every sample, says what is wrong and where, and exits with 1 if that would spoil the training.
+`check` reads every sample, says what is wrong and where, and exits with 1 if that would spoil the training. It also
+takes a plain folder or file: `paddock data check photos` says what that is and how to train on it.
 `draw` writes pictures of samples with their truth, as they are or as the network sees them.
 `convert` writes a set in another format, whole or split at random.
 `split` does the latter: `paddock data split CONFIG --output parts --parts train=0.7 val=0.2 test=0.1`.
@@ -22,11 +23,10 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 def check_command(arguments: argparse.Namespace) -> int:
-    """Inspect all data sets of a config; write pictures of what was found."""
-    from suites.engine.config.building import read_config
+    """Inspect all data sets of a config, or of a plain folder or file; write pictures of what was found."""
     from suites.engine.contract.inspection import named_parts, shared_samples
 
-    config = read_config(arguments.config, arguments.overrides)
+    config, command = _config_for(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
     sets = {name: named_parts(name, inspector.parts(whole)) for name, whole in _datasets(config).items()}
     found: dict[str, dict[str, Inspected]] = {whole: {} for whole in sets}
@@ -44,7 +44,31 @@ def check_command(arguments: argparse.Namespace) -> int:
     every = [finding for parts in found.values() for one in parts.values() for finding in one.findings] + shared
     counts = {level: sum(finding.level == level for finding in every) for level in _ORDER}
     print(f"{counts['error']} kinds of errors, {counts['warning']} of warnings")
+    if command:
+        print(f"to train on it: {command}")
     return 1 if counts["error"] else 0
+
+
+def _config_for(source: Path, overrides: list[str]) -> tuple[Config, str]:
+    """The config that a word names, and ""; or one for the data that it names, and the command that trains with it."""
+    from framework.errors import ConfigError
+    from suites.engine.config.building import read_config
+    from suites.engine.contract.recognising import recognise
+
+    is_config = source.suffix in (".yml", ".yaml") or (source / "config.yml").is_file() or not source.exists()
+    if is_config:
+        return read_config(source, overrides), ""
+    found = recognise(source)
+    if not found:
+        raise ConfigError(
+            f"data check: {source} is no config, and no suite knows what data it holds; `paddock data check CONFIG "
+            "-o data.root=...` checks it as a config reads it, docs/howto/data.md lists the formats"
+        )
+    first, *others = found
+    print(f"{source}: {first.what}")
+    for other in others:
+        print(f"  or {other.what}: {other.command()}")
+    return read_config(Path(first.config), [*first.overrides, *overrides]), first.command()
 
 
 def draw_command(arguments: argparse.Namespace) -> int:
@@ -207,7 +231,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     schema.set_defaults(main=schema_command)
     add_import_option(schema)
     for command in (check, draw, convert, split):
-        command.add_argument("config", type=Path, help="a config file, or the name of one of Paddock's")
+        data = ", or a folder or file of data" if command is check else ""
+        command.add_argument("config", type=Path, help=f"a config file, or the name of one of Paddock's{data}")
         add_override_option(command)
         add_import_option(command)
     arguments = parser.parse_args(words)

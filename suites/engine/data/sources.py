@@ -91,6 +91,10 @@ class Source(ABC):
         """Bytes of a file; a DataError names one that cannot be read, or is over the limit of this name."""
 
     @abstractmethod
+    def size(self, name: str) -> int:
+        """Bytes of a file; -1 where there is none."""
+
+    @abstractmethod
     def table(self, names: Sequence[str]) -> FileTable:
         """A compact table of these files, which exist."""
 
@@ -156,10 +160,10 @@ class Source(ABC):
         return None if file is None else f"{folder}/{file}" if folder else file
 
     def first_folder(self, candidates: Iterable[str], what: str) -> str:
-        """The first of the candidate folders that holds files."""
+        """The first of the candidate folders that holds files, in it or below."""
         candidates = list(candidates)
         for folder in candidates:
-            if self.names(folder):
+            if self.below(folder):
                 return folder
         raise DataError(f"{self.root}: no {what}; looked for the folder {' or '.join(candidates)}")
 
@@ -281,6 +285,12 @@ class _Folder(Source):
     def exists(self, name: str) -> bool:
         return os.path.isfile(os.path.join(self.root, name))
 
+    def size(self, name: str) -> int:
+        try:
+            return os.stat(os.path.join(self.root, name)).st_size
+        except OSError:
+            return -1
+
     def read(self, name: str, limit: str = "member_bytes") -> bytes:
         return _read_path(os.path.join(self.root, name), limit)
 
@@ -336,6 +346,9 @@ class _Zip(Source):
 
     def exists(self, name: str) -> bool:
         return name in self._infos
+
+    def size(self, name: str) -> int:
+        return self._infos[name].file_size if name in self._infos else -1
 
     def read(self, name: str, limit: str = "member_bytes") -> bytes:
         if name not in self._infos:

@@ -17,7 +17,7 @@ from suites.segmentation.datasets.base import SegmentationDataset
 from suites.segmentation.datasets.reading import Colour
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
-from suites.vision.files import held_out, listed_classes
+from suites.vision.files import listed_classes
 from suites.vision.images import decode_image
 from suites.vision.labelme import Documents, label_of, outline_of, picture_of, stated_size
 from suites.vision.stated import Fitter, Size
@@ -71,7 +71,7 @@ class LabelmeSegmentation(SegmentationDataset):
         self.palette = tuple(palette or (class_colour(i) for i in range(len(self.class_names))))
         self._fill = 0 if background == "class" else IGNORE
         numbers = {name: label for label, name in enumerate(self.class_names)} | {VOID: IGNORE}
-        files = documents.names if holdout is None else held_out(documents.names, split, holdout, "LabelmeSegmentation")
+        files = documents.names if holdout is None else documents.held_out(split, holdout, "LabelmeSegmentation")
 
         def read(name: str) -> tuple[str, Size, list[tuple[int, np.ndarray]]]:
             document = documents[name]

@@ -1,0 +1,223 @@
+"""DetectionFolder: photos with boxes as people have them; the format and the parts are found.
+
+VOC, COCO, YOLO and labelme are told apart by what their files hold. Parts are lists, folders or files that are named
+`train`, `val` (also `valid`, `dev`, ...) and `test`; without any, every fifth photo is for evaluation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from framework.errors import DataError
+from suites.detection.datasets.base import DetectionDataset
+from suites.detection.datasets.coco import CocoDetection
+from suites.detection.datasets.intake import OnProblem
+from suites.detection.datasets.labelme import LabelmeDetection
+from suites.detection.datasets.voc import VocDetection, class_names_of
+from suites.detection.datasets.yolo import NAMES, YoloDetection
+from suites.engine.contract.recognising import Recognised, part_folders, part_in
+from suites.engine.data.intake.dividing import EVERY, Part
+from suites.engine.data.intake.naming import ending, stem
+from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.sources import Source, open_source
+from suites.engine.registry import register
+from suites.vision.files import CLASS_FILES, is_image
+
+_log = logging.getLogger(__name__)
+_HEAD = 1 << 16  # bytes at either end of a JSON file in which COCO's keys are looked for
+_MOST_JSON = 32  # files that are looked into
+_PHOTOS = ("JPEGImages", "images", "")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a folder is.
+
+    Attributes:
+        what: format and counts, for people.
+        make: the class of the data set.
+        parts: arguments of `make` by part, "train" and "val".
+        common: further arguments of all parts.
+    """
+
+    what: str
+    make: Callable[..., DetectionDataset]
+    parts: Mapping[str, Mapping[str, Any]]
+    common: Mapping[str, Any] = field(default_factory=dict)
+
+
+@register("dataset")
+def DetectionFolder(
+    root: str,
+    part: Part = "train",
+    classes: Sequence[str] | None = None,
+    masks: bool = False,
+    bad_images: OnProblem = "error",
+    max_skipped: float = MAX_SKIPPED,
+) -> DetectionDataset:
+    """Photos with boxes in a folder or zip, in VOC's, COCO's, YOLO's or labelme's format, which is found.
+
+    Args:
+        root: the folder that holds all, or a zip of it.
+        part: "train" or "val". Where nothing in the folder says which photo is which, every fifth is "val"; copies of a
+            photo stay together.
+        classes: names in label order; null for those that the files name.
+        masks: read the objects' shapes too; not in VOC's format.
+        bad_images: "error", or "skip" to leave out, with a count, photos that cannot be used.
+        max_skipped: share of the photos that may be unusable.
+
+    Raises:
+        DataError: the folder is of none of these formats; the message says what lies there.
+    """
+    layout = layout_of(open_source(root))
+    _log.info("%s: %s", root, layout.what)
+    options: dict[str, Any] = {"bad_images": bad_images, "max_skipped": max_skipped}
+    if masks and layout.make is not VocDetection:
+        options["masks"] = True
+    if classes is not None:
+        options["classes"] = list(classes)
+    return layout.make(**{**layout.common, **layout.parts[part], **options})
+
+
+@register("recogniser", "detection")
+def recognise(path: Path) -> Recognised | None:
+    """What a folder or zip of photos with boxes is, and the command that trains on it."""
+    try:
+        layout = layout_of(open_source(path))
+    except DataError:
+        return None
+    return Recognised(layout.what, "detection/photos", (f"data.root={path}",), 90)
+
+
+def layout_of(source: Source) -> Layout:
+    """The format and the parts of a folder; DataError where it is none of them."""
+    names = source.below()
+    pictures = [name for name in names if is_image(name)]
+    if not pictures:
+        raise DataError(f"{source.root}: no pictures in it (.jpg, .png, ...); {_lying(names)}")
+    for find in (_coco, _voc, _yolo, _labelme):
+        found = find(source, names, pictures)
+        if found is not None:
+            return found
+    raise DataError(
+        f"{source.root}: {len(pictures)} pictures, but no annotation of a known format beside them (VOC's XML, "
+        f"COCO's or labelme's JSON, YOLO's texts with data.yaml or classes.txt); {_lying(names)}"
+    )
+
+
+def _lying(names: Sequence[str]) -> str:
+    kinds: dict[str, int] = {}
+    for name in names:
+        kinds[ending(name) or "no ending"] = kinds.get(ending(name) or "no ending", 0) + 1
+    return "there are " + (", ".join(f"{count} {kind} files" for kind, count in kinds.items()) or "no files")
+
+
+def _parts(found: Mapping[str, Mapping[str, Any]], whole: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Arguments by part: as found where there are both; else the whole set, divided."""
+    if "train" in found and ("val" in found or "test" in found):
+        return {"train": dict(found["train"]), "val": dict(found.get("val") or found["test"])}
+    only = dict(found["train"]) if "train" in found else dict(whole)
+    return {part: {**only, "holdout": EVERY, "split": part} for part in ("train", "val")}
+
+
+def _said(parts: Mapping[str, Mapping[str, Any]]) -> str:
+    divided = "holdout" in parts["train"]
+    return (
+        "without parts, so every fifth photo is for evaluation" if divided else "in parts for training and evaluation"
+    )
+
+
+def _coco(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
+    candidates = [name for name in names if ending(name) == ".json"][:_MOST_JSON]
+    documents = [name for name in candidates if _is_coco(source, name)]
+    if not documents:
+        return None
+    found: dict[str, dict[str, Any]] = {}
+    for name in documents:
+        folder, _, file = name.rpartition("/")
+        part = part_in(file) or part_in(folder.rpartition("/")[2]) or ("train" if len(documents) == 1 else None)
+        if part is not None:
+            images = _images_of(source, folder, part)
+            found.setdefault(
+                part, {"annotations": f"{source.root}/{name}", "images": f"{source.root}/{images}".rstrip("/")}
+            )
+    if "train" not in found:
+        raise DataError(f"{source.root}: COCO files {', '.join(documents)}, none of them named train; name one so")
+    parts = _parts(found, found["train"])
+    return Layout(
+        f"COCO: {len(documents)} annotation files, {len(pictures)} pictures, {_said(parts)}", CocoDetection, parts
+    )
+
+
+def _is_coco(source: Source, name: str) -> bool:
+    data = source.read(name, "data_bytes")
+    ends = data[:_HEAD] + data[-_HEAD:]
+    text = ends.replace(b"\0", b"")  # also UTF-16
+    return b'"images"' in text and (b'"annotations"' in text or b'"categories"' in text)
+
+
+def _images_of(source: Source, folder: str, part: str) -> str:
+    """Where the pictures of a COCO file in `folder` lie."""
+    above = folder.rpartition("/")[0] if folder else ""
+    parts = part_folders(source, above), part_folders(source, f"{above}/images".lstrip("/"))
+    named = [places[part] for places in parts if part in places]
+    every = [folder, *named, *(f"{above}/{name}".strip("/") for name in _PHOTOS)]
+    found = next((place for place in every if any(map(is_image, source.names(place)))), None)
+    return next((place for place in every if any(map(is_image, source.below(place)))), "") if found is None else found
+
+
+def _voc(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
+    files = [name for name in names if ending(name) == ".xml"]
+    if not files or b"<annotation>" not in source.read(files[0], "text_bytes").replace(b"\0", b""):
+        return None
+    lists = {stem(name) for name in source.names("ImageSets/Main")}
+    folders = part_folders(source)
+    found: dict[str, dict[str, Any]] = {}
+    common: dict[str, Any] = {}
+    if "train" in lists:
+        found = {part: {"root": source.root, "split": part} for part in ("train", "val", "test") if part in lists}
+    elif folders:
+        found = {part: {"root": f"{source.root}/{folder}"} for part, folder in folders.items()}
+        common = {"classes": sorted({name for each in found.values() for name in class_names_of(each["root"])})}
+    parts = _parts(found, {"root": source.root})
+    return Layout(
+        f"Pascal VOC: {len(files)} annotations, {len(pictures)} pictures, {_said(parts)}", VocDetection, parts, common
+    )
+
+
+def _yolo(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
+    texts = {stem(name) for name in names if ending(name) == ".txt" and name not in CLASS_FILES}
+    beside = sum(stem(name) in texts for name in pictures)
+    declared = any(name in NAMES for name in names)
+    labels = any("labels" in name.split("/")[:-1] and ending(name) == ".txt" for name in names)
+    if not (labels or beside > len(pictures) / 2) or not (declared or any(name in CLASS_FILES for name in names)):
+        return None
+    found: dict[str, dict[str, Any]] = {}
+    for part in ("train", "val", "test"):
+        try:
+            YoloDetection.pictures(source, part)
+        except DataError:
+            continue
+        found[part] = {"root": source.root, "split": part}
+    whole = {"root": source.root}
+    parts = _parts(found if {"val", "test"} & found.keys() else {}, whole)
+    return Layout(f"YOLO: {len(texts)} texts, {len(pictures)} pictures, {_said(parts)}", YoloDetection, parts)
+
+
+def _labelme(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
+    files = [name for name in names if ending(name) == ".json"]
+    if not any(b'"shapes"' in source.read(name, "text_bytes").replace(b"\0", b"") for name in files[:4]):
+        return None
+    found = {part: {"root": f"{source.root}/{folder}"} for part, folder in part_folders(source).items()}
+    common = {}
+    if found:
+        named = [LabelmeDetection(each["root"]).class_names for each in found.values()]
+        common = {"classes": sorted({name for names in named for name in names})}
+    parts = _parts(found, {"root": source.root})
+    return Layout(
+        f"labelme: {len(files)} files, {len(pictures)} pictures, {_said(parts)}", LabelmeDetection, parts, common
+    )

@@ -1,0 +1,84 @@
+"""What a suite says of a stranger's folder or file: whether it is data of its kind, and how to train on it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from suites.engine.data.intake.naming import in_order
+from suites.engine.data.sources import Source
+from suites.engine.registry import REGISTRY, load_suites, suite_names
+
+# Names that people give to the folders and lists of a part.
+PARTS = {
+    "train": ("train", "training", "trainset", "train2017", "train2014"),
+    "val": ("val", "valid", "validation", "dev", "eval", "val2017", "val2014"),
+    "test": ("test", "testing", "testset", "test2017"),
+}
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """What a folder or file is taken for.
+
+    Attributes:
+        what: a few words and counts, such as "Pascal VOC: 164 annotations in annotations/".
+        config: the name of a shipped config that trains on it.
+        overrides: `path=value` texts for it.
+        certainty: 0 to 100; where several suites know the data, the highest is taken.
+    """
+
+    what: str
+    config: str
+    overrides: tuple[str, ...]
+    certainty: int
+
+    def command(self) -> str:
+        """The command that trains on it."""
+        options = [word for each in self.overrides for word in ("-o", each)]
+        return shlex.join(["paddock", "train", self.config, *options])
+
+
+ROLE = "recogniser"  # a suite has one at most
+Recogniser = Callable[[Path], Recognised | None]
+
+
+def recognise(path: Path) -> list[Recognised]:
+    """What all suites say of a folder or file, the most certain first; empty where none knows it."""
+    found = (recogniser(path) for recogniser in _recognisers())
+    return sorted((each for each in found if each is not None), key=lambda each: -each.certainty)
+
+
+def _recognisers() -> list[Recogniser]:
+    for suite in suite_names():
+        with contextlib.suppress(ImportError):  # of a library that only this suite needs
+            load_suites([suite])
+    views = [REGISTRY.seen_by(suite) for suite in REGISTRY.suites()]
+    return [view.get(ROLE, name) for view in views for name in view.names(ROLE)]
+
+
+def part_of(name: str) -> str | None:
+    """The part that a folder or list of this name is, "train", "val" or "test"; None for none."""
+    plain = name.lower()
+    found = (part for part, names in PARTS.items() if plain in names)
+    return next(found, None)
+
+
+def part_in(name: str) -> str | None:
+    """As `part_of`, of a word within a name such as `instances_train2017` or `dev.tsv`."""
+    words = re.findall(r"[a-z]+(?:20(?:14|17))?", name.lower())
+    return next(filter(None, map(part_of, words)), None)
+
+
+def part_folders(source: Source, folder: str = "") -> dict[str, str]:
+    """The folders of parts that lie in a folder, by part; empty unless there is one to train on."""
+    found: dict[str, str] = {}
+    for name in in_order(source.folders(folder)):
+        part = part_of(name)
+        if part is not None:
+            found.setdefault(part, f"{folder}/{name}" if folder else name)
+    return found if "train" in found else {}

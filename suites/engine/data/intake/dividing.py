@@ -1,0 +1,68 @@
+"""A set without parts is divided by a rule that is said: every n-th sample is for evaluation, copies stay together."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Literal
+
+from framework.errors import AttributeValueError, DataError
+from suites.engine.data.intake.naming import stem
+from suites.engine.data.sources import Source
+
+EVERY = 5  # of a set without parts: each fifth sample is for evaluation
+Part = Literal["train", "val"]
+_VARIANT = re.compile(r"_(?:jpg|jpeg|png|webp|bmp)\.rf\.[0-9A-Za-z]{8,40}$")  # how Roboflow names augmented copies
+
+
+def divided(
+    names: Sequence[str], part: str | None, every: int, who: str, copies: Sequence[Hashable] | None = None
+) -> list[str]:
+    """Of names in order, those of a part: every `every`-th is for "val", the others for "train".
+
+    Args:
+        names: of the samples.
+        part: "train" or "val".
+        every: 2 or more.
+        who: asks, for messages.
+        copies: what is equal for copies of one sample; copies count as one, at the place of the first. None where no
+            sample has copies.
+
+    Raises:
+        AttributeValueError: `every` is below 2, or the part another.
+    """
+    if part not in ("train", "val") or every < 2:
+        raise AttributeValueError(
+            f"{who}: holdout is {every} and split {part!r}; with holdout, at least 2, the split is train or val"
+        )
+    numbers: dict[Hashable, int] = {}
+    keys: Sequence[Hashable] = names if copies is None else copies
+    places = [numbers.setdefault(key, len(numbers)) for key in keys]
+    return [name for name, at in zip(names, places, strict=True) if (at % every == every - 1) == (part == "val")]
+
+
+def copies_of(source: Source, files: Sequence[str]) -> list[Hashable]:
+    """For each file what is equal for copies of it: equal bytes, or variants of one picture that Roboflow wrote.
+
+    Only files of equal size are read.
+    """
+    originals = [_VARIANT.sub("", stem(name)) if ".rf." in name else name for name in files]
+    sizes = [source.size(name) for name in files]
+    alike = Counter(sizes)
+    keys: dict[Hashable, Hashable] = {}
+    found: list[Hashable] = []
+    for name, original, size in zip(files, originals, sizes, strict=True):
+        key: Hashable = original
+        if alike[size] > 1:
+            key = keys.setdefault(_digest(source, name), original)
+        found.append(key)
+    return found
+
+
+def _digest(source: Source, name: str) -> Hashable:
+    try:
+        return hashlib.blake2b(source.read(name), digest_size=16).digest()
+    except DataError:
+        return name  # told when it is read
