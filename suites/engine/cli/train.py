@@ -18,9 +18,15 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     a = parsed(words, prog)
 
+    def get_weights() -> None:
+        from suites.engine.weights.wanted import offer_weights
+
+        offer_weights(a.config, a.overrides, fetch_all=a.fetch)
+
     def start_seeds() -> int:
         from suites.engine.train.seeds import train_seeds
 
+        get_weights()
         options = {"runs": a.runs, "name": a.name, "resume": a.resume, "overwrite": a.overwrite}
         summary = train_seeds(a.config, a.overrides, count=a.seeds, **options)
         if summary is None:
@@ -31,6 +37,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     def start_cluster() -> int:
         from suites.engine.train.training import train_on_cluster
 
+        get_weights()
         options = {"runs": a.runs, "name": a.name, "resume": a.resume, "overwrite": a.overwrite}
         whole = train_on_cluster(a.config, a.overrides, address=a.cluster, imports=a.imports, **options)
         return 0 if whole else INTERRUPTED
@@ -38,6 +45,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     def start() -> int:
         from suites.engine.train.training import train
 
+        get_weights()
         done = train(
             a.config,
             a.overrides,
@@ -69,6 +77,9 @@ def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
     parser.add_argument("config", type=Path, help="a config file, the name of one of Paddock's, or a run's folder")
     add_override_option(parser)
     add_import_option(parser)
+    parser.add_argument(
+        "--fetch", action="store_true", help="fetch published weights that the config names and that are not here yet"
+    )
     parser.add_argument("--name", help="name of the run; by default that of the config")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of all runs (default: runs)")
     existing = parser.add_mutually_exclusive_group()

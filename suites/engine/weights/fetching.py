@@ -71,7 +71,9 @@ def fetch(record: Record, folder: Path | None = None, say: Callable[[str], None]
 def check_file(path: Path, file: File, record: Record) -> None:
     """Raise CheckpointError unless a file of a record is there and has its size and digest."""
     if not path.is_file():
-        raise CheckpointError(f"{path}: there is no such file; fetch it with `{record.fetch_command}`")
+        raise CheckpointError(
+            f"{path}: there is no such file; fetch it with `{record.fetch_command}`, or `paddock train --fetch`"
+        )
     _check(path, file.sha256, file.bytes, str(path), record)
 
 

@@ -1,0 +1,71 @@
+"""Weights that a config names and that are not here yet: fetched when the user says so, never unasked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from framework.errors import ConfigError
+from suites.engine.config import load_config
+from suites.engine.weights.fetching import fetch
+from suites.engine.weights.records import Record, find_record
+
+_KEYS = ("pretrained", "weights")  # of a config whose values may be names of records
+
+
+def offer_weights(
+    source: Path, overrides: Iterable[str], *, fetch_all: bool, ask: Callable[[str], bool] | None = None
+) -> list[Record]:
+    """Fetch the published weights that a config names and that are missing; return those that were fetched.
+
+    Args:
+        source: a config file, or the name of a shipped one; a run's folder names none.
+        overrides: `path=value` texts.
+        fetch_all: whether the user said yes already.
+        ask: returns the user's answer to a question; by default one on the terminal, and no where there is none.
+
+    Raises CheckpointError where the weights cannot be fetched.
+    """
+    if source.is_dir():
+        return []
+    try:
+        config = load_config(source, list(overrides), check=False).as_dict()
+    except ConfigError:
+        return []  # told when the config is used
+    fetched = []
+    for record in _missing(config):
+        size = f"{record.archive.bytes / 1e6:.1f} MB from {record.archive}"
+        question = f"{record.name} is not here yet: {size}, licence {record.licence}. Fetch it?"
+        if fetch_all or (ask or asked)(question):
+            fetch(record, say=lambda line: print(line, file=sys.stderr))
+            fetched.append(record)
+    return fetched
+
+
+def asked(question: str) -> bool:
+    """Whether the user answers yes on the terminal; False where nobody sits at one."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _missing(value: Any) -> list[Record]:
+    """The records that a config names, each once, of which a file is not here."""
+    found = {name: find_record(name) for name in _names(value)}
+    records = [record for record in found.values() if record is not None]
+    return [r for r in records if not all((r.folder() / file.name).is_file() for file in r.files)]
+
+
+def _names(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in _KEYS and isinstance(inner, str):
+                yield inner
+            else:
+                yield from _names(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _names(inner)
