@@ -28,6 +28,10 @@ class Transform(ABC):
     def __call__(self, sample: Any, rng: np.random.Generator) -> Any:
         """Returns the changed sample; draws from `rng` only."""
 
+    def for_classes(self, names: Sequence[str]) -> Transform:
+        """The transform for a set of these classes; by default itself. ConfigError where it names others."""
+        return self
+
     @classmethod
     def sizes_of(cls, part: Part) -> Iterator[tuple[str, Any]]:
         """The arguments of one use in a config that are sizes of its results, with their values; by default none."""
@@ -103,7 +107,8 @@ class Augmented:
 
     def __init__(self, dataset: Samples, transforms: Sequence[Transform]) -> None:
         self.dataset = dataset
-        self._transforms = tuple(transforms)
+        names = getattr(dataset, "class_names", ())
+        self._transforms = tuple(transform.for_classes(names) for transform in transforms)
 
     def __len__(self) -> int:
         return len(self.dataset)

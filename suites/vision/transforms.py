@@ -5,13 +5,15 @@ A suite registers those it offers as its own; boxes or label maps move along, as
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, ConfigError
 from suites.engine.config import Part
+from suites.engine.names import did_you_mean, listing
 from suites.vision.colour import ColourMaps, recolour
 from suites.vision.pipeline import Transform
 from suites.vision.pixels import IMAGENET_MEAN, IMAGENET_STD, Normalizer, check_prob, interpolation, pair
@@ -126,23 +128,41 @@ class RandomFlip(Transform):
     Args:
         prob: How often.
         direction: "horizontal" swaps left and right, "vertical" top and bottom.
-        swap: Pairs of classes that a mirror turns into each other, such as "points left" and "points right".
+        swap: Pairs of names of classes that a mirror turns into each other, such as [left, right].
     """
 
     def __init__(
         self,
         prob: float = 0.5,
         direction: Literal["horizontal", "vertical"] = "horizontal",
-        swap: Sequence[tuple[int, int]] = (),
+        swap: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._prob = check_prob("RandomFlip", prob)
         self._horizontal = direction == "horizontal"
-        self._swap = {a: b for pair_ in swap for a, b in (pair_, pair_[::-1])}
+        self._pairs = tuple(swap)
+        self._swap: dict[int, int] | None = None if swap else {}
+
+    def for_classes(self, names: Sequence[str]) -> RandomFlip:
+        """The transform with the numbers of the classes that it swaps; ConfigError for a name that is none of them."""
+        if not self._pairs:
+            return self
+        numbers = {name: number for number, name in enumerate(names)}
+        for name in (name for pair_ in self._pairs for name in pair_):
+            if name not in numbers:
+                raise ConfigError(
+                    f"RandomFlip: swap names the class {name!r}, which the set does not have"
+                    f"{did_you_mean(name, numbers) or f'; it has {listing(numbers)}'}"
+                )
+        bound = copy.copy(self)
+        bound._swap = {numbers[a]: numbers[b] for pair_ in self._pairs for a, b in (pair_, pair_[::-1])}
+        return bound
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the sample, mirrored or not."""
         if rng.random() >= self._prob:
             return sample
+        if self._swap is None:
+            raise ConfigError("RandomFlip: swap names classes, so it needs a set: `for_classes` gives it their numbers")
         mirrored = sample.mirrored(self._horizontal)
         return mirrored.reclassed(self._swap) if self._swap else mirrored
 

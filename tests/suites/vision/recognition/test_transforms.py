@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from framework.errors import AttributeValueError, DataError, DTypeError
+from framework.errors import AttributeValueError, ConfigError, DataError, DTypeError
 from suites.vision.recognition.sample import LabelledClip, LabelledImage, collate
 from suites.vision.recognition.transforms import (
     TRANSFORMS,
@@ -95,11 +95,19 @@ def test_multi_scale_crops_come_from_corners_too():
 
 
 def test_a_mirror_swaps_the_classes_that_it_turns_into_each_other():
-    flip = RandomFlip(prob=1.0, swap=[(1, 2)])
+    flip = RandomFlip(prob=1.0, swap=[("left", "right")]).for_classes(["up", "left", "right"])
     once = flip(clip(label=1), rng())
     assert once.labels.tolist() == [2] and once.frames[0, 0, 0].tolist() == [59, 0, 0]
     assert flip(once, rng()).labels.tolist() == [1]
     assert flip(clip(label=0), rng()).labels.tolist() == [0]
+
+
+def test_pairs_of_another_set_are_an_error_and_never_swap_other_classes():
+    flip = RandomFlip(prob=1.0, swap=[("left", "right")])
+    with pytest.raises(ConfigError, match="the class 'right', which the set does not have; did you mean 'rght'"):
+        flip.for_classes(["left", "rght"])
+    with pytest.raises(ConfigError, match="swap names classes, so it needs a set"):
+        flip(clip(), rng())
 
 
 def test_normalize_gives_float32_once():
