@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,9 +28,12 @@ from suites.segmentation.processor import SegmentationProcessor, label_maps
 from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.transforms import collate
 from suites.segmentation.windows import Windowed, window_batch
+from suites.vision.pipeline import Augmented
 from suites.vision.settings import EvalData, TrainData
+from suites.vision.sizes import EqualSizes
 from suites.vision.task import VisionTask
 
+_log = logging.getLogger(__name__)
 _LOOKED_AT = 20  # label maps that are counted where nothing is trained
 
 
@@ -174,12 +178,37 @@ class SegmentationTask(VisionTask):
         return self._inference.outputs(self.model, inputs["images"])
 
     def eval_loader(self, *, workers: int) -> DataLoader:
-        """The evaluation set in order; where a window is slid, all windows of an image are in one batch."""
+        """The evaluation set in order; where a window is slid, all windows of an image are in one batch.
+
+        Images that the transforms leave at different sizes are in different batches.
+        """
         windows, data = self._inference.windows, self.eval_data
         if windows is None:
-            return super().eval_loader(workers=workers)
+            seen = self.augmented(self._eval_set, data.transforms, training=False)
+            batches = self._equal_sizes(seen)
+            options: dict[str, Any] = {"batch_size": data.batch_size} if batches is None else {"batch_sampler": batches}
+            return DataLoader(seen, workers=workers, collate=self.collate(self._eval_set), **options)
         seen = Windowed(self._eval_set, data.transforms, windows)
         return DataLoader(seen, data.batch_size, workers=workers, collate=window_batch)
+
+    def _equal_sizes(self, seen: Augmented) -> EqualSizes | None:
+        """Batches of images of one size; None where the transforms bring all to one, or all have one."""
+        batch_size = self.eval_data.batch_size
+        if batch_size == 1:
+            return None
+        sizes = self._eval_set.sizes()
+        kinds, firsts = np.unique(sizes, axis=0, return_index=True)
+        kinds, firsts = kinds[kinds.all(axis=1)], firsts[kinds.all(axis=1)]
+        if len(firsts) < 2:
+            return None
+        ratio, area = kinds[:, 0] / kinds[:, 1], kinds.prod(axis=1)
+        extremes = {int(firsts[at]) for at in (ratio.argmin(), ratio.argmax(), area.argmin(), area.argmax())}
+        shapes = {shape for _, shape in readable(sorted(extremes), lambda at: ("", seen[at].image.shape))}
+        if len(shapes) < 2:
+            return None
+        batches = EqualSizes(sizes, batch_size)
+        _log.info("evaluation: images differ in size (%d sizes); a batch holds neighbours of one size", len(firsts))
+        return batches
 
     def metric(self) -> Metric:
         """A new, empty metric of the evaluation set."""

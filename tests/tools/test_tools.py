@@ -18,7 +18,7 @@ import pytest
 from framework.predictor import Predictor
 from suites.engine.predict.inference import _matches as matches
 from tests.suites.engine import toy
-from tests.suites.engine.test_training import CONFIG
+from tests.suites.engine.train.test_training import CONFIG
 from tools import eval as eval_tool
 from tools import export, infer, train
 

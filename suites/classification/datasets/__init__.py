@@ -2,6 +2,7 @@
 
 from suites.classification.datasets.digits import Digits
 from suites.classification.datasets.files import ImageFolder, ImageList, ImageNet
+from suites.classification.datasets.folder import PhotoFolder
 from suites.classification.datasets.joined import Joined
 
-__all__ = ["Digits", "ImageFolder", "ImageList", "ImageNet", "Joined"]
+__all__ = ["Digits", "ImageFolder", "ImageList", "ImageNet", "Joined", "PhotoFolder"]

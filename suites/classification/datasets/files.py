@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
-from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.skipping import MAX_SKIPPED, SetError
 from suites.engine.data.sources import Source, open_source
+from suites.engine.names import listing
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
 from suites.vision.files import held_out, listed_file, pictures_below, read_lines, read_list
@@ -65,13 +66,24 @@ class ImageFolder(_ImageFiles):
         root: the folder, the zip or a folder inside a zip, such as data/flowers/train.
         holdout: with 5, every fifth image of each class, by name, is for evaluation; null where there are two folders.
         split: with `holdout`, which part: "train" or "val".
+        classes: names in label order, for a part that may lack some; null for the folders' names.
     """
 
-    def __init__(self, root: str, holdout: int | None = None, split: Literal["train", "val"] = "train") -> None:
+    def __init__(
+        self,
+        root: str,
+        holdout: int | None = None,
+        split: Literal["train", "val"] = "train",
+        classes: list[str] | None = None,
+    ) -> None:
         if holdout is not None and holdout < 2:
             raise AttributeValueError(f"ImageFolder: holdout is {holdout}; it must be 2 or more, or null")
         source = open_source(root)
-        classes = source.folders()
+        folders = source.folders()
+        classes = folders if classes is None else classes
+        strange = [name for name in folders if name not in classes]
+        if strange:
+            raise SetError(f"ImageFolder {root}: the folder {strange[0]} is none of the classes {listing(classes)}")
         names: list[str] = []
         labels: list[int] = []
         for label, folder in enumerate(classes):

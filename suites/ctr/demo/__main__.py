@@ -7,7 +7,7 @@ import signal
 import sys
 
 from suites.ctr.demo.sources import KINDS
-from suites.engine.cli.command_line import run
+from suites.engine.command_line import run
 
 
 def options() -> argparse.ArgumentParser:

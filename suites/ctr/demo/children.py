@@ -22,7 +22,7 @@ from framework import set_num_threads
 from suites.ctr.demo.plan import Plan, read_state, write_state
 from suites.ctr.demo.sources import source_of
 from suites.ctr.serving import ServedRows
-from suites.engine.cli.command_line import INTERRUPTED, run
+from suites.engine.command_line import INTERRUPTED, run
 from suites.engine.predict.inference import export_run, open_model
 from suites.engine.train.hooks import Hook
 from suites.engine.train.training import train

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print the anchors and how well they fit; return the exit status. `words` are the command line."""
-    from suites.engine.cli.command_line import add_import_option, add_override_option, run
+    from suites.engine.command_line import add_import_option, add_override_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description="k-means anchors (distance 1 - IoU) for a detection data set."

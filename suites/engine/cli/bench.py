@@ -13,7 +13,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print samples a second and what they mean; `words` are the command line."""
-    from suites.engine.cli.command_line import add_import_option, add_override_option, run
+    from suites.engine.command_line import add_import_option, add_override_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

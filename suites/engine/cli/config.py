@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suites.engine.cli.command_line import add_import_option, add_override_option, run
+from suites.engine.command_line import add_import_option, add_override_option, run
 from suites.engine.config import load_config
 from suites.engine.config.building import read_config
 from suites.engine.config.report import diff_lines, explain_text, help_text, list_text, origins_text

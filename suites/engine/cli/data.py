@@ -193,7 +193,7 @@ def _draw_findings(inspector: Inspector, dataset: Any, inspected: Inspected, fol
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Run one of the commands; `words` are the command line."""
-    from suites.engine.cli.command_line import add_import_option, add_override_option, run
+    from suites.engine.command_line import add_import_option, add_override_option, run
 
     if words is not None and words[:1] == ["anchors"]:  # a command of the detection suite's, which this may not import
         from suites.engine.cli import main as paddock

@@ -10,7 +10,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Print the figures as JSON and return the exit status; `words` are the command line."""
-    from suites.engine.cli.command_line import add_import_option, add_override_option, run
+    from suites.engine.command_line import add_import_option, add_override_option, run
     from suites.engine.hosts.devices import add_device_option, add_products_option
     from suites.engine.train.profiling import StepProfile, add_profile_option
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write the exported model and return the exit status; `words` are the command line."""
-    from suites.engine.cli.command_line import add_import_option, run
+    from suites.engine.command_line import add_import_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description="Export a run as a program with its weights and preprocessing."

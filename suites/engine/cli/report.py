@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Write one self-contained HTML file and return the exit status; `words` are the command line."""
-    from suites.engine.cli.command_line import add_import_option, run
+    from suites.engine.command_line import add_import_option, run
 
     parser = argparse.ArgumentParser(
         prog=prog, description="Write one HTML file with figures, curves, plots and pictures of runs."

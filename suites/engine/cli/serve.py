@@ -11,7 +11,7 @@ from framework.errors import AttributeValueError
 
 def options(prog: str | None = None) -> argparse.ArgumentParser:
     """Return what the command line takes."""
-    from suites.engine.cli.command_line import add_import_option
+    from suites.engine.command_line import add_import_option
     from suites.engine.hosts.devices import add_device_option, add_products_option
 
     parser = argparse.ArgumentParser(
@@ -59,7 +59,7 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Serve until told to end and return the exit status; `words` are the command line."""
-    from suites.engine.cli.command_line import run
+    from suites.engine.command_line import run
 
     a = options(prog).parse_args(words)
 

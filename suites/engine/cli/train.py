@@ -13,7 +13,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Train a run to its end and return the exit status; `words` are the command line."""
-    from suites.engine.cli.command_line import INTERRUPTED, run
+    from suites.engine.command_line import INTERRUPTED, run
 
     words = sys.argv[1:] if words is None else words
     a = parsed(words, prog)
@@ -68,7 +68,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
 def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
     """The command line, with what has an option of its own among the overrides."""
-    from suites.engine.cli.command_line import add_import_option, add_override_option
+    from suites.engine.command_line import add_import_option, add_override_option
     from suites.engine.hosts.devices import add_device_option, add_products_option
     from suites.engine.hosts.supervising import add_host_options
     from suites.engine.train.profiling import add_profile_option

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Run one command and return the exit status; `words` are the command line."""
-    from suites.engine.cli.command_line import run
+    from suites.engine.command_line import run
 
     a = _parser(prog).parse_args(words)
     return run(lambda: int(a.command(a)), getattr(a, "imports", ()))
 
 
 def _parser(prog: str | None) -> argparse.ArgumentParser:
-    from suites.engine.cli.command_line import add_import_option, add_override_option
+    from suites.engine.command_line import add_import_option, add_override_option
 
     parser = argparse.ArgumentParser(
         prog=prog,

@@ -61,6 +61,10 @@ class FileTable(ABC):
     def read(self, index: int) -> bytes:
         """Bytes of file `index`; a DataError names a file that cannot be read."""
 
+    def head(self, index: int, count: int) -> bytes:
+        """The first bytes of file `index`, up to `count`; raises as `read`."""
+        return self.read(index)[:count]
+
 
 class Source(ABC):
     """A folder or a zip while a dataset is being built. Names use `/` and are relative to the root.
@@ -301,6 +305,13 @@ class _Folder(Source):
 class _FolderTable(FileTable):
     def read(self, index: int) -> bytes:
         return _read_path(self.path(index))
+
+    def head(self, index: int, count: int) -> bytes:
+        try:
+            with open(self.path(index), "rb") as file:
+                return file.read(count)
+        except OSError as error:
+            raise DataError(f"{self.full_name(index)}: cannot be read ({error.strerror or error})") from None
 
 
 def _read_path(path: str, limit: str = "member_bytes") -> bytes:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from framework import hosts
 from suites.engine import cli
 from suites.engine.cli import train
-from suites.engine.cli.command_line import INTERRUPTED, run
+from suites.engine.command_line import INTERRUPTED, run
 from suites.engine.config.building import read_config
 from suites.engine.hosts.liveness import tell_on
 from suites.engine.hosts.supervising import HostOptions, options_of

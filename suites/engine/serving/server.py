@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import uvicorn
 
 from framework.errors import DataError
-from suites.engine.cli.command_line import INTERRUPTED
+from suites.engine.command_line import INTERRUPTED
 from suites.engine.predict.inference import Model
 from suites.engine.serving.app import make_app
 from suites.engine.serving.connections import Bounds

@@ -8,7 +8,7 @@ from pathlib import Path
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
     """Make smaller models, print a table of them and return the exit status; `words` are the command line."""
-    from suites.engine.cli.command_line import run
+    from suites.engine.command_line import run
     from suites.nlp.slim import commands
 
     a = _parser(prog).parse_args(words)
@@ -54,7 +54,7 @@ def _prune(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
-    from suites.engine.cli.command_line import add_override_option
+    from suites.engine.command_line import add_override_option
 
     add_override_option(parser)
     parser.add_argument("--name", help="begin of the new runs' names; by default that of the config or run")
@@ -72,7 +72,7 @@ def _table_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="also evaluate on another set: `--set test:data.eval.dataset.path=data/test.tsv`",
     )
-    from suites.engine.cli.command_line import add_import_option
+    from suites.engine.command_line import add_import_option
 
     add_import_option(parser)
     parser.add_argument("--threads", type=int, default=1, help="that compute while times are taken (1)")

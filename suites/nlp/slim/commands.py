@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from framework.errors import ConfigError
-from suites.engine.cli.command_line import INTERRUPTED
+from suites.engine.command_line import INTERRUPTED
 from suites.engine.config.building import read_config
 from suites.engine.predict.slim.compare import Entry, entries_of, markdown, write_table
 from suites.engine.predict.slim.compare import compare as compared

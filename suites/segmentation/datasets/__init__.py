@@ -3,6 +3,7 @@
 from suites.segmentation.datasets.ade20k import Ade20k
 from suites.segmentation.datasets.base import SegmentationDataset
 from suites.segmentation.datasets.cityscapes import Cityscapes
+from suites.segmentation.datasets.folder import SegmentationFolder
 from suites.segmentation.datasets.joined import Joined
 from suites.segmentation.datasets.labelme import LabelmeSegmentation
 from suites.segmentation.datasets.pairs import ImageLabelPairs
@@ -15,5 +16,6 @@ __all__ = [
     "Joined",
     "LabelmeSegmentation",
     "SegmentationDataset",
+    "SegmentationFolder",
     "VocSegmentation",
 ]

@@ -17,6 +17,7 @@ from suites.segmentation.labels import LabelMapError, decode_labels
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
 from suites.vision.images import decode_image
+from suites.vision.sizes import picture_sizes
 
 
 class SegmentationDataset(ABC):
@@ -53,6 +54,10 @@ class SegmentationDataset(ABC):
     @abstractmethod
     def name_of(self, index: int) -> str:
         """The file, or other name, of image `index` for messages."""
+
+    def sizes(self) -> np.ndarray:
+        """(H, W) of each image, int64 [S, 2]; (0, 0) of one that cannot be read."""
+        return np.array([self.image(at).shape[:2] for at in range(len(self))], np.int64).reshape(-1, 2)
 
     def skipped(self) -> Tally:
         """Images that cannot be used and were left out when the set was opened, and why."""
@@ -107,6 +112,10 @@ class PairDataset(SegmentationDataset):
                 f"{image.shape[1]}x{image.shape[0]} (width x height)",
                 "size",
             )
+
+    def sizes(self) -> np.ndarray:
+        """See `SegmentationDataset`."""
+        return picture_sizes(self._images)
 
     def numbers(self, index: int) -> np.ndarray | None:
         """int64 [256], how often each number stands in the label file; None where it holds none, but colours."""

@@ -31,6 +31,10 @@ class Joined(Joining[SegmentationDataset], SegmentationDataset):
         part, place = self.place_of(index)
         return replace(part[place], image_id=index % len(self))
 
+    def sizes(self) -> np.ndarray:
+        """See `SegmentationDataset`."""
+        return np.concatenate([part.sizes() for part in self.parts])
+
     def image(self, index: int) -> np.ndarray:
         """Image `index` alone, uint8 RGB [H, W, 3]."""
         part, place = self.place_of(index)

@@ -20,6 +20,7 @@ from suites.vision.drawing import class_colour
 from suites.vision.files import listed_classes
 from suites.vision.images import decode_image
 from suites.vision.labelme import Documents, label_of, outline_of, picture_of, stated_size
+from suites.vision.sizes import picture_sizes
 from suites.vision.stated import Fitter, Size
 from suites.vision.structures import Masks
 
@@ -102,6 +103,10 @@ class LabelmeSegmentation(SegmentationDataset):
         for at, (label, _) in enumerate(shapes):
             labels[masks[np.array([at])].bitmaps()[0]] = label
         return Sample(image=image, labels=labels, image_id=index)
+
+    def sizes(self) -> np.ndarray:
+        """See `SegmentationDataset`."""
+        return picture_sizes(self._images)
 
     def image(self, index: int) -> np.ndarray:
         """Image `index` alone, uint8 RGB [H, W, 3]."""

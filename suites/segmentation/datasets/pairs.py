@@ -16,11 +16,11 @@ from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Binary, Colour, Colours, Ids, LabelReader
-from suites.vision.files import pictures_below, read_list
+from suites.vision.files import held_out, pictures_below, read_list
 from suites.vision.images import IMAGE_SUFFIXES
 
 _BINARY = ("background", "object")
-_CLASS_FILES = ("classes.txt", "labels.txt")
+CLASS_FILES = ("classes.txt", "labels.txt")
 
 
 @register("dataset")
@@ -44,6 +44,8 @@ class ImageLabelPairs(PairDataset):
         kind: What the pixels of label maps are: "ids", "colours" (of `palette`; black is void unless it is a class), or
             "binary" (what is not 0 is class 1; the classes are then background and object, unless named).
         reduce_zero: The number 0 is void and the first class is 1, as in ADE20K.
+        holdout: For one folder of all images: every `holdout`-th is "val", the rest "train"; copies stay together.
+        split: With `holdout`, which part.
         max_skipped: Share of the images that may be unusable: without a label map, a line of the list that is no pair
             or names a file that is not there. They are left out and logged. 0: the first one is an error.
 
@@ -65,6 +67,8 @@ class ImageLabelPairs(PairDataset):
         kind: Literal["ids", "colours", "binary"] = "ids",
         reduce_zero: bool = False,
         max_skipped: float = MAX_SKIPPED,
+        holdout: int | None = None,
+        split: Literal["train", "val"] | None = None,
     ) -> None:
         source = open_source(root)
         if kind != "ids" and reduce_zero:
@@ -76,6 +80,9 @@ class ImageLabelPairs(PairDataset):
             known = Finder(source.below(labels))
             beside = partial(_beside, source, images, labels, known, label_suffix)
             what, found = f"ImageLabelPairs {root} {images}", _images(source, images)
+            if holdout is not None:
+                pictures = [f"{images}/{name}".lstrip("/") for name in found]
+                found = held_out(source, found, split, holdout, "ImageLabelPairs", pictures)
             files = [pair for _, pair in usable(what, found, beside, max_skipped, self._skipped, "images")]
         else:
             files = read_list(source, pairs, partial(_listed, source), max_skipped, self._skipped)
@@ -139,7 +146,7 @@ def _listed(source: Source, line: str) -> tuple[str, str]:
 
 
 def _class_names(source: Source) -> list[str]:
-    there = [name for name in _CLASS_FILES if name in source.names()]
+    there = [name for name in CLASS_FILES if name in source.names()]
     if not there:
-        raise DataError(f"{source.root}: no {' or '.join(_CLASS_FILES)} with the names of the classes; set classes")
+        raise DataError(f"{source.root}: no {' or '.join(CLASS_FILES)} with the names of the classes; set classes")
     return names_in(source.read(there[0], "text_bytes"), f"{source.root}/{there[0]}", remark="#")

@@ -1,6 +1,7 @@
 """The segmentation task as the engine uses it: learns from files on disk, evaluates, draws and exports."""
 
 import json
+import shutil
 from itertools import islice
 
 import numpy as np
@@ -9,16 +10,17 @@ import pytest
 from framework import from_numpy, no_grad
 from framework.errors import AttributeValueError, CheckpointError, ConfigError, DataError
 from suites.engine.config.building import build_task, read_config
+from suites.engine.predict.evaluation import evaluate, predict_of
 from suites.engine.predict.inference import export_run, infer_files, open_model
 from suites.engine.train.check import check_runs
 from suites.engine.train.training import evaluate_weights, train
 from suites.segmentation.labelling import Labelling
-from suites.segmentation.labels import decode_labels
+from suites.segmentation.labels import decode_labels, encode_labels
 from suites.segmentation.losses import ClassCounts
 from suites.segmentation.processor import SegmentationProcessor
-from suites.vision.images import read_image
+from suites.vision.images import read_image, write_image
 from suites.vision.transforms import Letterbox, Normalize
-from tests.suites.segmentation.helpers import write_scenes
+from tests.suites.segmentation.helpers import PALETTE, scene, write_scenes
 
 CONFIG = """
 suite: segmentation
@@ -260,3 +262,20 @@ def test_a_damaged_image_and_a_damaged_label_map_are_passed_over(tmp_path, capsy
     said = capsys.readouterr().out
     assert "training: 1 of 9 samples could not be used: sample 3 (" in said and "003.png: cut off after 8 bytes" in said
     assert "evaluation: 1 of 4 samples could not be used: sample 0 (" in said
+
+
+def test_images_of_several_sizes_are_evaluated_as_one_by_one(config_file, root, tmp_path):
+    place = tmp_path / "sizes"
+    shutil.copytree(root, place)
+    for at, size in enumerate([(40, 56), (40, 56), (48, 64)]):
+        image, labels = scene(np.random.default_rng(at), size)
+        write_image(place / f"val/images/x{at}.png", image)
+        (place / f"val/labels/x{at}.png").write_bytes(encode_labels(labels, PALETTE))
+    options = [f"data.root={place}", "data.eval.transforms=[{type: Normalize}]"]
+    found = []
+    for batch_size in (1, 4):
+        task = build_task(read_config(config_file, [*options, f"data.eval.batch_size={batch_size}"]))
+        loader = task.eval_loader(workers=0)
+        found.append((len(loader), evaluate(task, predict_of(task), loader)["mIoU"]))
+    (alone, one), (together, four) = found
+    assert together < alone and four == pytest.approx(one, abs=1e-6)

@@ -18,7 +18,7 @@ from suites.engine.registry import REGISTRY, load_suites, register
 from suites.engine.train.hooks import Hook
 from suites.engine.train.training import evaluate_weights, train
 from tests.suites.engine import toy
-from tests.suites.engine.test_training import CONFIG
+from tests.suites.engine.train.test_training import CONFIG
 
 SUITE = """
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ from suites.engine.predict.inference import export_run, open_model
 from suites.engine.train.check import check_runs
 from suites.engine.train.training import evaluate_weights, train
 from tests.suites.engine import toy
-from tests.suites.engine.test_training import CONFIG
+from tests.suites.engine.train.test_training import CONFIG
 
 pytest.importorskip("jax", reason="the extra [xla] is not installed")
 

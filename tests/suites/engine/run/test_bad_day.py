@@ -21,7 +21,7 @@ from suites.engine.run.log import heard
 from suites.engine.run.ownership import Ownership
 from suites.engine.train.training import evaluate_weights, train
 from tests.suites.engine import toy  # noqa: F401  (registers the suite)
-from tests.suites.engine.test_accumulation import Fail
+from tests.suites.engine.train.test_accumulation import Fail
 
 ROOT = Path(__file__).parents[4]
 CONFIG = """

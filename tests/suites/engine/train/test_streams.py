@@ -7,7 +7,7 @@ from framework.data import StreamLoader
 from framework.errors import ConfigError
 from suites.engine.config.settings import Runtime
 from suites.engine.run.checkpoint import Checkpoints
-from tests.suites.engine.test_loop import Do, fail, jitter, make
+from tests.suites.engine.train.test_loop import Do, fail, jitter, make
 
 
 class Drawn:

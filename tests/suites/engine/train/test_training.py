@@ -82,7 +82,7 @@ KILLED = """
     import sys
     sys.path.insert(0, {root!r})
     from pathlib import Path
-    from tests.suites.engine.test_training import Kill
+    from tests.suites.engine.train.test_training import Kill
     from suites.engine.train.training import train
     if __name__ == "__main__":
         train(Path({config!r}), ["runtime.workers=1"], runs=Path({runs!r}), name="killed",

@@ -1,0 +1,60 @@
+"""PhotoFolder: a folder of photos for each class, in parts or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from framework.errors import DataError
+from suites.classification.datasets.files import ImageFolder
+from suites.engine.contract.recognising import Recognised, part_folders
+from suites.engine.data.intake.dividing import EVERY, Part
+from suites.engine.data.sources import Source, open_source
+from suites.engine.registry import register
+from suites.vision.files import is_image
+from suites.vision.recognition.datasets import RecognitionDataset
+
+
+@register("dataset")
+def PhotoFolder(root: str, part: Part = "train", classes: Sequence[str] | None = None) -> RecognitionDataset:
+    """A folder or zip with one folder of photos for each class; or with folders train and val that hold these.
+
+    Args:
+        root: the folder that holds all, or a zip of it.
+        part: "train" or "val". Without folders of parts every fifth photo of a class is "val"; copies stay together.
+        classes: names in label order; null for the names of the folders.
+
+    Raises:
+        DataError: there are no folders of photos.
+    """
+    source = open_source(root)
+    folders = _parts(source)
+    if not folders:
+        return ImageFolder(root, holdout=EVERY, split=part, classes=None if classes is None else list(classes))
+    names = list(classes) if classes is not None else source.folders(folders["train"])
+    folder = folders["train"] if part == "train" else folders.get("val") or folders["test"]
+    return ImageFolder(f"{source.root}/{folder}", classes=names)
+
+
+@register("recogniser", "classification")
+def recognise(path: Path) -> Recognised | None:
+    """What a folder or zip with folders of photos is, and the command that trains on it."""
+    try:
+        source = open_source(path)
+    except DataError:
+        return None
+    inside = _parts(source).get("train", "")
+    counts = {name: sum(map(is_image, source.below(f"{inside}/{name}".lstrip("/")))) for name in source.folders(inside)}
+    filled = [name for name, count in counts.items() if count]
+    if len(filled) < 2 or any(map(is_image, source.names(inside))):
+        return None
+    said = "in parts for training and evaluation" if inside else "without parts, so every fifth is for evaluation"
+    what = f"{sum(counts.values())} photos in {len(filled)} folders, one for each class, {said}"
+    return Recognised(what, "classification/photos", (f"data.root={path}",), 60)
+
+
+def _parts(source: Source) -> dict[str, str]:
+    """Folders of parts that hold folders of classes; empty where the folders are classes themselves."""
+    found = part_folders(source)
+    whole = len(found) > 1 and set(source.folders()) == set(found.values())
+    return found if whole and all(source.folders(folder) for folder in found.values()) else {}
