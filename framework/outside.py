@@ -25,7 +25,7 @@ _KINDS = (
 
 def open_file(
     path: os.PathLike[str] | str,
-    limit: str,
+    limit: str | None,
     error: type[PaddockError] = CheckpointError,
     *,
     what: str = "",
@@ -34,7 +34,8 @@ def open_file(
 
     Args:
         path: of the file; links are followed.
-        limit: the name of the limit that its size is under; see `framework.limits.Limits`.
+        limit: the name of the limit that its size is under; see `framework.limits.Limits`. None where only parts of it
+            are read, each under a limit of its own.
         error: raised where it is larger, or is a folder, a pipe, a device or a socket.
         what: the file for messages; by default its path.
 
@@ -47,7 +48,8 @@ def open_file(
         if not stat.S_ISREG(about.st_mode):
             kind = next((name for is_kind, name in _KINDS if is_kind(about.st_mode)), "something else")
             raise error(f"{what or path}: is {kind}, not a file")
-        limits.check(limit, about.st_size, f"{what or path}: it has too many bytes", error)
+        if limit is not None:
+            limits.check(limit, about.st_size, f"{what or path}: it has too many bytes", error)
         return os.fdopen(fd, "rb")
     except BaseException:
         os.close(fd)

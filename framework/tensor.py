@@ -6,6 +6,7 @@ for; `grad` holds them after `backward()`.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Iterator
@@ -277,8 +278,27 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def from_dlpack(array: Any) -> Tensor:
-    """A tensor on the memory of a C-contiguous, aligned CPU array of any library with `__dlpack__`, else on a copy."""
-    return Tensor(_core.wrap(array))
+    """A tensor on the memory of a C-contiguous, aligned, writable CPU array of any library with `__dlpack__`.
+
+    Of an array with strides, or one that is read only, it is a copy.
+
+    Raises:
+        DTypeError: the core has no such type.
+        AttributeValueError: the array is of another device, or of no library with `__dlpack__`.
+    """
+    if isinstance(array, np.ndarray):
+        return from_numpy(array)
+    with contextlib.suppress(TypeError, BufferError):
+        return Tensor(_core.wrap(array))
+    try:
+        return from_numpy(np.from_dlpack(array))
+    except (TypeError, AttributeError, BufferError, RuntimeError, ValueError) as e:
+        if isinstance(e, DTypeError):
+            raise
+        raise AttributeValueError(
+            f"from_dlpack: a {type(array).__name__} cannot be taken as it is ({e}); hand over a contiguous array "
+            "of the CPU"
+        ) from None
 
 
 def scalar_like(value: Scalar, like: Tensor) -> Tensor:

@@ -214,3 +214,69 @@ def test_options_of_programs_stand_in_our_source():
             assert made and all(map(is_of_our_source, made)), f"{path}:{call.lineno}"
         else:
             assert is_of_our_source(options), f"{path}:{call.lineno}: {ast.unparse(options)}"
+
+
+# Files that are opened without `framework.outside`, and why that may be. All others go through it: it refuses devices
+# and pipes, and what is over its limit.
+OPENERS = {
+    "framework/data/logs/files.py": "click logs, opened by `LogFile`, which looks at their size and reads pieces",
+    "framework/data/logs/tail.py": "a log that grows while it is read",
+    "framework/extras.py": "our pyproject.toml",
+    "framework/table/remote/log.py": "a shard's own log",
+    "framework/table/remote/process.py": "the specification that a parent writes for its child",
+    "framework/table/snapshot.py": "a table's snapshot, whose header and digest are checked piece by piece",
+    "suites/ctr/cluster/head.py": "a file of the job itself",
+    "suites/ctr/cluster/places.py": "a log of the job itself",
+    "suites/ctr/cluster/trainer.py": "the specification that a parent writes for its child",
+    "suites/ctr/demo/board.py": "files of the demo itself",
+    "suites/ctr/demo/page.py": "a page of the package",
+    "suites/ctr/demo/parts.py": "files of the demo itself",
+    "suites/ctr/demo/plan.py": "files of the demo itself",
+    "suites/ctr/guess.py": "pieces of a click log, of a fixed size",
+    "suites/detection/datasets/digits.py": "pictures of the package",
+    "suites/detection/datasets/writing.py": "a file that is about to be written",
+    "suites/engine/cli/__init__.py": "our own modules",
+    "suites/engine/cli/zoo.py": "records of the package",
+    "suites/engine/hosts/agreement.py": "a plug-in that the user named",
+    "suites/engine/reporting/gallery.py": "pictures of a run",
+    "suites/engine/reporting/lines.py": "a run's own lines",
+    "suites/engine/reporting/reading.py": "a run's own files",
+    "suites/engine/reporting/tally.py": "a run's own counts",
+    "suites/engine/run/environment.py": "/proc",
+    "suites/engine/run/ownership.py": "a run's lock",
+    "suites/engine/serving/server.py": "the server's own secret",
+    "suites/engine/weights/fetching.py": "archives whose digest is known",
+    "suites/engine/weights/records.py": "classes beside a record, whose digest is known",
+    "suites/video/features/store.py": "features that the package wrote, read by their places",
+    "suites/vision/apart_child.py": "/proc",
+    "suites/vision/videos.py": "a video, whose size is checked before",
+}
+
+
+def opens_files(path: Path) -> Iterator[str]:
+    """The calls of a file that open another for reading by themselves."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        of = node.func
+        name = of.id if isinstance(of, ast.Name) else of.attr if isinstance(of, ast.Attribute) else ""
+        modes = [a.value for a in [*node.args, *(k.value for k in node.keywords)] if isinstance(a, ast.Constant)]
+        writes = any(isinstance(mode, str) and mode[:1] in "wax" and len(mode) < 4 for mode in modes)
+        reads = name == "open" and any(mode in ("r", "rb", "rt") for mode in modes)
+        plain = name == "open" and isinstance(of, ast.Name) and not writes
+        own = name in ("read_bytes", "read_text") and isinstance(of, ast.Attribute)  # those of a Path
+        by_path = name in ("fromfile", "memmap", "genfromtxt", "loadtxt") and "file" not in ast.unparse(node.args[0])
+        if reads or plain or own or by_path or ast.unparse(of) == "np.load":
+            yield f"{node.lineno}: {ast.unparse(node)[:80]}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_from_outside_are_opened_in_one_place(path):
+    name = str(path.relative_to(ROOT))
+    if name.startswith("tools/") or name in OPENERS:
+        return
+    assert not list(opens_files(path)), f"{name}: open it by framework.outside"
+
+
+def test_no_opener_is_listed_that_opens_nothing():
+    assert not [name for name in OPENERS if not list(opens_files(ROOT / name))]

@@ -51,5 +51,7 @@ def test_10000_damaged_files_are_read_or_refused():
 
 
 def run_mutations(count):
-    done = subprocess.run([sys.executable, "-m", "tests.mutations", str(count)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.mutations", "--count", str(count)], capture_output=True, text=True
+    )
     assert done.returncode == 0, f"{done.returncode}: {done.stdout[-3000:]}{done.stderr[-500:]}"

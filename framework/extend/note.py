@@ -12,6 +12,7 @@ from pathlib import Path
 
 from framework import _core
 from framework.errors import LibraryError
+from framework.outside import read_bytes
 
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")  # of a 64-bit ELF file, after the identification
 _SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -27,7 +28,7 @@ def check_note(file: Path) -> None:
         LibraryError: says what it is instead, and what to do.
     """
     try:
-        data = file.read_bytes()
+        data = read_bytes(file, "member_bytes", LibraryError)
     except OSError as e:
         raise LibraryError(f"{file}: cannot be read ({e.strerror or e})") from None
     notes = list(_notes(file, data))

@@ -18,7 +18,7 @@ from framework.errors import CheckpointError, NotSupportedError
 from framework.limits import check
 from framework.onnx.habits import densified, in_order, kind_of
 from framework.onnx.optional import require_onnx
-from framework.outside import check_file, read_bytes
+from framework.outside import check_file, open_file, read_bytes
 
 MAX_FILE_BYTES = 2**31 - 1  # what a protobuf message can hold
 MAX_ELEMENTS = 2**31  # of one tensor in a file
@@ -344,7 +344,9 @@ class _Reader:
                 f"{who} of shape {shape} wants {length} bytes from {start} of '{location}', "
                 f"which has {max(available, 0)}"
             )
-        array = np.fromfile(path, dtype=dtype.newbyteorder("<"), count=size, offset=start).reshape(shape)
+        with open_file(path, "weight_bytes") as file:
+            file.seek(start)
+            array = np.fromfile(file, dtype=dtype.newbyteorder("<"), count=size).reshape(shape)
         return array.view(ml_dtypes.bfloat16) if t.data_type == 16 else array
 
 

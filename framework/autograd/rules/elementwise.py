@@ -79,8 +79,8 @@ rule("maximum", a=lambda dy, a, b: sum_to(dy * _share(a, b), a), b=lambda dy, a,
 rule("minimum", a=lambda dy, a, b: sum_to(dy * _share(b, a), a), b=lambda dy, a, b: sum_to(dy * _share(a, b), b))
 rule(
     "atan2",
-    a=lambda dy, a, b: sum_to(dy * b / (square(a) + square(b)), a),
-    b=lambda dy, a, b: -sum_to(dy * a / (square(a) + square(b)), b),
+    a=lambda dy, a, b: sum_to(dy * _over_square(b, a, b), a),
+    b=lambda dy, a, b: -sum_to(dy * _over_square(a, a, b), b),
 )
 rule(
     "where",
@@ -112,6 +112,12 @@ _GELU_SCALE, _GELU_CUBIC = 2.0 * math.sqrt(2.0 / math.pi), 0.044715
 def _share(a: Any, b: Any) -> Any:
     """The part of max(a, b)'s gradient that goes to a: 1 where a is larger, half where both are equal."""
     return cast(a > b, dtype=a.dtype) + 0.5 * cast(a == b, dtype=a.dtype)
+
+
+def _over_square(x: Any, a: Any, b: Any) -> Any:
+    """x / (a^2 + b^2), and 0 at the origin, where an angle has no slope."""
+    square_sum = square(a) + square(b)
+    return where(square_sum == 0.0, 0.0, x / where(square_sum == 0.0, 1.0, square_sum))
 
 
 def _mish_slope(x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import struct
 import zipfile
 import zlib
@@ -19,6 +20,8 @@ _UNREADABLE = (
     OverflowError,
     RuntimeError,  # a member that needs a password
     NotImplementedError,  # a method of compression that zipfile lacks
+    IndexError,  # an empty name
+    lzma.LZMAError,
     struct.error,
     zlib.error,
     zipfile.BadZipFile,

@@ -15,6 +15,7 @@ from framework.data.logs.archives import Member, in_zip
 from framework.errors import DataError, NotSupportedError
 from framework.extras import install_command
 from framework.limits import current, how_to_raise
+from framework.outside import open_file
 
 _READ = 1 << 16  # bytes of the file at a time
 _MADE = 1 << 18  # bytes inflated at a time: what a bomb costs before it is seen
@@ -94,7 +95,7 @@ def inflated(path: Path) -> Iterator[bytes]:
     module = None if kind == "gzip" else zstd_module()
     damaged: type[Exception] = zlib.error if module is None else module.ZstdError
     try:
-        with open(path, "rb") as file:
+        with open_file(path, None, DataError) as file:
             yield from _members(file, lambda: _Gzip() if module is None else _Zstd(module), path)
     except damaged as error:
         raise DataError(f"{path}: it is damaged ({error}); make or fetch it again") from None

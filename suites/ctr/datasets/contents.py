@@ -6,6 +6,7 @@ from pathlib import Path
 
 from framework.data.logs.inflate import compression, inflated
 from framework.errors import DataError
+from framework.outside import open_file
 from suites.engine.data.sources import find_data, read_file
 
 
@@ -30,7 +31,7 @@ def head(path: Path, count: int) -> bytes:
     """The first bytes of a file, at least `count` of them where it has so many, inflated as `content` does."""
     if compression(path) is None:
         try:
-            with open(path, "rb") as file:
+            with open_file(path, None, DataError) as file:
                 return file.read(count)
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None

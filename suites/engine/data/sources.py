@@ -21,7 +21,7 @@ import numpy as np
 
 from framework import limits
 from framework.errors import DataError
-from framework.outside import read_bytes
+from framework.outside import open_file, read_bytes
 from suites.engine.data.intake.naming import Finder, as_written, clutter, ending, in_order, shown
 from suites.engine.data.intake.passed import PassedOver
 
@@ -331,7 +331,7 @@ class _Zip(Source):
                 infos = {_member_name(info): info for info in opened.infolist()}
         except OSError as error:
             raise DataError(f"{archive}: cannot be read ({error.strerror or error})") from None
-        except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, struct.error) as error:
+        except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError, IndexError, struct.error) as error:
             raise DataError(f"{archive}: not a readable zip ({error}); copy it again") from None
         infos = {name: info for name, info in infos.items() if not name.endswith("/")}
         self._infos = {n.removeprefix(prefix): info for n, info in infos.items() if n.startswith(prefix)}
@@ -397,7 +397,7 @@ class _ZipTable(FileTable):
         offset, packed, kind, checksum, size = self._places[index].tolist()
         limits.check("member_bytes", max(packed, size), f"{self.full_name(index)}: it has too many bytes", DataError)
         try:
-            with open(self._archive, "rb") as file:
+            with open_file(self._archive, None, DataError) as file:
                 file.seek(offset)
                 header = file.read(_LOCAL_HEADER)
                 name_size, extra_size = struct.unpack_from("<HH", header, 26)

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from framework.errors import CheckpointError
+from framework.outside import check_file, open_file, read_bytes
 
 _CFG_BYTES = 1 << 20
 _LONGEST_HEADER = 20  # bytes
@@ -53,16 +54,17 @@ def read_darknet(path: Path) -> dict[str, np.ndarray]:
     layers = list(read_cfg(cfg))
     shapes = [(f"{i}.{name}", shape) for i, layer in enumerate(layers) for name, shape in layer.arrays()]
     wanted = sum(_product(shape) for _, shape in shapes)
-    with path.open("rb") as file:
+    with open_file(path, "weight_bytes") as file:
         size = os.fstat(file.fileno()).st_size
         start = _header_bytes(file.read(_LONGEST_HEADER))
+        file.seek(start)
+        numbers = np.fromfile(file, "<f4", min(wanted, size // 4))
     if size - start != 4 * wanted:
         what = "cut off" if size - start < 4 * wanted else "too long"
         raise CheckpointError(
             f"{what}, or not of {cfg.name}: that has {wanted} numbers in {len(layers)} convolutions, "
             f"{start + 4 * wanted} bytes with the header, and the file has {size}"
         )
-    numbers = np.fromfile(path, "<f4", wanted, offset=start)
     arrays, at = {}, 0
     for name, shape in shapes:
         count = _product(shape)
@@ -176,10 +178,10 @@ class _Options:
 
 def _sections(path: Path) -> Iterator[tuple[int, str, dict[str, str]]]:
     """Line, kind and options of each section."""
-    if path.stat().st_size > _CFG_BYTES:
-        raise CheckpointError(f"{path.name}: {path.stat().st_size} bytes are too many for a darknet cfg")
+    if (size := check_file(path, "text_bytes")) > _CFG_BYTES:
+        raise CheckpointError(f"{path.name}: {size} bytes are too many for a darknet cfg")
     current: tuple[int, str, dict[str, str]] | None = None
-    for line, raw in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    for line, raw in enumerate(read_bytes(path).decode("utf-8", "replace").splitlines(), start=1):
         text = raw.partition("#")[0].partition(";")[0].strip()
         if text.startswith("[") and text.endswith("]"):
             if current is not None:

@@ -95,6 +95,7 @@ def _size_of(stream: IO[bytes]) -> int:
 
 _DAMAGE = (
     ValueError, IndexError, KeyError, TypeError, AttributeError, EOFError, OverflowError, RecursionError, MemoryError,
+    SyntaxError,  # of a text that `pickletools` reads as a literal
 )  # fmt: skip
 
 

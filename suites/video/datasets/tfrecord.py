@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from framework.errors import DataError
+from framework.outside import open_file
 
 _HEADER = struct.Struct("<QI")
 _MOST_BYTES = 1 << 27  # of a record
@@ -48,7 +49,7 @@ def record_places(path: str | os.PathLike[str]) -> np.ndarray:
     """
     places: list[tuple[int, int]] = []
     at, end = 0, _size_of(path)
-    with open(path, "rb") as file:
+    with open_file(path, "data_bytes", DataError) as file:
         while at < end:
             file.seek(at)
             header = file.read(_HEADER.size)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from framework.errors import DataError
+from framework.outside import open_file
 from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.data.sources import find_data, places_tried
 from suites.engine.registry import register
@@ -67,7 +68,7 @@ class YouTube8M(RecognitionDataset):
     def load(self, index: int, rng: np.random.Generator | None = None) -> FeatureSequence:  # type: ignore[override]
         """The sequence of record `index`."""
         start, length = self._places[index].tolist()
-        with open(self._paths[self._file[index]], "rb") as file:
+        with open_file(self._paths[self._file[index]], "data_bytes", DataError) as file:
             file.seek(start)
             data = file.read(length)
         name = self.name_of(index)

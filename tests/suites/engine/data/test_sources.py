@@ -195,3 +195,13 @@ def test_a_list_s_name_finds_its_file_however_it_is_written(tmp_path):
     ):
         assert source.find(written) == "Bilder/Tag 2/été.JPG"
     assert source.find("Bilder/1.jpg") is None
+
+
+def test_a_member_without_a_name_is_damage(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a", b"x")
+    data = (tmp_path / "a.zip").read_bytes()
+    at = data.index(b"PK\x01\x02")
+    (tmp_path / "a.zip").write_bytes(data[: at + 46] + b"\0" + data[at + 47 :])
+    with pytest.raises(DataError, match="not a readable zip"):
+        open_source(tmp_path / "a.zip")

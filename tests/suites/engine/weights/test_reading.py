@@ -272,3 +272,19 @@ def test_files_of_detectron2_and_of_training_scripts_give_their_model(tmp_path, 
     path.write_bytes(pickle.dumps({"model": state, "optimizer": Calls(os.system, "true")}, protocol))
     with pytest.raises(CheckpointError, match=r"the name (posix|nt)\.system.* nothing in it was run"):
         read_weights(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_a_member_that_is_compressed_in_another_way_is_refused(tmp_path, method):
+    with zipfile.ZipFile(tmp_path / "a.pth", "w", method) as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({"a": 1}, 2) * 50)
+    with pytest.raises(CheckpointError, match=f"compressed by method {method}; PyTorch stores its files"):
+        read_weights(tmp_path / "a.pth")
+
+
+def test_a_literal_that_is_none_is_damage(tmp_path):
+    (tmp_path / "a.pdparams").write_bytes(b"S'\\xZZ'\n.")
+    (tmp_path / "b.pdparams").write_bytes(b"L007L\n.")
+    for name in ("a", "b"):
+        with pytest.raises(CheckpointError):
+            read_weights(tmp_path / f"{name}.pdparams")
