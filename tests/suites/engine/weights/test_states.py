@@ -139,3 +139,8 @@ def test_a_file_whose_own_name_has_a_hash_is_a_file(tmp_path):
     save_tensors(tmp_path / "a#b", net.state_dict())
     (tmp_path / "a#b").rename(tmp_path / "x#1.safetensors")
     assert len(load_pretrained(net, tmp_path / "x#1.safetensors").loaded) == 2
+
+
+def test_the_page_lists_the_order():
+    page = " ".join((pathlib.Path(__file__).parents[4] / "docs/howto/pretrained.md").read_text().split())
+    assert ", ".join(f"`{key}`" for key in STATE_KEYS) in page
