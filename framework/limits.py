@@ -36,7 +36,7 @@ class Limits:
         plan_elements: of all values of a program that are alive at the same time, under the same condition.
         nodes: of an ONNX file, those in bodies and functions among them; operations of a program.
         levels: of blocks in blocks, functions in functions, containers in containers.
-        unrolled_steps: of one loop of an ONNX file that runs node by node; also the parts of a sequence.
+        unrolled_steps: of all loops of an ONNX file that run node by node, together; also the parts of a sequence.
         loop_steps: of all loops together, in one run of a program that was read from a file.
         references: values that the `${}` of a config may lead to, all together.
         reference_chars: that references fill into texts, all together.

@@ -45,6 +45,7 @@ _WIDER = {
 
 
 _ran: ContextVar[int] = ContextVar("ran", default=0)  # nodes of the run that is under way
+_stepped: ContextVar[int] = ContextVar("stepped", default=0)  # steps of its loops
 
 
 class DataDependent(NotSupportedError):
@@ -150,6 +151,11 @@ class Node:
         check("unrolled_steps", count, f"onnx: {self.op} '{self.name}' goes on for too many steps", CheckpointError)
         return count
 
+    def step(self) -> None:
+        """Counts one more step of a loop that runs node by node: those of all loops of a run, one in another or not."""
+        _stepped.set(_stepped.get() + 1)
+        self.steps(_stepped.get())
+
     def reads_traced(self, *inputs: Any) -> bool:
         """Whether the node depends on the graph's inputs, itself or in its bodies, so that a Program must decide."""
         if context.trace is None:
@@ -241,11 +247,12 @@ class Interpreter:
     @contextlib.contextmanager
     def _counted(self) -> Iterator[None]:
         """Inside, nodes are counted, those of functions and of each step of a loop too."""
-        token = _ran.set(0)
+        token, steps = _ran.set(0), _stepped.set(0)
         try:
             yield
         finally:
             _ran.reset(token)
+            _stepped.reset(steps)
 
     def graph(
         self, graph: GraphText, arguments: Sequence[Any], outer: Scope | None, opsets: Mapping[str, int], depth: int

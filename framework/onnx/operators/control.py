@@ -72,7 +72,7 @@ def loop(node: Node, trips: Tensor | None, cond: Tensor | None, *carried: Any) -
     state, gathered = list(carried), Gathered(node, most)
     i = 0
     while go and i < most:
-        node.steps(i + 1)
+        node.step()
         more, *outputs = node.body("body", [constant(i, "int64"), constant(go), *state])
         go = bool(node.host(more, "condition").reshape(()))
         state = outputs[: len(carried)]
