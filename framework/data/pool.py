@@ -13,13 +13,14 @@ import contextlib
 import mmap
 import multiprocessing
 import os
+import signal
 import sys
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from multiprocessing import forkserver
+from multiprocessing import forkserver, util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -30,7 +31,7 @@ from framework.data.blocks import create, pack, receive_block, send_fd, unpack
 from framework.data.dataset import describe
 from framework.data.faults import FaultPolicy
 from framework.data.recipe import BatchJob, Made, Recipe
-from framework.data.worker import NOT_STARTED, Order, Progress, Result, Setup
+from framework.data.worker import LEFT_TO_PARENT, NOT_STARTED, Order, Progress, Result, Setup
 from framework.data.worker import main as worker_main
 from framework.errors import AttributeValueError, DataError, WorkerError
 
@@ -84,6 +85,8 @@ class WorkerPool:
         self._setup = Setup(0, len(block), payload.extents)
         self._recipe_fd = fd
         self._close = weakref.finalize(self, _shut_down, self._members, fd)
+        # At the interpreter's end before it sends SIGTERM, which workers leave to their parent, and waits for them.
+        util.Finalize(self, self._close, exitpriority=10)
         payload.write(block)
         for rank in range(workers):
             self._add(rank)
@@ -251,12 +254,23 @@ def _start_fork_server(modules: list[str]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     try:
         forkserver.set_forkserver_preload(modules)
-        forkserver.ensure_running()
+        with _signals_left_to_parent():
+            forkserver.ensure_running()
     finally:
         if before is None:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+
+
+@contextlib.contextmanager
+def _signals_left_to_parent() -> Iterator[None]:
+    """Inside, what is started inherits that these signals wait: batch systems send them to all processes of a job."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, LEFT_TO_PARENT)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _modules(recipe: Recipe) -> list[str]:
@@ -270,7 +284,8 @@ def _start(context: Any, worker_init: Callable[[int], None] | None, rank: int, p
     progress.begin(Progress.STARTING)
     ours, theirs = context.Pipe(duplex=True)
     process = context.Process(target=worker_main, args=(theirs, worker_init), daemon=True)
-    process.start()
+    with _signals_left_to_parent():
+        process.start()
     theirs.close()
     return _Member(rank, process, ours, progress)
 

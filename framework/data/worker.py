@@ -23,6 +23,7 @@ from framework.data.blocks import Packed, create, pack, receive_block, send_fd, 
 from framework.data.recipe import BatchJob, Recipe
 from framework.errors import DataError
 
+LEFT_TO_PARENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NOT_STARTED = -1  # the job number of a result that says why a worker cannot start
 _MAX_ERROR = 20_000  # characters of an error that travel, so that a message never fills the pipe
 
@@ -90,8 +91,10 @@ class Progress:
 
 def main(connection: Connection, worker_init: Callable[[int], None] | None) -> None:
     """Serve jobs until the parent says None or goes away."""
-    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C and a closed terminal are the parent's to handle
+    # What tells a whole group to end is the parent's to handle: it saves first, and then lets its workers go.
+    for number in LEFT_TO_PARENT:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_PARENT)  # they were blocked until here
     try:
         setup: Setup = connection.recv()
         memory = receive_block(connection, setup.size)

@@ -16,7 +16,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from framework.atomic import make_folder, write_text
+from framework.atomic import make_folder, remove_file, write_text
+from framework.confined import confine
 from framework.errors import CheckpointError, NotSupportedError, PaddockError
 from framework.graph.ir import Operation, Program, Value
 from framework.graph.native import control_info
@@ -34,6 +35,7 @@ MAX_ELEMENTS = 1 << 40  # a shape with more is a damaged file, not a model
 def save_program(program: Program, folder: Path | str, *, extra: dict[str, Any] | None = None) -> None:
     """Writes a Program to `folder` (made when missing); `extra` is kept as it is, for preprocessing and class names."""
     folder = Path(folder)
+    confine(folder)
     make_folder(folder)
     used = _named_weights(folder)
     free = WEIGHTS[used == WEIGHTS[0]]
@@ -41,7 +43,7 @@ def save_program(program: Program, folder: Path | str, *, extra: dict[str, Any] 
     save_tensors(folder / free, tensors_of(program))
     write_text(folder / "program.json", json.dumps(data, indent=1))
     for name in set(WEIGHTS) - {free}:
-        (folder / name).unlink(missing_ok=True)
+        remove_file(folder / name)
 
 
 def weights_file(folder: Path | str) -> Path:

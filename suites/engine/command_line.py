@@ -55,9 +55,6 @@ def run(main: Callable[[], int], imports: Iterable[str] = ()) -> int:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        sys.stderr.close()
-        return 0
     except OSError as error:  # a full disk, a folder that may not be written
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from framework.atomic import flush
+from framework.atomic import flush, remove_file
+from framework.confined import open_inside
 from framework.errors import AttributeValueError, CheckpointError, StateError
 
 _log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class UpdateLog:
 
     def _begin(self, number: int) -> None:
         path = path_of(self._folder, number)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        fd = open_inside(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         os.write(fd, _FILE.pack(_MAGIC, number, self._model))
         os.fsync(fd)
         flush(self._folder)
@@ -125,7 +126,7 @@ class UpdateLog:
         """Remove the files whose records are in a checkpoint."""
         for other in numbers(self._folder):
             if other < number:
-                path_of(self._folder, other).unlink()
+                remove_file(path_of(self._folder, other))
 
     def close(self) -> None:
         """Bring all to disk and close the file."""
@@ -169,7 +170,7 @@ def _records(path: Path, number: int, model: bytes, *, last: bool, cut: bool) ->
         head = file.read(_FILE.size)
         if len(head) < _FILE.size and last:  # killed while it was begun
             if cut:
-                path.unlink()
+                remove_file(path)
             return
         if len(head) < _FILE.size or _FILE.unpack(head)[:2] != (_MAGIC, number):
             raise CheckpointError(f"{path}: is no log of a shard, or a damaged one")
@@ -194,8 +195,16 @@ def _records(path: Path, number: int, model: bytes, *, last: bool, cut: bool) ->
     if at < size:
         _log.warning("%s: its last %d bytes are an update that was never acknowledged; cut off", path, size - at)
         if cut:
-            os.truncate(path, at)
-            flush(path)
+            _cut(path, at)
+
+
+def _cut(path: Path, size: int) -> None:
+    fd = open_inside(path, os.O_WRONLY)
+    try:
+        os.ftruncate(fd, size)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _damaged(path: Path, at: int) -> CheckpointError:

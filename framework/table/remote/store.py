@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from framework.atomic import make_folder, remove_folder, remove_leftovers, write_text
+from framework.atomic import make_folder, remove_file, remove_folder, remove_leftovers, write_text
+from framework.confined import confine, open_inside
 from framework.errors import CheckpointError, StateError
 from framework.io import load_tensors, save_tensors
 from framework.outside import read_json
@@ -94,8 +96,9 @@ def own(folder: Path, writable: bool) -> TextIO:
     """
     if not writable and not folder.is_dir():
         raise CheckpointError(f"{folder}: there is no such folder of a shard")
+    confine(folder)
     make_folder(folder)
-    file = (folder / ".lock").open("a+")
+    file = os.fdopen(open_inside(folder / ".lock", os.O_RDWR | os.O_CREAT), "r+")
     try:
         fcntl.flock(file, (fcntl.LOCK_EX if writable else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except OSError as error:
@@ -141,7 +144,7 @@ def switch(folder: Path, about: About, name: str, state: Mapping[str, np.ndarray
             remove_folder(old)
     for old in folder.glob("state-*.safetensors"):
         if old.name != beside:
-            old.unlink()
+            remove_file(old)
 
 
 def load(folder: Path, about: About, table: Table) -> Found | None:

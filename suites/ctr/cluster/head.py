@@ -5,7 +5,6 @@ It starts shards and trainers, deals the log out, and ends passes and the run.
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
@@ -14,7 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from framework.atomic import make_folder, remove_folder, write_text
+from framework.atomic import make_folder, remove_file, remove_folder, write_text
+from framework.confined import confine
 from framework.data.logs import LogFolders
 from framework.errors import ConfigError, DataError, PaddockError, WorkerError
 from framework.optim import Constant, Schedule
@@ -39,6 +39,7 @@ from suites.engine.config import Config
 from suites.engine.config.building import build_task
 from suites.engine.config.settings import Runtime
 from suites.engine.contract.resources import save_deployed
+from suites.engine.reporting.lines import append
 from suites.engine.run.folder import RunFolder
 from suites.engine.run.log import RunLog
 
@@ -72,6 +73,7 @@ class Head:
         self._runtime: Runtime = config.build("runtime")
         refuse(config, self._runtime)
         self._folder = Path(settings.folder) / run.path.name if settings.folder else run.path / "cluster"
+        confine(self._folder)
         make_folder(self._folder)
         self._weights = DenseWeights(task.model)
         self._tag = model_key(task.schema)
@@ -274,8 +276,7 @@ class Head:
     def _keep_window(self, trainer: str, figures: dict[str, Any]) -> None:
         step, epoch = self._work.batches, self._work.epoch
         line = {"kind": "window", "trainer": trainer, "step": step, "pass": epoch, **figures}
-        with (self._run.path / PROGRESSIVE).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        append(self._run.path / PROGRESSIVE, line)
         self._log.say(
             f"{trainer}: {figures['rows']} rows before training on them: AUC {figures['auc']:.4f}, "
             f"log loss {figures['log_loss']:.4f}, COPC {figures['copc']:.3f}"
@@ -322,7 +323,7 @@ class Head:
 
     def _shard_spec(self, number: int) -> ShardSpec:
         settings, table = self._settings, self._task.model.table
-        self._layout.announcement(number).unlink(missing_ok=True)
+        remove_file(self._layout.announcement(number))
         return ShardSpec(
             folder=str(self._layout.folder(number).absolute()),
             share=shares(self._layout.shards)[number],

@@ -9,11 +9,10 @@ cluster/layout-0002/shard-0.json    where it listens
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from framework.atomic import make_folder, write_text
+from framework.atomic import make_folder, remove_file, remove_folder, write_text
 from framework.errors import CheckpointError
 from framework.outside import read_json
 
@@ -70,11 +69,11 @@ class Layout:
         """Make the folders; nobody is announced."""
         for shard in range(self.shards):
             make_folder(self.folder(shard))
-            self.announcement(shard).unlink(missing_ok=True)
+            remove_file(self.announcement(shard))
 
     def confirm(self) -> None:
         """From now on this layout counts: all its shards have their buckets. Those before it are removed."""
         write_text(self.root / FILE, json.dumps({"number": self.number, "shards": self.shards}) + "\n")
         for old in self.root.glob("layout-*"):
             if old.is_dir() and old.name != self._name:
-                shutil.rmtree(old, ignore_errors=True)
+                remove_folder(old)

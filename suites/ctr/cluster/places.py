@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from framework import programs
-from framework.atomic import write_text
+from framework.atomic import open_to_append, write_text
 
 Kind = Literal["shard", "trainer"]
 MODULES = {"shard": "framework.table.remote", "trainer": "suites.ctr.cluster.trainer"}
@@ -87,7 +87,7 @@ class Processes(Places):
         path = self._folder / f"{name}.spec.json"
         write_text(path, spec)
         log = self._folder / f"{name}.log"
-        with log.open("ab") as out:
+        with open_to_append(log) as out:
             process = programs.start(
                 programs.PYTHON,
                 (*programs.module(MODULES[kind]), "--with-parent"),

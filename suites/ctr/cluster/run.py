@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 from pathlib import Path
 
+from framework.atomic import make_folder, remove
 from framework.errors import CheckpointError, ConfigError
 from suites.ctr.cluster.head import Head
 from suites.ctr.cluster.layout import FILE as LAYOUT
@@ -84,7 +84,7 @@ class CtrCluster(Cluster):
 def places_at(address: str, run: RunFolder, settings: ClusterSettings) -> Places:
     """Where processes are started: on this machine, or by Ray."""
     folder = run.path / "cluster"
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     if address == "processes":
         return Processes(folder)
     from suites.ctr.cluster.ray_places import RayPlaces
@@ -107,7 +107,7 @@ def begin_anew(settings: ClusterSettings, run: RunFolder, *, overwrite: bool) ->
             f"cluster.folder: {folder} is not empty: it may hold the rows of another run of this name; choose another "
             "--name, continue that run with --resume, or replace it with --overwrite"
         )
-    shutil.rmtree(folder)
+    remove(folder)
 
 
 def _as_saved(path: Path, config: Config) -> Config:

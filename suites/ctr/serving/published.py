@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from framework.atomic import make_folder, write_text
+from framework.atomic import make_folder, move, remove_file, remove_folder, write_text
+from framework.confined import confine
 from framework.errors import CheckpointError
 from framework.graph.files import save_program
 from framework.outside import read_json
@@ -144,6 +144,7 @@ def publish(
     Raises CheckpointError where the files cannot be written, or those there are another model's; what is served stays.
     """
     folder = export / FOLDER
+    confine(export)
     make_folder(folder)
     key = model_key(schema)
     before = Publication.read(export, key) if (folder / LIST).is_file() else Publication(key, ())
@@ -153,7 +154,7 @@ def publish(
     part = folder / ".new"
     version = table.snapshot(part, dtype, delta=follows)
     name = f"{version}.{'delta' if follows else 'base'}"
-    part.replace(folder / name)
+    move(part, folder / name)
     beside = {"export": None, "kept": before.dense}[dense] if isinstance(dense, str) else f"{version}.dense"
     if not isinstance(dense, str):
         _write_dense(dense, folder / f"{version}.dense")
@@ -180,6 +181,6 @@ def _remove_others(folder: Path, names: set[str]) -> None:
         if old.name in names:
             continue
         if old.suffix in (".base", ".delta"):
-            old.unlink()
+            remove_file(old)
         elif old.suffix in (".dense", ".items"):
-            shutil.rmtree(old, ignore_errors=True)
+            remove_folder(old)

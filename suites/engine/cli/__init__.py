@@ -13,13 +13,31 @@ import importlib
 import sys
 from pathlib import Path
 
+from suites.engine.run.screen import is_reader_gone, screens
+
 _LIMIT = "--limit"
 _ORDER = ("train", "eval", "infer", "export", "serve", "config", "zoo")  # of the help; others follow by name
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command and return the exit status; `words` are the command line, by default the program's own."""
+    """Run one command and return the exit status; `words` are the command line, by default the program's own.
+
+    What it prints is a courtesy, see `suites.engine.run.screen`: a reader that has seen enough, such as `head`, ends no
+    command. Output that is lost otherwise, as on a full disk, is told on stderr and gives the status 1, but for a
+    training, which tells its log.
+    """
     words = sys.argv[1:] if words is None else words
+    with screens() as shown:
+        status = _run(words)
+        shown.flush()
+        lost = shown.lost
+        if lost is not None and not is_reader_gone(lost):
+            print(f"warning: the output could not be written ({lost})", file=sys.stderr)
+            status = status or int(words[:1] != ["train"])
+    return status
+
+
+def _run(words: list[str]) -> int:
     found = commands()
     if not words or words[0] in ("-h", "--help"):
         print(help_text(found))

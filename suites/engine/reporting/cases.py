@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.atomic import write_text
+from framework.atomic import remove_file, write_bytes, write_text
 from framework.errors import DataError
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ def _shown(task: Task, predict: Callable[[Any], Any], folder: Path, case: Case) 
         return words | {"text": _bounded(drawing)}
     content = task.processor().picture(drawing, ".jpg")
     picture = f"{Path(name).stem[:80]}-{hashlib.sha256(content).hexdigest()[:8]}.jpg"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / picture).write_bytes(content)
+    write_bytes(folder / picture, content)
     return words | {"picture": picture}
 
 
@@ -96,4 +95,4 @@ def _sweep(folder: Path, kept: set[str]) -> None:
     """Remove pictures, and the list of older versions, that no case names."""
     for path in [*folder.glob("*.jpg"), folder / "worst.json"]:
         if path.name not in kept:
-            path.unlink(missing_ok=True)
+            remove_file(path)

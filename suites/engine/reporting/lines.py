@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from framework.atomic import write_text
+from framework.atomic import open_to_append, write_text
+
+LAST = "last"  # in metrics.json: the figures of the last evaluation, where they are not those of the best weights
 
 
 def withdraw(path: Path, step: int) -> None:
@@ -17,7 +19,7 @@ def withdraw(path: Path, step: int) -> None:
 
 def append(path: Path, line: dict[str, Any]) -> None:
     """Add a line."""
-    with path.open("a", encoding="utf-8") as file:
+    with open_to_append(path) as file:
         file.write(json.dumps(line) + "\n")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from framework.atomic import write_text
 from suites.engine.reporting.gallery import gallery, left_out
 from suites.engine.reporting.holdings import holdings, size_plots
-from suites.engine.reporting.html import Room, folded, grid, note, say, table
+from suites.engine.reporting.html import Room, folded, grid, note, number, say, table
 from suites.engine.reporting.plots import Curves, Plot, svg
 from suites.engine.reporting.reading import Run
 from suites.engine.reporting.tally import TRAIN, Tally
@@ -59,7 +59,7 @@ def write_page(runs: Sequence[Path], output: Path, further: Sequence[Plot] = ())
     parts = [_about(first)]
     if len(found) > 1:
         parts += ["<h2>Beside each other</h2>", _comparison(found)]
-    parts += ["<h2>Figures</h2>", _figures(first.figures), "<h2>Curves</h2>"]
+    parts += ["<h2>Figures</h2>", *_all_figures(first), "<h2>Curves</h2>"]
     parts.append(_plots(_curves(found), room) or "<p>Nothing has been logged yet.</p>")
     most = max(_LEAST_CASES, _CASES // len(found))
     names = {id(run): f" of {run.name}" if len(found) > 1 else "" for run in found}
@@ -93,6 +93,15 @@ def _about(run: Run) -> str:
         waits = sum(line["wait"] / line["seconds"] for line in timed) / len(timed)
         words.append(f"{middle:.3g} s a step (median), {waits:.0%} of it waiting for data")
     return f"<p>{say(', '.join(words))}</p>" if words else "<p>No step has been logged yet.</p>"
+
+
+def _all_figures(run: Run) -> list[str]:
+    """Those of the best weights, then those of the last evaluation, where that is another one."""
+    if not run.last:
+        return [_figures(run.figures)]
+    heads = [f"<h3>{which}: step {number(run_figures.get('step'))}, weights/{which.lower()}.safetensors</h3>"
+             for which, run_figures in (("Best", run.figures), ("Last", run.last))]
+    return [heads[0], _figures(run.figures), heads[1], _figures(run.last)]
 
 
 def _figures(figures: Mapping[str, Any]) -> str:

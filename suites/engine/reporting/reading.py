@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from framework.errors import CheckpointError
 from suites.engine.reporting.journal import FILE as LINES
+from suites.engine.reporting.lines import LAST
 from suites.engine.reporting.plots import Plot, from_plain
 from suites.engine.reporting.tally import FILE as TALLIES
 from suites.engine.reporting.tally import Tally
@@ -30,7 +31,8 @@ class Run:
     Attributes:
         path: the folder.
         config, environment: as text.
-        figures: of the last evaluation.
+        figures: of the best weights.
+        last: of the last evaluation, where that is another one.
         steps: lines of training steps.
         evaluations: lines of evaluations.
         plots: with the name of the evaluation set, "" for the main one.
@@ -43,6 +45,7 @@ class Run:
     config: str = ""
     environment: str = ""
     figures: dict[str, Any] = field(default_factory=dict)
+    last: dict[str, Any] = field(default_factory=dict)
     steps: list[dict[str, Any]] = field(default_factory=list)
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     plots: list[tuple[str, Plot]] = field(default_factory=list)
@@ -59,6 +62,8 @@ class Run:
         run.config = run._text("config.yml")
         run.environment = run._text("environment.json")
         run.figures = run.json("metrics.json")
+        last = run.figures.pop(LAST, {})
+        run.last = last if isinstance(last, dict) else {}
         run._read_lines()
         for name, plots in run.json("plots.json").items():
             for plot in plots[:_MOST_PLOTS] if isinstance(plots, list) else [None]:

@@ -13,8 +13,10 @@ reads them. A folder is never replaced: the same step saved again is `step_00000
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from framework import Tensor, from_numpy
-from framework.atomic import atomic_folder, remove_folder, remove_leftovers
+from framework.atomic import atomic_folder, move, remove_folder, remove_leftovers
 from framework.errors import CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
 from framework.outside import read_json, read_text
@@ -178,8 +180,9 @@ class Checkpoints:
                 damaged.append(error)
                 continue
             for passed, why in zip(folders, damaged, strict=False):
-                passed.rename(passed.with_name(passed.name + _DAMAGED))
-                _log.warning("%s; it is kept as %s, and %s is taken instead", why, passed.name + _DAMAGED, folder.name)
+                kept = _free(passed.with_name(passed.name + _DAMAGED))
+                move(passed, kept)
+                _log.warning("%s; it is kept as %s, and %s is taken instead", why, kept.name, folder.name)
             return folder, found
         if damaged:
             raise damaged[0]
@@ -189,6 +192,12 @@ class Checkpoints:
         """The folders by step and by how often that step was saved."""
         names = ((path, _STEP.fullmatch(path.name)) for path in self._folder.glob("step_*"))
         return {(int(match[1]), int(match[2] or 1)): path for path, match in names if match}
+
+
+def _free(path: Path) -> Path:
+    """The path, with a number behind it where something lies there."""
+    names = itertools.chain([path], (path.with_name(f"{path.name}_{n}") for n in itertools.count(2)))
+    return next(one for one in names if not os.path.lexists(one))
 
 
 def _name(step: int, copy: int) -> str:

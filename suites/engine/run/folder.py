@@ -1,7 +1,8 @@
 """The run folder: everything a run reads or leaves, and enough to repeat it from the folder alone.
 
 runs/<name>/config.yml        the resolved config; environment.json has its digest and the machine
-            metrics.json      the last evaluation: flat names to numbers
+            metrics.json      figures of the best weights, flat names to numbers; under "last" those of the last
+                              evaluation, where that is another one
             report.md         its tables, such as one of the classes; report-<set>.md of a further evaluation set
             metrics-<digest>.json      evaluations with other data, options or weights
             .lock             who writes into the folder
@@ -17,17 +18,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import shutil
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from framework.atomic import is_leftover, remove_leftovers, write_text
+from framework.atomic import is_leftover, make_folder, remove, remove_leftovers, write_text
+from framework.confined import confine, expect_no_way_out
 from framework.errors import CheckpointError, ConfigError
 from framework.outside import read_json
 from suites.engine.config import Config, load_config
 from suites.engine.predict.evaluation import Predict, item_predictor
 from suites.engine.reporting.cases import draw_cases
+from suites.engine.reporting.lines import LAST
 from suites.engine.reporting.plots import Plot, to_plain
 from suites.engine.reporting.tally import Tally, set_name, write_tally
 from suites.engine.run import environment
@@ -81,7 +84,7 @@ class RunFolder:
             remove_leftovers(path)
             write_text(run.config, config.dump())
             for folder in (run.weights, run.pictures):
-                folder.mkdir()
+                make_folder(folder)
             run.write_environment(config)
         return run
 
@@ -105,8 +108,13 @@ class RunFolder:
             )
         with run._owning():
             for folder in (run.weights, run.pictures):
-                folder.mkdir(exist_ok=True)
+                make_folder(folder)
         return run
+
+    def guard(self) -> None:
+        """See that nothing outside of the folder is written; raise CheckpointError for a link that leads out of it."""
+        expect_no_way_out(self.path)
+        confine(self.path)
 
     def close(self) -> None:
         """Let others have the run."""
@@ -116,6 +124,7 @@ class RunFolder:
     @contextlib.contextmanager
     def _owning(self) -> Iterator[None]:
         """Own the run from here on, unless what is inside fails."""
+        self.guard()
         self._ownership = Ownership(self.path)
         try:
             yield
@@ -144,7 +153,7 @@ class RunFolder:
     def _clear(self) -> None:
         """Remove what is there. The config goes last, so that a folder half cleared is still known as a run."""
         for path in self._contents():
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            remove(path)
 
     def write_environment(self, config: Config) -> None:
         """Write the environment report with the config's digest."""
@@ -164,9 +173,10 @@ class RunFolder:
                 f"{self.processor}: cannot be read ({error}); `paddock train` writes it at its start"
             ) from error
 
-    def write_metrics(self, metrics: Mapping[str, float]) -> None:
-        """Replace the figures of the last evaluation."""
-        write_text(self.metrics, json.dumps(dict(metrics), indent=2) + "\n")
+    def write_metrics(self, metrics: Mapping[str, float], last: Mapping[str, float] | None = None) -> None:
+        """Replace the figures of the best weights, and under "last" those of the last evaluation, if another."""
+        more = {} if last is None or last == metrics else {LAST: dict(last)}
+        write_text(self.metrics, json.dumps({**metrics, **more}, indent=2) + "\n")
 
     def write_report(self, text: str, name: str = "") -> None:
         """Replace the report of the last evaluation, on the evaluation set of that name."""
@@ -208,7 +218,11 @@ class RunFolder:
 
 def resume_command(path: Path, config: Config) -> str:
     """Return what a person types to continue the run at `path`."""
-    return " ".join([f"paddock train {path} --resume", *(f"--import {name}" for name in config.imports())])
+    return shlex.join(["paddock", "train", str(path), "--resume", *_imports(config)])
+
+
+def _imports(config: Config) -> list[str]:
+    return [word for name in config.imports() for word in ("--import", name)]
 
 
 def best_weights(run: RunFolder) -> Path:

@@ -3,66 +3,68 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TextIO
 
 from rich.console import Console
 
+from framework.atomic import open_to_append
+from suites.engine.run.screen import Screen, escaped
+
+_INDENT = " " * 20  # as wide as the time before a line
 _OURS = ("framework", "suites", "paddock")  # loggers whose reports are shown too, not their warnings alone
 
 
 class RunLog:
-    """Lines for people. `console` is shared with the progress bar, so that lines appear above it."""
+    """Lines for people, with control characters escaped.
+
+    Neither a screen nor a disk that takes no more of them ends a run: the first failure of one is told to the other.
+
+    Attributes:
+        console: shared with the progress bar, so that lines appear above it.
+    """
 
     def __init__(self, path: Path | None = None, console: Console | None = None) -> None:
-        self.console = console or Console(file=_Screen(), soft_wrap=True, emoji=False)  # type: ignore[arg-type]
-        self._file = None if path is None else path.open("a", encoding="utf-8", buffering=1)
+        self._screen = Screen(raw=True)
+        self.console = console or Console(file=self._screen, soft_wrap=True, emoji=False)  # type: ignore[arg-type]
+        self._file: TextIO | None = None if path is None else open_to_append(path)
+        self._silent = False
 
     def say(self, text: str) -> None:
         """Show a line and keep it."""
         self.keep(text)
-        self.console.print(text, markup=False, highlight=False)
+        self.console.print(escaped(text), markup=False, highlight=False)
+        self.watch()
 
     def keep(self, text: str) -> None:
-        """Write a line to the file only."""
-        if self._file is not None:
-            self._file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n")
+        """Write a line to the file only; further lines of the text are set in."""
+        if self._file is None:
+            return
+        try:
+            body = escaped(text).replace("\n", "\n" + _INDENT)
+            self._file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {body}\n")
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+            self.console.print(f"warning: log.txt takes no more lines ({error.strerror})", markup=False)
+        self.watch()
+
+    def watch(self) -> None:
+        """Keep a line, once, where nothing can be shown any more."""
+        if self._screen.lost is not None and not self._silent:
+            self._silent = True
+            self.keep(f"the screen takes no more lines ({self._screen.lost}); the run goes on, and this file tells")
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
             self._file = None
-
-
-class _Screen:
-    """Standard output, where a terminal that was closed is no error: a run must be saved all the same."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stdout, name)
-
-    def write(self, text: str) -> int:
-        with _no_terminal():
-            sys.stdout.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with _no_terminal():
-            sys.stdout.flush()
-
-
-@contextlib.contextmanager
-def _no_terminal() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
 
 
 class _Teller(logging.Handler):

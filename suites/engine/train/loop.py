@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from framework.data import DataLoader, StreamLoader
 from framework.data.world import ALONE, World
+from framework.errors import NumericsError, PaddockError, WorkerError
 from suites.engine.contract.resources import FOLDER, load_resources
 from suites.engine.run.log import RunLog
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.hooks.base import LAST_WORDS, Hook
 
 if TYPE_CHECKING:
     from framework import Tensor
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 _ECHO = 3.0  # seconds in which one signal comes twice: of a batch system, and handed on by the parent
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _BrokenOff(BaseException):
+    """The run was told to end while it waited for data."""
 
 
 class TrainingLoop:
@@ -46,6 +51,7 @@ class TrainingLoop:
         step_seconds: time of the last step, waiting for its batch included.
         wait_seconds: time the last step waited for its batch.
         interrupted: Ctrl-C was pressed, or SIGTERM or SIGHUP came; the run ends after this step.
+        outcome: what the evaluations came to, in words for the run's last line.
         log: where lines for people go.
         folder: that of the run, for files that hooks keep; None where there is none.
         world: which of how many processes this is; what hooks write, the first alone writes.
@@ -78,6 +84,7 @@ class TrainingLoop:
         self.step_seconds = 0.0
         self.wait_seconds = 0.0
         self.interrupted = False
+        self.outcome = ""
         self._step = step
         self._loader = loader
         self._accumulate = accumulate
@@ -86,6 +93,10 @@ class TrainingLoop:
         self._stopped = False
         self._agreement = agreement  # of several hosts, which have to end at the same step
         self._told_to_end: float | None = None  # when
+        self._failure: PaddockError | None = None  # that ends the run after this step
+        self._whole = True  # else weights, optimizer, hooks or the loader may be in the middle of a step
+        self._terminal_gone = False
+        self._may_break_off = False  # it waits for data, which a signal may end
         self._pass, self._pass_ended = 0, False  # of a stream
 
     @property
@@ -146,12 +157,26 @@ class TrainingLoop:
             stack.callback(self.call, "close")
             stack.enter_context(self._catch_signals())
             self.call("before_train")
-            if self.step:
-                self.call("after_resume")
-            batches = self._loader.stream()
-            while not (self.ending or self.interrupted):
-                self._one_step(batches)
+            try:
+                self._steps()
+            except Exception as error:
+                self._keep_what_there_is(error)
+                raise
             self.call("after_train")
+
+    def told_to_end(self, patience: float = 0.0) -> bool:
+        """Whether Ctrl-C, SIGTERM or SIGHUP came, or comes within `patience` seconds.
+
+        A batch system tells all processes of a job to end, and any of them may be the first to do so.
+        """
+        until = time.monotonic() + patience
+        while self._told_to_end is None and time.monotonic() < until:
+            time.sleep(0.02)
+        return self._told_to_end is not None
+
+    def fail(self, error: PaddockError) -> None:
+        """End the run with this error once all hooks have seen this step; what was trained is saved before."""
+        self._failure = self._failure or error
 
     def stop(self, reason: str, after: int | None = None) -> None:
         """End the run after this step, or the one that is named."""
@@ -193,12 +218,16 @@ class TrainingLoop:
 
     def _one_step(self, batches: Iterator[Batch]) -> None:
         started, waited = time.perf_counter(), self._loader.wait_seconds
+        if self._terminal_gone:
+            self._terminal_gone = False
+            self.log.keep("the terminal is gone; the run goes on without it")
         count, length = self._accumulate, self._loader.length
         if length is not None:
             count = min(count, length - self.step % self.steps_per_epoch * count)
         if not self.counted:
             self._pass = self._passes_over()
-        self.batches = [next(batches) for _ in range(count)]
+        if not self._read(batches, count):
+            return
         if not self.counted:
             self._pass_ended = self._passes_over() > self._pass
             if getattr(self._loader, "ended", False):  # before the hooks, for which this is the last step
@@ -208,11 +237,57 @@ class TrainingLoop:
             self.interrupted |= self._agreement.meet(self.step, self.batches, self._told_to_end is not None)
         self.call("before_step")
         self.lr = self._learning_rate(self.step)
+        self._whole = False
         self.update = self._step(self.batches, self.lr)
         self.step += 1
         self.step_seconds = time.perf_counter() - started
         self.call("after_step")
         self.batches = []
+        self._whole = True
+        self._raise_failure()
+
+    def _read(self, batches: Iterator[Batch], count: int) -> bool:
+        """Read the batches of an update; False where the run was told to end, the loader as it was before."""
+        place = (self._loader.epoch, self._loader.batch) if isinstance(self._loader, DataLoader) else None
+        try:
+            self._may_break_off = place is not None and self._agreement is None
+            self.batches = [next(batches) for _ in range(count)]
+            self._may_break_off = False
+            return True
+        except (_BrokenOff, Exception) as error:
+            self._may_break_off = False
+            self._whole = place is not None
+            if isinstance(self._loader, DataLoader) and place is not None:
+                self._loader.seek(*place)
+            # Several hosts end at the same step, so none of them ends by itself.
+            died = isinstance(error, WorkerError) and self._agreement is None and self.told_to_end(LAST_WORDS)
+            if not (died or isinstance(error, _BrokenOff)):
+                raise
+            self.interrupted = True
+            return False
+        finally:
+            self._may_break_off = False
+
+    def _steps(self) -> None:
+        if self.step:
+            self.call("after_resume")
+            self._raise_failure()
+        batches = self._loader.stream()
+        while not (self.ending or self.interrupted):
+            self._one_step(batches)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _keep_what_there_is(self, error: Exception) -> None:
+        """Save what was trained before an error that came between two steps: of the data, or of an evaluation."""
+        if isinstance(error, NumericsError) or not self._whole or self._agreement is not None:
+            return
+        try:
+            self.call("after_failure")
+        except Exception as second:
+            self.log.keep(f"not saved after the error: {second}")
 
     def _passes_over(self) -> int:
         """How many passes over a stream's data are over."""
@@ -224,6 +299,7 @@ class TrainingLoop:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
+        terminal = _has_terminal()
         before = {number: signal.getsignal(number) for number in _ENDING}
         # One that is ignored stays so: that is what `nohup` is for.
         before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
@@ -238,6 +314,10 @@ class TrainingLoop:
                     put_back()
                     signal.raise_signal(number)
                 return
+            if number == signal.SIGHUP and terminal and not _has_terminal():
+                # Like nohup; what is shown from now on goes nowhere, which the log tells.
+                self._terminal_gone = True
+                return
             self._told_to_end = time.monotonic()
             if self._agreement is None:
                 self.interrupted = True
@@ -245,6 +325,8 @@ class TrainingLoop:
             with contextlib.suppress(OSError):  # the terminal may be gone
                 # Straight to it: the log may be in the middle of a line.
                 os.write(2, b"\ninterrupted: finishing this step and saving; Ctrl-C again stops at once\n")
+            if self._may_break_off:
+                raise _BrokenOff
 
         for number in before:
             signal.signal(number, on_signal)
@@ -252,3 +334,12 @@ class TrainingLoop:
             yield
         finally:
             put_back()
+
+
+def _has_terminal() -> bool:
+    """Whether the process has a terminal, which is still there."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

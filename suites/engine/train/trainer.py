@@ -332,4 +332,5 @@ def _conclude(loop: TrainingLoop, run: RunFolder, config: Config) -> None:
     elif loop.interrupted:
         loop.log.say(f"saved at step {loop.step}; continue with: {resume_command(run.path, config)}")
     else:
-        loop.log.say(f"done: {loop.step} steps; weights, figures and pictures are in {run.path}")
+        outcome = f"{loop.outcome}; " if loop.outcome else ""
+        loop.log.say(f"done: {loop.step} steps; {outcome}weights, figures and pictures are in {run.path}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from suites.engine.predict.evaluation import Predict, evaluate, named_figures, p
 from suites.engine.reporting.tally import Tally
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.run.ownership import is_owned
+from suites.engine.run.screen import Screen
 from suites.engine.train.hooks import Hook
 from suites.engine.train.loop import TrainingLoop
 from suites.engine.train.profiling import StepProfile
@@ -155,7 +157,7 @@ def evaluate_weights(
 def _shown_evaluation(
     task: Task, predict: Predict, runtime: Runtime, look: Callable[[Metric], object], tally: Tally
 ) -> dict[str, float]:
-    console = Console(stderr=True)
+    console = Console(file=Screen(sys.stderr, raw=True))  # type: ignore[arg-type]
     with (
         limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader,
         Progress(console=console, transient=True, disable=not console.is_terminal) as bar,

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from framework import nn
-from framework.atomic import atomic_file
+from framework.atomic import atomic_file, make_folder
+from framework.confined import confine
 from framework.errors import CheckpointError
 from framework.io import save_tensors
 from framework.tensor import from_numpy
@@ -294,7 +295,8 @@ def save_hugging_face(model: nn.Layer, folder: Path | str) -> None:
     heads = tuple(str(part) for part in ("cls.", "classifier.", "qa_outputs."))
     if model is not encoder:
         arrays = {name if name.startswith(heads) else f"{kind}.{name}": array for name, array in arrays.items()}
-    folder.mkdir(parents=True, exist_ok=True)
+    confine(folder)
+    make_folder(folder)
     save_tensors(folder / "model.safetensors", {name: from_numpy(array) for name, array in arrays.items()})
     with atomic_file(folder / "config.json") as part:
         part.write_text(json.dumps(_described(model, encoder), indent=2) + "\n", encoding="utf-8")

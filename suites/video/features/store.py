@@ -11,6 +11,7 @@ code; rows are read through a memory map.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from framework.atomic import write_text
+from framework.atomic import make_folder, write_text
+from framework.confined import confine, open_inside
 from framework.errors import DataError
 from framework.outside import read_json
 
@@ -95,7 +97,8 @@ class FeatureWriter:
 
     def __init__(self, root: str | Path, modalities: Mapping[str, int], made_by: Mapping[str, Any]) -> None:
         self._root, self._modalities = Path(root), dict(modalities)
-        self._root.mkdir(parents=True, exist_ok=True)
+        confine(self._root)
+        make_folder(self._root)
         head = {"format": _FORMAT, "modalities": self._modalities, "made_by": dict(made_by)}
         self.names: list[str] = []
         rows = 0
@@ -112,10 +115,10 @@ class FeatureWriter:
         else:
             write_text(self._root / "features.json", json.dumps(head, indent=1) + "\n")
         self._files = {name: self._open(name, rows * columns) for name, columns in self._modalities.items()}
-        self._lines = open(self._root / "clips.jsonl", "ab")  # noqa: SIM115  (closed in `close`)
+        self._lines = _opened(self._root / "clips.jsonl")
 
     def _open(self, modality: str, numbers: int) -> BinaryIO:
-        file = open(self._root / f"{modality}.f16", "ab")  # noqa: SIM115  (closed in `close`)
+        file = _opened(self._root / f"{modality}.f16")
         file.truncate(numbers * _DTYPE.itemsize)
         return file
 
@@ -152,6 +155,11 @@ class FeatureWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file to append to."""
+    return os.fdopen(open_inside(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
 
 
 def _line(name: str, rows: int) -> str:

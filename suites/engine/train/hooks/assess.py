@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.data import DataLoader
-from framework.errors import ConfigError
+from framework.errors import ConfigError, NumericsError, PaddockError, WorkerError
 from suites.engine.config.settings import EarlyStopSettings, EvaluationSettings
 from suites.engine.contract.resources import save_deployed
 from suites.engine.predict.evaluation import (
@@ -25,7 +25,7 @@ from suites.engine.predict.evaluation import (
 )
 from suites.engine.reporting.tally import Tally
 from suites.engine.run.folder import RunFolder
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.hooks.base import LAST_WORDS, Hook
 from suites.engine.train.hooks.interval import Interval
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Assess(Hook):
         self._best: float | None = None  # None until a figure is a number
         self._mark: float | None = None  # the last figure that early stopping counted as better
         self._without_better = 0
+        self._best_figures: dict[str, float] = {}  # of the evaluation whose weights are the best
+        self._last: dict[str, float] = {}
         self._told: Metric | None = None  # of the evaluation at hand, on the set without a name
 
     def after_resume(self, loop: TrainingLoop) -> None:
@@ -83,6 +85,7 @@ class Assess(Hook):
             "best": self._best,
             "mark": self._mark,
             "without_better": self._without_better,
+            **({"best_figures": _plain(self._best_figures)} if self._best_figures else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -91,11 +94,26 @@ class Assess(Hook):
         self._best = state["best"]
         self._mark = state["mark"]
         self._without_better = state["without_better"]
+        self._best_figures = {name: float(value) for name, value in state.get("best_figures", {}).items()}
 
     def _due(self, loop: TrainingLoop) -> bool:
         return self._interval.due(loop) or loop.ending
 
     def _assess(self, loop: TrainingLoop) -> None:
+        """Evaluate; an error of it ends the run after this step, whose weights are saved whatever a metric says."""
+        try:
+            self._evaluate(loop)
+        except Interrupted:
+            return
+        except NumericsError:
+            raise
+        except PaddockError as error:
+            if isinstance(error, WorkerError) and loop.told_to_end(LAST_WORDS):
+                loop.interrupted = True
+            else:
+                loop.fail(error)
+
+    def _evaluate(self, loop: TrainingLoop) -> None:
         def after_batch(done: int, total: int) -> None:
             loop.call("during_evaluation", done, total)
             if loop.interrupted:
@@ -108,15 +126,28 @@ class Assess(Hook):
                 draw_examples(loop.task, self._predict, self._run.pictures, self._settings.pictures)
                 if self._told is not None and (loop.ending or self._is_best(loop, metrics)):
                     self._run.write_worst(self._sets[""][0], self._predict, self._told, self._settings.pictures)
-        except Interrupted:
-            return
         finally:
             self._told = None
             self.close(loop)
         self._done_at = loop.step
-        self._run.write_metrics({**metrics, "step": loop.step, "epoch": loop.step / loop.steps_per_epoch})
+        self._last = {**metrics, "step": loop.step, "epoch": loop.step / loop.steps_per_epoch}
+        if self._is_best(loop, metrics):
+            self._best_figures = self._last
+        self._run.write_metrics(self._best_figures or self._last, self._last)
         loop.call("after_evaluation", metrics)
         self._compare(loop, metrics)
+        loop.outcome = self._outcome(loop)
+
+    def _outcome(self, loop: TrainingLoop) -> str:
+        """The main figure of the best weights and of the last, in words."""
+        name, _ = main_figure(loop.task, self._settings)
+        named = {"best": self._best_figures, "last": self._last}
+        words = [
+            f"{which} {name} {figures[name]:.4g} at step {figures['step']} ({which}.safetensors)"
+            for which, figures in named.items()
+            if figures and name in figures
+        ]
+        return ", ".join(words)
 
     def _figures(self, after_batch: Callable[[int, int], None]) -> dict[str, float]:
         """Those of all evaluation sets; those of a set with a name have it before them."""
@@ -176,6 +207,11 @@ class Assess(Hook):
                 mark = self._mark + settings.min_delta
                 bound = f"below {-mark:.4g}" if lower else f"above {mark:.4g}"
             loop.stop(f"{name} was not {bound} in the last {self._without_better} evaluations")
+
+
+def _plain(figures: Mapping[str, float]) -> dict[str, float | str]:
+    """Fit for JSON, which has no NaN."""
+    return {name: value if math.isfinite(value) else str(value) for name, value in figures.items()}
 
 
 def _told(after_batch: Callable[[int, int], None], total: int, done: int) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from suites.engine.train.loop import TrainingLoop
 
+LAST_WORDS = 1.0  # seconds in which a signal is waited for where a worker ended first
+
 
 class Hook:
     """Base of all hooks; does nothing at every point.
@@ -46,6 +48,9 @@ class Hook:
 
     def after_train(self, loop: TrainingLoop) -> None:
         """After the last step, also when stopped early or by Ctrl-C; not after an error."""
+
+    def after_failure(self, loop: TrainingLoop) -> None:
+        """After an error between two steps, in place of `after_train`: the weights are those of `loop.step`."""
 
     def close(self, loop: TrainingLoop) -> None:
         """At the very end, also after an error."""

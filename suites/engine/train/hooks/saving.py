@@ -49,6 +49,12 @@ class Saving(Hook):
         if self._saved_at != loop.step or self._due:
             self._save(loop)
 
+    def after_failure(self, loop: TrainingLoop) -> None:
+        """Save what was trained before the error; NanGuard looks at it first."""
+        if loop.step > 0 and self._saved_at != loop.step:
+            self._save(loop)
+            loop.log.say(f"what was trained is saved, at step {loop.step}")
+
     def _save(self, loop: TrainingLoop) -> None:
         loop.call("before_keeping")
         weights = loop.deploy_weights()
