@@ -98,7 +98,8 @@ def move(path: Path, to: Path) -> None:
 def remove_file(path: Path) -> None:
     """Remove a file, or a link and not what it leads to; nothing happens where there is none."""
     expect_inside(path)
-    path.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
 
 
 def remove_folder(path: Path) -> None:

@@ -148,6 +148,5 @@ def _picture(dataset: DetectionDataset, at: int, image: np.ndarray) -> bytes:
 def _write(path: Path, data: bytes) -> None:
     if path.exists() and path.read_bytes() != data:
         raise DataError(f"{path}: is there already with another content; choose an empty folder")
-    path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as part:
         part.write_bytes(data)

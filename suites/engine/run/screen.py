@@ -17,6 +17,7 @@ from typing import Any, TextIO
 _READER_GONE = (errno.EPIPE, errno.EIO, errno.ENXIO)  # of a pipe, of a terminal
 # Of texts from outside: what moves a terminal's cursor, ends a line, or turns the order of letters around.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_BELOW_A_BAR = "rich_proxied_file"  # of what stands for standard output while a progress bar is shown
 _STANDARD = (1, 2)  # descriptors of standard output and error
 
 
@@ -43,7 +44,8 @@ class Screen:
     @property
     def stream(self) -> Any:
         """What is written to; None where the process has none."""
-        return sys.stdout if self._stream is None else self._stream
+        stream: Any = sys.stdout if self._stream is None else self._stream
+        return getattr(stream, _BELOW_A_BAR, stream)
 
     @property
     def lost(self) -> OSError | ValueError | None:
@@ -52,6 +54,8 @@ class Screen:
         return self._own_lost or inner
 
     def __getattr__(self, name: str) -> Any:
+        if name == _BELOW_A_BAR:  # or a progress bar would write past this
+            raise AttributeError(name)
         return getattr(self.stream, name)
 
     def isatty(self) -> bool:

@@ -339,7 +339,7 @@ class TrainingLoop:
 def _has_terminal() -> bool:
     """Whether the process has a terminal, which is still there."""
     try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
     except OSError:
         return False
     return True

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from framework.atomic import make_folder
 from suites.engine.train.hooks.base import Hook
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Events(Hook):
             return
         from tensorboardX import SummaryWriter
 
+        make_folder(self._folder)
         self._writer = SummaryWriter(str(self._folder), purge_step=loop.step + 1)
 
     def after_step(self, loop: TrainingLoop) -> None:
