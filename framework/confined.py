@@ -16,7 +16,7 @@ from pathlib import Path
 from framework.errors import CheckpointError
 
 _REMEDY = "remove it, or work on a copy without links: cp -rL"
-# By absolute path; none is taken out, since a check too many does no harm.
+# By absolute path, `..` kept; none is taken out, since a check too many does no harm.
 _roots: dict[str, Callable[[], None] | None] = {}
 
 
@@ -25,7 +25,7 @@ def confine(folder: Path, expect: Callable[[], None] | None = None) -> None:
 
     `expect` is called before each write below it, and raises where this process may not write there any more.
     """
-    root = os.path.abspath(folder)
+    root = os.path.join(os.getcwd(), folder)
     _roots[root] = expect or _roots.get(root)
 
 
@@ -34,16 +34,18 @@ def expect_inside(path: Path) -> None:
 
     The last part of the path may be a link: who writes there replaces it, or opens it with `open_inside`.
     """
-    absolute = os.path.abspath(path)
+    written = os.path.join(os.getcwd(), path)
     for root, expect in tuple(_roots.items()):
-        if not absolute.startswith(root + os.sep):
+        # A name such as `/../x` in a stranger's config leads out of the folder, too.
+        ways = ((written, root), (os.path.abspath(written), os.path.abspath(root)))
+        if not any(way.startswith(above + os.sep) for way, above in ways):
             continue
         if expect is not None:
             expect()
-        if not _is_below(os.path.dirname(absolute), root):
-            where = os.path.realpath(os.path.dirname(absolute))
+        if not _is_below(os.path.dirname(written), root):
+            where = os.path.realpath(os.path.dirname(written))
             raise CheckpointError(
-                f"{path}: lies outside of {root}, in {where}, through a link, so nothing is written there; {_REMEDY}"
+                f"{path}: lies outside of {root}, in {where}, through a link or ..; nothing is written there; {_REMEDY}"
             )
 
 

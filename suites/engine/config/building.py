@@ -12,6 +12,7 @@ from framework.data import DataLoader, FaultPolicy, StreamLoader
 from framework.errors import ConfigError
 from framework.nn import init
 from suites.engine.config import Config, Factory, checked, load_config
+from suites.engine.config.paths import format_path
 from suites.engine.config.plugins import import_plugins
 from suites.engine.config.settings import DataSettings, Runtime
 from suites.engine.registry import REGISTRY, load_suites
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _COUNTED = "auto"
+_SHOWN_PLACES = 20
 Loader = TypeVar("Loader", DataLoader, StreamLoader, DataLoader | StreamLoader)
 
 
@@ -33,13 +35,27 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     Raises ConfigError, also where a run remembers plug-ins that are not imported yet.
     """
     if source.is_dir():
-        return load_config(source / "config.yml", overrides, trusted=False)
+        config = load_config(source / "config.yml", overrides, trusted=False)
+        if places := _places(config):
+            _log.info("%s names these places outside of it: %s", source, ", ".join(places))
+        return config
     overrides = list(overrides)
     written = load_config(source, overrides, check=False)
     data = written.as_dict().get("data")
     if isinstance(data, dict) and data.get("num_classes") == _COUNTED:
         return load_config(source, [*overrides, f"data.num_classes={_count_classes(written)}"])
     return checked(written)
+
+
+def _places(config: Config) -> list[str]:
+    """The files and folders that a run's config names, which a person sees before they are read."""
+    leaves = ((format_path(path), node.value) for path, node in config.root.leaves())
+    found = [f"{key}: {value}" for key, value in leaves if isinstance(value, str) and _is_place(key, value)]
+    return found[:_SHOWN_PLACES] + ["..."] * (len(found) > _SHOWN_PLACES)
+
+
+def _is_place(key: str, value: str) -> bool:
+    return bool(value) and ("/" in value or key.rpartition(".")[2] in ("root", "path", "file", "folder", "schema"))
 
 
 def _count_classes(config: Config) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 
 import framework
 from framework.atomic import atomic_file
+from framework.confined import confine
 from framework.errors import CheckpointError, ConfigError, DataError, PaddockError
 from framework.graph.explanation import explain
 from framework.graph.files import save_program
@@ -188,6 +189,7 @@ def export_run(
 
     Raises DataError if there is no sample to trace with, NotSupportedError for what ONNX cannot express.
     """
+    confine(output)
     task = open_run(path, weights)
     processor = RunFolder(path).read_processor(task.processor_class)
     item = _sample(task, processor)
@@ -286,6 +288,8 @@ def infer_files(
 
     An input that cannot be read is skipped and reported. Raises ConfigError for pictures without `output`.
     """
+    if output is not None:
+        confine(output)
     predict = model.predict if profile is None else profile.around(model.predict)
     report = InferenceReport([], [], [])
     results: dict[str, Any] = {}
@@ -330,6 +334,8 @@ def infer_films(
         raise ConfigError(f"infer: --video writes one file, but there are {len(names)} inputs; name one of them")
     if output is None and how.video is None:
         raise ConfigError("infer: it needs --output, the folder to write predictions.json to, or --video")
+    if output is not None:
+        confine(output)
 
     def predict(items: list[Any]) -> list[Any]:
         return predict_items(model.processor, model.inputs, model.predict, items)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from framework.atomic import write_text
+from framework.confined import confine, expect_no_way_out
 from suites.engine.reporting.gallery import gallery, left_out
 from suites.engine.reporting.holdings import holdings, size_plots
 from suites.engine.reporting.html import Room, folded, grid, note, number, say, table
@@ -54,6 +55,9 @@ def write_page(runs: Sequence[Path], output: Path, further: Sequence[Plot] = ())
     Raises CheckpointError for a folder that is no run, ImportError where matplotlib is missing.
     """
     found = [Run.read(path) for path in runs]
+    for run in found:
+        expect_no_way_out(run.path)  # nor is a picture shown that lies elsewhere
+        confine(run.path)
     first, room = found[0], Room()
     title = first.name if len(found) == 1 else f"{first.name} and {len(found) - 1} more"
     parts = [_about(first)]

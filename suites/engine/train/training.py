@@ -113,8 +113,10 @@ def evaluate_weights(
     run's own, where it is usable, and `products` the run's.
     Raises ConfigError if a config is given without weights and its model is not pretrained as a whole.
     """
-    config = read_config(source, overrides)
     run = RunFolder(source) if source.is_dir() else None
+    if run is not None:
+        run.guard()
+    config = read_config(source, overrides)
     task = build_task(config)
     if run is not None:
         task.adopt(run.read_processor(task.processor_class))
