@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import tempfile
 import time
 import weakref
 from collections import deque
@@ -34,8 +35,11 @@ from framework.data.recipe import BatchJob, Made, Recipe
 from framework.data.worker import LEFT_TO_PARENT, NOT_STARTED, Order, Progress, Result, Setup
 from framework.data.worker import main as worker_main
 from framework.errors import AttributeValueError, DataError, WorkerError
+from framework.remedies import with_remedy
 
 _GRACE = 2.0  # seconds a worker has to finish its batch before it is stopped
+_LONGEST_FOLDER = 70  # bytes of a name, which 34 more follow; a socket's may have 107
+_SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 _TICK = 0.01  # seconds added to the time to wait, so that a worker that is overdue is seen to be
 
 
@@ -80,7 +84,8 @@ class WorkerPool:
         self._init = worker_init
         self._context: Any = multiprocessing.get_context(method or default_start_method())
         if self._context.get_start_method() == "forkserver":
-            _start_fork_server(_modules(recipe))
+            with _told("the server that starts workers"):
+                _start_fork_server(_modules(recipe))
         fd, block = create(payload.size)  # kept for workers that take another's place
         self._setup = Setup(0, len(block), payload.extents)
         self._recipe_fd = fd
@@ -142,6 +147,10 @@ class WorkerPool:
         self._close()
 
     def _add(self, rank: int) -> None:
+        with _told("a worker"):
+            self._start_one(rank)
+
+    def _start_one(self, rank: int) -> None:
         fd, memory = create(mmap.PAGESIZE)
         try:
             member = _start(self._context, self._init, rank, Progress(memory))
@@ -254,6 +263,7 @@ def _start_fork_server(modules: list[str]) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     try:
         forkserver.set_forkserver_preload(modules)
+        _choose_short_folder()
         with _signals_left_to_parent():
             forkserver.ensure_running()
     finally:
@@ -261,6 +271,39 @@ def _start_fork_server(modules: list[str]) -> None:
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Inside, an error of the system says that it kept `what` from starting, and what to do."""
+    try:
+        yield
+    except ConnectionError:
+        raise
+    except OSError as error:
+        raise WorkerError(f"DataLoader: {what} cannot be started: {with_remedy(error)}") from error
+
+
+def _choose_short_folder() -> None:
+    """Have multiprocessing keep its sockets elsewhere where TMPDIR is too long for the name of a socket.
+
+    Raises WorkerError where no other folder can be written.
+    """
+    folder = tempfile.gettempdir()
+    if len(os.fsencode(folder)) <= _LONGEST_FOLDER:
+        return
+    short = next((place for place in _SHORT_FOLDERS if os.access(place, os.W_OK | os.X_OK)), None)
+    if short is None:
+        raise WorkerError(
+            f"DataLoader: TMPDIR ({folder}) has {len(os.fsencode(folder))} characters, too many for a socket's name, "
+            f"and {', '.join(_SHORT_FOLDERS)} cannot be written; set TMPDIR to a folder of {_LONGEST_FOLDER} characters "
+            "at most, or runtime.workers to 0"
+        )
+    before, tempfile.tempdir = tempfile.tempdir, short
+    try:
+        util.get_temp_dir()  # which remembers it for all sockets of this process
+    finally:
+        tempfile.tempdir = before
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from framework.errors import PaddockError
+from framework.remedies import with_remedy
 from suites.engine.config.plugins import import_plugins
 from suites.engine.run.log import heard
 
@@ -55,6 +56,6 @@ def run(main: Callable[[], int], imports: Iterable[str] = ()) -> int:
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return INTERRUPTED
-    except OSError as error:  # a full disk, a folder that may not be written
-        print(f"error: {error}", file=sys.stderr)
+    except (OSError, MemoryError) as error:  # a full disk, a folder that may not be written, a limit of the shell
+        print(f"error: {with_remedy(error)}", file=sys.stderr)
         return 2

@@ -29,6 +29,7 @@ from framework.atomic import atomic_folder, move, remove_folder, remove_leftover
 from framework.errors import CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
 from framework.outside import read_json, read_text
+from framework.remedies import remedy
 from suites.engine.contract.resources import FOLDER, Resource, place_resources, save_resources
 
 _STATE = "state.json"
@@ -74,9 +75,9 @@ def save(
             (part / _SUMS).write_text(sums, encoding="utf-8")
     except (OSError, CheckpointError) as error:
         reason = error.__cause__ or error
+        what = remedy(reason) or "choose another folder"
         raise CheckpointError(
-            f"{folder}: the checkpoint cannot be written ({reason}); what was saved before is untouched; "
-            "free some space or choose another folder"
+            f"{folder}: the checkpoint cannot be written ({reason}); what was saved before is untouched; {what}"
         ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ class Data:
         bad: Index of an image whose label is no number; -1 for none.
         kill: Index of an image whose reading kills the worker; -1 for none.
         damaged: Indices of images that cannot be read, also in evaluation.
+        seconds: That reading an image takes.
     """
 
     samples: int = 20
@@ -44,6 +46,7 @@ class Data:
     bad: int = -1
     kill: int = -1
     damaged: list[int] = field(default_factory=list)
+    seconds: float = 0.0
 
 
 @dataclass
@@ -82,6 +85,7 @@ class Images:
     def __getitem__(self, index: int) -> dict[str, Any]:
         if index in self.data.damaged:
             raise DataError(f"{self.name_of(index)}: cut off")
+        time.sleep(self.data.seconds)
         if index == self.data.kill:
             os.kill(os.getpid(), signal.SIGKILL)
         brightness = np.nan if index == self.data.bad else index / len(self)
