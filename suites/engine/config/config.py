@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -21,8 +21,9 @@ from suites.engine.config.references import resolve
 from suites.engine.config.rules import RULES, Part, Rules
 from suites.engine.config.shipped import find_config
 from suites.engine.config.slots import Slot, UnionOf
+from suites.engine.config.texts import bent, wanted_as_texts
 from suites.engine.config.typehints import slot_of
-from suites.engine.config.yaml_text import dump_text
+from suites.engine.config.yaml_text import Reference, dump_text
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
 
@@ -94,6 +95,13 @@ class Config:
         """The resolved config as YAML text; loading it gives an equal config with the same digest."""
         return dump_text(self.as_dict())
 
+    def written(self) -> str:
+        """YAML text as `dump`, in which a value that was shared is still a reference: `root: ${data.root}`.
+
+        So an override of what is shared reaches all that share it.
+        """
+        return dump_text(_with_references(self.root))
+
     def digest(self) -> str:
         """SHA-256 (64 hex digits) of the values, whatever the order of keys or the files they came from."""
         text = json.dumps(self.as_dict(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -124,7 +132,7 @@ class Config:
 
     def problems(self) -> list[Problem]:
         """All that is wrong with the config; the rules are asked only if every single value is right."""
-        found = self._suite_problems() or list(self._root_slot().problems(self.root, ()))
+        found = self.suite_problems() or list(self.root_slot().problems(self.root, ()))
         return found or list(self._rules.problems(self))
 
     def problem(self, path: str, text: str) -> Problem:
@@ -141,7 +149,7 @@ class Config:
 
     def parts(self) -> Iterator[Part]:
         """Every component of the config, with its own arguments; the values must be right."""
-        waiting: list[tuple[Slot, Node, Path]] = [(self._root_slot(), self._with_defaults(), ())]
+        waiting: list[tuple[Slot, Node, Path]] = [(self.root_slot(), self._with_defaults(), ())]
         while waiting:
             slot, node, path = waiting.pop()
             if isinstance(slot, UnionOf):
@@ -164,7 +172,7 @@ class Config:
         Raises:
             ConfigError: The value is wrong, nothing stands there, or arguments are missing.
         """
-        wrong = self._suite_problems()
+        wrong = self.suite_problems()
         if wrong:
             raise ConfigError("\n".join(str(problem) for problem in wrong))
         return build_node(*self._found(path), **supplied)
@@ -191,7 +199,7 @@ class Config:
 
     def _locate(self, node: Node, path: str) -> tuple[Slot, Node, Path]:
         """The slot, value and exact path at a written path below the top `node`."""
-        slot: Slot = self._root_slot()
+        slot: Slot = self.root_slot()
         at: Path = ()
         for written in parse_path(path):
             try:
@@ -201,7 +209,8 @@ class Config:
             slot, node, at = slot.child(node, exact), below, (*at, exact)
         return slot, node, at
 
-    def _root_slot(self) -> Component:
+    def root_slot(self) -> Component:
+        """What the whole file is to be, by its suite."""
         return Component("config", self._seen(), key="suite")
 
     def _seen(self) -> Registry:
@@ -209,7 +218,7 @@ class Config:
         assert isinstance(self.root.value, dict)
         return self._registry.seen_by(str(self.root.value["suite"].value))
 
-    def _suite_problems(self) -> list[Problem]:
+    def suite_problems(self) -> list[Problem]:
         """What is wrong with the `suite` key, after loading the parts of the suite that it names."""
         assert isinstance(self.root.value, dict)
         node = self.root.value.get("suite")
@@ -231,9 +240,20 @@ class Config:
     def _with_defaults(self) -> Node:
         """The tree with defaults if its values are right, as written otherwise."""
         if self._filled is None:
-            wrong = self._suite_problems() or list(self._root_slot().problems(self.root, ()))
-            self._filled = self.root if wrong else self._root_slot().filled(self.root)
+            wrong = self.suite_problems() or list(self.root_slot().problems(self.root, ()))
+            self._filled = self.root if wrong else self.root_slot().filled(self.root)
         return self._filled
+
+
+def _with_references(node: Node) -> Any:
+    """Plain values, and references in place of what they gave."""
+    if node.reference and node.referent is not None:  # a whole value, whose origin is known
+        return Reference(node.reference)
+    if isinstance(node.value, dict):
+        return {key: _with_references(child) for key, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [_with_references(child) for child in node.value]
+    return Reference(node.reference) if node.reference else node.value
 
 
 def load_config(
@@ -261,9 +281,30 @@ def load_config(
         ConfigError: Anything wrong; each line names file, line and key path.
     """
     file = find_config(FilePath(path)).resolve()
-    tree = apply_overrides(read_merged(file), overrides)
-    config = Config(resolve(tree), display_name(file), registry, rules)
+    overrides = list(overrides)
+    candidates, broken = bent(overrides)
+    written, name = read_merged(file), display_name(file)
+
+    def made(texts: Collection[str]) -> Config:
+        return Config(resolve(apply_overrides(written, overrides, texts)), name, registry, rules)
+
+    config = made(broken)
+    if candidates and (texts := _texts(config, candidates)):
+        config = made(texts)
+    else:
+        texts = set()
+    for text, error in broken.items():
+        if text not in texts:
+            raise error
     return checked(config, trusted=trusted) if check else config
+
+
+def _texts(config: Config, candidates: Sequence[str]) -> set[str]:
+    """Which of some overrides are texts, as far as the suite's types say; none where the suite is not known."""
+    try:
+        return set() if config.suite_problems() else wanted_as_texts(config, candidates)
+    except ConfigError:
+        return set()
 
 
 def checked(config: Config, *, trusted: bool = True) -> Config:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from framework.errors import ConfigError
 from suites.engine.config.merge import merge
@@ -11,22 +11,33 @@ from suites.engine.config.paths import Path, Selector, format_path, parse_path, 
 from suites.engine.config.yaml_text import parse_text
 
 
-def apply_overrides(root: Node, overrides: Iterable[str]) -> Node:
+def apply_overrides(root: Node, overrides: Iterable[str], texts: Collection[str] = ()) -> Node:
     """The config with each ``path=value`` laid over it, in order, by the rules of `merge`.
 
-    Keys that are not there yet are added; whether the component takes them is for the schema to say.
+    Keys that are not there yet are added; whether the component takes them is for the schema to say. The values of
+    those among `texts` are taken as they are, not as YAML.
 
     Raises:
         ConfigError: Not of the form ``path=value``, a value that is not YAML, or a list item that does not
         exist.
     """
     for text in overrides:
-        root = _apply(root, text)
+        root = _apply(root, text, as_text=text in texts)
     return root
 
 
-def _apply(root: Node, text: str) -> Node:
-    origin = Origin(f"-o {text}")
+def source_of(text: str) -> str:
+    """What an override is called in origins and messages."""
+    return f"-o {text}"
+
+
+def value_of(text: str) -> Node:
+    """The value of an override, as YAML; raises ConfigError where it is none."""
+    return parse_text(text.partition("=")[2], source_of(text), numbered=False)
+
+
+def _apply(root: Node, text: str, *, as_text: bool) -> Node:
+    origin = Origin(source_of(text))
     written_path, equals, written_value = text.partition("=")
     if not equals:
         raise ConfigError(f"{origin}: an override is written path=value, such as -o data.train.batch_size=4")
@@ -34,7 +45,8 @@ def _apply(root: Node, text: str) -> Node:
         steps = parse_path(written_path.strip())
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}") from None
-    return _set(root, (), steps, parse_text(written_value, origin.source, numbered=False), origin)
+    value = Node(written_value.replace("${", "$${"), origin) if as_text else value_of(text)
+    return _set(root, (), steps, value, origin)
 
 
 def _set(node: Node | None, path: Path, steps: tuple[str | Selector, ...], value: Node, origin: Origin) -> Node:

@@ -32,6 +32,10 @@ EDITS = ("$patch", "$append", "$before", "$after")
 REPLACE = "$replace"
 
 
+class Reference(str):
+    """A text whose `${path}` is a reference; `dump_text` writes it as it is."""
+
+
 class _Refused(Exception):
     """Something that YAML allows and a config does not."""
 
@@ -191,4 +195,6 @@ def _escaped(value: Any) -> Any:
         return {key: _escaped(child) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
         return [_escaped(child) for child in value]
+    if isinstance(value, Reference):
+        return str(value)
     return value.replace("${", "$${") if isinstance(value, str) else value

@@ -82,7 +82,7 @@ class RunFolder:
                 run._refuse_runs()
             run._clear()
             remove_leftovers(path)
-            write_text(run.config, config.dump())
+            write_text(run.config, config.written())
             for folder in (run.weights, run.pictures):
                 make_folder(folder)
             run.write_environment(config)
