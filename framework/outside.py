@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from framework import limits
@@ -62,6 +63,14 @@ def check_file(
     """The size of a regular file that a library will open by its path; raises as `open_file` does."""
     with open_file(path, limit, error, what=what) as file:
         return os.fstat(file.fileno()).st_size
+
+
+def expanded(path: os.PathLike[str] | str) -> Path:
+    """The path; where it leads nowhere as it is written, with `~` and `$HOME` as shells have them."""
+    written = Path(path)
+    if written.exists() or not str(written).startswith("~") and "$" not in str(written):
+        return written
+    return Path(os.path.expandvars(os.path.expanduser(written)))
 
 
 def read_bytes(

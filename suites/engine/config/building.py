@@ -35,6 +35,8 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     Raises ConfigError, also where a run remembers plug-ins that are not imported yet.
     """
     if source.is_dir():
+        overrides = list(overrides)
+        _refuse_lost(source / "config.yml", overrides)
         config = load_config(source / "config.yml", overrides, trusted=False)
         if places := _places(config):
             _log.info("%s names these places outside of it: %s", source, ", ".join(places))
@@ -45,6 +47,31 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     if isinstance(data, dict) and data.get("num_classes") == _COUNTED:
         return load_config(source, [*overrides, f"data.num_classes={_count_classes(written)}"])
     return checked(written)
+
+
+def _refuse_lost(file: Path, overrides: list[str]) -> None:
+    """Raise ConfigError for an override of what an older version of Paddock wrote out at each place that shared it."""
+    if not overrides or not file.is_file():
+        return
+    root = load_config(file, check=False).root
+    leaves = {format_path(path): node for path, node in root.leaves()}
+    if any(node.reference for node in leaves.values()):
+        return
+    given = {text.partition("=")[0].strip() for text in overrides}
+    for key in given & set(leaves):
+        old = leaves[key].value
+        if not isinstance(old, str) or not old:
+            continue
+        others = [path for path, node in leaves.items() if path not in given and _holds(node.value, old)]
+        if others and key.startswith("data.") and key.count(".") == 1:  # such as data.root
+            raise ConfigError(
+                f"-o {key}: the run's {file.name} was written by an older version, which wrote {key} out at "
+                f"{', '.join(others)}; override those too"
+            )
+
+
+def _holds(value: object, shared: str) -> bool:
+    return isinstance(value, str) and (value == shared or value.startswith(f"{shared}/"))
 
 
 def _places(config: Config) -> list[str]:

@@ -288,7 +288,12 @@ def load_config(
     def made(texts: Collection[str]) -> Config:
         return Config(resolve(apply_overrides(written, overrides, texts)), name, registry, rules)
 
-    config = made(broken)
+    try:
+        config = made(broken)
+    except ConfigError:  # such as a mapping where a reference stands inside of text
+        if not candidates:
+            raise
+        config = made(candidates)
     if candidates and (texts := _texts(config, candidates)):
         config = made(texts)
     else:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
+from framework.outside import expanded
 from suites.engine.config.nodes import Node, Problem, describe_value
 from suites.engine.config.paths import Item, Path, Step
 from suites.engine.names import did_you_mean
@@ -88,7 +89,7 @@ class ScalarOf(Slot):
     def build(self, node: Node, path: Path) -> Any:
         if self.kind is float:
             return float(node.value)  # type: ignore[arg-type]
-        return FilePath(str(node.value)) if self.kind is FilePath else node.value
+        return expanded(str(node.value)) if self.kind is FilePath else node.value
 
     def _fits(self, value: object) -> bool:
         if self.kind is float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from framework.errors import ConfigError
 from suites.engine.config.nodes import Node, Scalar
@@ -39,11 +39,21 @@ def bent(overrides: Iterable[str]) -> tuple[list[str], dict[str, ConfigError]]:
 
 def wanted_as_texts(config: Config, candidates: Sequence[str]) -> set[str]:
     """Those of the overrides `candidates` that stand, or are referred to, where a string or a path is expected."""
-    by_source = {source_of(text): text for text in candidates}
-    places = ((slot, node, node.referent or node.origin) for slot, node in _slots(config))
-    return {
-        by_source[origin.source] for slot, node, origin in places if origin.source in by_source and _is_text(slot, node)
-    }
+    by_source = {source_of(text): (text, _parsed(text)) for text in candidates}
+    found = set()
+    for slot, node in _slots(config):
+        text, value = by_source.get((node.referent or node.origin).source, (None, None))
+        # What is inside of a mapping that was given has its origin, too.
+        if text is not None and node.plain() in (value, text.partition("=")[2]) and _is_text(slot, node):
+            found.add(text)
+    return found
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return value_of(text).plain()
+    except ConfigError:
+        return text.partition("=")[2]
 
 
 def _slots(config: Config) -> Iterator[tuple[Slot, Node]]:

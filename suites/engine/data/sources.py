@@ -21,7 +21,7 @@ import numpy as np
 
 from framework import limits
 from framework.errors import DataError
-from framework.outside import open_file, read_bytes
+from framework.outside import expanded, open_file, read_bytes
 from suites.engine.data.intake.naming import Finder, as_written, clutter, ending, in_order, shown
 from suites.engine.data.intake.passed import PassedOver
 
@@ -193,7 +193,7 @@ def find_data(path: str | os.PathLike[str]) -> Path:
     returned as it is.
     """
     path = Path(path)
-    if is_there(path):
+    if is_there(path) or is_there(path := expanded(path)):
         return path
     other = _in_data_folder(path)
     if other is None or not is_there(other):

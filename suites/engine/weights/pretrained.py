@@ -160,7 +160,7 @@ def resolve(source: str | Path) -> tuple[Path, Record | None]:
     Raises:
         CheckpointError: there is no such record or file, or the record's file is not fetched yet or another one.
     """
-    path = Path(source)
+    path = expanded(source)
     record = find_record(str(source))
     if record is not None:
         for file in record.files:
