@@ -40,12 +40,22 @@ if TYPE_CHECKING:
     from suites.engine.contract.task import Metric, Processor, Task
 
 
+# What changes no number of a run: any device continues what another one began.
 _CHANGEABLE = (
     "runtime.device",
     "runtime.devices",
     "runtime.shard_optimizer",
     "runtime.hosts_timeout",
-)  # any device continues what another one began
+    "runtime.workers",
+    "runtime.threads",
+    "runtime.log_every",
+    "runtime.checkpoint",
+    "runtime.evaluation.pictures",
+    "runtime.data.timeout",
+    "runtime.limits",
+    "runtime.detect_anomaly",
+)
+_PLACES = ("root", "roots", "folder")  # keys of the data that say where they lie; what they are is compared apart
 
 
 class RunFolder:
@@ -65,6 +75,7 @@ class RunFolder:
         self.events = path / "events"
         self.weights = path / "weights"
         self.pictures = path / "pictures"
+        self.differences: list[str] = []
         self._ownership: Ownership | None = None
 
     @classmethod
@@ -92,24 +103,36 @@ class RunFolder:
     def reopen(cls, path: Path, config: Config) -> RunFolder:
         """Return the run folder of a run to be continued with `config`, which must be the run's own; own it.
 
+        What changes no number may differ, and is in `differences`; whether the data are the same, wherever they lie,
+        the checkpoint tells.
+
         Raises CheckpointError if there is no run or it had another config, ConfigError if somebody owns it.
         """
         run = cls(path)
         if not run.config.is_file():
             raise CheckpointError(f"{path} holds no run to resume; start one without --resume")
         saved = load_config(run.config, check=False)
-        changed = [key for key in different_keys(saved.as_dict(), config.as_dict()) if key not in _CHANGEABLE]
+        before, now = saved.as_dict(), config.as_dict()
+        differ = different_keys(before, now)
+        changed = [key for key in differ if not _is_changeable(key)]
         if changed:
-            keys = ", ".join(changed[:8])
+            keys = ", ".join(f"{key}: {_value(before, key)} -> {_value(now, key)}" for key in changed[:8])
             raise CheckpointError(
                 f"{path} was started with another config (different: {keys}), so it cannot be continued exactly; "
-                f"resume with `{resume_command(path, saved)}`, or start anew under another --name, "
-                "with runtime.weights for its weights"
+                "leave these as the run has them, or start anew under another --name, with runtime.weights for its "
+                "weights"
             )
+        run.differences = [f"{key} ({_value(before, key)} -> {_value(now, key)})" for key in differ]
         with run._owning():
             for folder in (run.weights, run.pictures):
                 make_folder(folder)
         return run
+
+    def adopt(self, config: Config) -> None:
+        """Keep the config that the run is continued with."""
+        if self.differences:
+            write_text(self.config, config.written())
+            self.write_environment(config)
 
     def guard(self) -> None:
         """See that nothing outside of the folder is written; raise CheckpointError for a link that leads out of it."""
@@ -232,6 +255,18 @@ def best_weights(run: RunFolder) -> Path:
         if path.is_file():
             return path
     raise CheckpointError(f"{run.weights}: no weights yet; train first, or name a file with --weights")
+
+
+def _is_changeable(key: str) -> bool:
+    known = any(key == one or key.startswith(f"{one}.") for one in _CHANGEABLE)
+    return known or (key.startswith("data.") and key.rpartition(".")[2] in _PLACES)
+
+
+def _value(values: Any, key: str) -> str:
+    """The value at a key path, for a message."""
+    for step in key.split("."):
+        values = values.get(step) if isinstance(values, dict) else None
+    return "nothing" if values is None else str(values)[:60]
 
 
 def different_keys(a: Any, b: Any, path: str = "") -> list[str]:

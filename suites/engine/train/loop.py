@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from framework.data import DataLoader, StreamLoader
 from framework.data.world import ALONE, World
-from framework.errors import NumericsError, PaddockError, WorkerError
+from framework.errors import CheckpointError, NumericsError, PaddockError, WorkerError
 from suites.engine.contract.resources import FOLDER, load_resources
+from suites.engine.data.identity import data_digest
 from suites.engine.run.log import RunLog
 from suites.engine.train.hooks.base import LAST_WORDS, Hook
 
@@ -93,6 +94,7 @@ class TrainingLoop:
         self._stopped = False
         self._agreement = agreement  # of several hosts, which have to end at the same step
         self._told_to_end: float | None = None  # when
+        self._data = data_digest(getattr(loader, "dataset", None))
         self._failure: PaddockError | None = None  # that ends the run after this step
         self._whole = True  # else weights, optimizer, hooks or the loader may be in the middle of a step
         self._terminal_gone = False
@@ -201,12 +203,24 @@ class TrainingLoop:
         """Return all that decides how the run continues."""
         return {
             **self._step.state_dict(),
-            "trainer": {"step": self.step, "stopped": self._stopped, "loader": self._loader.state_dict()},
+            "trainer": {
+                "step": self.step,
+                "stopped": self._stopped,
+                "loader": self._loader.state_dict(),
+                "data": self._data,
+            },
             "hooks": {hook.name: state for hook in self._hooks if (state := hook.state_dict())},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue where `state` was taken; raise CheckpointError if it does not belong to this run."""
+        saved = state["trainer"].get("data", "")
+        if saved and self._data and saved != self._data:
+            raise CheckpointError(
+                "the training set is another one than this run began with: names, order, sizes or labels of its "
+                "samples differ; put back the data that it had, or start anew under another --name, with "
+                "runtime.weights for its weights"
+            )
         self._step.load_state_dict(state)
         load_resources(state.get(FOLDER), self.task.resources(), "checkpoint")
         self._loader.load_state_dict(state["trainer"]["loader"])

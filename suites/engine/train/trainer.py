@@ -146,7 +146,10 @@ class Trainer:
             try:
                 loop = self._loop(run, kept, log, [*profiling, *self.hooks])
                 if kept is not None:
+                    if run.differences:
+                        log.say(f"continued with what changes no number: {', '.join(run.differences)}")
                     _continue(loop, kept)
+                    run.adopt(self.config)
                 expect_same_start(self.task, loop.loader)
                 with framework.detect_anomaly() if self.runtime.detect_anomaly else contextlib.nullcontext():
                     loop.train()
