@@ -68,7 +68,7 @@ def check_file(
 def expanded(path: os.PathLike[str] | str) -> Path:
     """The path; where it leads nowhere as it is written, with `~` and `$HOME` as shells have them."""
     written = Path(path)
-    if written.exists() or not str(written).startswith("~") and "$" not in str(written):
+    if written.exists() or (not str(written).startswith("~") and "$" not in str(written)):
         return written
     return Path(os.path.expandvars(os.path.expanduser(written)))
 

@@ -62,7 +62,9 @@ def name_of_call(node: ast.AST) -> str:
 
 def modes(call: ast.Call) -> str:
     given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
-    return "".join(a.value for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str) and len(a.value) < 4)
+    return "".join(
+        a.value for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str) and len(a.value) < 4
+    )
 
 
 def writes(call: ast.Call) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from framework.errors import AttributeValueError, DataError
 
+_FLOOR, _LARGEST_SHARE = 2, 0.125  # samples of a small set that may be unusable where a share of it is less than one
 _SHOWN = 8  # samples in a message
 _MAX_REASON = 500  # characters kept of why a sample cannot be used
 
@@ -18,7 +19,7 @@ class FaultPolicy:
 
     Args:
         skipped: share of the data set's samples that may be unusable. A sample is unusable where it raises DataError
-            or OSError. 0: the first one ends the pass.
+            or OSError. Of a small set, two may be, and an eighth at most. 0: the first one ends the pass.
         instead: what takes the place of an unusable sample. "another": the next usable one of the data set, so that
             batches keep their size; "nothing": the batch is smaller, and left out where nothing remains.
         seconds: how long a worker may take for one sample; 0 for any time. Without workers nothing is measured.
@@ -32,6 +33,12 @@ class FaultPolicy:
     instead: Literal["another", "nothing"] = "another"
     seconds: float = 0.0
     hung: Literal["skip", "end"] = "skip"
+
+    def borne(self, size: int) -> int:
+        """How many of `size` samples may be unusable."""
+        if not self.skipped:
+            return 0
+        return max(int(self.skipped * size), min(_FLOOR, int(_LARGEST_SHARE * size)))
 
     def __post_init__(self) -> None:
         if not 0 <= self.skipped <= 1 or not self.seconds >= 0:
@@ -70,7 +77,7 @@ class Skipped:
         """Take in samples with their reasons; raise DataError where there are too many of them."""
         for index, reason in found.items():
             self._reasons.setdefault(index, reason[:_MAX_REASON])
-        if found and len(self._reasons) > faults.skipped * self._size:
+        if found and len(self._reasons) > faults.borne(self._size):
             raise DataError(self._too_many(faults))
 
     def add_hung(self, index: int) -> None:
@@ -108,7 +115,8 @@ class Skipped:
         if len(self) == 1:
             return f"DataLoader: {next(iter(self._reasons.values()))}"
         return (
-            f"DataLoader: {self.report()}; at most {faults.skipped:.3g} of the samples may be skipped: "
+            f"DataLoader: {self.report()}; at most {faults.skipped:.3g} of the samples may be skipped, here "
+            f"{faults.borne(self._size)}: "
             "repair the data, or allow more"
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from framework import ops, random
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, ShapeError
 from framework.nn.layer import Layer
 from framework.tensor import Tensor
 
@@ -110,7 +110,11 @@ class GlobalAvgPool2d(Layer):
     """Mean over height and width.  x: [N, H, W, C], y: [N, C]."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """x: [N, H, W, C]; y: [N, C]."""
+        """x: [N, H, W, C]; y: [N, C]. Raises ShapeError where there is nothing to take the mean of."""
+        if 0 in x.shape[1:3]:
+            raise ShapeError(
+                f"GlobalAvgPool2d: x of shape {list(x.shape)} has no pixels, so it has no mean; take larger inputs"
+            )
         return ops.mean(x, axes=(1, 2))
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence as Listed
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 from framework.errors import ConfigError
@@ -19,6 +21,8 @@ from suites.engine.registry import register
 
 Split = Literal["train", "val", "test", "all"]
 _PARTS = {"train": tuple(range(8)), "val": (8,), "test": (9,)}  # of a single file, by row number modulo 10
+
+_log = logging.getLogger(__name__)
 
 
 @register("dataset")
@@ -50,8 +54,24 @@ class ClickLog(ClickDataset):
         single = path.is_file() and path.suffix.lower() != ".zip"
         paths = [str(path)] if single else [f"{path}/{name}" for name in files]
         if single and split != "all":
+            _expect_one_division(path, rows, split)
             rows = EveryNth(10, _PARTS[split])
         self._hold(schema, read_log(paths, schema), rows, max_skipped, ordered)
+
+
+def _expect_one_division(path: Path, rows: Rows | None, split: str) -> None:
+    """Say that `split` divides one file, and raise ConfigError where `rows` would divide it otherwise.
+
+    Rows by their number are how configs divide the files of a folder, for which `split` is nothing.
+    """
+    if rows is None:
+        return
+    if not isinstance(rows, EveryNth):
+        raise ConfigError(
+            f"ClickLog: {path} is one file, which rows ({type(rows).__name__}) and split ({split}) would divide in two "
+            "ways; give one of them: `split: all`, or `rows: null`"
+        )
+    _log.info("%s: one file, divided by split: %s; `rows` (every so many) is for folders", path, split)
 
 
 def read_log(paths: list[str], schema: Schema) -> RawRows:

@@ -54,6 +54,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             resume=a.resume,
             overwrite=a.overwrite,
             profile=a.profile,
+            verbose=a.verbose,
         )
         return INTERRUPTED if done.interrupted else 0
 
@@ -85,6 +86,7 @@ def parsed(words: list[str], prog: str | None = None) -> argparse.Namespace:
     existing = parser.add_mutually_exclusive_group()
     existing.add_argument("--resume", action="store_true", help="continue the run from its last checkpoint")
     existing.add_argument("--overwrite", action="store_true", help="replace a run of this name")
+    parser.add_argument("--verbose", action="store_true", help="show details at the start, which log.txt always has")
     parser.add_argument(
         "--seeds", type=int, metavar="N", help="train N runs with seeds from runtime.seed on; give mean and best"
     )

@@ -123,7 +123,8 @@ def evaluate(
             parts.append(losses(batch))
         after_batch(done)
     if loader.skipped:
-        _log.warning("evaluation: %s", loader.skipped.report())
+        left = len(loader.dataset) - len(loader.skipped)
+        _log.warning("evaluation: %s; the figures are over the other %d", loader.skipped.report(), left)
         metric.leave_out(loader.skipped.indices)
         if tally is not None:
             add_skipped(tally, loader)

@@ -17,7 +17,7 @@ from framework.confined import confine, expect_no_way_out
 from suites.engine.reporting.gallery import gallery, left_out
 from suites.engine.reporting.holdings import holdings, size_plots
 from suites.engine.reporting.html import Room, folded, grid, note, number, say, table
-from suites.engine.reporting.plots import Curves, Plot, svg
+from suites.engine.reporting.plots import Curves, Plot, never_predicted, svg
 from suites.engine.reporting.reading import Run
 from suites.engine.reporting.tally import TRAIN, Tally
 
@@ -78,6 +78,10 @@ def write_page(runs: Sequence[Path], output: Path, further: Sequence[Plot] = ())
             folded("Environment", run.environment[:_CONFIG]),
             folded(f"Log, the last {len(run.log)} lines", "\n".join(run.log)),
         ]
+    for run in found:
+        for name in dict.fromkeys(name for name, _ in run.plots):
+            if text := never_predicted(plot for at, plot in run.plots if at == name):
+                run.note(f"{name}: {text}" if name else text)
     notes = [note(f"{run.name}: {text}" if len(found) > 1 else text) for run in found for text in run.notes]
     head = (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{say(title)}</title>'
@@ -103,8 +107,10 @@ def _all_figures(run: Run) -> list[str]:
     """Those of the best weights, then those of the last evaluation, where that is another one."""
     if not run.last:
         return [_figures(run.figures)]
-    heads = [f"<h3>{which}: step {number(run_figures.get('step'))}, weights/{which.lower()}.safetensors</h3>"
-             for which, run_figures in (("Best", run.figures), ("Last", run.last))]
+    heads = [
+        f"<h3>{which}: step {number(run_figures.get('step'))}, weights/{which.lower()}.safetensors</h3>"
+        for which, run_figures in (("Best", run.figures), ("Last", run.last))
+    ]
     return [heads[0], _figures(run.figures), heads[1], _figures(run.last)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from framework.errors import CheckpointError
 _MOST_POINTS = 500  # of a curve: more are not seen
 _MOST_NAMED = 40  # rows of a matrix whose numbers can be read
 _MOST_CURVES = 20  # in one plot
+_SHOWN = 8  # classes in a line
 _TITLE = 46  # characters in a line of a title
 _MOST_TICKS, _LEAST_BARS = 9, 6  # names below bars; bars that a plot has room for at least
 
@@ -49,6 +50,25 @@ class Matrix:
     title: str
     names: Sequence[str]
     counts: Sequence[Sequence[int]]
+
+
+def never_predicted(plots: Iterable[Plot]) -> str:
+    """Which classes no prediction named although samples have them, by the confusions among some plots, in one line."""
+    names = [
+        str(plot.names[column])
+        for plot in plots
+        if isinstance(plot, Matrix)
+        for column, row in enumerate(plot.counts)
+        if column < len(row)
+        and sum(row)
+        and not str(plot.names[column]).startswith("(")  # such as "(background)"
+        and not any(each[column] for each in plot.counts if column < len(each))
+    ]
+    names = list(dict.fromkeys(names))
+    if not names:
+        return ""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"never predicted, though the evaluation set has them: {', '.join(names[:_SHOWN])}{more}"
 
 
 @dataclass(frozen=True)

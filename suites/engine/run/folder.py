@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ from suites.engine.config import Config, load_config
 from suites.engine.predict.evaluation import Predict, item_predictor
 from suites.engine.reporting.cases import draw_cases
 from suites.engine.reporting.lines import LAST
-from suites.engine.reporting.plots import Plot, to_plain
+from suites.engine.reporting.plots import Plot, never_predicted, to_plain
 from suites.engine.reporting.tally import Tally, set_name, write_tally
 from suites.engine.run import environment
 from suites.engine.run.ownership import LOCK, Ownership
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from suites.engine.contract.task import Metric, Processor, Task
 
 
+_log = logging.getLogger(__name__)
 # What changes no number of a run: any device continues what another one began.
 _CHANGEABLE = (
     "runtime.device",
@@ -209,7 +211,10 @@ class RunFolder:
         """Replace report, plots and counts by what a metric tells of its evaluation set and a tally counted in it."""
         if text := metric.report():
             self.write_report(text, name)
-        self.write_plots(metric.plots(), name)
+        plots = metric.plots()
+        if text := never_predicted(plots):
+            _log.warning("%s: %s", name or "evaluation", text)
+        self.write_plots(plots, name)
         write_tally(self.path, set_name(name), tally)
 
     def write_worst(self, task: Task, predict: Predict, metric: Metric, count: int) -> None:

@@ -23,21 +23,32 @@ class RunLog:
 
     Neither a screen nor a disk that takes no more of them ends a run: the first failure of one is told to the other.
 
+    Args:
+        path: the file; None for none.
+        console: by default standard output.
+        verbose: show what `detail` says, too.
+
     Attributes:
         console: shared with the progress bar, so that lines appear above it.
     """
 
-    def __init__(self, path: Path | None = None, console: Console | None = None) -> None:
+    def __init__(self, path: Path | None = None, console: Console | None = None, *, verbose: bool = False) -> None:
+        self._verbose = verbose
         self._screen = Screen(raw=True)
         self.console = console or Console(file=self._screen, soft_wrap=True, emoji=False)  # type: ignore[arg-type]
         self._file: TextIO | None = None if path is None else open_to_append(path)
         self._silent = False
 
-    def say(self, text: str) -> None:
-        """Show a line and keep it."""
+    def say(self, text: str, brief: str | None = None) -> None:
+        """Keep a line and show it, or in its place a brief one to who asks for no details."""
         self.keep(text)
-        self.console.print(escaped(text), markup=False, highlight=False)
+        shown = text if brief is None or self._verbose else brief
+        self.console.print(escaped(shown), markup=False, highlight=False)
         self.watch()
+
+    def detail(self, text: str) -> None:
+        """Keep a line that only who asks for details is shown."""
+        (self.say if self._verbose else self.keep)(text)
 
     def keep(self, text: str) -> None:
         """Write a line to the file only; further lines of the text are set in."""

@@ -56,6 +56,7 @@ from suites.engine.train.hooks import (
 from suites.engine.train.loop import TrainingLoop
 from suites.engine.train.profiling import StepProfile
 from suites.engine.weights import load_wanted, loaded_names, resolve, shown_otherwise
+from suites.engine.weights.matching import brief
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -118,7 +119,13 @@ class Trainer:
         return trainer
 
     def fit(
-        self, path: Path | str, *, resume: bool = False, overwrite: bool = False, profile: bool = False
+        self,
+        path: Path | str,
+        *,
+        resume: bool = False,
+        overwrite: bool = False,
+        profile: bool = False,
+        verbose: bool = False,
     ) -> TrainingLoop:
         """Train to the end, or until Ctrl-C, and return the loop that did.
 
@@ -127,6 +134,7 @@ class Trainer:
             resume: continue from its last checkpoint.
             overwrite: replace a run that is there.
             profile: record a few steps, show where their time went and keep it in the folder.
+            verbose: show details, such as which parameters have no weight decay; the log has them always.
 
         Raises:
             ConfigError, DataError, CheckpointError, NumericsError, HostError: what is wrong, in one message.
@@ -139,7 +147,7 @@ class Trainer:
             expect_same_program(self.config)
             run = stack.enter_context(opened_run(make, path, self.config))
             kept = RunFolder(path) if resume else None  # where host 0 has it
-            log = RunLog(run.log)
+            log = RunLog(run.log, verbose=verbose)
             stack.callback(log.close)
             stack.enter_context(heard(log.say))
             profiling = [Profiling(StepProfile(run.path, say=log.say))] if profile else []
@@ -166,7 +174,7 @@ class Trainer:
             init.initialize(task.model, runtime.seed, keep=loaded_names(task.model))
         if kept is None or not Checkpoints(kept.weights).exist():
             for line in load_wanted(task.model):
-                log.say(line)
+                log.say(line, brief(line))
         if kept is not None and kept.processor.is_file():
             task.adopt(kept.read_processor(task.processor_class))
         task.begin(run.path, log.say, runtime.seed)
@@ -277,7 +285,7 @@ def _say_how(runtime: Runtime, schedule: Schedule, step: Step, batch_size: int, 
         log.say(f"precision: {runtime.precision} between layers, weights and losses float32; {scale}")
     for optimizer in step.optimizers():
         if summary := optimizer.decay_summary():
-            log.say(summary)
+            log.detail(summary)
     if runtime.device != "cpu":
         log.say(
             f"device: {runtime.devices} of {runtime.device}{_on_hosts()}; the first step of each shape is compiled, "
@@ -326,7 +334,7 @@ def _start_from(task: Task, source: str, log: RunLog) -> None:
     path, _ = resolve(source)
     log.say(f"weights from {path}")
     for line in task.start_from(path):
-        log.say(f"  {line}")
+        log.say(f"  {line}", f"  {brief(line)}")
 
 
 def _conclude(loop: TrainingLoop, run: RunFolder, config: Config) -> None:

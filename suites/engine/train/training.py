@@ -45,6 +45,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     profile: bool = False,
+    verbose: bool = False,
     hooks: Sequence[Hook] = (),
 ) -> TrainingLoop:
     """Train a run to its end, or until Ctrl-C.
@@ -57,6 +58,7 @@ def train(
         resume: continue from the last checkpoint.
         overwrite: replace a run of this name.
         profile: record a few steps, show where their time went and keep it in the run folder.
+        verbose: show details at the start; the run's log has them always.
         hooks: further hooks.
 
     Raises:
@@ -65,7 +67,7 @@ def train(
     config = read_config(source, overrides)
     path = source if source.is_dir() and name is None else runs / (name or source.stem)
     trainer = Trainer.from_config(config, build_task(config), hooks)
-    return trainer.fit(path, resume=resume, overwrite=overwrite, profile=profile)
+    return trainer.fit(path, resume=resume, overwrite=overwrite, profile=profile, verbose=verbose)
 
 
 def train_on_cluster(

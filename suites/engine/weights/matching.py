@@ -12,6 +12,7 @@ from framework.nn import Layer
 from framework.patterns import checked
 from framework.tensor import tensor
 
+HARMLESS = "counters of PyTorch's batch norms not used"
 _COUNTER = "num_batches_tracked"
 _SHOWN = 8  # names listed of each kind of difference
 
@@ -123,8 +124,13 @@ class LoadReport:
         counters = [name for name in self.unused if name.endswith(_COUNTER)]
         left = [name for name in self.unused if name not in counters]
         lines += [f"{len(left)} of the file not used: {shown(left)}"] if left else []
-        lines += [f"{len(counters)} counters of PyTorch's batch norms not used"] if counters else []
+        lines += [f"{len(counters)} {HARMLESS}"] if counters else []
         return "; ".join(lines)
+
+
+def brief(line: str) -> str:
+    """A line about loaded weights without what needs nobody's attention."""
+    return "; ".join(part for part in line.split("; ") if not part.endswith(HARMLESS))
 
 
 def shown(names: Sequence[str]) -> str:

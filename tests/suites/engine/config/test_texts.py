@@ -70,7 +70,10 @@ def test_quotes_that_yaml_wants_are_no_part_of_a_text(load):
 
 
 def test_null_is_null_where_that_is_taken_and_a_text_elsewhere(load):
-    assert load("data.weights=null")["data.weights"] is None and load("data.weights=20240501")["data.weights"] == "20240501"
+    assert (
+        load("data.weights=null")["data.weights"] is None
+        and load("data.weights=20240501")["data.weights"] == "20240501"
+    )
     assert load("data.root=null")["data.root"] == "null"
 
 

@@ -131,14 +131,18 @@ def test_a_run_goes_on_without_a_console(tmp_path, command, where):
 def test_commands_end_quietly_when_their_reader_has_seen_enough():
     lines = [f"{sys.executable} -m suites.engine.cli {words} | head -1" for words in ("config list", "--help")]
     for line in lines:
-        done = subprocess.run(["bash", "-c", f"{line}; echo ${{PIPESTATUS[0]}}"], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(
+            ["bash", "-c", f"{line}; echo ${{PIPESTATUS[0]}}"], cwd=ROOT, capture_output=True, text=True
+        )
         assert done.stdout.splitlines()[-1] == "0" and done.stderr == ""
 
 
 def test_output_that_a_full_disk_takes_is_an_error_of_other_commands():
     line = f"{sys.executable} -m suites.engine.cli config list >/dev/full"
     done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1 and "the output could not be written ([Errno 28] No space left on device)" in done.stderr
+    assert (
+        done.returncode == 1 and "the output could not be written ([Errno 28] No space left on device)" in done.stderr
+    )
 
 
 def test_streams_are_as_before_after_a_command(capsys):

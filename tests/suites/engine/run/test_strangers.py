@@ -127,7 +127,7 @@ def test_the_command_that_continues_a_run_is_one_that_a_shell_takes(tmp_path):
     config = Config.from_dict({"suite": "toy", "imports": ["plug"]})
     path = Path("my runs; rm -rf $HOME/`x`")
     words = resume_command(path, config)
-    done = subprocess.run(["sh", "-c", f"for w in {words}; do echo \"$w\"; done"], capture_output=True, text=True)
+    done = subprocess.run(["sh", "-c", f'for w in {words}; do echo "$w"; done'], capture_output=True, text=True)
     assert done.stdout.splitlines() == ["paddock", "train", str(path), "--resume", "--import", "plug"]
 
 
