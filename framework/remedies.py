@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 _REMEDIES = {
-    errno.ENOSPC: "free some space (`df -h`), or choose another folder",
+    errno.ENOSPC: "free some space or choose another folder",
     errno.EDQUOT: "the quota is used up: remove files, or choose another folder",
     errno.EMFILE: "this shell's limit of open files: raise it with `ulimit -n 4096`, or use fewer runtime.workers",
     errno.ENFILE: "the system's limit of open files: close other programs, or use fewer runtime.workers",

@@ -18,7 +18,7 @@ ALLOWED = {
     "suites/ctr/demo/parts.py": "the demo's own folder, made anew",
     "suites/ctr/demo/plan.py": "the demo's own folder, made anew",
     "suites/ctr/demo/show.py": "the demo's own folder, made anew",
-    "suites/engine/train/hooks/events.py": "a library that writes a file of a new name; its folder is asked about before",
+    "suites/engine/train/hooks/events.py": "a library that writes a new file; its folder is asked about before",
     "suites/engine/run/ownership.py": "makes the run's folder itself, before it is confined",
     "suites/engine/run/screen.py": "the console",
     "suites/vision/film.py": "a library, into a file that atomic_file made, or into memory",

@@ -115,8 +115,7 @@ class Skipped:
         if len(self) == 1:
             return f"DataLoader: {next(iter(self._reasons.values()))}"
         return (
-            f"DataLoader: {self.report()}; at most {faults.skipped:.3g} of the samples may be skipped, here "
-            f"{faults.borne(self._size)}: "
+            f"DataLoader: {self.report()}; at most {faults.skipped:.3g} of the samples may be skipped: "
             "repair the data, or allow more"
         )
 

@@ -75,7 +75,7 @@ def save(
             (part / _SUMS).write_text(sums, encoding="utf-8")
     except (OSError, CheckpointError) as error:
         reason = error.__cause__ or error
-        what = remedy(reason) or "choose another folder"
+        what = remedy(reason) or "free some space or choose another folder"
         raise CheckpointError(
             f"{folder}: the checkpoint cannot be written ({reason}); what was saved before is untouched; {what}"
         ) from error

@@ -118,10 +118,11 @@ class RunFolder:
         differ = different_keys(before, now)
         changed = [key for key in differ if not _is_changeable(key)]
         if changed:
-            keys = ", ".join(f"{key}: {_value(before, key)} -> {_value(now, key)}" for key in changed[:8])
+            keys = ", ".join(changed[:8])
+            wanted = ", ".join(f"{key}: {_value(before, key)}" for key in changed[:8])
             raise CheckpointError(
                 f"{path} was started with another config (different: {keys}), so it cannot be continued exactly; "
-                "leave these as the run has them, or start anew under another --name, with runtime.weights for its "
+                f"resume with what the run has ({wanted}), or start anew under another --name, with runtime.weights for its "
                 "weights"
             )
         run.differences = [f"{key} ({_value(before, key)} -> {_value(now, key)})" for key in differ]

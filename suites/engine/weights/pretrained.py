@@ -18,6 +18,7 @@ import numpy as np
 
 from framework.errors import CheckpointError
 from framework.nn import Layer, init
+from framework.outside import expanded
 from suites.engine.names import did_you_mean
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown

@@ -49,7 +49,7 @@ class Report:
 
     Attributes:
         kills: processes that were killed.
-        saved: of those that got SIGTERM, how many saved where they were; the others were not training yet, or had ended.
+        saved: of those that got SIGTERM, how many saved where they were; the others did not train yet, or had ended.
         finished: runs that reached their end, with the bits of a run that nobody killed.
         resumed: starts that went on from a checkpoint.
         seconds: what all of it took.
