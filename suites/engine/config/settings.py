@@ -63,8 +63,8 @@ class DataSettings:
     Args:
         max_skipped: Share of a data set's samples that may be unusable (a file that is missing, cut off or no image).
             In training the next sample takes the place of one; in evaluation it is left out, and `skipped` stands
-            beside the figures. They are named in the log. With more of them the run ends; 0 ends it with the first. Of a small
-            set, where the share is less than two samples, two are put up with, and an eighth of it at most.
+            beside the figures. They are named in the log. With more of them the run ends; 0 ends it with the first.
+            Of a small set, where the share is less than two samples, two are put up with, and an eighth at most.
         timeout: Seconds that a data worker may take for one sample; 0 for any time.
         hung: What happens to a sample that takes longer. "skip": it counts as unusable, and another worker goes on;
             "end": the run ends.

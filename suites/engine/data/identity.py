@@ -47,8 +47,8 @@ def _some(count: int) -> range:
 def _folder_above(names: list[str]) -> int:
     """Characters of the folder that all names begin with."""
     first, last = min(names), max(names)
-    shared = os.path.commonprefix([first, last])
-    return shared.rfind("/") + 1
+    same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first.rfind("/", 0, same) + 1
 
 
 def _size(file: str) -> int:

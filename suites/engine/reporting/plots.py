@@ -60,7 +60,7 @@ def never_predicted(plots: Iterable[Plot]) -> str:
         if isinstance(plot, Matrix)
         for column, row in enumerate(plot.counts)
         if column < len(row)
-        and sum(row)
+        and any(row)
         and not str(plot.names[column]).startswith("(")  # such as "(background)"
         and not any(each[column] for each in plot.counts if column < len(each))
     ]

@@ -134,7 +134,7 @@ def screens() -> Iterator[Screen]:
     _fill_closed_descriptors()
     before = sys.stdout, sys.stderr
     shown, told = Screen(before[0] or _nowhere()), Screen(before[1] or _nowhere())
-    sys.stdout, sys.stderr = shown, told  # type: ignore[assignment]
+    sys.stdout, sys.stderr = shown, told
     try:
         yield shown
     finally:

@@ -129,19 +129,21 @@ class Assess(Hook):
         finally:
             self._told = None
             self.close(loop)
-        self._done_at = loop.step
         self._last = {**metrics, "step": loop.step, "epoch": loop.step / loop.steps_per_epoch}
         if self._is_best(loop, metrics):
             self._best_figures = self._last
         self._run.write_metrics(self._best_figures or self._last, self._last)
         loop.call("after_evaluation", metrics)
         self._compare(loop, metrics)
+        self._done_at = loop.step
         loop.outcome = self._outcome(loop)
 
     def _outcome(self, loop: TrainingLoop) -> str:
         """The main figure of the best weights and of the last, in words."""
         name, _ = main_figure(loop.task, self._settings)
         named = {"best": self._best_figures, "last": self._last}
+        if self._best_figures == self._last:
+            named.pop("last")
         words = [
             f"{which} {name} {figures[name]:.4g} at step {figures['step']} ({which}.safetensors)"
             for which, figures in named.items()

@@ -54,7 +54,7 @@ def test_what_changes_no_number_may_differ_and_is_said(tmp_path, config):
     train(config, runs=tmp_path)
     shutil.rmtree(tmp_path / "toy/weights/step_00000008")
     train(tmp_path / "toy", ["runtime.workers=1", "runtime.checkpoint.every=3", "runtime.threads=1"], resume=True)
-    said = "continued with what changes no number: runtime.workers (0 -> 1), runtime.threads (nothing -> 1), "
+    said = "continued with what changes no number: runtime.workers (0 -> 1), runtime.checkpoint.every (2 -> 3)"
     assert said in (tmp_path / "toy/log.txt").read_text()
     assert "workers: 1" in (tmp_path / "toy/config.yml").read_text()
 

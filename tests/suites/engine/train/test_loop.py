@@ -321,7 +321,10 @@ def test_best_weights_are_those_of_the_best_evaluation(tmp_path):
     trainer.train()
     np.testing.assert_array_equal(load_tensors(tmp_path / "weights/best.safetensors")["w"].numpy(), kept["w"])
     metrics = json.loads((tmp_path / "metrics.json").read_text())
-    assert metrics == {"AP": 0.2, "AP50": 0.75, "step": 12, "epoch": 3.0}
+    last = {"AP": 0.2, "AP50": 0.75, "step": 12, "epoch": 3.0}
+    assert metrics == {"AP": 0.3, "AP50": 0.75, "step": 8, "epoch": 2.0, "last": last} and list(metrics)[-1] == "last"
+    outcome = "best AP 0.3 at step 8 (best.safetensors), last AP 0.2 at step 12 (last.safetensors)"
+    assert trainer.outcome == outcome
 
 
 def test_the_worst_cases_are_drawn_of_the_last_evaluation_and_of_those_that_are_the_best_so_far(tmp_path, monkeypatch):
