@@ -9,7 +9,7 @@ _REMEDIES = {
     errno.EDQUOT: "the quota is used up: remove files, or choose another folder",
     errno.EMFILE: "this shell's limit of open files: raise it with `ulimit -n 4096`, or use fewer runtime.workers",
     errno.ENFILE: "the system's limit of open files: close other programs, or use fewer runtime.workers",
-    errno.EFBIG: "a file may not be so large: raise the limit with `ulimit -f unlimited`, or choose another disk",
+    errno.EFBIG: "free some space or choose another disk, or raise this shell's limit: `ulimit -f unlimited`",
     errno.ENOMEM: "use a smaller batch or fewer runtime.workers, or raise the shell's limit with `ulimit -v unlimited`",
     errno.EAGAIN: "no more processes or threads: raise `ulimit -u`, or use fewer runtime.workers and runtime.threads",
     errno.EROFS: "it can only be read: choose another folder",

@@ -122,8 +122,8 @@ class RunFolder:
             wanted = ", ".join(f"{key}: {_value(before, key)}" for key in changed[:8])
             raise CheckpointError(
                 f"{path} was started with another config (different: {keys}), so it cannot be continued exactly; "
-                f"resume with what the run has ({wanted}), or start anew under another --name, with runtime.weights for "
-                "its weights"
+                f"resume with what the run has ({wanted}), or start anew under another --name, with runtime.weights "
+                "for its weights"
             )
         run.differences = [f"{key} ({_value(before, key)} -> {_value(now, key)})" for key in differ]
         with run._owning():
