@@ -83,7 +83,8 @@ def open_to_append(path: Path) -> TextIO:
     """
     with contextlib.suppress(FileNotFoundError):
         if path.lstat().st_nlink > 1 and path.is_file() and not path.is_symlink():
-            write_bytes(path, path.read_bytes())
+            with atomic_file(path) as part:
+                shutil.copyfile(path, part)
     fd = open_inside(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     return os.fdopen(fd, "a", encoding="utf-8", errors="backslashreplace", buffering=1)
 

@@ -296,7 +296,7 @@ def _choose_short_folder() -> None:
     if short is None:
         raise WorkerError(
             f"DataLoader: TMPDIR ({folder}) has {len(os.fsencode(folder))} characters, too many for a socket's name, "
-            f"and {', '.join(_SHORT_FOLDERS)} cannot be written; set TMPDIR to one of {_LONGEST_FOLDER} characters "
+            f"and {', '.join(_SHORT_FOLDERS)} cannot be used; set TMPDIR to one of {_LONGEST_FOLDER} characters "
             "at most, or runtime.workers to 0"
         )
     before, tempfile.tempdir = tempfile.tempdir, short
