@@ -38,11 +38,11 @@ struct Windows {
 };
 
 // Windows along one axis; with ceil_mode the last one may leave the input on the far side, but must start in it or in
-// the padding before it.
+// the padding before it. So it may be the only one, wider than the input.
 inline int64_t window_count(int64_t in, int64_t kernel, int64_t stride, int64_t before, int64_t after, bool ceil_mode) {
-  int64_t room = in + before + after - kernel;
+  int64_t room = in + before + after - kernel + (ceil_mode ? stride - 1 : 0);
   if (room < 0) return 0;
-  int64_t count = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  int64_t count = room / stride + 1;
   if (ceil_mode && (count - 1) * stride >= in + before) --count;
   return count;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <charconv>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 namespace paddock::reader {
@@ -20,10 +21,22 @@ inline bool parse_integer(std::string_view text, int64_t& value) {
 
 namespace detail {
 
+// What a number outside of double's range is nearest to: zero by its exponent, or by its point, else infinity.
+inline double out_of_range(std::string_view text) {
+  bool negative = text[0] == '-';
+  text.remove_prefix(negative);
+  size_t exponent = text.find_first_of("eE");
+  bool small = exponent == text.npos ? text[0] == '0' || text[0] == '.' : text[exponent + 1] == '-';
+  double size = small ? 0.0 : std::numeric_limits<double>::infinity();
+  return negative ? -size : size;
+}
+
 inline bool parse_any(std::string_view text, double& value) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+  if (error == std::errc::result_out_of_range) value = out_of_range(text);
+  else if (error != std::errc()) return false;
+  return end == text.data() + text.size();
 }
 
 }  // namespace detail

@@ -308,7 +308,7 @@ class _FolderTable(FileTable):
 
     def head(self, index: int, count: int) -> bytes:
         try:
-            with open(self.path(index), "rb") as file:
+            with open_file(self.path(index), None, DataError) as file:
                 return file.read(count)
         except OSError as error:
             raise DataError(f"{self.full_name(index)}: cannot be read ({error.strerror or error})") from None
