@@ -23,6 +23,7 @@ from common import find_real_data, fold_figures, real_data
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from suites.engine.config.shipped import find_config
+from suites.engine.data.intake.naming import in_order
 from suites.engine.train.training import train
 
 
@@ -30,7 +31,7 @@ def lay_out(archive: Path, folder: Path, folds: int) -> None:
     """Unpacks a zip of annotations and pictures, and writes the lists train0.txt, val0.txt, ... of the folds."""
     with zipfile.ZipFile(archive) as data:
         data.extractall(folder)
-    stems = sorted(path.stem for path in folder.rglob("*.xml"))
+    stems = in_order(path.stem for path in folder.rglob("*.xml"))
     lists = folder / "ImageSets" / "Main"
     lists.mkdir(parents=True)
     for fold in range(folds):

@@ -79,6 +79,11 @@ class Tensor(TensorOperators):
         return self._data.shape
 
     @property
+    def shape_now(self) -> tuple[int, ...]:
+        """Extents, of a traced value those of the trace, without tying the Program to them: for checks that raise."""
+        return self._data.shape if self._value is None else tuple(self._value.shape)
+
+    @property
     def ndim(self) -> int:
         """Number of axes; unlike `shape`, safe to read while tracing."""
         return len(self._value.shape) if self._value is not None else self._data.ndim

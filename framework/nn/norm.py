@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from framework import ops, precision
 from framework.autograd.tape import no_grad
-from framework.errors import AttributeValueError, ShapeError
+from framework.errors import AttributeValueError
 from framework.nn import init
 from framework.nn.layer import Layer, buffer
 from framework.tensor import Tensor
@@ -45,12 +43,6 @@ class BatchNorm(Layer):
         """x, y: [..., C]; raises ShapeError for one value a channel in training mode."""
         if self.frozen or not self.training:
             return ops.batch_norm_inference(x, self.scale, self.bias, self.running_mean, self.running_var, eps=self.eps)
-        if math.prod(x.shape[:-1]) == 1:
-            raise ShapeError(
-                f"BatchNorm: x of shape {list(x.shape)} has one value a channel, whose deviation from their mean is 0 "
-                "whatever it is, so nothing can be learned from it; train with a larger batch or larger inputs, or set "
-                "`frozen`"
-            )
         y, mean, var = ops.batch_norm(x, self.scale, self.bias, eps=self.eps)
         with no_grad():
             self.running_mean.set(self._moved(self.running_mean, mean))

@@ -111,9 +111,9 @@ class GlobalAvgPool2d(Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, H, W, C]; y: [N, C]. Raises ShapeError where there is nothing to take the mean of."""
-        if 0 in x.shape[1:3]:
+        if 0 in x.shape_now[1:3]:
             raise ShapeError(
-                f"GlobalAvgPool2d: x of shape {list(x.shape)} has no pixels, so it has no mean; take larger inputs"
+                f"GlobalAvgPool2d: x of shape {list(x.shape_now)} has no pixels, so it has no mean; take larger inputs"
             )
         return ops.mean(x, axes=(1, 2))
 

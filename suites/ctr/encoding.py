@@ -19,6 +19,7 @@ from suites.engine.names import did_you_mean, listing
 from suites.engine.reporting import Tally
 
 _INT64 = 2**63
+_MOST_FLOAT = float(np.finfo(np.float32).max)  # in which numbers are kept
 _HASH, _DIGITS = (1 << 52) - 1, 20  # of a sign: the bits of its hash, and its digits as a number
 _MOST_BUCKET = 9e15  # below which a float64 holds every whole number; the native reader has the same
 
@@ -240,7 +241,7 @@ class Encoder:
             if text not in known:
                 known[text] = finite_number(text)
             value = known[text]
-            if value is None:
+            if value is None or abs(value) > _MOST_FLOAT:
                 wrong.setdefault(row, f"'{name}' is {text!r:.40}, which is no finite number")
             out[row] = math.nan if value is None else value
         return out

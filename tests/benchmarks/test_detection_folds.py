@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from detection_folds import fold_overrides, lay_out
 
-from suites.vision.files import held_out
+from suites.engine.data.intake.dividing import divided
 
 
 def test_each_photo_is_tested_once(tmp_path):
@@ -19,7 +19,7 @@ def test_each_photo_is_tested_once(tmp_path):
     lay_out(tmp_path / "set.zip", tmp_path / "set", 5)
     lists = {path.stem: path.read_text().split() for path in (tmp_path / "set" / "ImageSets" / "Main").iterdir()}
     tested = [name for fold in range(5) for name in lists[f"val{fold}"]]
-    assert sorted(tested) == names and lists["val0"] == held_out(names, "val", 5, "test")
+    assert sorted(tested) == names and lists["val0"] == divided(names, "val", 5, "test")
     for fold in range(5):
         assert sorted(lists[f"val{fold}"] + lists[f"train{fold}"]) == names
 

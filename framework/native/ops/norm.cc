@@ -55,6 +55,11 @@ PADDOCK_OP(batch_norm, "x, scale, bias, residual? -> y, mean, var")
     .infer([](InferContext& c) {
       Shape channels = batch_norm_shapes(c, {"scale", "bias"});
       check_activation_and_residual(c);
+      const Shape& x = c.shape("x");
+      if (x.count(0, x.rank() - 1) == 1)
+        c.shape_error(
+            "x of shape ", x, " has one value a channel, whose deviation from their mean is 0 whatever it is, so ",
+            "nothing can be learned from it; train with a larger batch or larger inputs, or with frozen norms");
       c.out("y", c.shape("x"), c.in("x").dtype);
       c.out("mean", channels, c.in("x").dtype);
       c.out("var", channels, c.in("x").dtype);

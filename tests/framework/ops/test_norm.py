@@ -8,7 +8,7 @@ from framework import ops
 from framework.ops import internal
 from tests.framework.ops.harness import normal
 
-SHAPES = [(3, 9, 9, 5), (2, 33, 17, 64), (300, 130), (1, 1, 1, 3)]
+SHAPES = [(3, 9, 9, 5), (2, 33, 17, 64), (300, 130), (1, 1, 2, 3)]
 
 
 def f32(*shape, seed=0):

@@ -26,10 +26,10 @@ data:
   root: ROOT
   num_classes: 3
   train:
-    dataset: {type: FrameFolders, root: "${data.root}", annotations: train.txt, segments: {count: 3}}
+    dataset: {type: FrameFolders, root: "${data.root}", annotations: train.txt, classes: classes.txt, segments: {count: 3}}
     transforms:
       - {id: crop, type: MultiScaleCrop, size: 32, scales: [1, 0.875]}
-      - {id: flip, type: RandomFlip, swap: [[0, 1]]}
+      - {id: flip, type: RandomFlip, swap: [[left, right]]}
       - {id: normalize, type: Normalize}
     batch_size: 6
   eval:

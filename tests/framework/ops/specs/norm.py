@@ -126,6 +126,7 @@ spec(
         Bad(_batch(4, 3), AttributeValueError, "activation is 'elu'; takes 'none', 'relu'", {"activation": "elu"}),
         Bad(_batch(4, 3), AttributeValueError, "slope is -1", {"activation": "leaky_relu", "slope": -1.0}),
         Bad([normal(4, 3), normal(4), normal(3)], ShapeError, r"scale has shape \[4\] but must have \[3\]"),
+        Bad(_batch(1, 1, 1, 3), ShapeError, r"x of shape \[1, 1, 1, 3\] has one value a channel"),
         Bad([normal(), normal(1), normal(1)], ShapeError, r"x has 0 axes .* needs at least 1"),
         Bad([normal(4, 3), normal(3), normal(3)], AttributeValueError, "eps is -1", {"eps": -1.0}),
     ],
