@@ -25,7 +25,12 @@ from suites.engine.data.intake.texts import decoded, encoding_of, lines_of
 from suites.engine.registry import register
 
 _LIST_MARKS = "|;, \x02^"  # between the values of a multi-valued feature
-_MISSING = {"?", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "\\N", "-"}
+# What tools write where a value is not known. The first ones are never values; the others may be, such as Namibia's
+# code or a minus, and count only where a column of numbers has them.
+_MISSING = {
+    "?", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL", "None", "\\N", "#NULL!", "#DIV/0!", "#VALUE!",
+}  # fmt: skip
+_PERHAPS = {"NA", "na", "-", "--", ".", "inf", "-inf", "Inf", "Infinity", "none", "missing", "unknown"}
 _LABELS = (
     "label",
     "click",
@@ -44,6 +49,17 @@ _TIMES = ("timestamp", "time", "ts", "datetime", "event_time", "unix_time")
 _WEIGHTS = ("weight", "sample_weight")
 _POSITIVE = re.compile(r"^(1|1\.0|yes|y|true|t|click|clicked|positive|pos|>.*)\.?$", re.IGNORECASE)
 _FEW = 24  # different whole numbers up to which a column is taken for a category
+_NEARLY = 0.95  # share of numbers from which on a column is one of numbers
+_MOST_ODD = 8  # different texts in a column of numbers that are taken for missing values
+_EXACT = 2**53  # above which float64 cannot tell whole numbers apart
+_WRITTEN = {  # numbers as people write them, which are not read as numbers
+    "decimal commas": re.compile(r"-?\d{1,3}(?:[. ]\d{3})*,\d{1,2}|-?\d+,\d{1,2}"),
+    "thousands separators": re.compile(r"-?\d{1,3}(?:[, ']\d{3})+(?:\.\d+)?"),
+    "percent signs": re.compile(r"-?\d+(?:[.,]\d+)? ?%"),
+    "currency signs": re.compile(r"-?[$€£¥] ?-?\d[\d.,]*|-?\d[\d.,]* ?[$€£¥]"),
+}
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}(?: .*)?")
+_CODE_NAMES = ("id", "_no", "code", "zip", "key", "type", "sku", "nr", "number")
 _KEY_SHARE = 0.95  # share of different values from which a column is taken for a key of the row
 _TOLD = 1 << 10  # bytes of a file that tell whether it is UTF-16
 _OPTION = "--encoding"
@@ -154,8 +170,11 @@ def _format(path: Path, lines: Sequence[str]) -> Format:
 
 
 def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
-    """Whether the first line names columns: different texts, none a number, that the columns do not hold themselves."""
-    if len(set(first)) < len(first) or any(finite_number(cell) is not None or not cell for cell in first):
+    """Whether the first line names columns: texts, none a number, that the columns do not hold themselves.
+
+    The first one may be empty, as pandas names the numbers of rows.
+    """
+    if any(finite_number(cell) is not None for cell in first) or not all(first[1:]):
         return False
     known = [{row[i] for row in rest if i < len(row)} for i in range(len(first))]
     return not any(cell in values for cell, values in zip(first, known, strict=True))
@@ -181,6 +200,8 @@ def _guess(name: str, cells: Sequence[str], missing: Sequence[str], label: str) 
     known = [cell for cell in cells if cell and cell not in missing]
     different = Counter(known)
     lower = name.lower()
+    if (not name or lower.startswith("unnamed:")) and len(different) == len(cells):
+        return Guess("left out", {}, "numbers of rows without a name, as pandas writes them")
     if name == label:
         return _guess_label(name, different)
     if lower in _WEIGHTS and all((finite_number(cell) or -1) >= 0 for cell in different):
@@ -191,11 +212,13 @@ def _guess(name: str, cells: Sequence[str], missing: Sequence[str], label: str) 
         return Guess("left out", {}, f"it holds {len(different)} different values")
     numbers = [finite_number(cell) for cell in known]
     numeric = all(number is not None for number in numbers)
+    if not numeric and (why := _as_written(different)):
+        return Guess("left out", {}, why)
     if not numeric and (mark := _list_mark(known)):
         return Guess("feature", {"type": "MultiValued", "separator": mark}, f"lists with {mark!r} between the values")
     share = len(different) / len(known)
     whole = numeric and all(number is not None and number.is_integer() for number in numbers)
-    is_id = lower.endswith(("id", "_no", "code", "zip")) or lower.startswith("id")
+    is_id = lower.endswith(_CODE_NAMES) or lower.startswith("id")
     if share > _KEY_SHARE and len(known) > 50 and (is_id or not numeric):
         return Guess("left out", {}, f"{share:.0%} of its values differ, as those of a key of the row do")
     if not numeric or is_id:
@@ -203,7 +226,40 @@ def _guess(name: str, cells: Sequence[str], missing: Sequence[str], label: str) 
         return Guess("feature", {"type": "Sparse"}, f"{kind}, {len(different)} different in {len(known)}")
     if whole and len(different) <= _FEW:
         return Guess("feature", {"type": "Sparse"}, f"only {len(different)} different whole numbers")
+    if whole and (why := _as_codes([int(number) for number in numbers if number is not None], len(different))):
+        return Guess("feature", {"type": "Sparse"}, why)
     return _guess_number([number for number in numbers if number is not None], len(different))
+
+
+def _as_written(different: Counter[str]) -> str | None:
+    """Why texts are numbers or dates as people write them, and what to do; None for other texts."""
+    total = sum(different.values())
+    for what, pattern in _WRITTEN.items():
+        if sum(times for text, times in different.items() if pattern.fullmatch(text)) >= _NEARLY * total:
+            return f"numbers with {what}, such as {next(iter(different))}; write them as plain numbers such as 1234.5"
+    if sum(times for text, times in different.items() if _DATE.fullmatch(text)) >= _NEARLY * total:
+        return f"dates, such as {next(iter(different))}; write whole seconds for `time`, or its parts as features"
+    return None
+
+
+def _as_codes(numbers: Sequence[int], different: int) -> str | None:
+    """Why whole numbers are codes rather than amounts; None where they may be amounts."""
+    low, high = min(numbers), max(numbers)
+    if high > _EXACT:
+        return f"whole numbers up to {high}, more digits than a number keeps, as ids have"
+    lone = different > len(numbers) / 3  # amounts seldom come back
+    if low < 100 or lone or different > 0.1 * (high - low):
+        return None
+    return f"{different} different whole numbers from {low} to {high}, few of those between and each often: codes"
+
+
+def _odd_cells(cells: Sequence[str], missing: Container[str]) -> list[str]:
+    """The few texts in a column that is one of numbers but for them; empty for other columns."""
+    known = [cell for cell in cells if cell and cell not in missing]
+    odd = Counter(cell for cell in known if finite_number(cell) is None)
+    nearly = odd and sum(odd.values()) <= (1 - _NEARLY) * len(known) and len(odd) <= _MOST_ODD
+    likely = odd and odd.keys() <= _PERHAPS and len(known) > sum(odd.values())
+    return list(odd) if nearly or likely else []
 
 
 def _guess_number(numbers: Sequence[float], different: int) -> Guess:
@@ -246,6 +302,8 @@ def _text(
     lists: Container[str] = (),
 ) -> str:
     missing = sorted({cell for column in columns.values() for cell in set(column)} & _MISSING)
+    odd = {name: _odd_cells(column, missing) for name, column in columns.items() if name not in lists}
+    missing = sorted({*missing, *(cell for cells in odd.values() for cell in cells)})
     label = _label_of(path, columns, missing)
     guesses = {name: _guess(name, column, missing, label) for name, column in columns.items() if name not in lists}
     guesses |= {name: Guess("feature", {"type": "MultiValued"}, "lists") for name in columns if name in lists}
@@ -254,6 +312,10 @@ def _text(
         f"# Guessed by `paddock data schema` from {rows} rows of {path.name}. Look at each line, then train with",
         "# `paddock train ctr/deepfm_csv -o data.root=FILE -o data.schema=THIS`.",
     ]
+    for name, cells in odd.items():
+        if cells:
+            count = sum(columns[name].count(cell) for cell in cells)
+            lines.append(f"# {count} cells of {_yaml(name)} are no numbers and are taken for missing: {_yaml(cells)}")
     if bad:
         lines.append(f"# {bad} rows had another number of columns and were not looked at.")
     if form.kind == "parquet":

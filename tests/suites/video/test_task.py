@@ -26,7 +26,8 @@ data:
   root: ROOT
   num_classes: 3
   train:
-    dataset: {type: FrameFolders, root: "${data.root}", annotations: train.txt, classes: classes.txt, segments: {count: 3}}
+    dataset:
+      {type: FrameFolders, root: "${data.root}", annotations: train.txt, classes: classes.txt, segments: {count: 3}}
     transforms:
       - {id: crop, type: MultiScaleCrop, size: 32, scales: [1, 0.875]}
       - {id: flip, type: RandomFlip, swap: [[left, right]]}
