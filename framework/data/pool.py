@@ -85,7 +85,7 @@ class WorkerPool:
         self._context: Any = multiprocessing.get_context(method or default_start_method())
         if self._context.get_start_method() == "forkserver":
             with _told("the server that starts workers"):
-                _start_fork_server(_modules(recipe))
+                start_fork_server(_modules(recipe))
         fd, block = create(payload.size)  # kept for workers that take another's place
         self._setup = Setup(0, len(block), payload.extents)
         self._recipe_fd = fd
@@ -254,7 +254,7 @@ def _pack_recipe(recipe: Recipe) -> Any:
         ) from error
 
 
-def _start_fork_server(modules: list[str]) -> None:
+def start_fork_server(modules: list[str]) -> None:
     """Start the fork server, if it does not run yet, with `modules` imported and this process's module path.
 
     Python below 3.13 passes the path to workers but not to the server, which then could not import ahead.

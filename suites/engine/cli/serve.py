@@ -44,6 +44,8 @@ def options(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--max-values", type=int, default=1 << 20, help="of a request's JSON")
     parser.add_argument("--max-pixels", type=int, default=1 << 26, help="of an image")
     parser.add_argument("--max-decoded-mb", type=float, default=256.0, help="of a request's images, once decoded")
+    parser.add_argument("--readers", type=int, default=2, help="processes that read requests' items; 0 has no bound")
+    parser.add_argument("--read-seconds", type=float, default=5.0, help="for a request's items; then it gets 504")
     parser.add_argument("--max-connections", type=int, default=1024, help="requests at a time; then they get 503")
     parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="a name it is asked by")
     parser.add_argument("--allow-origin", action="append", default=[], metavar="SITE", help="whose pages may ask it")
@@ -92,6 +94,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
             max_values=a.max_values,
             max_decoded=int(a.max_decoded_mb * 2**20),
             max_decoded_all=int(max(4 * a.max_decoded_mb, 1024) * 2**20),
+            readers=a.readers,
+            read_seconds=a.read_seconds,
         )
         token = None if a.token_file is None else read_token(a.token_file)
         place = Place(

@@ -46,6 +46,7 @@ class Metrics:
         self._batch_cost = Histogram("paddock_batch_cost", "Cost (tokens) of a batch", buckets=_COSTS, registry=r)
         self._batch_seconds = Histogram("paddock_batch_seconds", "Time of a batch", buckets=_SECONDS, registry=r)
         self._failed = Counter("paddock_failed_items", "Items that failed in a batch", registry=r)
+        self.reader_ends = Counter("paddock_reader_ends", "Readers that hung or died and were replaced", registry=r)
         self.deaths = Counter("paddock_worker_deaths", "Workers that died and were replaced", registry=r)
 
     def batch(self, done: BatchDone) -> None:

@@ -113,9 +113,10 @@ class Server:
         self._say = say or (lambda text: print(text, file=sys.stderr, flush=True))
         self._drain = place.drain
         self._failed = False
-        self.service = Service(model, settings, on_death=self._worker_died)
+        self.service = Service(model, settings, on_death=self._worker_died, say=self._say)
         arms = [
-            Arm(Service(o.model, replace(settings, name=o.name), on_death=self._worker_died), o.share) for o in others
+            Arm(Service(o.model, replace(settings, name=o.name), on_death=self._worker_died, say=self._say), o.share)
+            for o in others
         ]
         self._split = Split(name or settings.name, self.service, arms)
         for service in self._split.services:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,12 +21,14 @@ from suites.engine.contract.feeding import Outputs
 from suites.engine.predict.evaluation import Predict
 from suites.engine.predict.inference import Model
 from suites.engine.serving.batcher import Batcher, Limits, Ticket
-from suites.engine.serving.errors import DeadlineExceeded, NotThere, QueueFull, RequestError, TooLarge
+from suites.engine.serving.errors import Cancelled, DeadlineExceeded, NotThere, QueueFull, RequestError, TooLarge
 from suites.engine.serving.metrics import Metrics
+from suites.engine.serving.readers import Here, Readers, Reads
+from suites.engine.serving.reading import Bounds, ReadItems
 from suites.engine.serving.workers import BatchDone, Run, Workers
 
-T = TypeVar("T")
-_INLINE_BYTES = 16384  # of text in a request: more is made into items in another thread, so that nobody else waits
+_READER_BYTES = 256 << 20  # that a reader may take beyond three times what it decodes
+_WARM_SECONDS = 60.0  # for the readers to start
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,8 @@ class Settings:
         max_values: of a request's JSON, those in lists and objects each.
         max_decoded: bytes that the items of a request take once they are decoded, such as images.
         max_decoded_all: the same of all requests that are being answered.
+        readers: processes that read items; 0 reads in the server's own process, which then has no bound of seconds.
+        read_seconds: for the items of a request, or for a batch; a reader that takes longer is ended.
     """
 
     name: str = "model"
@@ -58,9 +64,13 @@ class Settings:
     max_values: int = 1 << 20
     max_decoded: int = 256 << 20
     max_decoded_all: int = 1 << 30
+    readers: int = 2
+    read_seconds: float = 5.0
 
     def __post_init__(self) -> None:
-        for name in (f.name for f in fields(self) if f.type in ("int", "float")):
+        if self.readers < 0:
+            raise AttributeValueError(f"serving: readers is {self.readers}; it must be 0 or more")
+        for name in (f.name for f in fields(self) if f.type in ("int", "float") and f.name != "readers"):
             if not getattr(self, name) > 0:
                 raise AttributeValueError(f"serving: {name} is {getattr(self, name)}; it must be more than 0")
         if self.max_items > self.limits.max_queue:
@@ -113,18 +123,21 @@ class Service:
         settings: Settings,
         *,
         on_death: Callable[[BaseException, bool], None] = lambda error, given_up: None,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.model = model
         self.settings = settings
         self.batcher = Batcher(settings.limits)
         self.metrics = Metrics(settings.name, lambda: self.batcher.waiting, lambda: self.workers.busy(), model.feed)
-        self._on_death = on_death
+        self._on_death, self._say = on_death, say
         self._types = dict(model.types)
         predicts = [model.predict, *(model.replica() for _ in range(settings.workers - 1))]
         self._runs = [self._runner(predict) for predict in predicts]
         self.workers = Workers(
             self.batcher, self._runs, stuck_after=settings.stuck_after, on_batch=self._batch_done, on_death=self._died
         )
+        self.readers = self._reads()
+        self._reading = ThreadPoolExecutor(max(settings.readers, 1) + 1, "paddock-reading")
         self.draining = False  # nothing new is taken
         self.inside = 0  # requests that were let in and are not answered
         self._decoded = 0  # bytes of their items
@@ -135,7 +148,7 @@ class Service:
         """Run each worker's network once on the processor's example, if there is one: the first request is not slow."""
         example = self.model.processor.example()
         if example is not None:
-            item = self.model.processor.from_json(example)
+            item = self.readers.items([example], _WARM_SECONDS).items[0]
             for run in self._runs:
                 run([Job(item, (None, *self.poolings[:1]))])
         self._warm = True
@@ -147,11 +160,14 @@ class Service:
     def close(self, timeout: float) -> bool:
         """Finish what was taken, for at most `timeout` seconds; return whether all of it was."""
         self.batcher.close()
-        return self.workers.join(timeout)
+        finished = self.workers.join(timeout)
+        self.readers.close()
+        self._reading.shutdown(wait=False, cancel_futures=True)
+        return finished
 
     def trouble(self) -> str | None:
         """Why the server is not alive; None if it is."""
-        return self.workers.trouble()
+        return self.workers.trouble() or self.readers.trouble()
 
     def not_ready(self) -> str | None:
         """Why the server takes no requests now; None if it does."""
@@ -204,37 +220,33 @@ class Service:
             raise TooLarge(
                 f"the request has {len(values)} items; {self.settings.max_items} are allowed (--max-items), split it"
             )
-        length = sum(self._check_length(i, value) for i, value in enumerate(values))
-        sizes = await self._each(length, self.model.processor.decoded_bytes, values)
-        with self._held(sum(sizes)):
-            items = await self._each(length, self.model.processor.from_json, values)
-            return await self._answer(items, wants, self._timeout(timeout), gone)
-
-    async def _answer(
-        self, items: list[Any], wants: tuple[str | None, ...], timeout: float, gone: asyncio.Future[Any] | None
-    ) -> Answer:
-        processor = self.model.processor
-        costs = [processor.cost(item) for item in items]
-        ticket = self.batcher.submit([Job(item, wants) for item in items], costs, timeout=timeout)
-        found = await self._wait(ticket, gone)
+        for index, value in enumerate(values):
+            self._check_length(index, value)
+        seconds = self._timeout(timeout)
+        end = time.monotonic() + seconds
+        read = await self._read(values, seconds, gone)
+        with self._held(read.decoded):
+            ticket = self.batcher.submit(
+                [Job(item, wants) for item in read.items], read.costs, timeout=end - time.monotonic()
+            )
+            found = await self._wait(ticket, gone)
         results = [[of_item.results[k] for of_item in found] for k in range(len(wants))]
-        truncated = [processor.truncated(item) for item in items]
-        return Answer(results, truncated, sum(costs), [of_item.version for of_item in found])
+        return Answer(results, read.truncated, sum(read.costs), [of_item.version for of_item in found])
 
-    async def _each(self, length: int, work: Callable[[Any], T], values: Sequence[Any]) -> list[T]:
-        """`work` of each value, in another thread where their texts are long; errors name the item."""
-        if length > _INLINE_BYTES:
-            return await asyncio.to_thread(_of_each, work, values)
-        return _of_each(work, values)
+    async def _read(self, values: Sequence[Any], seconds: float, gone: asyncio.Future[Any] | None) -> ReadItems:
+        """The items of a request, made elsewhere: nobody else waits for it."""
+        reading = asyncio.wrap_future(self._reading.submit(self.readers.items, values, seconds))
+        await asyncio.wait({reading, gone} if gone else {reading}, timeout=seconds, return_when=FIRST_COMPLETED)
+        if reading.done():
+            return reading.result()
+        reading.cancel()
+        if gone and gone.done():
+            raise Cancelled("the client left before its items were read")
+        raise DeadlineExceeded(f"the items were not read within {seconds:.1f} s")
 
     @contextlib.contextmanager
     def _held(self, size: int) -> Iterator[None]:
         """Inside, a request's decoded items count among those of all; runs in the HTTP thread only."""
-        if size > self.settings.max_decoded:
-            raise TooLarge(
-                f"the items take {size} bytes once decoded; {self.settings.max_decoded} are allowed "
-                "(--max-decoded-mb), split the request"
-            )
         if self._decoded + size > self.settings.max_decoded_all:
             raise QueueFull(f"items of {self.settings.max_decoded_all} bytes are being answered; try again in 1 s", 1)
         self._decoded += size
@@ -271,19 +283,18 @@ class Service:
             raise RequestError(f"the timeout is {asked} s; it must be more than 0")
         return min(asked or self.settings.timeout, self.settings.timeout)
 
-    def _check_length(self, index: int, value: Any) -> int:
+    def _check_length(self, index: int, value: Any) -> None:
         length = text_length(value)
         if length > self.settings.max_chars and not self.model.processor.files_in_json:
             raise TooLarge(
                 f"item {index}: has {length} characters; {self.settings.max_chars} are allowed (--max-chars)"
             )
-        return length
 
     async def _wait(self, ticket: Ticket, gone: asyncio.Future[Any] | None) -> list[Any]:
         found = asyncio.wrap_future(ticket.future)
         left = None if ticket.deadline is None else ticket.deadline - time.monotonic()
         try:
-            await asyncio.wait({found, gone} if gone else {found}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({found, gone} if gone else {found}, timeout=left, return_when=FIRST_COMPLETED)
             if not found.done():
                 late = DeadlineExceeded(f"there was no answer within {time.monotonic() - ticket.arrived:.1f} s")
                 self.batcher.cancel(ticket, None if gone and gone.done() else late)
@@ -296,6 +307,21 @@ class Service:
             if ticket.started is not None:
                 self.metrics.queue_seconds.observe(ticket.started - ticket.arrived)
 
+    def _reads(self) -> Reads:
+        """What reads items: processes, where the processor can travel to them."""
+        s = self.settings
+        bounds = Bounds(s.read_seconds, s.max_decoded, 3 * s.max_decoded + _READER_BYTES)
+        if s.readers:
+            try:
+                return Readers(self.model.processor, s.readers, bounds, self._reader_ended)
+            except AttributeValueError as error:
+                self._say(f"{error}: items are read in the server's own process, without a bound of seconds")
+        return Here(self.model.processor, bounds)
+
+    def _reader_ended(self, why: str) -> None:
+        self.metrics.reader_ends.inc()
+        self._say(f"a reader is replaced: {why}")
+
     # -- in the workers' threads
     def _runner(self, predict: Predict) -> Run:
         processor, names = self.model.processor, self.model.inputs
@@ -303,7 +329,7 @@ class Service:
         def run(jobs: list[Any]) -> list[Any]:
             if isinstance(jobs[0], RawJob):
                 return [predict(job.arrays) for job in jobs]
-            batch = processor.prepare([job.item for job in jobs])
+            batch = self.readers.batch([job.item for job in jobs], self.settings.timeout)
             arrays = {name: batch[name] for name in names}
             outputs = predict(arrays)
             self._learn_types(arrays, outputs)
@@ -329,16 +355,6 @@ class Service:
     def _died(self, error: BaseException, given_up: bool) -> None:
         self.metrics.deaths.inc()
         self._on_death(error, given_up)
-
-
-def _of_each(work: Callable[[Any], T], values: Sequence[Any]) -> list[T]:
-    found = []
-    for index, value in enumerate(values):
-        try:
-            found.append(work(value))
-        except PaddockError as error:
-            raise RequestError(f"item {index}: {error}") from None
-    return found
 
 
 def text_length(value: Any) -> int:

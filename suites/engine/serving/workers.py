@@ -14,7 +14,8 @@ from typing import Any
 
 from framework.errors import WorkerError
 from suites.engine.serving.batcher import Batcher, Entry
-from suites.engine.serving.errors import Broken
+from suites.engine.serving.errors import Broken, QueueFull
+from suites.engine.serving.readers import Hung
 
 Run = Callable[[list[Any]], Sequence[Any]]  # payloads of a batch to their results
 _DEATHS_WINDOW = 60.0  # seconds
@@ -139,8 +140,17 @@ def run_isolated(run: Run, payloads: list[Any]) -> list[Any]:
         if len(found) != len(payloads):
             raise WorkerError(f"serving: {len(payloads)} items gave {len(found)} results; mend the model's processor")
         return found
+    except Hung as error:
+        return [error] if len(payloads) == 1 else _one_by_one(run, payloads, error)
     except Exception as error:
         if len(payloads) == 1:
             return [error]
     half = len(payloads) // 2
     return run_isolated(run, payloads[:half]) + run_isolated(run, payloads[half:])
+
+
+def _one_by_one(run: Run, payloads: list[Any], hung: Hung) -> list[Any]:
+    """The results of a batch in which some item hangs: that one waits once more, and many of them wait twice in all."""
+    end = time.monotonic() + 2 * hung.seconds
+    later = QueueFull("a batch with an item that hangs was given up; try again in 1 s", 1)
+    return [run_isolated(run, [payload])[0] if time.monotonic() < end else later for payload in payloads]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
+import signal
 import threading
 import time
 import zlib
@@ -66,14 +69,21 @@ class WordsProcessor(Processor):
                 raise DataError("a poisoned text")
             if "BUG" in words:
                 raise KeyError("a bug")
-            if "EXIT" in words:
-                raise SystemExit("a worker's end")
+            if "SPIN" in words:
+                re.match(r"(?:\s+|#[^\n]*\n)+x", " " * 60)  # holds Python's lock for longer than anybody lives
+            if "FILL" in words:
+                np.ones(1 << 34, np.uint8)
+            if "DIE" in words:
+                os.kill(os.getpid(), signal.SIGSEGV)
             if "SLEEP" in words:
                 time.sleep(float(words[words.index("SLEEP") + 1]))
         ids = [np.array([zlib.crc32(word.encode()) % WORDS for word in words[:LONGEST]]) for words in items]
-        return {"ids": np.concatenate(ids), "offsets": np.cumsum([0, *map(len, ids)])}
+        ends = any("EXIT" in words for words in items)
+        return {"ids": np.concatenate(ids), "offsets": np.cumsum([0, *map(len, ids)]), "ends": ends}
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
+        if batch["ends"]:
+            raise SystemExit("a worker's end")
         means = pool(outputs["tokens"], batch["offsets"], "mean")
         return [{"label": int(row.argmax()), "score": float(row.max())} for row in means]
 

@@ -1,0 +1,143 @@
+"""The reader's process: JSON values to items, items to batches, within its memory; see `readers`."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from framework import limits
+from framework.data.exchange import receive, send
+from framework.errors import PaddockError
+
+_LATER = 2.0  # seconds that the server has to end a reader before the system does
+_MOST_TOLD = 20_000  # characters of an error
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a reader may take.
+
+    Args:
+        seconds: for one order. The server ends a reader that takes longer; where there is no server any more, the
+            system does a little later.
+        decoded: bytes that the items of one request take once they are decoded.
+        memory: bytes beyond what the process has when it is ready, where the system can bound them.
+    """
+
+    seconds: float
+    decoded: int
+    memory: int
+
+
+class Order(NamedTuple):
+    """Values to make items of, or items to make a batch of."""
+
+    kind: Literal["items", "batch"]
+    values: Sequence[Any]
+
+
+class ReadItems(NamedTuple):
+    """Items, of each its cost and whether its end was left out; the bytes that they take."""
+
+    items: list[Any]
+    costs: list[int]
+    truncated: list[bool]
+    decoded: int
+
+
+class Said(NamedTuple):
+    """An answer: "done" with a value, or why not: "large", "item" (which one is wrong), "refused", an error's type."""
+
+    kind: str
+    value: Any
+
+
+def main(connection: Connection) -> None:
+    """Carry out orders until the parent goes away."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):  # of the terminal or the group: the parent's to heed
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # which ends the process, whoever holds Python's lock
+    with contextlib.suppress(EOFError, ConnectionError):
+        _serve(connection)
+
+
+def _serve(connection: Connection) -> None:
+    processor, bounds, allowed = receive(connection)
+    limits.settle(**vars(allowed))
+    cv2 = sys.modules.get("cv2")
+    if cv2 is not None:
+        cv2.setNumThreads(1)
+    bound_memory(bounds.memory)
+    send(connection, Said("done", None))
+    while True:
+        order = receive(connection)
+        signal.setitimer(signal.ITIMER_REAL, bounds.seconds + _LATER)
+        said = carry_out(processor, bounds, order)
+        del order
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        send(connection, said)
+        del said
+
+
+def carry_out(processor: Any, bounds: Bounds, order: Order) -> Said:
+    """What an order comes to."""
+    try:
+        if order.kind == "items":
+            return Said("done", read_items(processor, bounds.decoded, order.values))
+        return Said("done", processor.prepare(order.values))
+    except _TooMuch as error:
+        return Said("large", str(error))
+    except _WrongItem as error:
+        return Said("item", str(error)[:_MOST_TOLD])
+    except PaddockError as error:
+        return Said("refused", str(error)[:_MOST_TOLD])
+    except MemoryError:
+        return Said("large", f"reading it takes more memory than the {bounds.memory >> 20} MB allowed")
+    except Exception as error:
+        return Said(type(error).__name__, traceback.format_exc()[-_MOST_TOLD:])
+
+
+class _TooMuch(Exception):
+    """Items take more than they may."""
+
+
+class _WrongItem(Exception):
+    """A value is no item; says which and why."""
+
+
+def read_items(processor: Any, most: int, values: Sequence[Any]) -> ReadItems:
+    """Items of values, whose size is known and bounded before the first is made."""
+    size = sum(_of_each(processor.decoded_bytes, values))
+    if size > most:
+        raise _TooMuch(
+            f"the items take {size} bytes once decoded; {most} are allowed (--max-decoded-mb), split the request"
+        )
+    items = _of_each(processor.from_json, values)
+    return ReadItems(items, [processor.cost(i) for i in items], [processor.truncated(i) for i in items], size)
+
+
+def _of_each(work: Any, values: Sequence[Any]) -> list[Any]:
+    found = []
+    for index, value in enumerate(values):
+        try:
+            found.append(work(value))
+        except PaddockError as error:
+            raise _WrongItem(f"item {index}: {error}") from None
+    return found
+
+
+def bound_memory(most: int) -> None:
+    """Let this process take so many bytes more than it has; what is mapped and shared does not count."""
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # Linux counts it
+        import resource
+
+        lines = Path("/proc/self/status").read_text().splitlines()
+        has = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))
+        resource.setrlimit(resource.RLIMIT_DATA, (has + most, has + most))

@@ -1,0 +1,156 @@
+"""Reading is bounded from outside: an item that hangs, fills memory or kills its reader costs nobody else a thing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from framework.errors import AttributeValueError
+from suites.engine.serving.client import Client, ServerError
+from suites.engine.serving.service import Settings
+from tests.suites.engine.serving import toy
+from tests.suites.engine.serving.test_server import ask, problem
+
+ROOT = Path(__file__).parents[4]
+MAIN = """
+import sys, tests.suites.engine.serving.toy
+from tools import serve
+sys.exit(serve.main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def bounded(model):
+    with toy.running(model, Settings(name="words", read_seconds=0.7)) as found:
+        yield found
+
+
+def test_an_item_that_holds_pythons_lock_for_ever_gets_504_and_health_answers_meanwhile(bounded):
+    with ThreadPoolExecutor(1) as pool:
+        start = time.monotonic()
+        hung = pool.submit(problem, bounded, "/v1/scores", {"input": "SPIN"})
+        while not hung.done():
+            begun = time.monotonic()
+            assert ask(bounded, "/health")[0] == 200 and ask(bounded, "/metrics")[0] == 200
+            assert time.monotonic() - begun < 5
+        assert time.monotonic() - start < 30
+    status, message = hung.result()
+    assert status == 504 and "took longer than 0.7 s and was ended (--read-seconds)" in message
+    assert ask(bounded, "/v1/scores", {"input": "the next"})[0] == 200
+    assert "paddock_reader_ends_total" in ask(bounded, "/metrics")[2].decode()
+    assert any("a reader is replaced: reading" in line for line in bounded.said)
+
+
+def test_items_beside_one_that_hangs_are_answered(bounded):
+    with ThreadPoolExecutor(8) as pool:
+        hung = pool.submit(problem, bounded, "/v1/scores", {"input": "SPIN"})
+        others = [pool.submit(ask, bounded, "/v1/scores", {"input": f"word {i}"}) for i in range(7)]
+        assert {other.result()[0] for other in others} == {200} and hung.result()[0] == 504
+
+
+def test_an_item_that_fills_the_memory_gets_413_and_its_reader_lives_on(bounded):
+    before = len(bounded.said)
+    status, message = problem(bounded, "/v1/scores", {"input": "FILL"})
+    assert status == 413 and "more memory than the 1024 MB allowed" in message
+    assert bounded.said[before:] == [] and ask(bounded, "/v1/scores", {"input": "a"})[0] == 200
+
+
+def test_an_item_that_kills_its_reader_gets_500_and_the_next_is_answered(bounded):
+    status, message = problem(bounded, "/v1/scores", {"input": "DIE"})
+    assert status == 500 and "ended its process (signal 11)" in message
+    assert ask(bounded, "/v1/scores", {"input": "a"})[0] == 200 and ask(bounded, "/health")[0] == 200
+
+
+def test_readers_that_all_hang_are_503_or_504_and_come_back(bounded):
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(lambda _: problem(bounded, "/v1/scores", {"input": "SPIN"})[0], range(12)))
+    assert set(found) <= {503, 504}
+    with Client(bounded.url) as client:
+        assert len(client.score(["a"])) == 1
+
+
+def reader_processes(server_pid):
+    """Processes of the group that are still there, but for zombies."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(words[2]) == server_pid and words[0] != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.parametrize(("number", "to_all"), [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, True)])
+def test_a_signal_ends_a_server_whose_reader_hangs_and_nothing_is_left(tmp_path, number, to_all):
+    words = [str(toy.export(tmp_path / "words")), "--port", "0", "--read-seconds", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with process:
+        url = process.stdout.readline().split()[3]
+        with Client(url, retries=0) as client:
+
+            def spin():
+                with pytest.raises(ServerError, match="took longer"):
+                    client.score(["SPIN"])
+
+            hung = threading.Thread(target=spin)
+            hung.start()
+            time.sleep(0.5)
+            (os.killpg if to_all else os.kill)(process.pid, number)
+            assert process.wait(30) == (130 if number == signal.SIGINT else 0)
+            hung.join(30)
+    end = time.monotonic() + 10
+    while (left := reader_processes(process.pid)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert left == []
+
+
+def test_a_server_that_is_killed_leaves_no_reader_that_spins(tmp_path):
+    words = [str(toy.export(tmp_path / "words")), "--port", "0", "--read-seconds", "3"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with process:
+        url = process.stdout.readline().split()[3]
+
+        def spin():
+            with Client(url, retries=0, timeout=20) as client, pytest.raises(ServerError):
+                client.score(["SPIN"])
+
+        thread = threading.Thread(target=spin)
+        thread.start()
+        time.sleep(0.7)
+        process.kill()
+        thread.join(30)
+    end = time.monotonic() + 10
+    while (left := reader_processes(process.pid)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert left == []
+
+
+def test_a_processor_that_cannot_travel_reads_in_the_servers_process_and_the_log_says_so(model):
+    class Local(toy.WordsProcessor):
+        pass
+
+    local = type(model)(Local(), model.inputs, model.predict, model.replica, model.types)
+    with toy.running(local) as server:
+        assert ask(server, "/v1/scores", {"input": "a"})[0] == 200
+        assert "Local cannot travel" in server.said[0] and "without a bound of seconds" in server.said[0]
+
+
+def test_no_readers_are_a_choice(model):
+    with toy.running(model, Settings(name="words", readers=0)) as server:
+        assert json.loads(ask(server, "/v1/scores", {"input": "a"})[2])["data"][0]["index"] == 0
+        assert server.said == []
+    with pytest.raises(AttributeValueError, match="readers is -1"):
+        Settings(readers=-1)
