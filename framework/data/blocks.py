@@ -117,13 +117,19 @@ def send_fd(connection: Connection, fd: int) -> None:
         socket.send_fds(link, [b"f"], [fd])
 
 
-def receive_block(connection: Connection, size: int) -> np.ndarray:
-    """Map the block whose descriptor comes next on `connection`; raise EOFError if the other end is gone."""
+def receive_fd(connection: Connection) -> int:
+    """Return the file descriptor that comes next on `connection`; raise EOFError if the other end is gone."""
     with socket.socket(fileno=os.dup(connection.fileno())) as link:
         message, fds, _, _ = socket.recv_fds(link, 1, 1)
     if not message or not fds:
         raise EOFError("the other process is gone")
+    return fds[0]
+
+
+def receive_block(connection: Connection, size: int) -> np.ndarray:
+    """Map the block whose descriptor comes next on `connection`; raise EOFError if the other end is gone."""
+    fd = receive_fd(connection)
     try:
-        return _mapped(fds[0], size)
+        return _mapped(fd, size)
     finally:
-        os.close(fds[0])
+        os.close(fd)

@@ -17,7 +17,7 @@ from typing import Any
 
 from framework import limits
 from framework.data.blocks import pack
-from framework.data.exchange import receive, send
+from framework.data.exchange import receive, receive_parcels, send, send_parcels
 from framework.data.pool import default_start_method, start_fork_server
 from framework.errors import AttributeValueError, PaddockError
 from suites.engine.contract.task import Batch, Processor
@@ -58,15 +58,20 @@ class _Reader:
         send(self._connection, (processor, bounds, limits.current()))
         self.ready = False
 
-    def ask(self, order: Order, seconds: float, what: str) -> Any:
+    def ask(self, order: Order, values: Sequence[Any], seconds: float) -> Any:
         """What an order comes to; raises Hung, _Lost, or what the reader said."""
+        what = "the items" if order == "items" else "a batch"
         try:
             if not self.ready:
                 self._started()
-            send(self._connection, order)
+            self._connection.send(order)
+            (send if order == "items" else send_parcels)(self._connection, values)
             if not self._connection.poll(seconds):
                 raise Hung(what, seconds)
-            return _told(receive(self._connection))
+            found = _told(receive(self._connection))
+            if order == "items" and values:
+                found = found._replace(items=receive_parcels(self._connection))
+            return found
         except (EOFError, ConnectionError):
             self.process.join(5)
             raise _Lost(f"reading {what} ended its process ({_how(self.process.exitcode)})") from None
@@ -88,11 +93,12 @@ class Reads(ABC):
     """What makes items and batches; safe to use from any thread."""
 
     @abstractmethod
-    def ask(self, order: Order, patience: float) -> Any:
+    def ask(self, order: Order, values: Sequence[Any], patience: float) -> Any:
         """What an order comes to: `ReadItems` or a batch.
 
         Args:
             order: what to do.
+            values: JSON values, or items as `items` gave them.
             patience: seconds to wait for a free reader.
 
         Raises RequestError for a value that is no item, TooLarge for items over the bound, PaddockError for items that
@@ -101,12 +107,12 @@ class Reads(ABC):
 
     def items(self, values: Sequence[Any], patience: float) -> ReadItems:
         """Items of the JSON values of one request."""
-        found: ReadItems = self.ask(Order("items", list(values)), patience)
+        found: ReadItems = self.ask("items", list(values), patience)
         return found
 
     def batch(self, items: Sequence[Any], patience: float) -> Batch:
         """A batch of items."""
-        found: Batch = self.ask(Order("batch", list(items)), patience)
+        found: Batch = self.ask("batch", list(items), patience)
         return found
 
     def trouble(self) -> str | None:
@@ -123,9 +129,9 @@ class Here(Reads):
     def __init__(self, processor: Processor, bounds: Bounds) -> None:
         self._processor, self._bounds = processor, bounds
 
-    def ask(self, order: Order, patience: float) -> Any:
+    def ask(self, order: Order, values: Sequence[Any], patience: float) -> Any:
         """See `Reads`."""
-        return _told(carry_out(self._processor, self._bounds, order))
+        return _told(carry_out(self._processor, self._bounds, order, values))
 
 
 class Readers(Reads):
@@ -158,13 +164,12 @@ class Readers(Reads):
         util.Finalize(self, _end, (self._all,), exitpriority=10)
         self._idle: list[_Reader | None] = [self._new() for _ in range(count)]  # None: one that could not be started
 
-    def ask(self, order: Order, patience: float) -> Any:
+    def ask(self, order: Order, values: Sequence[Any], patience: float) -> Any:
         """See `Reads`."""
-        what = "the items" if order.kind == "items" else "a batch"
         reader = self._take(patience)
         try:
             reader = reader or self._new()
-            return reader.ask(order, self._bounds.seconds, what)
+            return reader.ask(order, values, self._bounds.seconds)
         except (Hung, _Lost, OSError) as error:
             reader = self._another(reader, str(error))
             if isinstance(error, Hung):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from framework import limits
-from framework.data.exchange import receive, send
+from framework.data.exchange import receive, receive_each, send, send_each
 from framework.errors import PaddockError
 
 _LATER = 2.0  # seconds that the server has to end a reader before the system does
@@ -36,15 +36,14 @@ class Bounds:
     memory: int
 
 
-class Order(NamedTuple):
-    """Values to make items of, or items to make a batch of."""
-
-    kind: Literal["items", "batch"]
-    values: Sequence[Any]
+Order = Literal["items", "batch"]  # to make of JSON values, or of items
 
 
 class ReadItems(NamedTuple):
-    """Items, of each its cost and whether its end was left out; the bytes that they take."""
+    """Items, of each its cost and whether its end was left out; the bytes that they take.
+
+    Out of a reader come parcels in place of items: the server hands them on to a reader for a batch.
+    """
 
     items: list[Any]
     costs: list[int]
@@ -77,21 +76,30 @@ def _serve(connection: Connection) -> None:
     bound_memory(bounds.memory)
     send(connection, Said("done", None))
     while True:
-        order = receive(connection)
+        order: Order = connection.recv()
         signal.setitimer(signal.ITIMER_REAL, bounds.seconds + _LATER)
-        said = carry_out(processor, bounds, order)
-        del order
+        said = carry_out(processor, bounds, order, _values(connection, order))
         signal.setitimer(signal.ITIMER_REAL, 0)
+        items: list[Any] = []
+        if isinstance(said.value, ReadItems):
+            items, said = said.value.items, Said("done", said.value._replace(items=[]))
         send(connection, said)
-        del said
+        if items:
+            send_each(connection, items)
+        del said, items  # before the next order, which may be long in coming
 
 
-def carry_out(processor: Any, bounds: Bounds, order: Order) -> Said:
+def _values(connection: Connection, order: Order) -> list[Any]:
+    found: list[Any] = receive(connection) if order == "items" else receive_each(connection)
+    return found
+
+
+def carry_out(processor: Any, bounds: Bounds, order: Order, values: Sequence[Any]) -> Said:
     """What an order comes to."""
     try:
-        if order.kind == "items":
-            return Said("done", read_items(processor, bounds.decoded, order.values))
-        return Said("done", processor.prepare(order.values))
+        if order == "items":
+            return Said("done", read_items(processor, bounds.decoded, values))
+        return Said("done", processor.prepare(values))
     except _TooMuch as error:
         return Said("large", str(error))
     except _WrongItem as error:

@@ -28,6 +28,7 @@ from suites.engine.serving.reading import Bounds, ReadItems
 from suites.engine.serving.workers import BatchDone, Run, Workers
 
 _READER_BYTES = 256 << 20  # that a reader may take beyond three times what it decodes
+_INLINE_BYTES = 16384  # of text that is quick to read: more is read in another thread, so that nobody else waits
 _WARM_SECONDS = 60.0  # for the readers to start
 
 
@@ -220,11 +221,11 @@ class Service:
             raise TooLarge(
                 f"the request has {len(values)} items; {self.settings.max_items} are allowed (--max-items), split it"
             )
-        for index, value in enumerate(values):
-            self._check_length(index, value)
+        length = sum(self._check_length(index, value) for index, value in enumerate(values))
         seconds = self._timeout(timeout)
         end = time.monotonic() + seconds
-        read = await self._read(values, seconds, gone)
+        quick = self.model.processor.quick_to_read and length <= _INLINE_BYTES
+        read = self.readers.items(values, seconds) if quick else await self._read(values, seconds, gone)
         with self._held(read.decoded):
             ticket = self.batcher.submit(
                 [Job(item, wants) for item in read.items], read.costs, timeout=end - time.monotonic()
@@ -283,12 +284,13 @@ class Service:
             raise RequestError(f"the timeout is {asked} s; it must be more than 0")
         return min(asked or self.settings.timeout, self.settings.timeout)
 
-    def _check_length(self, index: int, value: Any) -> None:
+    def _check_length(self, index: int, value: Any) -> int:
         length = text_length(value)
         if length > self.settings.max_chars and not self.model.processor.files_in_json:
             raise TooLarge(
                 f"item {index}: has {length} characters; {self.settings.max_chars} are allowed (--max-chars)"
             )
+        return length
 
     async def _wait(self, ticket: Ticket, gone: asyncio.Future[Any] | None) -> list[Any]:
         found = asyncio.wrap_future(ticket.future)
@@ -311,7 +313,7 @@ class Service:
         """What reads items: processes, where the processor can travel to them."""
         s = self.settings
         bounds = Bounds(s.read_seconds, s.max_decoded, 3 * s.max_decoded + _READER_BYTES)
-        if s.readers:
+        if s.readers and not self.model.processor.quick_to_read:
             try:
                 return Readers(self.model.processor, s.readers, bounds, self._reader_ended)
             except AttributeValueError as error:

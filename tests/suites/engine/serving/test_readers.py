@@ -89,7 +89,7 @@ def reader_processes(server_pid):
     return found
 
 
-@pytest.mark.parametrize(("number", "to_all"), [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, True)])
+@pytest.mark.parametrize(("number", "to_all"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
 def test_a_signal_ends_a_server_whose_reader_hangs_and_nothing_is_left(tmp_path, number, to_all):
     words = [str(toy.export(tmp_path / "words")), "--port", "0", "--read-seconds", "2"]
     process = subprocess.Popen(
@@ -154,3 +154,13 @@ def test_no_readers_are_a_choice(model):
         assert server.said == []
     with pytest.raises(AttributeValueError, match="readers is -1"):
         Settings(readers=-1)
+
+
+def test_what_is_quick_to_read_by_construction_is_read_in_the_servers_process(model):
+    class Quick(toy.WordsProcessor):
+        quick_to_read = True
+
+    quick = type(model)(Quick(), model.inputs, model.predict, model.replica, model.types)
+    with toy.running(quick) as server:
+        assert ask(server, "/v1/scores", {"input": "a"})[0] == 200 and server.said == []
+        assert problem(server, "/v1/scores", {"input": ["a", 7]})[0] == 400
