@@ -111,8 +111,8 @@ class Processor(ABC):
         endings: of the files that are taken from a folder of inputs, lower case.
         poolings: ways in which `embeddings` makes one vector of an item, the default first; none without vectors.
         files_in_json: whether JSON items carry whole files as base64 text, to which no limit of characters applies.
-        quick_to_read: whether `from_json`, `cost`, `truncated` and `prepare` look at each character of a JSON item a few
-            times and no more, whatever it says, so that a server may call them in its own process. False for what has
+        quick_to_read: whether `from_json`, `cost`, `truncated` and `prepare` look at each character of a JSON item only
+            a few times, whatever it says, so that a server may call them in its own process. False for what has
             decoders or expressions: a server then reads in processes that it can end.
         batch_size: how many inputs are predicted on together; 1 where their shapes may differ.
     """
