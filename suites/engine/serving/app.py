@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -12,7 +13,8 @@ import pydantic
 from fastapi import FastAPI, Request, Response
 
 from suites.engine.serving import open_inference
-from suites.engine.serving.gates import Gate, SameSite
+from suites.engine.serving.errors import NotThere, RequestError
+from suites.engine.serving.gates import Gate, Heads, SameSite
 from suites.engine.serving.http import (
     PROBLEMS,
     Bodies,
@@ -47,7 +49,9 @@ class _Asked(pydantic.BaseModel):
     timeout_ms: float | None = pydantic.Field(None, gt=0, description="Time for the answer; the server has a limit.")
 
     def items(self) -> list[Any]:
-        """The items; a single one may stand without a list."""
+        """The items; a single one may stand without a list. Raises RequestError for an empty list."""
+        if self.input == []:
+            raise RequestError("input: is empty; it takes one item or more")
         return self.input if isinstance(self.input, list) else [self.input]
 
     def timeout(self) -> float | None:
@@ -141,11 +145,13 @@ def make_app(
     install_errors(app)
     bodies = Bodies(service.settings.max_body, service.settings.max_bodies)
     _add_v1(app, split, bodies)
+    _add_models(app, split)
     _add_health(app, split)
     open_inference.add_routes(app, split, bodies)
     if token is not None:
         app.add_middleware(Guard, token=token)
     app.add_middleware(SameSite, hosts=hosts, origins=origins, any_host=any_host)
+    app.add_middleware(Heads)
     app.add_middleware(Gate, door=service, most=most)
     app.add_middleware(Observed, metrics=service.metrics, say=say or (lambda text: print(text, file=sys.stderr)))
     return app
@@ -195,6 +201,25 @@ def _add_v1(app: FastAPI, split: Split, bodies: Bodies) -> None:
             )
         ]
         return json_response({"data": rows, **_tail(service, found)})
+
+
+def _add_models(app: FastAPI, split: Split) -> None:
+    started = int(time.time())
+
+    def described(name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": started, "owned_by": "paddock"}
+
+    @app.get("/v1/models", tags=["v1"])
+    async def models() -> Response:
+        """The names that a request may give, as clients of OpenAI's API ask for them."""
+        return json_response({"object": "list", "data": [described(name) for name in split.names()]})
+
+    @app.get("/v1/models/{model}", tags=["v1"], responses={404: {"model": Problem}})
+    async def model_of(model: str) -> Response:
+        """One of them."""
+        if model not in split.names():
+            raise NotThere(f"there is no model '{model[:200]}'; there is {', '.join(map(repr, split.names()))}")
+        return json_response(described(model))
 
 
 def _embeddings_answer(service: Service, asked: EmbeddingsRequest, found: Answer) -> Response:

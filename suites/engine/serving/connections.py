@@ -6,10 +6,13 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _RESERVE = 64  # connections beyond the most that may ask: health and metrics come through there
 _CHUNK_OVERHEAD = 16  # bytes around each byte of a body that is sent in chunks of one byte, and more
+_PIECE = 16 << 10  # bytes that are parsed before their kind is looked at, however they came
+_SLOWEST = 1024  # bytes a second of an answer, below which its reader is cut
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -20,7 +23,8 @@ class Bounds:
     Args:
         connections: that may be open; further ones replace those that are quiet longest.
         header_bytes: of a request's line and headers.
-        header_seconds: in which they must have come, and that a connection may be quiet.
+        header_seconds: in which they must have come, and that a connection may be quiet. An answer that still lies in a
+            buffer may take longer while the client reads, `_SLOWEST` bytes a second at least.
         request_seconds: from the headers to the last byte of the answer.
     """
 
@@ -44,6 +48,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._overhead = self._body = 0  # bytes of the request that is coming: all but its body, and its body
         self._complete = False  # whether a request ended in the bytes that came last
+        self._head = 0  # bytes of its line and headers as they were parsed
+        self._unread = 0  # bytes of answers that the client had not taken when they were last looked at
 
     @property
     def is_quiet(self) -> bool:
@@ -67,24 +73,86 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read; cut a connection whose headers do not end."""
+        for start in range(0, len(data), _PIECE):
+            self._read(data[start : start + _PIECE])
+            if self.transport.is_closing():
+                return
+
+    def _read(self, data: bytes) -> None:
         body, self._complete = self._body, False
-        super().data_received(data)
+        self._parse(data)
         self._overhead = 0 if self._complete else self._overhead + len(data) - (self._body - body)
-        if self._overhead > self._bounds.header_bytes + _CHUNK_OVERHEAD * self._body:
-            if self.is_quiet:
-                self.transport.write(_TOO_LONG)
-                self.transport.close()
-            else:
-                self.transport.abort()
+        # Twice: of headers that do not end, blanks count that a parsed head would not have.
+        if self._overhead > 2 * self._bounds.header_bytes + _CHUNK_OVERHEAD * self._body:
+            self._refuse_head()
+
+    def _parse(self, data: bytes) -> None:
+        """Feed the parser. It stops where a client offers to go on in another protocol, which it need not: the request
+        is then read as it is, without the offer, and its body with it.
+        """
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offered:
+                if self.parser.get_method() == b"CONNECT":
+                    self.send_400_response("There is nothing to connect to.")
+                    return
+                data = self._without_offer() + data[offered.args[0] :]
+                self.parser = httptools.HttpRequestParser(self)
+                continue
+            except httptools.HttpParserError:
+                if self._head > self._bounds.header_bytes:
+                    self._refuse_head()
+                elif not self.transport.is_closing():
+                    self.send_400_response("Invalid HTTP request received.")
+            return
+
+    def _without_offer(self) -> bytes:
+        """The head of the request at hand, without what offers another protocol."""
+        version = self.parser.get_http_version().encode()
+        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + version]
+        for name, value in self.headers:
+            if name == b"connection":
+                kept = [word.strip() for word in value.split(b",")]
+                value = b", ".join(w for w in kept if w.lower() not in (b"upgrade", b"http2-settings"))
+            if name not in (b"upgrade", b"http2-settings") and (value or name != b"connection"):
+                lines.append(name + b": " + value)
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _refuse_head(self) -> None:
+        if self.is_quiet:
+            self.transport.write(_TOO_LONG)
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of its address."""
+        super().on_url(url)
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One of its headers."""
+        super().on_header(name, value)
+        self._count(len(name) + len(value) + 4)
+
+    def _count(self, size: int) -> None:
+        """Count bytes of the head; ValueError, at which the parser stops, where they become too many."""
+        self._head += size
+        if self._head > self._bounds.header_bytes:
+            raise ValueError("the head is too long")
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
+        self._head = 0
         if self.is_quiet:
             self._expect_end_within(self._bounds.header_seconds)
 
     def on_headers_complete(self) -> None:
         """Its headers are there: it must be answered in time."""
+        if self.parser.should_upgrade():  # comes again, without the offer
+            return
         super().on_headers_complete()
         self._expect_end_within(self._bounds.request_seconds)
 
@@ -95,6 +163,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """It is there as a whole."""
+        if self.parser.should_upgrade():
+            return
         self._overhead = self._body = 0
         self._complete = True
         super().on_message_complete()
@@ -108,4 +178,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def _expect_end_within(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self.loop.call_later(seconds, self.transport.abort)
+        self._unread = self.transport.get_write_buffer_size()
+        self._timer = self.loop.call_later(seconds, self._too_late, seconds)
+
+    def _too_late(self, seconds: float) -> None:
+        """Cut the connection, unless the client is still reading what was written for it."""
+        left = self.transport.get_write_buffer_size()
+        if self._unread - left > seconds * _SLOWEST or (left == 0 and self._unread > 0):
+            self._expect_end_within(seconds)
+        else:
+            self.transport.abort()

@@ -25,6 +25,12 @@ class TooLarge(RequestError):
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+class UnknownCoding(RequestError):
+    """The body is packed in a way that is not known."""
+
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+
 class NotThere(RequestError):
     """There is no such model, version or output."""
 

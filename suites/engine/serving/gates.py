@@ -105,3 +105,16 @@ class SameSite:
             return name == "localhost" or name in self._hosts or bool(ipaddress.ip_address(name))
         except ValueError:
             return False
+
+
+class Heads:
+    """Answers HEAD as GET, without the body, which the connection leaves out."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send)

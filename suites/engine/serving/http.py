@@ -8,6 +8,7 @@ import hmac
 import re
 import time
 import traceback
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from framework.errors import PaddockError
-from suites.engine.serving.errors import Cancelled, QueueFull, RequestError, TooLarge
+from suites.engine.serving.errors import Cancelled, QueueFull, RequestError, TooLarge, UnknownCoding
 from suites.engine.serving.metrics import Metrics
 
 BODY_SECONDS = 30.0  # in which a body must have come
@@ -58,7 +59,13 @@ class Bodies:
         parts: list[bytes] = []
         try:
             await self._read_in_time(request, parts)
-            yield b"".join(parts)
+            body = b"".join(parts)
+            coding = request.headers.get("content-encoding", "identity").strip().lower()
+            if coding != "identity":
+                body = await aside(len(body), _unpacked, coding, body, self._limit)
+                self._held += len(body)
+                parts.append(body)
+            yield body
         finally:
             self._held -= sum(map(len, parts))
 
@@ -82,6 +89,22 @@ class Bodies:
                 )
             if self._held > self._limit_of_all:
                 raise QueueFull(f"requests of {self._limit_of_all} bytes are being answered; try again in 1 s", 1)
+
+
+def _unpacked(coding: str, body: bytes, most: int) -> bytes:
+    """A body that came packed, of which no more is unpacked than it may have bytes."""
+    if coding not in ("gzip", "x-gzip"):
+        raise UnknownCoding(f"Content-Encoding: is {coding[:100]!r}; there are gzip and identity")
+    found = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        unpacked = found.decompress(body, most + 1)
+    except zlib.error as error:
+        raise RequestError(f"the body is no gzip ({error})") from None
+    if len(unpacked) > most:
+        raise TooLarge(f"the body has more than the {most} bytes allowed (--max-body-mb) once unpacked")
+    if not found.eof or found.unused_data:
+        raise RequestError("the body is cut off, or has bytes behind its gzip")
+    return unpacked
 
 
 async def aside(size: int, work: Callable[..., T], *arguments: Any) -> T:
@@ -150,6 +173,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status, text in {
         400: "The request is wrong, or one of its items.",
         404: "There is no such model, or the model does not give this.",
+        415: "The body is packed in a way that is not known.",
         413: "The body, an item or the number of items is over its limit.",
         503: "The queue is full or the server ends; Retry-After says when to ask again.",
         504: "The answer was not there in time.",

@@ -157,7 +157,9 @@ async def _infer(
     outputs: Outputs = {}
     for name, results in zip(wanted, found.results, strict=True):
         if name == EMBEDDINGS:
-            outputs[name] = np.asarray(results, np.float32)
+            outputs[name] = np.asarray(results, np.float32).reshape(
+                len(results), -1 if results else service.width(pooling)
+            )
         else:
             written = [pydantic_core.to_json(result, inf_nan_mode="null").decode() for result in results]
             outputs[name] = TextTensor([len(written)], written)
@@ -185,7 +187,7 @@ def _wanted(asked: InferRequest, known: list[str], default: list[str]) -> list[s
     names = default if asked.outputs is None else [output.name for output in asked.outputs]
     for name in names:
         if name not in known:
-            raise RequestError(f"outputs: there is no '{name}'; these inputs give {', '.join(known)}")
+            raise NotThere(f"outputs: there is no '{name}'; these inputs give {', '.join(known)}")
     return names
 
 

@@ -28,7 +28,7 @@ DATATYPES = {
     "FP64": "float64",
 }
 _NAMES = {dtype: name for name, dtype in DATATYPES.items()}
-_MAX_AXES, _MAX_EXTENT = 8, 2**31 - 1
+_MAX_AXES, _MAX_EXTENT, _MAX_ELEMENTS = 8, 2**31 - 1, 2**40
 HEADER = "Inference-Header-Content-Length"
 
 
@@ -147,6 +147,8 @@ def _check(tensor: TensorIn) -> None:
         raise RequestError(
             f"input {tensor.name}: its shape is {tensor.shape}; no extent is below 0 or above {_MAX_EXTENT}"
         )
+    if math.prod(extent for extent in tensor.shape if extent) > _MAX_ELEMENTS:  # also where another extent is 0
+        raise RequestError(f"input {tensor.name}: its shape is {tensor.shape}; no array has such extents")
     if tensor.datatype != "BYTES" and tensor.datatype not in DATATYPES:
         known = ", ".join((*DATATYPES, "BYTES"))
         raise RequestError(f"input {tensor.name}: its datatype is {tensor.datatype!r}; there are {known}")

@@ -132,6 +132,7 @@ class Service:
         self.metrics = Metrics(settings.name, lambda: self.batcher.waiting, lambda: self.workers.busy(), model.feed)
         self._on_death, self._say = on_death, say
         self._types = dict(model.types)
+        self._widths: dict[str | None, int] = {}
         predicts = [model.predict, *(model.replica() for _ in range(settings.workers - 1))]
         self._runs = [self._runner(predict) for predict in predicts]
         self.workers = Workers(
@@ -189,6 +190,10 @@ class Service:
         if asked is not None and asked not in self.poolings:
             raise RequestError(f"pooling: there is no '{asked}'; there are {', '.join(self.poolings)}")
         return asked or self.poolings[0]
+
+    def width(self, pooling: str | None) -> int:
+        """Numbers of a vector of this pooling; 0 before the first was made."""
+        return self._widths.get(pooling, 0)
 
     def input_types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Element type and shape of the network's inputs by name, as far as known."""
@@ -341,6 +346,7 @@ class Service:
                     found[None] = [processor.summary(result) for result in processor.results(outputs, batch)]
                 else:
                     found[want] = processor.embeddings(outputs, batch, want)
+                    self._widths[want] = found[want].shape[-1]
             version = outputs.version if isinstance(outputs, Outputs) else None
             return [_Found([found[want][i] for want in job.wants], version) for i, job in enumerate(jobs)]
 
