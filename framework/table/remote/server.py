@@ -21,7 +21,7 @@ from framework.errors import NotSupportedError, PaddockError, StateError
 from framework.table.remote import store
 from framework.table.remote.optional import zmq
 from framework.table.remote.shard import Gap, Shard
-from framework.table.remote.wire import Header, Kind, arrays_of, check_size, error_frame, name_of
+from framework.table.remote.wire import Header, Kind, arrays_of, check_size, error_frame, name_of, receive_frames
 
 _log = logging.getLogger(__name__)
 _BURST = 64  # requests that are answered together, after one commit
@@ -111,7 +111,7 @@ class Server:
         replies: list[tuple[list[Any], Reply]] = []
         for _ in range(_BURST):
             try:
-                sender, *frames = self._router.recv_multipart(z.NOBLOCK, copy=False)
+                sender, *frames = receive_frames(self._router, z.NOBLOCK)
             except z.Again:
                 break
             reply = self._handle([sender], frames)

@@ -156,6 +156,8 @@ class Shard:
             if self.dense is None:
                 if numbers.size != self.dense_count:
                     raise StateError(f"shard: {numbers.size} dense numbers; its share is {self.dense_count}")
+                if not np.isfinite(numbers).all():
+                    raise NumericsError("shard: dense numbers to begin with are not finite; nothing is changed")
                 self._write(Header(Kind.START, model=self.model, dense=numbers.size), [numbers])
                 self.dense = numbers.copy()
             return self.dense

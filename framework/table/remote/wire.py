@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -24,6 +25,8 @@ from framework.errors import CheckpointError, PaddockError, StateError
 VERSION = 1
 MAGIC = b"PDT\n"
 MODEL_BYTES = 16
+_MOST = (1 << 63) - 1  # files hold these numbers as int64
+_FRAMES = 16  # that are kept of a message, more than any has
 ID_BYTES = 16  # of a publication
 
 
@@ -108,7 +111,17 @@ class Header:
                 f"shard: the message has version {version} of the protocol, this process speaks {VERSION}; run the "
                 "same version of Paddock everywhere"
             )
-        return cls(kind, *rest)
+        header = cls(kind, *rest)
+        header._expect_plausible()
+        return header
+
+    def _expect_plausible(self) -> None:
+        """Raise StateError for numbers that no sender of ours has and that files could not hold."""
+        for name in ("worker", "incarnation", "sequence", "count", "dense"):
+            if getattr(self, name) > _MOST:
+                raise StateError(f"shard: {name} is {getattr(self, name)}; it is {_MOST} at most")
+        if not math.isfinite(self.lr):
+            raise StateError(f"shard: the learning rate is {self.lr}; it has to be a finite number")
 
     def shapes(self) -> list[tuple[str, type, tuple[int, ...]]]:
         """Name, type and shape of the arrays that follow in a request."""
@@ -141,6 +154,20 @@ def arrays_of(header: Header, frames: Sequence[Any]) -> list[np.ndarray]:
             raise StateError(f"shard: {name} of {shape} are {wanted} bytes but {data.nbytes} came; the message is cut")
         found.append(np.frombuffer(data, dtype).reshape(shape))
     return found
+
+
+def receive_frames(socket: Any, flags: int) -> list[Any]:
+    """The frames of the next message, at most so many that too many show: a message of millions takes no memory here.
+
+    Raises what the socket raises where there is none.
+    """
+    frames = [socket.recv(flags, copy=False)]
+    while frames[-1].more:
+        frame = socket.recv(copy=False)
+        if len(frames) > _FRAMES:
+            frames.pop()
+        frames.append(frame)
+    return frames
 
 
 def check_size(frames: Sequence[Any], what: str) -> None:
