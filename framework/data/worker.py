@@ -104,7 +104,7 @@ def main(connection: Connection, worker_init: Callable[[int], None] | None) -> N
     memory.flags.writeable = False  # shared by all workers
     try:
         recipe: Recipe = unpack(memory, setup.extents)
-        _limit_library_threads()
+        limit_library_threads()
         if worker_init is not None:
             worker_init(setup.rank)
     except Exception:
@@ -115,7 +115,7 @@ def main(connection: Connection, worker_init: Callable[[int], None] | None) -> N
     _Server(connection, recipe, progress).serve()
 
 
-def _limit_library_threads() -> None:
+def limit_library_threads() -> None:
     """Workers are the parallelism: OpenCV's own threads in each of them would only get in the way."""
     cv2 = sys.modules.get("cv2")
     if cv2 is not None:

@@ -11,7 +11,6 @@ from framework import from_numpy, no_grad, program
 from framework.errors import CheckpointError
 from framework.graph.files import save_program
 from framework.graph.passes import INFERENCE_PASSES
-from framework.outside import read_json
 from framework.tensor import Tensor
 from suites.engine.config import build_value
 from suites.engine.predict.inference import open_run
@@ -24,7 +23,7 @@ from suites.nlp.problems.classification import RowProblem
 from suites.nlp.processor import TextProcessor
 from suites.nlp.sequences import Sequencer
 from suites.nlp.task import NlpTask
-from suites.nlp.tokenizers import BertTokenizer, RobertaTokenizer, Tokenizer
+from suites.nlp.tokenizers.folders import tokenizer_of
 
 
 def open_encoder(checkpoint: Path) -> Bert:
@@ -47,7 +46,7 @@ def export_embedder(
     """Write a checkpoint's encoder with its tokenizer as an exported model of the problem `Vectors`.
 
     Args:
-        checkpoint: folder with config.json, weights and vocab.txt; tokenizer_config.json says whether case matters.
+        checkpoint: folder with config.json, weights and vocab.txt or tokenizer.json; see `tokenizer_of`.
         output: folder to write: program.json and weights.safetensors.
         max_length: tokens of a text at most, with the special ones; longer texts are cut.
         pooling: how token vectors become one, unless a request says otherwise.
@@ -65,7 +64,7 @@ def export_embedder(
     model.eval()
     written = {"type": "Vectors", "pooling": pooling, "normalize": normalize}
     vectors: Problem = build_value(written, Problem, suite="nlp")
-    processor = TextProcessor(vectors, Sequencer(_tokenizer(checkpoint), (), max_length), [])
+    processor = TextProcessor(vectors, Sequencer(tokenizer_of(checkpoint), (), max_length), [])
     _export(lambda x: {"vectors": model.token_vectors(**x, layer=layer)}, processor, output)
 
 
@@ -128,16 +127,3 @@ def _export(compute: Callable[[dict[str, Tensor]], dict[str, Tensor]], processor
         compiled = program(compute, pass_names=INFERENCE_PASSES).program_for(inputs)
     extra = {"suite": "nlp", "outputs": names, "processor": processor.metadata()}
     save_program(compiled.program, output, extra=extra)
-
-
-def _tokenizer(checkpoint: Path) -> Tokenizer:
-    """RoBERTa's where its two files are there, else BERT's."""
-    if all((checkpoint / name).is_file() for name in ("vocab.json", "merges.txt")):
-        return RobertaTokenizer(str(checkpoint / "vocab.json"), str(checkpoint / "merges.txt"))
-    options = checkpoint / "tokenizer_config.json"
-    try:
-        found = read_json(options) if options.is_file() else {}
-        lower_case = bool(found.get("do_lower_case", True))
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        raise CheckpointError(f"{options}: cannot be read ({error})") from error
-    return BertTokenizer(str(checkpoint / "vocab.txt"), lower_case=lower_case)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from framework import limits
 from framework.data.exchange import receive, receive_each, send, send_each
+from framework.data.worker import limit_library_threads
 from framework.errors import PaddockError
 
 _LATER = 2.0  # seconds that the server has to end a reader before the system does
@@ -70,9 +70,7 @@ def main(connection: Connection) -> None:
 def _serve(connection: Connection) -> None:
     processor, bounds, allowed = receive(connection)
     limits.settle(**vars(allowed))
-    cv2 = sys.modules.get("cv2")
-    if cv2 is not None:
-        cv2.setNumThreads(1)
+    limit_library_threads()
     bound_memory(bounds.memory)
     send(connection, Said("done", None))
     while True:

@@ -13,6 +13,7 @@ from typing import Any
 
 from framework.errors import CheckpointError
 from framework.outside import read_json
+from suites.nlp.fields import check_encoder, is_roberta
 
 
 @dataclass(frozen=True)
@@ -135,12 +136,13 @@ def config_from_json(fields: Mapping[str, Any], name: str = "config.json") -> Be
         raise CheckpointError(f"{name}: hidden_act is '{found['activation']}'; known are {known}")
     found["activation"] = _ACTIVATIONS[found["activation"]]
     found.setdefault("ffn_size", 4 * found["hidden_size"])
+    check_encoder(fields, {spelling for known in _SPELLINGS.values() for spelling in known}, name)
     kind = str(fields.get("model_type", "")).lower()
     paddle = kind == "ernie" or "sent_type_vocab_size" in fields or "use_task_id" in fields
     found.setdefault("eps", 1e-5 if paddle else 1e-12)
     if not fields.get("use_task_id", "task_type_vocab_size" in fields):
         found["task_types"] = 0
-    if "roberta" in kind:
+    if is_roberta(fields):
         found["first_position"] = int(fields.get("pad_token_id", 1)) + 1
     return BertConfig(**found)
 

@@ -45,7 +45,7 @@ class Family:
     parts: Mapping[str, str | tuple[str, ...]]
     endings: tuple[str, str, str, str]
     paddle: bool
-    prefixes: tuple[str, ...] = ("bert.", "ernie.", "roberta.")
+    prefixes: tuple[str, ...] = ("bert.", "ernie.", "roberta.", "data2vec_text.")
 
 
 _HF = Family(

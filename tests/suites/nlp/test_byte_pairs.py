@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from framework.errors import DataError
-from suites.nlp.embedder import _tokenizer
 from suites.nlp.sequences import Sequencer
 from suites.nlp.tokenizers import BertTokenizer, RobertaTokenizer, tokenizer_from
+from suites.nlp.tokenizers.folders import tokenizer_of
 
 # GPT-2's table of bytes: those that are printable in Latin-1 stand for themselves, the others for 256 and on.
 _PLAIN = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -136,9 +136,9 @@ def test_an_equal_tokenizer_is_made_from_what_a_run_keeps(tokenizer):
 
 
 def test_a_checkpoint_folder_says_which_tokenizer_it_has(files, tmp_path):
-    assert isinstance(_tokenizer(files), RobertaTokenizer)
+    assert isinstance(tokenizer_of(files), RobertaTokenizer)
     (tmp_path / "vocab.txt").write_text("[UNK]\n[CLS]\n[SEP]\na\n")
-    assert isinstance(_tokenizer(tmp_path), BertTokenizer)
+    assert isinstance(tokenizer_of(tmp_path), BertTokenizer)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,6 @@ WRONG = [
     ({"inputs": [{**IDS, "name": "items"}]}, "input items: is INT64; it is BYTES"),
     ({"inputs": [items("a", "b", "c", shape=[1, 3])]}, "it is [N], or [N, 2] for pairs"),
     ({"inputs": [items("a", 3)]}, "an element is 3; those of BYTES are texts"),
-    ({"inputs": [items("a")], "outputs": [{"name": "logits"}]}, "there is no 'logits'; these inputs give results"),
     ({"inputs": [items("a")], "parameters": {"timeout": "soon"}}, "it is a number of microseconds"),
     ({"inputs": [items("a")], "parameters": {"pooling": 3}}, "there is no '3'"),
 ]

@@ -1,0 +1,74 @@
+"""Configs of other tools, read field by field: one whose effect is not known is an error, never skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from framework.errors import CheckpointError
+
+_ROBERTAS = ("roberta", "camembert", "xlm-roberta", "data2vec-text")  # positions begin behind the padding's number
+_MODELS = ("", "bert", "ernie", *_ROBERTAS)
+
+# What must have this value, as another computes something else.
+_FIXED: dict[str, tuple[Any, ...]] = {
+    "is_decoder": (False,),
+    "add_cross_attention": (False,),
+    "is_encoder_decoder": (False,),
+    "position_embedding_type": ("absolute",),
+    "pool_act": ("tanh",),
+    "fuse": (False,),
+    "task_id": (0,),
+}
+_WITHOUT_EFFECT = """
+classifier_dropout gradient_checkpointing tf_legacy_loss use_recompute enable_recompute problem_type
+max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k top_p
+typical_p repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size bad_words_ids
+num_return_sequences output_scores return_dict_in_generate forced_bos_token_id forced_eos_token_id
+remove_invalid_values exponential_decay_length_penalty suppress_tokens begin_suppress_tokens prefix use_cache
+task_specific_params cross_attention_hidden_size decoder_start_token_id
+_name_or_path name_or_path name architectures transformers_version paddlenlp_version torch_dtype dtype return_dict
+output_attentions output_hidden_states torchscript output_past id2label label2id num_labels num_classes
+finetuning_task tokenizer_class bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id pad_token_id
+unk_token_id tie_word_embeddings tie_encoder_decoder chunk_size_feed_forward directionality pooler_fc_size
+pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type language use_bfloat16
+attn_implementation _attn_implementation _attn_implementation_autoset _commit_hash init_class init_args
+model_type use_task_id model_max_length
+"""
+_NO_EFFECT = frozenset(_WITHOUT_EFFECT.split())  # of training, of making text, and what only tells
+
+
+def check_encoder(fields: Mapping[str, Any], known: Collection[str], name: str) -> None:
+    """Raise CheckpointError where an encoder's config asks for what ours does not compute.
+
+    Args:
+        fields: of config.json.
+        known: those that are read elsewhere.
+        name: of the file, for messages.
+    """
+    kind = str(fields.get("model_type") or "").lower()
+    if kind not in _MODELS:
+        raise CheckpointError(f"{name}: model_type is '{kind}'; known are {', '.join(_MODELS[1:])}")
+    width = fields.get("embedding_size", fields.get("emb_size"))
+    if width not in (None, fields.get("hidden_size")):
+        raise CheckpointError(f"{name}: embedding_size is {width}, not hidden_size: another kind of encoder")
+    for field, value in fields.items():
+        if field in _FIXED:
+            if value is not None and value not in _FIXED[field]:
+                raise CheckpointError(f"{name}: {field} is {value!r}; only {_FIXED[field][0]!r} is computed")
+        elif field not in known and field not in _NO_EFFECT and field not in ("embedding_size", "emb_size"):
+            expect_off(field, value, name)
+
+
+def is_roberta(fields: Mapping[str, Any]) -> bool:
+    """Whether positions begin behind the number of the padding token."""
+    return str(fields.get("model_type") or "").lower() in _ROBERTAS
+
+
+def expect_off(field: str, value: Any, name: str) -> None:
+    """Raise CheckpointError for a field that nobody here knows, unless it is off: null, false or empty."""
+    if not (value is None or value is False or (isinstance(value, (str, list, dict)) and not value)):
+        raise CheckpointError(
+            f"{name}: {field} is {str(value)[:60]!r}, and what it changes is not known here, so the result would be "
+            "another network's; take the field out if it changes nothing"
+        )
