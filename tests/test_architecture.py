@@ -244,6 +244,7 @@ OPENERS = {
     "suites/engine/reporting/tally.py": "a run's own counts",
     "suites/engine/run/environment.py": "/proc",
     "suites/engine/run/ownership.py": "a run's lock",
+    "suites/engine/serving/reading.py": "/proc",
     "suites/engine/serving/server.py": "the server's own secret",
     "suites/engine/weights/fetching.py": "archives whose digest is known",
     "suites/engine/weights/records.py": "classes beside a record, whose digest is known",

@@ -7,7 +7,6 @@ so health, metrics and signals never wait for it, even where that code holds Pyt
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -154,9 +153,7 @@ class Readers(Reads):
             raise AttributeValueError(f"serving: {type(processor).__name__} cannot travel ({error})") from error
         self._context = get_context(default_start_method())
         if self._context.get_start_method() == "forkserver":
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a group's is the server's to heed
             start_fork_server(["suites.engine.serving.reading", type(processor).__module__])
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._free = threading.Condition()
         self._closed = False
         self._all: set[_Reader] = set()
