@@ -53,10 +53,10 @@ _NEARLY = 0.95  # share of numbers from which on a column is one of numbers
 _MOST_ODD = 8  # different texts in a column of numbers that are taken for missing values
 _EXACT = 2**53  # above which float64 cannot tell whole numbers apart
 _WRITTEN = {  # numbers as people write them, which are not read as numbers
-    "decimal commas": re.compile(r"-?\d{1,3}(?:[. ]\d{3})*,\d{1,2}|-?\d+,\d{1,2}"),
-    "thousands separators": re.compile(r"-?\d{1,3}(?:[, ']\d{3})+(?:\.\d+)?"),
-    "percent signs": re.compile(r"-?\d+(?:[.,]\d+)? ?%"),
-    "currency signs": re.compile(r"-?[$€£¥] ?-?\d[\d.,]*|-?\d[\d.,]* ?[$€£¥]"),
+    "decimal commas": re.compile(r"\A(?:-?\d{1,3}(?:[. ]\d{3})*,\d{1,2}|-?\d+,\d{1,2})"),
+    "thousands separators": re.compile(r"\A-?\d{1,3}(?:[, ']\d{3})+(?:\.\d+)?"),
+    "percent signs": re.compile(r"\A-?\d+(?:[.,]\d+)? ?%"),
+    "currency signs": re.compile(r"\A(?:-?[$€£¥] ?-?\d[\d.,]*|-?\d[\d.,]* ?[$€£¥])"),
 }
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}(?: .*)?")
 _CODE_NAMES = ("id", "_no", "code", "zip", "key", "type", "sku", "nr", "number")
