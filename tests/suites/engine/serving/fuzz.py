@@ -50,7 +50,7 @@ def findings(seed: int, seconds: float, threads: int = 8) -> tuple[int, list[str
     tried = [0] * threads
     with (
         tempfile.TemporaryDirectory() as folder,
-        toy.running(toy.model(Path(folder)), Settings(name="words")) as server,
+        toy.running(toy.model(Path(folder)), Settings(name="words", read_seconds=0.3)) as server,
     ):
         host, port = server.url.removeprefix("http://").split(":")
         address = (host, int(port))

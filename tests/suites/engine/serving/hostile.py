@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
+import gzip
 import http.client
 import json
 import random
@@ -58,11 +60,15 @@ def good_requests() -> list[bytes]:
     ]
 
 
+@functools.cache
 def bombs() -> dict[str, bytes]:
     """Requests that are small for what they cost, or break what reads them."""
     infer = "/v2/models/words/infer"
     huge = json.dumps({"inputs": [_tensor(data=["a", "b"])], "parameters": {"timeout": 10**400}}).encode()
     many = json.dumps({"inputs": [{"name": "ids", "shape": [0, 2**31 - 1], "datatype": "INT64", "data": []}]}).encode()
+    zero = json.dumps(
+        {"inputs": [{"name": "ids", "shape": [0] + [2**31 - 1] * 3, "datatype": "INT64", "data": []}]}
+    ).encode()
     empty = b'{"inputs": [{"name": "ids", "shape": [1], "datatype": "INT64", "data": ['
     return {
         "a length that is a digit and no number": post(infer, b"{}", "Inference-Header-Content-Length: \xb2"),
@@ -80,6 +86,10 @@ def bombs() -> dict[str, bytes]:
         "a thousand requests in one": b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000,
         "a page of another site": post("/v1/scores", b'{"input": "a"}', "Origin: https://example.org"),
         "no Host that is ours": b"GET /health HTTP/1.1\r\nHost: example.org\r\n\r\n",
+        "an item that holds the lock for ever": post("/v1/scores", b'{"input": "SPIN"}'),
+        "an item that fills the memory": post("/v1/scores", b'{"input": "FILL"}'),
+        "zero times huge": post(infer, zero),
+        "a packed body without an end": post("/v1/scores", gzip.compress(b" " * (64 << 20)), "Content-Encoding: gzip"),
         "an upgrade": b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
         "silence": b"",
     }
@@ -203,7 +213,9 @@ def serve(folder: Path) -> int:
     from suites.engine.serving.service import Settings
     from tests.suites.engine.serving import toy
 
-    server = Server(toy.model(folder), Settings(name="words", max_body=1 << 20, max_values=50_000), Place(port=0))
+    server = Server(
+        toy.model(folder), Settings(name="words", max_body=1 << 20, max_values=50_000, read_seconds=0.5), Place(port=0)
+    )
     print(server.url.removeprefix("http://"), flush=True)
     return server.run()
 
