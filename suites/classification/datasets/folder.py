@@ -7,9 +7,9 @@ from pathlib import Path
 
 from framework.errors import DataError
 from suites.classification.datasets.files import ImageFolder
-from suites.engine.contract.recognising import Recognised, part_folders
+from suites.engine.contract.recognising import Recognised, class_folders, class_parts
 from suites.engine.data.intake.dividing import EVERY, Part
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import is_image
 from suites.vision.recognition.datasets import RecognitionDataset
@@ -28,11 +28,9 @@ def PhotoFolder(root: str, part: Part = "train", classes: Sequence[str] | None =
         DataError: there are no folders of photos.
     """
     source = open_source(root)
-    folders = _parts(source)
-    if not folders:
-        return ImageFolder(root, holdout=EVERY, split=part, classes=None if classes is None else list(classes))
-    names = list(classes) if classes is not None else source.folders(folders["train"])
-    folder = folders["train"] if part == "train" else folders.get("val") or folders["test"]
+    folder, names, whole = class_folders(source, part, classes)
+    if whole:
+        return ImageFolder(root, holdout=EVERY, split=part, classes=names)
     return ImageFolder(f"{source.root}/{folder}", classes=names)
 
 
@@ -43,7 +41,7 @@ def recognise(path: Path) -> Recognised | None:
         source = open_source(path)
     except DataError:
         return None
-    inside = _parts(source).get("train", "")
+    inside = class_parts(source).get("train", "")
     counts = {name: sum(map(is_image, source.below(f"{inside}/{name}".lstrip("/")))) for name in source.folders(inside)}
     filled = [name for name, count in counts.items() if count]
     if len(filled) < 2 or any(map(is_image, source.names(inside))):
@@ -51,10 +49,3 @@ def recognise(path: Path) -> Recognised | None:
     said = "in parts for training and evaluation" if inside else "without parts, so every fifth is for evaluation"
     what = f"{sum(counts.values())} photos in {len(filled)} folders, one for each class, {said}"
     return Recognised(what, "classification/photos", (f"data.root={path}",), 60)
-
-
-def _parts(source: Source) -> dict[str, str]:
-    """Folders of parts that hold folders of classes; empty where the folders are classes themselves."""
-    found = part_folders(source)
-    whole = len(found) > 1 and set(source.folders()) == set(found.values())
-    return found if whole and all(source.folders(folder) for folder in found.values()) else {}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suites.engine.data.intake.dividing import Part
 from suites.engine.data.intake.naming import in_order
+from suites.engine.data.skipping import SetError
 from suites.engine.data.sources import Source
+from suites.engine.names import listing
 from suites.engine.registry import REGISTRY, load_suites, suite_names
 
 # Names that people give to the folders and lists of a part.
@@ -82,3 +85,33 @@ def part_folders(source: Source, folder: str = "") -> dict[str, str]:
         if part is not None:
             found.setdefault(part, f"{folder}/{name}" if folder else name)
     return found if "train" in found else {}
+
+
+def class_parts(source: Source) -> dict[str, str]:
+    """Folders of parts that hold folders of classes, by part; empty where the folders are classes themselves."""
+    found = part_folders(source)
+    whole = len(found) > 1 and set(source.folders()) == set(found.values())
+    return found if whole and all(source.folders(folder) for folder in found.values()) else {}
+
+
+def class_folders(source: Source, part: Part, classes: Sequence[str] | None = None) -> tuple[str, list[str], bool]:
+    """Where the folders of classes lie that a part is read from.
+
+    Args:
+        source: a folder with one folder for each class, or with folders of parts that hold these.
+        part: "train" or "val", for which a folder `test` is taken where there is no other.
+        classes: names in label order; None for the folders of training, in order.
+
+    Returns:
+        The folder, "" for the root; the classes; and whether there are no parts, so that the set is to be divided.
+
+    Raises:
+        SetError: a folder is none of the classes.
+    """
+    parts = class_parts(source)
+    folder = (parts["train"] if part == "train" else parts.get("val") or parts["test"]) if parts else ""
+    names = list(classes) if classes is not None else source.folders(parts.get("train", ""))
+    strange = [name for name in source.folders(folder) if name not in names]
+    if strange:
+        raise SetError(f"{source.root}: the folder {strange[0]} is none of the classes {listing(names)}")
+    return folder, names, not parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -22,8 +23,65 @@ from suites.vision.images import decode_image
 from suites.vision.recognition.datasets import path_and_numbers, read_classes, read_labels
 
 
+class FrameTable(VideoDataset):
+    """Folders of frames of a folder or zip, with their labels.
+
+    Args:
+        what: words for messages.
+        source: where the folders lie.
+        folders: the frames of each folder, in order, by its name.
+        labels: int64 [folders].
+        classes: names of the classes.
+        segments: which frames of a folder make its clip.
+        cache_mb: see `FrameFolders`.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        source: Source,
+        folders: Sequence[tuple[str, Sequence[str]]],
+        labels: np.ndarray,
+        classes: Sequence[str],
+        segments: Segments | None = None,
+        cache_mb: int = 0,
+    ) -> None:
+        self.class_names, self.labels = tuple(classes), labels
+        self.segments = segments or Segments()
+        self._folders = tuple(name for name, _ in folders)
+        self._root = source.root
+        self._starts = np.cumsum([0, *(len(frames) for _, frames in folders)])
+        self._files = source.table([name for _, frames in folders for name in frames])
+        self._cache = FrameCache(cache_mb)
+        self.passed = source.passed
+        self.say(what)
+
+    def frames(self, index: int, choose: Choice) -> np.ndarray:
+        """The chosen frames of folder `index`, uint8 [T, H, W, 3]."""
+        first, end = self._starts[index : index + 2].tolist()
+        chosen = choose(end - first).tolist()
+        images = self._cache.frames(index, chosen)
+        decoded = {i: self._decoded(first + i) for i in set(chosen) - images.keys()}
+        self._cache.keep(index, decoded)
+        return stacked({**images, **decoded}, chosen, self.name_of(index))
+
+    def holes(self, index: int) -> int:
+        """Numbers that are missing between the first and the last of the names in folder `index`."""
+        first, end = self._starts[index : index + 2].tolist()
+        numbers = [re.findall(r"\d+", PurePosixPath(self._files.name(i)).stem)[-1:] for i in range(first, end)]
+        found = {int(one[0]) for one in numbers if one}
+        return max(found) - min(found) + 1 - len(found) if len(found) == end - first else 0
+
+    def name_of(self, index: int) -> str:
+        """The folder."""
+        return f"{self._root}/{self._folders[index]}"
+
+    def _decoded(self, at: int) -> np.ndarray:
+        return decode_image(self._files.read(at), self._files.full_name(at))
+
+
 @register("dataset")
-class FrameFolders(VideoDataset):
+class FrameFolders(FrameTable):
     """Folders of frames, in the order of their numbers, listed in a file, a line each: `path frames label`.
 
     Args:
@@ -53,40 +111,12 @@ class FrameFolders(VideoDataset):
 
         self._skipped = Tally()
         found = read_list(source, annotations, read, max_skipped, self._skipped)
-        rows, names = [row for row, _ in found], [frames for _, frames in found]
-        self.class_names = read_classes(source, classes, rows)
-        self.labels = read_labels(source, annotations, rows, self.class_names)
-        self.segments = segments or Segments()
-        self._folders = tuple(row[0] for row in rows)
-        self._root = source.root
-        self._starts = np.cumsum([0, *map(len, names)])
-        self._files = source.table([name for folder in names for name in folder])
-        self._cache = FrameCache(cache_mb)
-        self.passed = source.passed
-        self.say(f"FrameFolders {root} {annotations}")
-
-    def frames(self, index: int, choose: Choice) -> np.ndarray:
-        """The chosen frames of folder `index`, uint8 [T, H, W, 3]."""
-        first, end = self._starts[index : index + 2].tolist()
-        chosen = choose(end - first).tolist()
-        images = self._cache.frames(index, chosen)
-        decoded = {i: self._decoded(first + i) for i in set(chosen) - images.keys()}
-        self._cache.keep(index, decoded)
-        return stacked({**images, **decoded}, chosen, self.name_of(index))
-
-    def holes(self, index: int) -> int:
-        """Numbers that are missing between the first and the last of the names in folder `index`."""
-        first, end = self._starts[index : index + 2].tolist()
-        numbers = [re.findall(r"\d+", PurePosixPath(self._files.name(i)).stem)[-1:] for i in range(first, end)]
-        found = {int(one[0]) for one in numbers if one}
-        return max(found) - min(found) + 1 - len(found) if len(found) == end - first else 0
-
-    def name_of(self, index: int) -> str:
-        """The folder."""
-        return f"{self._root}/{self._folders[index]}"
-
-    def _decoded(self, at: int) -> np.ndarray:
-        return decode_image(self._files.read(at), self._files.full_name(at))
+        rows = [row for row, _ in found]
+        class_names = read_classes(source, classes, rows)
+        labels = read_labels(source, annotations, rows, class_names)
+        folders = [(row[0], frames) for row, frames in found]
+        what = f"FrameFolders {root} {annotations}"
+        super().__init__(what, source, folders, labels, class_names, segments, cache_mb)
 
 
 def _frames_of(source: Source, row: list[str]) -> list[str]:

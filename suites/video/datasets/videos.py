@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
 from suites.engine.data.skipping import MAX_SKIPPED
-from suites.engine.data.sources import open_source
+from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.video.datasets.base import VideoDataset
@@ -18,8 +19,53 @@ from suites.vision.recognition.datasets import path_and_numbers, read_classes, r
 from suites.vision.videos import VideoSource
 
 
+class VideoTable(VideoDataset):
+    """Video files of a folder or zip, with their labels.
+
+    Args:
+        what: words for messages.
+        source: where the files lie.
+        names: of the files in it.
+        labels: int64 [videos].
+        classes: names of the classes.
+        segments: which frames of a video make its clip.
+        short_side: see `VideoFiles`.
+        cache_mb: see `VideoFiles`.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        source: Source,
+        names: Sequence[str],
+        labels: np.ndarray,
+        classes: Sequence[str],
+        segments: Segments | None = None,
+        short_side: int | None = None,
+        cache_mb: int = 0,
+    ) -> None:
+        self.class_names, self.labels = tuple(classes), labels
+        self.segments = segments or Segments()
+        self._files = source.table(names)
+        self.passed = source.passed
+        self._zipped = not os.path.isdir(source.root)
+        self._reader = VideoReader(short_side, cache_mb)
+        self.say(what)
+
+    def frames(self, index: int, choose: Choice) -> np.ndarray:
+        """The chosen frames of video `index`, uint8 [T, H, W, 3]."""
+        return self._reader.read(index, lambda: self._source(index), choose, self.name_of(index))
+
+    def name_of(self, index: int) -> str:
+        """The video file."""
+        return self._files.full_name(index)
+
+    def _source(self, index: int) -> VideoSource:
+        return self._files.read(index) if self._zipped else self._files.path(index)
+
+
 @register("dataset")
-class VideoFiles(VideoDataset):
+class VideoFiles(VideoTable):
     """Video files listed in a file, a line each: `path label`.
 
     Args:
@@ -52,22 +98,8 @@ class VideoFiles(VideoDataset):
 
         self._skipped = Tally()
         rows = read_list(source, annotations, read, max_skipped, self._skipped)
-        self.class_names = read_classes(source, classes, rows)
-        self.labels = read_labels(source, annotations, rows, self.class_names)
-        self.segments = segments or Segments()
-        self._files = source.table([row[0] for row in rows])
-        self.passed = source.passed
-        self._zipped = not os.path.isdir(source.root)
-        self._reader = VideoReader(short_side, cache_mb)
-        self.say(f"VideoFiles {root} {annotations}")
-
-    def frames(self, index: int, choose: Choice) -> np.ndarray:
-        """The chosen frames of video `index`, uint8 [T, H, W, 3]."""
-        return self._reader.read(index, lambda: self._source(index), choose, self.name_of(index))
-
-    def name_of(self, index: int) -> str:
-        """The video file."""
-        return self._files.full_name(index)
-
-    def _source(self, index: int) -> VideoSource:
-        return self._files.read(index) if self._zipped else self._files.path(index)
+        class_names = read_classes(source, classes, rows)
+        labels = read_labels(source, annotations, rows, class_names)
+        names = [row[0] for row in rows]
+        what = f"VideoFiles {root} {annotations}"
+        super().__init__(what, source, names, labels, class_names, segments, short_side, cache_mb)

@@ -61,6 +61,16 @@ def copies_of(source: Source, files: Sequence[str]) -> list[Hashable]:
     return found
 
 
+def copies_of_groups(source: Source, groups: Sequence[Sequence[str]]) -> list[Hashable]:
+    """As `copies_of`, for samples of several files each, such as the frames of a video."""
+    sizes = [tuple(source.size(name) for name in group) for group in groups]
+    alike = Counter(sizes)
+    return [
+        tuple(_digest(source, name) for name in group) if alike[size] > 1 else tuple(group)
+        for group, size in zip(groups, sizes, strict=True)
+    ]
+
+
 def _digest(source: Source, name: str) -> Hashable:
     try:
         return hashlib.blake2b(source.read(name), digest_size=16).digest()
