@@ -176,6 +176,21 @@ def resolve(source: str | Path) -> tuple[Path, Record | None]:
     )
 
 
+def with_names(path: str) -> str:
+    """A path whose first part may be the name of published weights: `minilm_l6/vocab.txt` is that record's file.
+
+    Raises:
+        CheckpointError: the record's file is not fetched yet, or is another one.
+    """
+    name, slash, rest = path.partition("/")
+    record = find_record(name) if slash and not Path(name).exists() else None
+    file = next((file for file in record.files if file.name == rest), None) if record else None
+    if record is None or file is None:
+        return path
+    check_file(record.folder() / file.name, file, record)
+    return str(record.folder() / file.name)
+
+
 def schemes_of(layer: Layer) -> dict[str, Callable[[], Names]]:
     """What gives a layer's names, by scheme; our own always."""
     offered: Mapping[str, Callable[[], Names]] = {

@@ -6,6 +6,7 @@ from suites.nlp.datasets.documents import Documents
 from suites.nlp.datasets.passages import SquadJson
 from suites.nlp.datasets.rows import Csv, JsonLines, TextLines, Tsv
 from suites.nlp.datasets.tags import CharTags, TaggedTsv
+from suites.nlp.datasets.texts import Texts
 
 __all__ = [
     "CharTags",
@@ -21,5 +22,6 @@ __all__ = [
     "TaggedTsv",
     "TextDataset",
     "TextLines",
+    "Texts",
     "Tsv",
 ]

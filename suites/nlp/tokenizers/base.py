@@ -16,6 +16,7 @@ import numpy as np
 from framework.errors import CheckpointError, DataError
 from suites.engine.data.sources import read_file
 from suites.engine.registry import register_role
+from suites.engine.weights.pretrained import with_names
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -125,7 +126,7 @@ def read_vocabulary(path: str) -> list[str]:
     last number counts, as in the programs these files come from. Raises DataError that names a wrong line.
     """
     try:
-        lines = read_file(path, "text_bytes").decode("utf-8").split("\n")
+        lines = read_file(with_names(path), "text_bytes").decode("utf-8").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is no UTF-8 text (byte {error.start}); a vocabulary has one token a line") from None
     lines = [line.removesuffix("\r") for line in lines]

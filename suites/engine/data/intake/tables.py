@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+# How tools write that a value is not known; the empty text is one too. "None" and "-" may be names of classes.
+MISSING = frozenset({"#N/A", "#N/A N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "\\N"})
 MOST_LINES = 1000  # of a value
 _DELIMITERS = "\t,;|\x01"
 _EXCEL = "sep="  # a first line by which Excel is told the delimiter
@@ -158,6 +160,22 @@ def delimiter_of(lines: Sequence[str], default: str = ",") -> str:
 
     best = max(_DELIMITERS, key=agreement)
     return best if agreement(best) else default
+
+
+def dialect_in(lines: Sequence[str], delimiter: str | None = None) -> Dialect:
+    """How the lines of a table are cut: the delimiter that cuts most alike, and whether quotes are special.
+
+    Between tabs many write texts as they are, with quotes in them. They are special there where taking them so gives
+    as many rows, none of them wrong, as taking them as they stand.
+    """
+    mark = delimiter or delimiter_of(lines)
+    if mark != "\t":
+        return Dialect(mark)
+    plain = list(rows_in(lines, Dialect(mark, None)))
+    quoted = list(rows_in(lines, Dialect(mark)))
+    alike = len({len(row.cells) for row in plain}) == 1
+    worse = any(row.wrong for row in quoted) or (alike and len(quoted) < len(plain))
+    return Dialect(mark, None if worse else '"')
 
 
 def repeated(names: Sequence[str]) -> list[str]:

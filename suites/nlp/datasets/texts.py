@@ -1,0 +1,234 @@
+"""Texts: labelled texts as people have them; the format, the columns and the parts are found.
+
+A CSV, TSV, JSON or JSON-lines file; a folder or zip with such a file for each part; or a folder for each class with a
+text file for each text.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from framework.errors import ConfigError, DataError
+from suites.engine.contract.recognising import Recognised, class_folders, class_parts, part_in
+from suites.engine.data.intake.dividing import EVERY, Part, divided
+from suites.engine.data.intake.naming import ending, stem
+from suites.engine.data.intake.texts import decoded
+from suites.engine.data.skipping import MAX_SKIPPED, usable
+from suites.engine.data.sources import Source, find_data, open_source
+from suites.engine.names import listing
+from suites.engine.registry import register
+from suites.engine.reporting import Tally
+from suites.nlp.datasets.base import Labelled
+from suites.nlp.datasets.found import TABLES, Table, columns_of, is_missing, read_table
+from suites.nlp.datasets.rows import RowDataset
+
+_log = logging.getLogger(__name__)
+_LONG = 12  # characters that texts have on average, below which a table is for other suites
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Files of a set: by part, under "" one without parts; folders of classes where there are no files."""
+
+    root: str
+    files: dict[str, str]
+    source: Source | None = None
+
+
+@register("dataset")
+class Texts(RowDataset):
+    """Labelled texts of a file or folder, whose format and columns are found and said in the log.
+
+    Args:
+        root: a CSV, TSV, JSON or JSON-lines file; a folder or zip with files named train and val (or dev, test); or one
+            with a folder for each class that holds .txt files, in folders of parts or not.
+        part: "train" or "val". Without parts every fifth text is "val"; equal texts stay together.
+        text: column of the text; null to find it.
+        label: column of the label; null to find it.
+        pair: column of the second text; null for single texts.
+        max_skipped: share of the rows that may be wrong or lack a text or a label; they are left out and logged.
+        encoding: of the files where no byte-order mark says it; null for UTF-8.
+
+    Attributes:
+        class_names: all labels of the set, sorted.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        part: Part = "train",
+        text: str | None = None,
+        label: str | None = None,
+        pair: str | None = None,
+        max_skipped: float = MAX_SKIPPED,
+        encoding: str | None = None,
+    ) -> None:
+        self.left_out = Tally()
+        found = _find(root)
+        if found.source is not None:
+            if (text, label, pair) != (None, None, None):
+                raise ConfigError(f"Texts {root}: text, label and pair name columns, and there are folders of texts")
+            rows, whole = _of_folders(found.source, part, max_skipped, encoding, self.left_out)
+        else:
+            first = read_table(found.files.get("train") or found.files[""], encoding)
+            columns = columns_of(first, text, label, pair)
+            whole = "train" not in found.files
+            path = first.path if whole or part == "train" else found.files.get("val") or found.files["test"]
+            table = first if path == first.path else read_table(path, encoding)
+            rows = _labelled(table, columns.text, columns.label, columns.pair, max_skipped, self.left_out)
+        if whole:
+            rows = _divided(rows, part)
+        self.class_names = sorted({example.label for _, example in rows})
+        self._hold(root, [example for _, example in rows], [place for place, _ in rows], [e.label for _, e in rows])
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes of this part."""
+        return len(self.class_names)
+
+    def name_of(self, index: int) -> str:
+        """File and line of an example."""
+        return self.places[index]
+
+
+@register("recogniser", "nlp")
+def recognise(path: Path) -> Recognised | None:
+    """What a file or folder of labelled texts is, and the command that trains on it."""
+    try:
+        found = _find(str(path))
+        if found.source is not None:
+            what = _said_of_folders(found.source)
+        else:
+            table = read_table(found.files.get("train") or found.files[""])
+            columns = columns_of(table, None, None)
+            texts, labels = table.column(columns.text), set(table.column(columns.label))
+            if not texts or sum(map(len, texts)) < _LONG * len(texts) or not _are_sentences(texts):
+                return None
+            what = (
+                f"{len(texts)} labelled texts: column {columns.text} is the text, column {columns.label} the label "
+                f"({len(labels)} different), {_said('train' in found.files)}"
+            )
+    except (DataError, ConfigError):
+        return None
+    return Recognised(what, "nlp/classify", (f"data.root={path}",), 80)
+
+
+def _are_sentences(texts: Sequence[str]) -> bool:
+    """Whether most texts have several words, or are in a script without spaces between them."""
+    several = sum(len(text.split()) > 2 or any(ord(c) > 0x2E80 for c in text) for text in texts)
+    return several > 0.5 * len(texts)
+
+
+def _said(parts: bool) -> str:
+    return "in parts for training and evaluation" if parts else "without parts, so every fifth is for evaluation"
+
+
+def _find(root: str) -> _Found:
+    """The files of a set."""
+    path = find_data(root)
+    if path.is_file() and path.suffix.lower() != ".zip":
+        if ending(path.name) not in (*TABLES, ".txt"):
+            raise DataError(f"Texts {root}: takes {listing(TABLES)} files, folders and zips")
+        return _Found(root, {"": str(path)})
+    source = open_source(root)
+    tables = [name for name in source.names() if ending(name) in TABLES]
+    parts: dict[str, str] = {}
+    for name in tables:
+        part = part_in(stem(name))
+        if part is not None:
+            parts.setdefault(part, f"{source.root}/{name}")
+    if "train" in parts and len(parts) > 1:
+        return _Found(root, parts)
+    if "train" in parts or len(tables) == 1:
+        return _Found(root, {"": parts.get("train") or f"{source.root}/{tables[0]}"})
+    if tables:
+        raise DataError(
+            f"Texts {root}: there are {listing(tables)}; name the one to train on train, or give one of them"
+        )
+    return _Found(root, {}, source)
+
+
+def _text_files(source: Source, folder: str) -> list[str]:
+    return [f"{folder}/{name}" for name in source.files(folder, (".txt",))]
+
+
+def _of_folders(
+    source: Source, part: Part, max_skipped: float, encoding: str | None, left_out: Tally
+) -> tuple[list[tuple[str, Labelled]], bool]:
+    """(place, example) of each text file in the folders of classes, and whether they are to be divided."""
+    folder, names, whole = class_folders(source, part)
+    files = [(name, file) for name in names for file in _text_files(source, f"{folder}/{name}".lstrip("/"))]
+    if not files:
+        raise DataError(
+            f"Texts {source.root}: no texts; expected {listing(TABLES)} files, or a folder for each class with .txt "
+            f"files; found the folders: {listing(names[:8])}"
+        )
+
+    def read(row: tuple[str, str]) -> Labelled:
+        where = f"{source.root}/{row[1]}"
+        text = decoded(source.read(row[1], "text_bytes"), where, encoding, "encoding").strip()
+        if not text:
+            raise DataError(f"{where}: the text is empty")
+        return Labelled(text, label=row[0])
+
+    made = usable(f"Texts {source.root}", files, read, max_skipped, left_out, "files")
+    source.passed.say(f"Texts {source.root}")
+    return [(f"{source.root}/{file}", example) for (_, file), example in made], whole
+
+
+def _labelled(
+    table: Table, text: str, label: str, pair: str | None, max_skipped: float, left_out: Tally
+) -> list[tuple[str, Labelled]]:
+    """(place, example) of each row that has a text and a label."""
+    for name in (text, label, *([pair] if pair else [])):
+        if name not in table.names:
+            raise DataError(f"{table.path}: has no column '{name}', which the file to train on has")
+    places = {
+        role: table.names.index(name) for role, name in (("text", text), ("label", label), ("pair", pair)) if name
+    }
+    numbered: list[tuple[int, Sequence[str | None] | None]] = [*table.rows, *((line, None) for line in table.wrong)]
+
+    def read(row: tuple[int, Sequence[str | None] | None]) -> Labelled:
+        number, cells = row
+        if cells is None:
+            raise DataError(table.wrong[number])
+        found = {role: cells[at] for role, at in places.items()}
+        lacks = [
+            role for role, cell in found.items() if (is_missing(cell) if role == "label" else not (cell or "").strip())
+        ]
+        if lacks:
+            raise DataError(f"{table.path}:{number}: its {lacks[0]} is missing")
+        return Labelled(**{role: str(cell).strip() if role == "label" else str(cell) for role, cell in found.items()})
+
+    made = usable(f"Texts {table.path}", sorted(numbered, key=lambda row: row[0]), read, max_skipped, left_out)
+    return [(f"{table.path}:{number}", example) for (number, _), example in made]
+
+
+def _divided(rows: Sequence[tuple[str, Labelled]], part: Part) -> list[tuple[str, Labelled]]:
+    """Every fifth text for "val", equal texts together; a class that would be in "val" alone is for training."""
+    copies: list[Hashable] = [(example.text.strip(), example.pair) for _, example in rows]
+    names = [str(at) for at in range(len(rows))]
+    val = set(divided(names, "val", EVERY, "Texts", copies))
+    trained = {example.label for at, (_, example) in enumerate(rows) if str(at) not in val}
+    alone = {example.label for _, example in rows} - trained
+    if alone:
+        _log.info("the classes %s have too few texts for evaluation; all are trained on", listing(sorted(alone)))
+    moved = {key for key, (_, example) in zip(copies, rows, strict=True) if example.label in alone}
+    held = [str(at) in val and copies[at] not in moved for at in range(len(rows))]
+    return [row for row, is_held in zip(rows, held, strict=True) if is_held == (part == "val")]
+
+
+def _said_of_folders(source: Source) -> str:
+    inside = class_parts(source).get("train", "")
+    counts = [len(_text_files(source, f"{inside}/{name}".lstrip("/"))) for name in source.folders(inside)]
+    filled = [count for count in counts if count]
+    every = sum(
+        sum(ending(n) not in (".txt", "") for n in source.below(f"{inside}/{f}".lstrip("/")))
+        for f in source.folders(inside)
+    )
+    if len(filled) < 2 or every > sum(filled):  # texts that lie beside pictures are labels of another suite
+        raise DataError("no folders of texts")
+    return f"{sum(filled)} texts in {len(filled)} folders, one for each class, {_said(bool(inside))}"
