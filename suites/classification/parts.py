@@ -1,6 +1,7 @@
 """Imports every module whose components a config may name, so that they are registered."""
 
 import suites.classification.datasets
+import suites.classification.inspection
 import suites.classification.losses
 import suites.classification.models.classifier
 import suites.classification.settings

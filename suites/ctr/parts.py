@@ -15,5 +15,6 @@ import suites.ctr.models.lr
 import suites.ctr.models.multitask
 import suites.ctr.models.retrieval
 import suites.ctr.models.xdeepfm
+import suites.ctr.recognising
 import suites.ctr.settings
 import suites.ctr.task  # noqa: F401

@@ -52,7 +52,8 @@ class Data:
     """The data of a run.
 
     Args:
-        schema: which columns are what; or a YAML file that says so, as `paddock data schema` writes it.
+        schema: which columns are what; or a YAML file that says so, as `paddock data schema` writes it; or
+            "auto" for what that command guesses from the training file.
         train: what is trained on.
         eval: what is evaluated on.
         more_eval: further evaluation sets by name, whose figures have it before them, such as `test/auc`.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -43,12 +43,15 @@ class DetectionInspector(VisualInspector):
         """What `dataset` holds, and what is wrong with it."""
         names = [dataset.name_of(at) for at in range(len(dataset))]
         digests, broken = [], []
+        labels: list[Hashable] = []
         for at in range(len(dataset)):
             try:
                 sample = dataset[at]
                 digests.append(hashlib.sha256(sample.image.tobytes()).hexdigest())
+                labels.append(_truth(sample))
             except (DataError, OSError) as error:
                 digests.append("")
+                labels.append(None)
                 broken.append((at, str(error)))
         findings = left_out_findings(dataset)
         if broken:
@@ -59,7 +62,7 @@ class DetectionInspector(VisualInspector):
             text = f"{len(dataset.unannotated)} pictures have no annotation and are not used"
             advice = "where they show nothing, give them an annotation without objects; they teach the background"
             findings.append(Finding("note", text, dataset.unannotated, advice=advice))
-        findings += copies_within(names, digests) + _box_findings(dataset, names)
+        findings += copies_within(names, digests, labels) + _box_findings(dataset, names)
         return Inspected(_summary(dataset), findings, digests, names)
 
     def picture(self, sample: Sample, class_names: Sequence[str]) -> np.ndarray:
@@ -72,6 +75,12 @@ class DetectionInspector(VisualInspector):
         for text in lost_in(kind, dataset, indices):
             _log.warning("%s: %s has no place for all of it: %s", part, kind, text)
         return path
+
+
+def _truth(sample: Sample) -> Hashable:
+    """Classes and boxes of a picture in whole pixels, in one order."""
+    boxes = np.rint(sample.instances.boxes.array).astype(int).tolist()
+    return tuple(sorted(zip(sample.instances.classes.tolist(), map(tuple, boxes), strict=True)))
 
 
 def _summary(dataset: DetectionDataset) -> list[str]:

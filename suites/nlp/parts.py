@@ -1,6 +1,7 @@
 """Imports every module whose components a config may name, so that they are registered."""
 
 import suites.nlp.datasets
+import suites.nlp.inspection
 import suites.nlp.models.bert
 import suites.nlp.models.bow
 import suites.nlp.models.cnn

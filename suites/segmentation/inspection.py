@@ -76,6 +76,7 @@ class SegmentationInspector(VisualInspector):
         """What `dataset` holds, and what is wrong with it."""
         names = [dataset.name_of(at) for at in range(len(dataset))]
         seen, digests = _Seen(), []
+        labels = []
         for at in range(len(dataset)):
             if isinstance(dataset, PairDataset) and (numbers := dataset.numbers(at)) is not None:
                 seen.numbers += numbers
@@ -85,8 +86,10 @@ class SegmentationInspector(VisualInspector):
                 fault = error.fault if isinstance(error, LabelMapError) else "image"
                 seen.faults.setdefault(fault, []).append((at, str(error)))
                 digests.append("")
+                labels.append(b"")
                 continue
             digests.append(hashlib.sha256(sample.image.tobytes()).hexdigest())
+            labels.append(hashlib.sha256(sample.labels.tobytes()).digest())
             seen.add(at, sample.labels)
         findings = [
             *left_out_findings(dataset),
@@ -95,7 +98,7 @@ class SegmentationInspector(VisualInspector):
             *_classes(seen, dataset),
             *_void(seen, names),
         ]
-        return Inspected(_summary(seen, dataset), findings + copies_within(names, digests), digests, names)
+        return Inspected(_summary(seen, dataset), findings + copies_within(names, digests, labels), digests, names)
 
     def picture(self, sample: Sample, class_names: Sequence[str]) -> np.ndarray:
         """The image beside itself under its classes; void is left as it is there."""

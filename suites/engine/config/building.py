@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import yaml
 
 from framework import limits, random, set_flush_subnormals, set_num_threads
 from framework.data import DataLoader, FaultPolicy, StreamLoader
@@ -15,6 +18,7 @@ from suites.engine.config import Config, Factory, checked, load_config
 from suites.engine.config.paths import format_path
 from suites.engine.config.plugins import import_plugins
 from suites.engine.config.settings import DataSettings, Runtime
+from suites.engine.data.sources import find_data
 from suites.engine.registry import REGISTRY, load_suites
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _COUNTED = "auto"
+_SHOWN_LINES = 60  # of a guessed schema
 _SHOWN_PLACES = 20
 Loader = TypeVar("Loader", DataLoader, StreamLoader, DataLoader | StreamLoader)
 
@@ -30,7 +35,8 @@ Loader = TypeVar("Loader", DataLoader, StreamLoader, DataLoader | StreamLoader)
 def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     """Return the checked config of a file, of one that comes with Paddock, or of a run folder.
 
-    Where `data.num_classes` is "auto" it becomes the number of classes of the training set, which is opened for that.
+    Where `data.num_classes` is "auto" it becomes the number of classes of the training set, which is opened for that;
+    where `data.schema` is, the one that its suite guesses from the file (`paddock data schema`).
 
     Raises ConfigError, also where a run remembers plug-ins that are not imported yet.
     """
@@ -44,9 +50,31 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     overrides = list(overrides)
     written = load_config(source, overrides, check=False)
     data = written.as_dict().get("data")
+    found = []
+    if isinstance(data, dict) and data.get("schema") == _COUNTED:
+        found.append(f"data.schema={json.dumps(_declared(written))}")
     if isinstance(data, dict) and data.get("num_classes") == _COUNTED:
-        return load_config(source, [*overrides, f"data.num_classes={_count_classes(written)}"])
-    return checked(written)
+        found.append(f"data.num_classes={_count_classes(written)}")
+    return load_config(source, [*overrides, *found]) if found else checked(written)
+
+
+def _declared(config: Config) -> Any:
+    """What the file of the training set is taken to hold, as plain data; what and why is logged."""
+    declare = component_of(config["suite"], "declaration")
+    place = "data.train.dataset"
+    written = config[place]
+    root, files = (written.get(key) for key in ("root", "files")) if isinstance(written, dict) else (None, None)
+    if declare is None or not isinstance(root, str):
+        raise ConfigError(f"{config.source}: data.schema: {_COUNTED}: {place} names no file; write a schema")
+    file = find_data(root)
+    if file.is_dir():
+        file = file / (files or [""])[0]
+    text = str(declare(file))
+    lines = [line for line in text.splitlines() if not line.startswith(("# Guessed by", "# `paddock"))]
+    more = [f"... and {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
+    said = "\n  ".join([*lines[:_SHOWN_LINES], *more])
+    _log.info("data.schema: guessed from %s; a run keeps it in its config.yml:\n  %s", file, said)
+    return yaml.safe_load(text)
 
 
 def _refuse_lost(file: Path, overrides: list[str]) -> None:

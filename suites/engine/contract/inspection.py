@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -125,17 +125,50 @@ def shared_samples(sets: Mapping[str, Mapping[str, Inspected]]) -> list[Finding]
     return found
 
 
-def copies_within(names: Sequence[str], digests: Sequence[str]) -> list[Finding]:
-    """Return a warning where samples of a set are copies of each other."""
-    seen: dict[str, str] = {}
-    copies, samples = [], []
-    for at, (name, digest) in enumerate(zip(names, digests, strict=True)):
-        if digest and digest in seen:
-            copies.append(f"{name} = {seen[digest]}")
-            samples.append(at)
-        seen.setdefault(digest, name)
-    text = f"{len(copies)} samples are copies of others"
-    return [Finding("warning", text, tuple(copies), tuple(samples))] if copies else []
+def copies_within(
+    names: Sequence[str], digests: Sequence[str], labels: Sequence[Hashable] | None = None
+) -> list[Finding]:
+    """Return a warning where samples of a set are copies of each other, an error where their truth differs.
+
+    Args:
+        names: Of each sample.
+        digests: Of each sample's content; "" is like no other.
+        labels: Of each sample its truth, shown where it is a text; None for a set without.
+    """
+    seen: dict[str, int] = {}
+    copies, against = [], []
+    for at, digest in enumerate(digests):
+        first = seen.setdefault(digest, at)
+        if not digest or first == at:
+            continue
+        differs = labels is not None and labels[at] != labels[first]
+        said = f": {labels[at]}, {labels[first]}" if differs and labels and isinstance(labels[at], str) else ""
+        (against if differs else copies).append((at, f"{names[at]} = {names[first]}{said}"))
+    found = []
+    if against:
+        text = f"{len(against)} samples are copies of others, with another truth"
+        advice = "correct one of each two, or take both out"
+        found.append(_finding("error", text, against, advice))
+    return [*found, _finding("warning", f"{len(copies)} samples are copies of others", copies)] if copies else found
+
+
+def _finding(
+    level: Literal["error", "warning"], text: str, places: Sequence[tuple[int, str]], advice: str = ""
+) -> Finding:
+    return Finding(level, text, tuple(place for _, place in places), tuple(at for at, _ in places), advice)
+
+
+def class_findings(counts: Mapping[str, int], noun: str, rare: int) -> list[Finding]:
+    """Return warnings of classes without a sample, and of those with fewer than `rare`; `noun` names samples."""
+    absent = [name for name, count in counts.items() if not count]
+    few = [f"{name}: {count}" for name, count in counts.items() if 0 < count < rare]
+    findings = []
+    if absent:
+        text = f"{len(absent)} of {len(counts)} classes have no {noun}: {', '.join(absent[:10])}"
+        findings.append(Finding("warning", text, advice="they cannot be learnt or measured here; correct `classes`"))
+    if few:
+        findings.append(Finding("warning", f"{len(few)} classes have fewer than {rare} {noun}", tuple(few)))
+    return findings
 
 
 def split(digests: Sequence[str], shares: Mapping[str, float], seed: int) -> dict[str, list[int]]:

@@ -7,6 +7,7 @@ import pytest
 from framework.errors import DataError
 from suites.classification.datasets import ImageFolder, PhotoFolder
 from suites.classification.datasets.folder import recognise
+from suites.engine.cli.data import main
 
 
 def photos(root, counts, first=0):
@@ -47,3 +48,15 @@ def test_copies_of_a_photo_are_in_one_part(tmp_path):
     train, val = (ImageFolder(str(tmp_path), holdout=5, split=part) for part in ("train", "val"))
     assert len(train) + len(val) == 40
     assert train.class_counts()[0] >= 10 + 8
+
+
+def test_data_check_finds_damaged_photos_copies_and_copies_of_another_class(tmp_path, capsys):
+    photos(tmp_path, {"cat": 12, "dog": 7})
+    (tmp_path / "cat/1.jpg").write_bytes((tmp_path / "cat/0.jpg").read_bytes())
+    (tmp_path / "dog/3.jpg").write_bytes((tmp_path / "cat/0.jpg").read_bytes())
+    (tmp_path / "dog/0.jpg").write_bytes(b"no picture at all")
+    assert main(["check", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "error: 1 images cannot be read" in said and "warning: 1 samples are copies of others" in said
+    assert "error: 1 samples are copies of others, with another truth" in said and ": dog, cat" in said
+    assert "1 classes have fewer than 10 images" in said

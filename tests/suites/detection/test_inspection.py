@@ -57,10 +57,10 @@ def test_pictures_of_more_objects_than_coco_s_figures_count_are_told(tmp_path):
 def test_pictures_that_cannot_be_used_are_errors(tmp_path):
     root = write_voc(tmp_path, {"a": [("cat", BOX, False)], "b": [("cat", BOX, False)]})
     data = VocDetection(root)
-    write_image(root / "JPEGImages" / "b.png", image(0, (20, 30)))
+    write_image(root / "JPEGImages" / "b.png", image(0, (25, 30)))
     found = DetectionInspector().inspect(data)
     assert texts(found)[0] == "error: 1 pictures cannot be used"
-    assert "the image is 30x20 but its annotation says 60x40" in found.findings[0].places[0]
+    assert "the image is 30x25 but its annotation says 60x40" in found.findings[0].places[0]
 
 
 def test_pictures_without_an_annotation_are_told(tmp_path):
@@ -162,3 +162,11 @@ def test_pictures_are_drawn_after_the_transforms_too(tmp_path, config):
     words = ["draw", *config[0], "--output", str(tmp_path / "drawn"), "--count", "1", "--augmented"]
     assert main(words, "paddock data") == 0
     assert np.asarray(read_image(tmp_path / "drawn" / "00000.jpg")).min() >= 0
+
+
+def test_copies_with_other_boxes_are_errors(tmp_path):
+    root = write_voc(tmp_path, {"a": [("cat", BOX, False)], "b": [("dog", BOX, False)]})
+    for name in "ab":
+        write_image(root / "JPEGImages" / f"{name}.png", image(0, (40, 60)))
+    found = DetectionInspector().inspect(VocDetection(root))
+    assert texts(found)[0] == "error: 1 samples are copies of others, with another truth"

@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from framework.errors import ConfigError, DataError
+from suites.engine.cli.data import main
 from suites.nlp.datasets import Texts
 from suites.nlp.datasets.texts import recognise
 
@@ -117,3 +118,11 @@ def test_what_holds_no_texts_is_none(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(DataError, match="no texts; expected"):
         Texts(str(tmp_path / "folder"))
+
+
+def test_data_check_finds_equal_texts_with_other_labels(tmp_path, capsys):
+    pairs = [*rows(), (rows()[2][0], "good"), (f" {rows()[3][0]}", "good")]
+    assert main(["check", csv(tmp_path / "reviews.csv", pairs)]) == 1
+    said = capsys.readouterr().out
+    assert "error: 1 samples are copies of others, with another truth" in said
+    assert "to train on it: paddock train nlp/classify -o data.root=" in said

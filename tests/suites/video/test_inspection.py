@@ -46,7 +46,7 @@ def test_unreadable_short_and_absent(files):
     )
     (short,) = (finding for finding in found.findings if "fewer than the 5 frames" in finding.text)
     assert short.samples == (2,) and short.places[0].endswith("short.mp4: 3 frames")
-    assert "1 of 3 classes have no clip: down" in texts(found)
+    assert "1 of 3 classes have no clips: down" in texts(found)
 
 
 def test_copies_are_found_under_other_names_in_other_containers_and_between_sets(files):

@@ -1,0 +1,87 @@
+"""What is wrong with a set of labelled images or clips: unreadable ones, copies with other labels, rare classes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.errors import DataError
+from suites.engine.contract.inspection import Finding, Inspected, class_findings, copies_within
+from suites.vision.inspection import VisualInspector, left_out_findings
+from suites.vision.recognition.datasets import RecognitionDataset
+
+RARE = 10  # samples of a class below which its figures are chance
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was seen of a sample.
+
+    Attributes:
+        digest: of its content.
+        labels: names of its classes.
+        length: frames, or rows of a sequence; 1 of an image.
+        size: (H, W); (0, 0) of sequences.
+    """
+
+    digest: str
+    labels: tuple[str, ...]
+    length: int = 1
+    size: tuple[int, int] = (0, 0)
+
+
+class RecognitionInspector(VisualInspector):
+    """Reads every sample; a suite says how.
+
+    Attributes:
+        noun: what samples are called.
+    """
+
+    noun: ClassVar[str]
+
+    @abstractmethod
+    def look(self, dataset: Any, at: int) -> Seen:
+        """What there is to see of a sample; a DataError says why it cannot be read."""
+
+    def more(self, dataset: Any, seen: Sequence[Seen | None], names: Sequence[str]) -> list[Finding]:
+        """Further findings of the suite's own."""
+        return []
+
+    def inspect(self, dataset: RecognitionDataset) -> Inspected:
+        """What `dataset` holds, and what is wrong with it."""
+        names = [dataset.name_of(at) for at in range(len(dataset))]
+        seen: list[Seen | None] = []
+        broken = []
+        for at in range(len(dataset)):
+            try:
+                seen.append(self.look(dataset, at))
+            except (DataError, OSError) as error:
+                seen.append(None)
+                broken.append((at, str(error)))
+        findings = left_out_findings(dataset)
+        if broken:
+            places, indices = tuple(text for _, text in broken), tuple(at for at, _ in broken)
+            advice = "mend them or take them out; training skips and counts them, up to runtime.data.max_skipped"
+            findings.append(Finding("error", f"{len(broken)} {self.noun} cannot be read", places, indices, advice))
+        digests = [one.digest if one else "" for one in seen]
+        findings += copies_within(names, digests, [", ".join(one.labels) if one else "" for one in seen])
+        findings += self.more(dataset, seen, names)
+        counts = dict(zip(dataset.class_names, dataset.class_counts().tolist(), strict=True))
+        findings += class_findings(counts, self.noun, RARE)
+        return Inspected(self._summary(dataset, seen), findings, digests, names)
+
+    def _summary(self, dataset: RecognitionDataset, seen: Sequence[Seen | None]) -> list[str]:
+        lines = [f"{len(dataset)} {self.noun}"]
+        lengths = [one.length for one in seen if one]
+        heights, widths = ([one.size[axis] for one in seen if one and one.size[0]] for axis in (0, 1))
+        if lengths and max(lengths) > 1:
+            lines.append(f"frames: {min(lengths)} to {max(lengths)}, median {np.median(lengths):.0f}")
+        if heights:
+            lines.append(f"pixels: {min(widths)} to {max(widths)} wide, {min(heights)} to {max(heights)} high")
+        width = max(map(len, dataset.class_names))
+        counts = zip(dataset.class_names, dataset.class_counts(), strict=True)
+        return [*lines, *(f"  {name:<{width}} {count:>7}" for name, count in counts)]
