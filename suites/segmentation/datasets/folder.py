@@ -173,7 +173,7 @@ def _reading(source: Source, pairs: Sequence[_Pair], classes: Sequence[str] | No
     values: set[int] = set()
     for pair in pairs:
         for name in source.below(pair.labels):
-            if ending(name) == ending(pair.suffix):
+            if name.lower().endswith(pair.suffix):
                 path = f"{pair.labels}/{name}"
                 values |= set(np.unique(decode_labels(source.read(path), f"{source.root}/{path}")).tolist())
     if len(values) == 2 and min(values) == 0:

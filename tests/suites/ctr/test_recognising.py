@@ -31,7 +31,7 @@ def test_the_schema_is_guessed_and_written_into_the_config(tmp_path):
 
 
 def test_a_set_that_names_no_file_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="data.schema: auto"):
+    with pytest.raises(ConfigError, match=r"data\.schema: auto"):
         read_config(Path("ctr/clicks"), ["data.train.dataset.root=null"])
 
 
