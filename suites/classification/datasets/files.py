@@ -12,6 +12,8 @@ from typing import Literal
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.contract.recognising import filled_folders
+from suites.engine.data.intake.dividing import expect_samples
 from suites.engine.data.skipping import MAX_SKIPPED, SetError
 from suites.engine.data.sources import Source, open_source
 from suites.engine.names import listing
@@ -79,19 +81,23 @@ class ImageFolder(_ImageFiles):
         if holdout is not None and holdout < 2:
             raise AttributeValueError(f"ImageFolder: holdout is {holdout}; it must be 2 or more, or null")
         source = open_source(root)
-        folders = source.folders()
+        folders = filled_folders(source)
         classes = folders if classes is None else classes
         strange = [name for name in folders if name not in classes]
         if strange:
             raise SetError(f"ImageFolder {root}: the folder {strange[0]} is none of the classes {listing(classes)}")
         names: list[str] = []
         labels: list[int] = []
+        found = 0
         for label, folder in enumerate(classes):
             images = _images_below(source, folder)
+            found += len(images)
             if holdout is not None:
                 images = held_out(source, images, split, holdout, "ImageFolder")
             names += images
             labels += [label] * len(images)
+        if found and holdout is not None:
+            expect_samples(len(names), split, holdout, f"ImageFolder {root}")
         if not names:
             raise DataError(
                 f"ImageFolder {root}: no images; expected one folder a class with files "

@@ -88,10 +88,31 @@ def part_folders(source: Source, folder: str = "") -> dict[str, str]:
 
 
 def class_parts(source: Source) -> dict[str, str]:
-    """Folders of parts that hold folders of classes, by part; empty where the folders are classes themselves."""
+    """Folders of parts that hold folders of classes, by part; empty where the folders are classes themselves.
+
+    Where other folders lie beside them, they are parts if they hold the classes of training and nothing else.
+    """
     found = part_folders(source)
-    whole = len(found) > 1 and set(source.folders()) == set(found.values())
-    return found if whole and all(source.folders(folder) for folder in found.values()) else {}
+    inside = {part: filled_folders(source, folder) for part, folder in found.items()}
+    if len(found) < 2 or not all(inside.values()):
+        return {}
+    others = set(filled_folders(source)) - set(found.values())
+    alike = all(set(names) <= set(inside["train"]) and not source.names(found[part]) for part, names in inside.items())
+    if others and not alike:
+        return {}
+    for name in others:
+        source.passed.note("folders beside those of parts", name)
+    return found
+
+
+def filled_folders(source: Source, folder: str = "") -> list[str]:
+    """Names of the folders in a folder that hold files; the others are noted as passed over."""
+    names = source.folders(folder)
+    filled = [name for name in names if source.below(f"{folder}/{name}" if folder else name)]
+    for name in names:
+        if name not in filled:
+            source.passed.note("empty folders", f"{folder}/{name}" if folder else name)
+    return filled
 
 
 def class_folders(source: Source, part: Part, classes: Sequence[str] | None = None) -> tuple[str, list[str], bool]:
@@ -110,8 +131,8 @@ def class_folders(source: Source, part: Part, classes: Sequence[str] | None = No
     """
     parts = class_parts(source)
     folder = (parts["train"] if part == "train" else parts.get("val") or parts["test"]) if parts else ""
-    names = list(classes) if classes is not None else source.folders(parts.get("train", ""))
-    strange = [name for name in source.folders(folder) if name not in names]
+    names = list(classes) if classes is not None else filled_folders(source, parts.get("train", ""))
+    strange = [name for name in filled_folders(source, folder) if name not in names]
     if strange:
         raise SetError(f"{source.root}: the folder {strange[0]} is none of the classes {listing(names)}")
     return folder, names, not parts

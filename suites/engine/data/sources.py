@@ -265,7 +265,9 @@ class _Folder(Source):
         try:
             with os.scandir(os.path.join(self.root, folder)) as entries:
                 for entry in entries:
-                    if entry.is_dir() or entry.is_file():
+                    if self._leads_above(entry):
+                        self.passed.note("links to folders that are read anyway", os.path.join(folder, entry.name))
+                    elif entry.is_dir() or entry.is_file():
                         yield entry.name, entry.is_dir()
                     elif clutter(entry.name) is None:
                         kind = "broken links" if entry.is_symlink() else "that are no regular files"
@@ -275,6 +277,13 @@ class _Folder(Source):
                 raise DataError(
                     f"{shown(os.path.join(self.root, folder))}: may not be read ({error.strerror})"
                 ) from None
+
+    @staticmethod
+    def _leads_above(entry: os.DirEntry[str]) -> bool:
+        """Whether an entry is a link to the folder that it lies in, or to one above."""
+        if not entry.is_symlink() or not entry.is_dir():
+            return False
+        return Path(entry.path).parent.resolve().is_relative_to(Path(entry.path).resolve())
 
     def _repeats(self, top: str, path: str) -> bool:
         whole = Path(self.root, path)

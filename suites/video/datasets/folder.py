@@ -10,7 +10,7 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.contract.recognising import Recognised, class_folders, class_parts
-from suites.engine.data.intake.dividing import EVERY, Part, copies_of, copies_of_groups, divided
+from suites.engine.data.intake.dividing import EVERY, Part, copies_of, copies_of_groups, divided, expect_samples
 from suites.engine.data.intake.naming import ending
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
@@ -51,6 +51,7 @@ def ClipFolder(
     if any(videos.values()):
         chosen = {n: _of_part(part, each, copies_of(source, each)) if whole else each for n, each in videos.items()}
         files = [name for each in chosen.values() for name in each]
+        expect_samples(len(files), part, EVERY, f"ClipFolder {root}")
         return VideoTable(f"ClipFolder {root}", source, files, _labels(chosen), names, segments, short_side, cache_mb)
     clips = {name: _clips(source, f"{folder}/{name}".lstrip("/")) for name in names}
     if not any(clips.values()):
@@ -63,6 +64,7 @@ def ClipFolder(
         for name, each in clips.items():
             kept = set(_of_part(part, list(each), copies_of_groups(source, list(each.values()))))
             clips[name] = {clip: frames for clip, frames in each.items() if clip in kept}
+        expect_samples(sum(map(len, clips.values())), part, EVERY, f"ClipFolder {root}")
     folders = [(clip, frames) for each in clips.values() for clip, frames in each.items()]
     return FrameTable(f"ClipFolder {root}", source, folders, _labels(clips), names, segments, cache_mb)
 

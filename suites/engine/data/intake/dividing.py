@@ -43,6 +43,15 @@ def divided(
     return [name for name, at in zip(names, places, strict=True) if (at % every == every - 1) == (part == "val")]
 
 
+def expect_samples(count: int, part: str, every: int, who: str) -> None:
+    """Raise DataError where a part that was divided class by class has no samples."""
+    if not count:
+        raise DataError(
+            f"{who}: no class has {every} different samples, so none is for the part '{part}'; add some, or make "
+            "folders train and val"
+        )
+
+
 def copies_of(source: Source, files: Sequence[str]) -> list[Hashable]:
     """For each file what is equal for copies of it: equal bytes, or variants of one picture that Roboflow wrote.
 
