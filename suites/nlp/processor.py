@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from framework.errors import CheckpointError
+from framework.errors import CheckpointError, DataError
 from suites.engine.config import build_value, plain
 from suites.engine.contract.task import Batch, Processor
+from suites.engine.data.intake.mistyped import is_like_path, missing_file
 from suites.nlp.filling import Filling
 from suites.nlp.problems import Problem
 from suites.nlp.sequences import Encoded, RememberingSequencer, Sequencer
@@ -28,6 +30,11 @@ class TextProcessor(Processor):
     """
 
     batch_size: ClassVar[int] = 32
+    endings: ClassVar[tuple[str, ...]] = (
+        ".txt", ".text", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".conll", ".conllu", ".iob", ".bio", ".tags",
+        ".md", ".xml", ".parquet", ".gz", ".zip",
+    )  # fmt: skip
+    _only_texts = False
 
     def __init__(self, problem: Problem, sequencer: Sequencer, classes: Sequence[str]) -> None:
         self._problem = problem
@@ -71,10 +78,25 @@ class TextProcessor(Processor):
 
     def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
         """The lines of a file of this name; else the word itself is a text."""
-        path = Path(word)
-        if len(word) < 1024 and "\n" not in word and path.is_file():
-            return self._problem.parse_file(path)
+        if not self._only_texts and _names(word, Path.is_file):
+            return self._problem.parse_file(Path(word))
         return [(word[:40], lambda: self._problem.parse(word))]
+
+    def with_texts(self) -> TextProcessor:
+        """The same, for which each word is a text, whatever it looks like."""
+        found = copy.copy(self)
+        found._only_texts = True
+        return found
+
+    def require_input(self, word: str) -> None:
+        """DataError for a folder, and for what looks like the name of a file that is not there."""
+        if self._only_texts or _names(word, Path.is_file):
+            return
+        how = "if it is a text, say --text"
+        if _names(word, Path.is_dir):
+            raise DataError(f"{word}: is a folder; name its files, such as '{word.rstrip('/')}/*.txt'; {how}")
+        if is_like_path(word, self.endings):
+            raise DataError(f"{missing_file(word)} ({how})")
 
     def read(self, path: Path) -> Any:
         """The first input of a file."""
@@ -116,3 +138,11 @@ class TextProcessor(Processor):
     def draw(self, item: Any, result: Any) -> str:
         """The item and what is predicted for it, as text."""
         return self._problem.describe(item, result)
+
+
+def _names(word: str, what: Callable[[Path], bool]) -> bool:
+    """Whether a word is the path of `what`; a long one and one of several lines is a text."""
+    try:
+        return 0 < len(word) < 1024 and "\n" not in word and what(Path(word))
+    except (OSError, ValueError):
+        return False

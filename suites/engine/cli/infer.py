@@ -44,6 +44,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     )
     parser.add_argument("--seconds", metavar="TIME", type=_seconds, help="stop a camera after e.g. 30s (at Ctrl-C)")
     parser.add_argument("--max-pixels", type=int, metavar="N", help="of an image; more than 67 million need it")
+    parser.add_argument("--text", action="store_true", help="each input is a text, though it looks like a file's name")
     add_device_option(parser, "a run's own, the cpu for an export")
     add_products_option(parser)
     add_override_option(parser)
@@ -65,6 +66,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products)
         if a.min_score is not None:
             model = replace(model, processor=model.processor.with_min_score(a.min_score))
+        if a.text:
+            model = replace(model, processor=model.processor.with_texts())
         over_time = asked or any(model.processor.is_live(word) for word in a.inputs)
         with allow(**({} if a.max_pixels is None else {"pixels": a.max_pixels})):
             if over_time:

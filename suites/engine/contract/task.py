@@ -144,6 +144,16 @@ class Processor(ABC):
             raise ConfigError(f"infer: --min-score is {score:g}; a score lies between 0 and 1")
         return self.from_metadata({**metadata, "min_score": score})
 
+    def with_texts(self) -> Processor:
+        """Return the same processor that takes each word of `inputs` for a text; ConfigError where it reads files."""
+        raise ConfigError("infer: this model reads files, so --text says nothing; take it away")
+
+    def require_input(self, word: str) -> None:  # noqa: B027 (most processors have nothing to refuse)
+        """Raise DataError for a word that stands for no input, such as a mistyped name; by default none does.
+
+        Words that name a file that cannot be read are skipped instead, see `read`.
+        """
+
     def fitting(self) -> Fitting | None:
         """Return what brings batches to few shapes where a device compiles for each; by default `RowBuckets`."""
         return RowBuckets()

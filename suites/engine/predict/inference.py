@@ -81,6 +81,7 @@ class Model:
 
     def _items(self, given: Any) -> Iterator[Any]:
         if isinstance(given, (str, Path)):
+            self.processor.require_input(str(given))
             yield from (read() for _, read in self.processor.inputs(str(given)))
         else:
             yield given
@@ -286,15 +287,19 @@ def infer_files(
         batch_size: inputs that are predicted on together, which must be of one shape; by default the processor's.
         profile: records some of the predictions.
 
-    An input that cannot be read is skipped and reported. Raises ConfigError for pictures without `output`.
+    An input that cannot be read is skipped and reported. Raises ConfigError for pictures without `output`, and
+    DataError for a mistyped file's name where words may be texts.
     """
     if output is not None:
         confine(output)
+    words = [found for word in inputs for found in _matches(str(word))]
+    for word in words:
+        model.processor.require_input(word)
     predict = model.predict if profile is None else profile.around(model.predict)
     report = InferenceReport([], [], [])
     results: dict[str, Any] = {}
     size = batch_size or model.processor.batch_size
-    for chunk in _chunks(_read_inputs(inputs, model.processor, report.skipped), size):
+    for chunk in _chunks(_read_inputs(words, model.processor, report.skipped), size):
         found = predict_items(model.processor, model.inputs, predict, [item for _, item in chunk])
         for (name, item), result in zip(chunk, found, strict=True):
             results[_new_name(name, results)] = model.processor.summary(result)
@@ -359,9 +364,9 @@ def infer_films(
     return report
 
 
-def _read_inputs(words: Iterable[Path | str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
+def _read_inputs(words: Iterable[str], processor: Processor, skipped: list[str]) -> Iterator[tuple[str, Any]]:
     """(name, item) of each input that can be read; `skipped` gets the others' errors."""
-    for named in (found for word in words for found in _matches(str(word))):
+    for named in words:
         there = False
         for name, read in processor.inputs(named):
             there = True

@@ -72,3 +72,20 @@ def test_words_of_a_command_line_are_texts_or_files(tmp_path):
     assert name.endswith("q.json:question 5") and read().question == "a"
     ((_, read),) = made.inputs("x" * 5000 + "\tb")  # too long for a file's name
     assert read().passage == "b"
+
+
+def test_a_mistyped_name_of_a_file_is_no_text_unless_it_is_said_to_be_one(tmp_path):
+    made = processor("Classification")
+    (tmp_path / "reviews.txt").write_text("a b")
+    with pytest.raises(
+        DataError, match=r"reveiws\.txt: there is no such file; did you mean '.*/reviews\.txt'\? .*--text"
+    ):
+        made.require_input(f"{tmp_path}/reveiws.txt")
+    with pytest.raises(DataError, match=r"is a folder; name its files, such as '.*/\*\.txt'"):
+        made.require_input(str(tmp_path))
+    for word in ("a fine film", f"{tmp_path}/reviews.txt", "why?"):
+        made.require_input(word)
+    texts = made.with_texts()
+    for word in (f"{tmp_path}/reveiws.txt", f"{tmp_path}/reviews.txt"):
+        texts.require_input(word)
+        assert [name for name, _ in texts.inputs(word)] == [word[:40]]

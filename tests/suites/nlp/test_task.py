@@ -117,6 +117,10 @@ def test_a_classic_learns_and_is_used_without_its_data(folder, model):
         results = json.loads((folder / source / "out" / "predictions.json").read_text())
         assert results[f"{folder}/texts.txt:3"]["class"] == "bad"
         assert sum(results["s t"]["scores"].values()) == pytest.approx(1, abs=1e-4)
+        with pytest.raises(DataError, match=r"there is no such file; did you mean '.*/texts\.txt'"):
+            infer_files(open_model(folder / source), ["a b", str(folder / "txets.txt")], None)
+        with pytest.raises(DataError, match="there is no such file"):
+            open_model(folder / source)(str(folder / "missing*.txt"))
 
 
 def test_an_encoder_in_8_bits_predicts_what_it_did(folder):
