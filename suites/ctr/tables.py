@@ -33,7 +33,8 @@ _SPREAD = 0.01  # standard deviation of a vector's first numbers
 register_role("row_rule", Rule, doc="How the rows of a table learn.")
 register_role("row_init", Init, doc="Where the rows of a table begin.")
 register_role("admission", Admission, doc="When a sign gets a row.")
-for _rule in (SGD, Adagrad, Adam, DenseAdam, FTRL):
+register("row_rule", exclusive=(("shared", "eps"),))(Adagrad)
+for _rule in (SGD, Adam, DenseAdam, FTRL):
     register("row_rule")(_rule)
 for _init in (Normal, Uniform, Zeros):
     register("row_init")(_init)

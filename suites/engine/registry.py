@@ -16,12 +16,13 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from framework.errors import ConfigError
+from suites.engine.bonds import Bonds, Needed, declare
 from suites.engine.names import did_you_mean, listing, nearest
 from suites.engine.recording import record
 
@@ -121,13 +122,25 @@ class Registry:
         self._shelf(suite).roles[name] = role
         return role
 
-    def register(self, role: str, name: str | None = None, *, suite: str | None = None) -> Callable[[Target], Target]:
+    def register(
+        self,
+        role: str,
+        name: str | None = None,
+        *,
+        suite: str | None = None,
+        exclusive: tuple[tuple[str, ...], ...] = (),
+        needs: Mapping[str, Needed] | None = None,
+    ) -> Callable[[Target], Target]:
         """Decorate a class or function so that a config can name it in slots of `role`.
 
         Args:
             role: Role of the component.
             name: Its type name; the class's or function's own name by default.
             suite: Whose it is; by default that of the calling module, which may be shared.
+            exclusive: Groups of arguments of which the first makes each other do nothing, e.g. ``(("rows", "split"),)``;
+                a config that gives both is refused.
+            needs: What an argument does nothing without: another argument, or one with a value (or values) of it, e.g.
+                ``{"split": "holdout", "sbd": ("split", "trainaug")}``.
 
         Raises:
             ConfigError: The suite sees this name in this role already, or the class does not derive from the role's
@@ -138,6 +151,7 @@ class Registry:
             ... class MobileNetV1(Backbone): ...
         """
         suite = suite or _calling_suite()
+        bonds = Bonds(exclusive, needs)
 
         def decorate(target: Target) -> Target:
             part_name = name if name is not None else target.__name__
@@ -151,6 +165,7 @@ class Registry:
                 if role in shelf.roles:
                     _require_base(shelf.roles[role], part_name, target)
             self._shelf(suite).parts.setdefault(role, {})[part_name] = target
+            declare(target, bonds)
             if inspect.isclass(target):
                 record(target)
             return target

@@ -58,7 +58,7 @@ class _ImageFiles(RecognitionDataset):
         return self._files.full_name(index)
 
 
-@register("dataset")
+@register("dataset", needs={"split": "holdout"})
 class ImageFolder(_ImageFiles):
     """A folder (or zip) with one folder of images for each class, which may have folders of its own.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence as Listed
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +21,8 @@ from suites.engine.registry import register
 Split = Literal["train", "val", "test", "all"]
 _PARTS = {"train": tuple(range(8)), "val": (8,), "test": (9,)}  # of a single file, by row number modulo 10
 
-_log = logging.getLogger(__name__)
 
-
-@register("dataset")
+@register("dataset", exclusive=(("rows", "split"),))
 class ClickLog(ClickDataset):
     """Rows of log files, read as the schema's `format` says: delimited text, slot logs, Parquet; `.gz` and `.zst` too.
 
@@ -33,7 +30,7 @@ class ClickLog(ClickDataset):
         schema: what the columns are.
         root: folder or zip of the files; or one file, which is read in place of `files`.
         files: their names, read one after the other.
-        rows: which rows are taken; null for all.
+        rows: which rows are taken; null for all. Without `split`.
         split: where `root` is one file, the tenths of its rows that are taken: "train" 8, "val" 1 and "test" 1, by the
             row's number modulo 10; "all" takes all of them. Folders have a file for each part instead.
         max_skipped: share of the rows that may be wrong; they are left out and logged. 0: the first one is an error.
@@ -54,24 +51,8 @@ class ClickLog(ClickDataset):
         single = path.is_file() and path.suffix.lower() != ".zip"
         paths = [str(path)] if single else [f"{path}/{name}" for name in files]
         if single and split != "all":
-            _expect_one_division(path, rows, split)
             rows = EveryNth(10, _PARTS[split])
         self._hold(schema, read_log(paths, schema), rows, max_skipped, ordered)
-
-
-def _expect_one_division(path: Path, rows: Rows | None, split: str) -> None:
-    """Say that `split` divides one file, and raise ConfigError where `rows` would divide it otherwise.
-
-    Rows by their number are how configs divide the files of a folder, for which `split` is nothing.
-    """
-    if rows is None:
-        return
-    if not isinstance(rows, EveryNth):
-        raise ConfigError(
-            f"ClickLog: {path} is one file, which rows ({type(rows).__name__}) and split ({split}) would divide in two "
-            "ways; give one of them: `split: all`, or `rows: null`"
-        )
-    _log.info("%s: one file, divided by split: %s; `rows` (every so many) is for folders", path, split)
 
 
 def read_log(paths: list[str], schema: Schema) -> RawRows:

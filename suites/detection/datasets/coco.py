@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _MOST_FILES = 8  # beside an annotation file that are looked into
 
 
-@register("dataset")
+@register("dataset", needs={"split": "holdout"})
 class CocoDetection(FileDataset):
     """Boxes of a COCO JSON file, which may lie in a zip, and the images they belong to.
 

@@ -20,7 +20,7 @@ from suites.vision.files import listed_classes, pictures_below
 from suites.vision.labelme import Documents, label_of, outline_of, picture_of, stated_size
 
 
-@register("dataset")
+@register("dataset", needs={"split": "holdout"})
 class LabelmeDetection(FileDataset):
     """Polygons, rectangles and circles; points and lines are left out. Shapes of one `group_id` are one object's parts.
 

@@ -17,6 +17,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from framework.errors import AttributeValueError
+from suites.engine.bonds import NONE, bonds_of
 from suites.engine.config.factory import Factory, construct
 from suites.engine.config.nodes import Node, Origin, Problem, describe_value, from_plain
 from suites.engine.config.paths import Item, Path, Step, format_path
@@ -35,6 +36,7 @@ class Arguments:
             name: p for name, p in signature_of(target).parameters.items() if name not in offered
         }
         self._supplied = [name for name in signature_of(target).parameters if name in offered]
+        self._bonds = bonds_of(target)
         self._registry = registry
 
     def slot(self, name: str) -> Slot:
@@ -55,9 +57,22 @@ class Arguments:
                 yield Problem(child.origin, (*path, key), text)
             else:
                 yield Problem(child.origin, (*path, key), self._unknown(key, who))
+        yield from self._broken(given, path)
         for parameter in self.parameters.values():
             if parameter.required and parameter.name not in given:
                 yield Problem(owner.origin, path, self._missing(parameter, who, owner))
+
+    def _broken(self, given: dict[str, Node], path: Path) -> Iterator[Problem]:
+        """Arguments that do nothing beside, or without, another; each names the other with its file and line."""
+        if self._bonds == NONE:
+            return
+        known = {name: node for name, node in given.items() if name in self.parameters}
+        defaults = {name: _default_node(p.default, Origin("")) for name, p in self.parameters.items()}
+        plain = {name: node.plain() for name, node in {**defaults, **known}.items() if node is not None}
+        own = {name: plain[name] for name in known if not _is_default(defaults[name], plain[name])}
+        for name, other, text in self._bonds.broken(own, plain):
+            where = f" ({format_path((*path, other))} is at {known[other].origin})" if other in known else ""
+            yield Problem(known[name].origin, (*path, name), text + where)
 
     def build(self, given: dict[str, Node], path: Path) -> dict[str, Any]:
         """The arguments as Python values, by name."""
@@ -299,6 +314,10 @@ def _default_node(default: Any, origin: Origin) -> Node | None:
         return from_plain(_as_plain(default), origin)
     except TypeError:
         return None
+
+
+def _is_default(default: Node | None, value: Any) -> bool:
+    return default is not None and default.plain() == value
 
 
 def _as_plain(value: Any) -> Any:

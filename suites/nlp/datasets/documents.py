@@ -40,7 +40,7 @@ class Word(NamedTuple):
     name: int = -1
 
 
-@register("dataset")
+@register("dataset", exclusive=(("words", "cut"),), needs={"split": "holdout", "names": "words"})
 class Documents(TextDataset[Document]):
     """Documents of sentences.
 

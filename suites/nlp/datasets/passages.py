@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 _NEAR = 20  # characters by which an answer's stated place may be off
 
 
-@register("dataset")
+@register("dataset", needs={"split": "holdout"})
 class SquadJson(TextDataset[Question]):
     """Questions, each with the passage that holds its answer; or, by `is_impossible` of SQuAD 2.0, does not.
 

@@ -27,7 +27,7 @@ from suites.vision.structures import Masks
 BACKGROUND, VOID = "_background_", "__ignore__"
 
 
-@register("dataset")
+@register("dataset", needs={"split": "holdout"})
 class LabelmeSegmentation(SegmentationDataset):
     """Polygons, rectangles and circles as label maps; a later shape lies over an earlier one. Lines are left out.
 

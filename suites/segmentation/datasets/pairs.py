@@ -23,7 +23,11 @@ _BINARY = ("background", "object")
 CLASS_FILES = ("classes.txt", "labels.txt")
 
 
-@register("dataset")
+@register(
+    "dataset",
+    exclusive=(("pairs", "images", "labels", "label_suffix", "holdout", "split"),),
+    needs={"split": "holdout", "ignore_labels": ("kind", "ids"), "reduce_zero": ("kind", "ids")},
+)
 class ImageLabelPairs(PairDataset):
     """Images and label maps from two folders, file by file of the same name, or from a list.
 
@@ -38,7 +42,7 @@ class ImageLabelPairs(PairDataset):
             folders are not looked at.
         classes: Class names in label order. None: the lines of classes.txt or labels.txt in the root; what follows
             a `#` is a remark.
-        ignore_labels: Numbers in the label maps that are neither learnt nor counted; 255 is always one.
+        ignore_labels: Numbers in label maps of ids that are neither learnt nor counted; 255 is always one.
         label_suffix: What the name of a label map has in place of the image's suffix.
         palette: RGB (0 to 255) of each class in pictures; None chooses.
         kind: What the pixels of label maps are: "ids", "colours" (of `palette`; black is void unless it is a class), or
@@ -71,8 +75,6 @@ class ImageLabelPairs(PairDataset):
         split: Literal["train", "val"] | None = None,
     ) -> None:
         source = open_source(root)
-        if kind != "ids" and reduce_zero:
-            raise AttributeValueError(f"reduce_zero: is about numbers, but the label maps are of the kind '{kind}'")
         names = _BINARY if classes is None and kind == "binary" else classes
         names = _class_names(source) if names is None else names
         self._skipped = Tally()

@@ -30,7 +30,7 @@ CLASSES = (
 _MOST_MAT = 1 << 20  # bytes; they are compressed
 
 
-@register("dataset")
+@register("dataset", needs={"sbd": ("split", "trainaug")})
 class VocSegmentation(PairDataset):
     """21 classes with the background; the borders between objects (255) are void.
 
