@@ -137,8 +137,8 @@ class Registry:
             role: Role of the component.
             name: Its type name; the class's or function's own name by default.
             suite: Whose it is; by default that of the calling module, which may be shared.
-            exclusive: Groups of arguments of which the first makes each other do nothing, e.g. ``(("rows", "split"),)``;
-                a config that gives both is refused.
+            exclusive: Groups of arguments of which the first makes each other do nothing, e.g.
+                ``(("rows", "split"),)``; a config that gives both is refused.
             needs: What an argument does nothing without: another argument, or one with a value (or values) of it, e.g.
                 ``{"split": "holdout", "sbd": ("split", "trainaug")}``.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Listed
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 from framework.errors import ConfigError

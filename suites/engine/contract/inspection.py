@@ -136,7 +136,8 @@ def copies_within(
         labels: Of each sample its truth, shown where it is a text; None for a set without.
     """
     seen: dict[str, int] = {}
-    copies, against = [], []
+    copies: list[tuple[int, str]] = []
+    against: list[tuple[int, str]] = []
     for at, digest in enumerate(digests):
         first = seen.setdefault(digest, at)
         if not digest or first == at:

@@ -91,7 +91,7 @@ def set_to(path, value):
 
 
 CASES = {
-    "no object": ("[1, 2]", "malformed"),
+    "no object": ("[1, 2]", "holds a list where a program is expected"),
     "no text": ("\x00\xff", "not valid JSON"),
     "nested deeply": ("[" * 100_000, "nested too deeply"),
     "another version": (set_to(["format"], 99), "format 99 is not 1"),

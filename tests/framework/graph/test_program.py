@@ -267,7 +267,7 @@ def test_a_cut_file_is_refused(exported, name, keep):
         (lambda d: d["inputs"][0].update(shape=[2**40, 2**40]), "impossible shape"),
         (lambda d: d.update(results=[99]), "value 99 is used"),
         (lambda d: d.update(format=7), "format 7 is not 1"),
-        (lambda d: d.pop("operations"), "malformed"),
+        (lambda d: d.pop("operations"), "'operations' is no list"),
         (lambda d: d["states"][0].update(tensor="nowhere"), "the weights lack 'nowhere'"),
         (lambda d: d.update(weights="../secret"), "its weights are said to be in '../secret'; known are weights.saf"),
     ],
