@@ -8,12 +8,12 @@ import pytest
 from framework.errors import CheckpointError, ConfigError
 from framework.nn import init
 from suites.classification.processor import ClassificationProcessor
-from suites.engine.config import load_config
 from suites.engine.config.building import build_task, read_config
 from suites.engine.predict.inference import export_run, infer_files, open_model
 from suites.engine.train.training import evaluate_weights, train
 from suites.vision.images import write_image
 from suites.vision.transforms import Normalize, Resize
+from tests.shipped import load_shipped
 
 CONFIG = """
 suite: classification
@@ -28,7 +28,7 @@ data:
     dataset: {type: ImageFolder, root: "${data.root}", holdout: 4, split: train}
     transforms:
       - {id: crop, type: RandomResizedCrop, size: 32, scale: [0.5, 1.0]}
-      - {id: flip, type: RandomFlip, swap: [[0, 1]]}
+      - {id: flip, type: RandomFlip, swap: [[a, b]]}
       - {id: color, type: ColorDistort}
       - {id: normalize, type: Normalize}
     batch_transforms: [{id: mixup, type: Mixup, prob: 0.5}]
@@ -122,7 +122,7 @@ def test_predictions_are_the_best_classes():
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
 def test_every_config_builds_its_model(path):
     with init.undrawn():  # pretrained weights need not be there
-        load_config(path).build("model")
+        load_shipped(path).build("model")
 
 
 def test_damaged_images_are_passed_over_also_where_others_are_mixed_with_them(config_file, tmp_path, capsys):

@@ -8,7 +8,6 @@ import pytest
 
 from framework import from_numpy, no_grad
 from framework.errors import CheckpointError, ConfigError, DataError
-from suites.engine.config import load_config
 from suites.engine.config.building import build_task, read_config
 from suites.engine.predict.inference import evaluate_export, export_run, infer_files, open_model, open_run
 from suites.engine.predict.quantizing import Quantization
@@ -16,6 +15,7 @@ from suites.engine.train.train_step import optimizer_of
 from suites.engine.train.training import evaluate_weights, train
 from suites.nlp.processor import TextProcessor
 from suites.nlp.task import layer_factors
+from tests.shipped import load_shipped
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs" / "nlp"
 LETTERS = "abcdefghijklmnopqrst"
@@ -327,4 +327,4 @@ def test_damaged_metadata_are_refused(folder):
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
 def test_every_config_is_read(path):
-    load_config(path)
+    load_shipped(path)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from suites.engine.config.building import read_config
 from suites.engine.config.signatures import signature_of
 from suites.engine.registry import REGISTRY, load_suites
+from tests.shipped import load_shipped
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = (ROOT / "docs" / "howto" / "segmentation.md").read_text()
@@ -55,4 +55,4 @@ def test_every_config_is_in_a_table():
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_every_config_is_read_as_one_of_this_suite(path):
-    assert read_config(path)["suite"] == "segmentation"
+    assert load_shipped(path)["suite"] == "segmentation"

@@ -8,12 +8,12 @@ import pytest
 
 from framework.errors import CheckpointError, ConfigError, DataError
 from framework.nn import init
-from suites.engine.config import load_config
 from suites.engine.config.building import read_config
 from suites.engine.predict.inference import export_run, infer_files, open_model
 from suites.engine.train.training import evaluate_weights, train
 from suites.video.processor import VideoProcessor
 from suites.vision.transforms import Normalize, Resize
+from tests.shipped import load_shipped
 from tests.suites.video.helpers import video, write_frame_folders, write_video_files
 
 CONFIG = """
@@ -106,7 +106,7 @@ def test_a_processor_reads_what_training_reads(tmp_path):
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yml")), ids=lambda path: path.name)
 def test_every_config_builds_its_model(path):
     with init.undrawn():  # pretrained weights need not be there
-        load_config(path).build("model")
+        load_shipped(path).build("model")
 
 
 def test_damaged_clips_are_passed_over(config_file, tmp_path, capsys):

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from framework.optim import Optimizer, Schedule
-from suites.engine.config import Factory, load_config
+from suites.engine.config import Factory
 from suites.engine.config.files import read_merged
 from suites.engine.config.nodes import Origin, from_plain
 from suites.engine.config.typehints import slot_of
 from suites.engine.registry import REGISTRY, load_suites, suite_names
+from tests.shipped import load_shipped
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 LEAVES = sorted(path for path in CONFIGS.rglob("*.yml") if "_base_" not in path.parts)
@@ -22,7 +23,7 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize("path", LEAVES, ids=name)
 def test_a_leaf_has_only_right_values(path):
-    load_config(path)
+    load_shipped(path)
 
 
 @pytest.mark.parametrize("path", SCHEDULES, ids=name)
