@@ -10,7 +10,7 @@ from typing import Any
 
 from framework import _core
 from framework.context import context
-from framework.errors import AttributeValueError
+from framework.errors import AttributeValueError, DeviceMemoryError, PaddockError
 from framework.forks import free_in_child
 from framework.graph.ir import Program
 from framework.graph.memory import MemoryReport
@@ -18,6 +18,9 @@ from framework.graph.native import Native
 from framework.tensor import Tensor
 
 _log = logging.getLogger("paddock")
+_NO_ROOM = (
+    "Program: no memory for its values; make the batch or the inputs smaller (`memory_report` says where memory goes)"
+)
 
 
 class NativeExecution:
@@ -41,6 +44,8 @@ class NativeExecution:
                     results, moved = self.executable.run(given, _arrays(self._states))
             except BaseException as e:
                 self._tear(f"failed when it had begun to update it ({type(e).__name__}: {e})")
+                if isinstance(e, MemoryError) and not isinstance(e, PaddockError):
+                    raise DeviceMemoryError(_NO_ROOM) from e
                 raise
             for i, array in moved.items():
                 self._states[i]._data = array

@@ -7,12 +7,13 @@ may be asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from framework import _core
 from framework.context import context, gradients
-from framework.errors import AttributeValueError, DTypeError, TraceError
+from framework.errors import AttributeValueError, DeviceMemoryError, DTypeError, TraceError
 from framework.ops import algorithm, promotion
 from framework.ops.registry import CUSTOM, OPS, OpInfo
 from framework.tensor import Tensor, scalar_like, tensor
@@ -58,6 +59,8 @@ def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
                 out._data = made
                 out._value = out._grad = out.node = out.name = None
                 out.requires_grad = out.persistable = False
+    except MemoryError as error:
+        raise _no_room(info, data, attrs) from error
     except DTypeError as refusal:
         return promotion.retried(apply, info, inputs, attrs, refusal)
     except (TypeError, RuntimeError):  # the binding takes no data of another device
@@ -67,6 +70,23 @@ def apply(info: OpInfo, inputs: Sequence[Any], attrs: tuple[Any, ...]) -> Any:
     if wants_grad and context.grad_enabled:
         gradients.remember(info, inputs, attrs, out)
     return out
+
+
+def _no_room(info: OpInfo, data: Sequence[Any], attrs: tuple[Any, ...]) -> DeviceMemoryError:
+    """What to say where the results of an operator, or what it computes them with, do not fit into memory."""
+    shapes = [None if x is None else tuple(x.shape) for x in data]
+    dtypes = [None if x is None else x.dtype for x in data]
+    results = _core.infer(info.native, shapes, dtypes, attrs)
+    size = sum(math.prod(shape) * _bytes(dtype) for shape, dtype in results)
+    made = " and ".join(f"{dtype} {list(shape)}" for shape, dtype in results)
+    return DeviceMemoryError(
+        f"{info.name}: no memory for its result, {made}, {size / 2**30:,.1f} GB; make its inputs or the batch smaller"
+    )
+
+
+def _bytes(dtype: str) -> int:
+    """Of an element: int64 and bfloat16 say their bits, bool is one byte."""
+    return int("".join(filter(str.isdigit, dtype)) or 8) // 8
 
 
 def _bring_home(inputs: Sequence[Any]) -> bool:

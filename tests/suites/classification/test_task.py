@@ -1,5 +1,6 @@
 """The classification task as the engine uses it: trains to a figure, evaluates, draws and exports from a config."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,13 @@ def test_damaged_images_are_passed_over_also_where_others_are_mixed_with_them(co
     assert "training: 1 of 27 samples could not be used: sample 0 (" in said
     assert "evaluation: 1 of 9 samples could not be used: sample 3 (" in said
     assert evaluate_weights(tmp_path / "run")["skipped"] == 1
+
+
+def test_one_damaged_photo_of_a_small_evaluation_set_ends_no_training(config_file, tmp_path, capsys):
+    (tmp_path / "wedges" / "b/b03.png").write_bytes(b"GIF")
+    train(config_file, ["runtime.steps=2"], runs=tmp_path, name="run")
+    assert "evaluation: 1 of 9 samples could not be used: sample 3 (" in capsys.readouterr().out
+    assert json.loads((tmp_path / "run/metrics.json").read_text())["skipped"] == 1
 
 
 def test_a_run_leaves_a_report_of_its_classes(config_file, tmp_path, capsys):

@@ -97,13 +97,13 @@ def kill_and_resume(
             by_term = groups and report.kills % 2 == 0
             report.saved += _end(process, folder / f"{name}.txt", by_term=by_term, group=groups)
             if process.returncode == 0:  # it was at its end
-                _assert_same(folder / "reference", folder / name)
+                assert_same(folder / "reference", folder / name)
                 report.finished, saved = report.finished + 1, 0
                 continue
             saved = _saved(folder / name, saved)
             continue
         assert process.returncode == 0, (folder / f"{name}.txt").read_text()
-        _assert_same(folder / "reference", folder / name)
+        assert_same(folder / "reference", folder / name)
         report.finished, saved = report.finished + 1, 0
     report.seconds = time.monotonic() - began
     return report
@@ -145,7 +145,7 @@ def _saved(run: Path, before: int) -> int:
     return step
 
 
-def _assert_same(reference: Path, run: Path) -> None:
+def assert_same(reference: Path, run: Path) -> None:
     for name in KEPT:
         a, b = (load_tensors(folder / "weights" / name) for folder in (reference, run))
         assert a.keys() == b.keys()

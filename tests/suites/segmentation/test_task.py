@@ -264,6 +264,17 @@ def test_a_damaged_image_and_a_damaged_label_map_are_passed_over(tmp_path, capsy
     assert "evaluation: 1 of 4 samples could not be used: sample 0 (" in said
 
 
+def test_one_damaged_photo_of_32_of_an_evaluation_set_ends_no_training(tmp_path, capsys):
+    write_scenes(tmp_path, "train", 8, seed=1)
+    write_scenes(tmp_path, "val", 32, seed=2)
+    damaged = tmp_path / "val/images/007.png"
+    damaged.write_bytes(damaged.read_bytes()[:-40])
+    (tmp_path / "c.yml").write_text(CONFIG.replace("ROOT", str(tmp_path)))
+    train(tmp_path / "c.yml", ["runtime.steps=1"], runs=tmp_path, name="run")
+    assert json.loads((tmp_path / "run/metrics.json").read_text())["skipped"] == 1
+    assert "evaluation: 1 of 32 samples could not be used: sample 7 (" in capsys.readouterr().out
+
+
 def test_images_of_several_sizes_are_evaluated_as_one_by_one(config_file, root, tmp_path):
     place = tmp_path / "sizes"
     shutil.copytree(root, place)

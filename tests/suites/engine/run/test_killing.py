@@ -1,7 +1,6 @@
 """A save killed at any call that changes files, or a training killed at any moment, loses nothing."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,16 +12,6 @@ from tests.suites.engine.killing import ACTIONS
 
 HERE = Path(__file__).parents[1]
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to build the library that kills")
-    path = tmp_path_factory.mktemp("library") / "killing.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", path, HERE / "killing.c", "-ldl"], check=True)
-    return path
 
 
 @pytest.mark.parametrize("action", ACTIONS)
