@@ -21,6 +21,7 @@ from suites.ctr.datasets.base import SHARES
 from suites.ctr.encoding import raw_bytes
 from suites.ctr.hogwild import HogwildSettings, HogwildStep
 from suites.ctr.items import ItemIndex
+from suites.ctr.leakage import leaks
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.metrics import ClickScores
 from suites.ctr.models.base import CtrModel, Embedded
@@ -140,7 +141,15 @@ class CtrTask(DataTask[TrainData, EvalData]):
     def _eval_set(self) -> ClickSource:
         found: ClickSource = _opened(self.eval_data.dataset, self._schema)
         found.follow(self.schema)
+        if self._train is not None and self._adopted is None:
+            self._say_leaks(found)
         return found
+
+    def _say_leaks(self, held: ClickSource) -> None:
+        """Notes what the training set, which was opened for the schema, knows of an evaluation set in memory."""
+        if isinstance(held, ClickDataset) and isinstance(self._train_set, ClickDataset):
+            for text in leaks(self._train_set.clicks, held.clicks):
+                _log.info("note: %s: %s", held.name, text)
 
     def train_loader(self, *, seed: int, workers: int) -> Any:
         """The log in batches; in a drawn order the last of a pass is left out where it is short."""

@@ -232,3 +232,9 @@ def test_shows_and_clicks_are_counted_for_every_sign_of_a_row(folder):
         counts = table.counts(keys)
         np.testing.assert_array_equal(counts[:, 0], np.bincount(places))
         np.testing.assert_array_equal(counts[:, 1], np.bincount(places, click))
+
+
+def test_a_division_at_random_of_a_log_with_times_is_noted_in_the_runs_log(folder):
+    train(folder / "config.yml", ["runtime.epochs=1"], runs=folder, name="run")
+    log = (folder / "run" / "log.txt").read_text()
+    assert "of the training rows are later than the first evaluation row" in log
