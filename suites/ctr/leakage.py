@@ -24,8 +24,8 @@ def _by_time(train: np.ndarray | None, held: np.ndarray | None) -> str:
     if not later:
         return ""
     return (
-        f"{later / len(train):.0%} of the training rows are later than the first evaluation row, so the figures are not "
-        "those of predicting the future; rows: {type: TimeSpan, ...} divides by time"
+        f"{later / len(train):.0%} of the training rows are later than the first evaluation row, so the figures are "
+        "not those of predicting the future; rows: {type: TimeSpan, ...} divides by time"
     )
 
 

@@ -1,4 +1,4 @@
-"""Training rows that are later than evaluation rows, or of the same groups, are told; a division without them is not."""
+"""Training rows that are later than evaluation rows, or of the same groups, are told."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,8 @@
 """One process writes into a run folder at a time; what a run left is deleted only when that is asked for."""
 
+import errno
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -70,6 +72,23 @@ def test_two_starts_in_one_process_are_told_apart(tmp_path):
         RunFolder.create(tmp_path / "a", CONFIG, overwrite=True)
     run.close()
     RunFolder.create(tmp_path / "a", CONFIG, overwrite=True).close()
+
+
+def test_the_run_of_another_user_is_refused_with_its_owner_and_what_to_do(tmp_path, monkeypatch):
+    RunFolder.create(tmp_path / "a", CONFIG).close()
+    owner = pwd.getpwuid(os.getuid()).pw_name
+    other, real = os.getuid() + 1, os.open
+
+    def refuse(path, flags, *rest, **named):
+        if os.fspath(path).endswith(".lock") and flags & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(errno.EACCES, "Permission denied", os.fspath(path))
+        return real(path, flags, *rest, **named)
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ConfigError, match=rf"this user may not write there .*, it belongs to {owner}; .*cp -r "):
+        RunFolder.reopen(tmp_path / "a", CONFIG)
 
 
 FORKING = """
