@@ -31,8 +31,9 @@ def test_the_schema_is_guessed_and_written_into_the_config(tmp_path):
 
 
 def test_a_set_that_names_no_file_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"data\.schema: auto"):
-        read_config(Path("ctr/clicks"), ["data.train.dataset.root=null"])
+    (tmp_path / "mine.yml").write_text("extends: ctr/clicks\ndata: {train: {dataset: {root: null}}}\n")
+    with pytest.raises(ConfigError, match=r"data\.schema: auto: data\.train\.dataset names no file"):
+        read_config(tmp_path / "mine.yml")
 
 
 def test_data_check_names_the_command(tmp_path, capsys):
