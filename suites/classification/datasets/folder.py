@@ -39,9 +39,9 @@ def recognise(path: Path) -> Recognised | None:
     """What a folder or zip with folders of photos is, and the command that trains on it."""
     try:
         source = open_source(path)
+        inside = class_parts(source).get("train", "")
     except DataError:
         return None
-    inside = class_parts(source).get("train", "")
     counts = {name: sum(map(is_image, source.below(f"{inside}/{name}".lstrip("/")))) for name in source.folders(inside)}
     filled = [name for name, count in counts.items() if count]
     if len(filled) < 2 or any(map(is_image, source.names(inside))):

@@ -91,9 +91,14 @@ def class_parts(source: Source) -> dict[str, str]:
     """Folders of parts that hold folders of classes, by part; empty where the folders are classes themselves.
 
     Where other folders lie beside them, they are parts if they hold the classes of training and nothing else.
+
+    Raises:
+        SetError: all folders are named as parts, and hold files without folders of classes.
     """
     found = part_folders(source)
     inside = {part: filled_folders(source, folder) for part, folder in found.items()}
+    if len(found) > 1 and not any(inside.values()) and set(filled_folders(source)) == set(found.values()):
+        raise SetError(f"{source.root}: the folders {listing(found.values())} hold no folders of classes")
     if len(found) < 2 or not all(inside.values()):
         return {}
     others = set(filled_folders(source)) - set(found.values())

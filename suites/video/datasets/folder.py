@@ -74,9 +74,9 @@ def recognise(path: Path) -> Recognised | None:
     """What a folder or zip with a folder of clips for each class is, and the command that trains on it."""
     try:
         source = open_source(path)
+        inside = class_parts(source).get("train", "")
     except DataError:
         return None
-    inside = class_parts(source).get("train", "")
     names = [f"{inside}/{name}".lstrip("/") for name in source.folders(inside)]
     videos = [count for name in names if (count := sum(map(_is_video, source.below(name))))]
     clips = [] if videos else [found for name in names if (found := _clips(source, name))]

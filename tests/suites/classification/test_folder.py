@@ -41,6 +41,23 @@ def test_classes_that_are_called_like_parts_are_classes_where_others_stand_besid
     assert PhotoFolder(str(tmp_path)).class_names == ("car", "train")
 
 
+def test_parts_without_folders_of_classes_are_no_classes(tmp_path):
+    photos(tmp_path, {"train": 5, "valid": 5, "test": 5})
+    with pytest.raises(DataError, match="the folders test, train, valid hold no folders of classes"):
+        PhotoFolder(str(tmp_path))
+    assert recognise(tmp_path) is None
+
+
+def test_folders_without_files_are_no_classes_and_hide_no_parts(tmp_path):
+    photos(tmp_path / "train", {"ant": 2, "bee": 2})
+    photos(tmp_path / "val", {"ant": 1, "bee": 1}, first=1000)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "train" / "later").mkdir()
+    (tmp_path / "train" / "loop").symlink_to(tmp_path, target_is_directory=True)
+    train, val = (PhotoFolder(str(tmp_path), part) for part in ("train", "val"))
+    assert train.class_names == ("ant", "bee") and (len(train), len(val)) == (4, 2)
+
+
 def test_copies_of_a_photo_are_in_one_part(tmp_path):
     photos(tmp_path, {"cat": 20, "dog": 20})
     for at in range(10):
