@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -45,7 +46,7 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
         _refuse_lost(source / "config.yml", overrides)
         config = load_config(source / "config.yml", overrides, trusted=False)
         if places := _places(config):
-            _log.info("%s names these places outside of it: %s", source, ", ".join(places))
+            _show_places(source, ", ".join(places))
         return config
     overrides = list(overrides)
     written = load_config(source, overrides, check=False)
@@ -75,6 +76,11 @@ def _declared(config: Config) -> Any:
     said = "\n  ".join([*lines[:_SHOWN_LINES], *more])
     _log.info("data.schema: guessed from %s; a run keeps it in its config.yml:\n  %s", file, said)
     return yaml.safe_load(text)
+
+
+@cache  # a command may read a run's config several times
+def _show_places(source: Path, places: str) -> None:
+    _log.info("%s names these places outside of it: %s", source, places)
 
 
 def _refuse_lost(file: Path, overrides: list[str]) -> None:

@@ -149,14 +149,14 @@ def test_a_negative_slope_is_left_alone():
 def test_shapes_that_were_equal_by_chance_are_traced_again_when_they_are_not():
     scale, bias = (framework.tensor(np.ones(3, np.float32)) for _ in range(2))
     f = framework.program(lambda x, r: ops.batch_norm(x, scale, bias)[0] + r)
-    one = np.ones((1, 3), np.float32)
-    four = np.arange(12, dtype=np.float32).reshape(4, 3)
-    assert f(one, one).shape == (1, 3) and f.traces_made == 1
+    one = np.ones((1, 2, 3), np.float32)
+    four = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    assert f(one, one).shape == (1, 2, 3) and f.traces_made == 1
     for _ in range(2):
         np.testing.assert_array_equal(f(one, four).numpy(), four + 1.0)
     assert f.traces_made == 2
     with pytest.raises(framework.errors.ShapeError):
-        f(np.ones((2, 3), np.float32), four)
+        f(np.ones((2, 2, 3), np.float32), four)
 
 
 def test_the_gradient_through_a_batch_norm_with_a_residual_of_its_own_keeps_the_activation_s_mask():

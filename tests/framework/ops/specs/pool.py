@@ -89,12 +89,12 @@ GEOMETRIES = [
     ((2, 5, 6, 3), {"kernel": 2}),
     ((1, 7, 7, 20), {"kernel": 3, "stride": 2, "padding": 1}),
     ((1, 6, 5, 2), {"kernel": 3, "stride": 2, "ceil_mode": True}),
-    ((1, 2, 2, 1), {"kernel": 3, "stride": 2, "ceil_mode": True}),  # wider than its input
     ((1, 5, 4, 2), {"kernel": (3, 2), "stride": (1, 3), "padding": (1, 0), "ceil_mode": True}),
     ((1, 4, 4, 70), {"kernel": 2, "stride": 1, "padding": (0, 1, 0, 1)}),
     ((1, 2, 2, 1), {"kernel": 2, "stride": 3, "padding": 1, "ceil_mode": True}),
     ((1, 9, 8, 3), {"kernel": 2, "stride": 3}),
     ((2, 3, 4, 2), {"kernel": (3, 4)}),
+    ((1, 2, 2, 1), {"kernel": 3, "stride": 2, "ceil_mode": True}),  # wider than its input
 ]
 TIES = np.tile(np.array([[1.0, 3.0, 3.0], [3.0, 2.0, 3.0], [0.0, 3.0, 3.0]])[None, :, :, None], (1, 1, 1, 2))
 
