@@ -1,7 +1,8 @@
 """DetectionFolder: photos with boxes as people have them; the format and the parts are found.
 
-VOC, COCO, YOLO and labelme are told apart by what their files hold. Parts are lists, folders or files that are named
-`train`, `val` (also `valid`, `dev`, ...) and `test`; without any, every fifth photo is for evaluation.
+VOC, COCO, YOLO, labelme, CVAT, VIA and Datumaro are told apart by what their files hold. Parts are lists, folders or
+files that are named `train`, `val` (also `valid`, `dev`, ...) and `test`; without any, every fifth photo is for
+evaluation.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from suites.detection.datasets.base import DetectionDataset
 from suites.detection.datasets.coco import CocoDetection
 from suites.detection.datasets.intake import OnProblem
 from suites.detection.datasets.labelme import LabelmeDetection
+from suites.detection.datasets.tools import CvatDetection, DatumaroDetection, ToolDetection, ViaDetection
 from suites.detection.datasets.voc import VocDetection, class_names_of
 from suites.detection.datasets.yolo import NAMES, YoloDetection
 from suites.engine.contract.recognising import Recognised, part_folders, part_in
@@ -59,7 +61,7 @@ def DetectionFolder(
     bad_images: OnProblem = "error",
     max_skipped: float = MAX_SKIPPED,
 ) -> DetectionDataset:
-    """Photos with boxes in a folder or zip, in VOC's, COCO's, YOLO's or labelme's format, which is found.
+    """Photos with boxes in a folder or zip, as VOC, COCO, YOLO, labelme, CVAT, VIA or Datumaro write them.
 
     Args:
         root: the folder that holds all, or a zip of it.
@@ -99,7 +101,7 @@ def layout_of(source: Source) -> Layout:
     pictures = [name for name in names if is_image(name)]
     if not pictures:
         raise DataError(f"{source.root}: no pictures in it (.jpg, .png, ...); {_lying(names)}")
-    for find in (_coco, _voc, _yolo, _labelme):
+    for find in (_coco, _tools, _voc, _yolo, _labelme):
         found = find(source, names, pictures)
         if found is not None:
             return found
@@ -168,6 +170,39 @@ def _images_of(source: Source, folder: str, part: str) -> str:
     every = [folder, *named, *(f"{above}/{name}".strip("/") for name in _PHOTOS)]
     found = next((place for place in every if any(map(is_image, source.names(place)))), None)
     return next((place for place in every if any(map(is_image, source.below(place)))), "") if found is None else found
+
+
+def _tools(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
+    """A file of all images: CVAT's, VIA's or Datumaro's."""
+    candidates = [name for name in names if ending(name) in (".xml", ".json")][:_MOST_JSON]
+    made = {name: make for name in candidates if (make := _tool_of(source, name)) is not None}
+    if not made or len(set(made.values())) > 1:
+        return None
+    make = next(iter(made.values()))
+    found: dict[str, dict[str, Any]] = {}
+    for name in made:
+        part = part_in(name.rpartition("/")[2]) or ("train" if len(made) == 1 else None)
+        if part is not None:
+            found.setdefault(part, {"root": source.root, "annotations": name})
+    if "train" not in found:
+        raise DataError(f"{source.root}: annotation files {', '.join(made)}, none of them named train; name one so")
+    common = {}
+    if len(found) > 1:  # parts may lack classes of others
+        every = {label for each in found.values() for label in make(**each).class_names}
+        common = {"classes": sorted(every)}
+    parts = _parts(found, found["train"])
+    tool = make.__name__.removesuffix("Detection")
+    what = f"{tool}: {len(made)} annotation files, {len(pictures)} pictures, {_said(parts)}"
+    return Layout(what, make, parts, common)
+
+
+def _tool_of(source: Source, name: str) -> type[ToolDetection] | None:
+    head = source.read(name, "data_bytes")[:_HEAD].replace(b"\0", b"")
+    if ending(name) == ".xml":
+        return CvatDetection if b"<annotations>" in head and b"<image" in head else None
+    if b'"shape_attributes"' in head or b'"_via_img_metadata"' in head:
+        return ViaDetection
+    return DatumaroDetection if b'"items"' in head and b'"label_id"' in head and b'"categories"' in head else None
 
 
 def _voc(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
