@@ -22,7 +22,7 @@ def blocks(kind):
 
 def test_every_dataset_line_names_a_type_and_arguments_it_takes():
     lines = [line for block in blocks("yaml") for line in block.splitlines()]
-    assert len(lines) == 9
+    assert len(lines) == 13
     for line in lines:
         spec = yaml.safe_load(line)["dataset"]
         taken = signature_of(COMPONENTS.get("dataset", spec.pop("type"))).parameters
