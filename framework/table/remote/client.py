@@ -22,6 +22,7 @@ from framework.errors import PaddockError, StateError
 from framework.table.remote.keys import Unique, chunks, covers, shares, sliced
 from framework.table.remote.link import Link, Patience, Request
 from framework.table.remote.optional import zmq
+from framework.table.remote.secure import Key
 from framework.table.remote.wire import Header, Kind, check_size, name_of
 
 _TICK_MS = 50  # between two looks at who is late
@@ -62,6 +63,7 @@ class ShardClient:
         dense: dense numbers of the whole model.
         window: batches of pushes on their way at most.
         patience: how long a shard that does not answer is waited for.
+        key: of the job; None where shards ask for none.
 
     Raises NotSupportedError where pyzmq is not installed.
     """
@@ -76,6 +78,7 @@ class ShardClient:
         dense: int = 0,
         window: int = 4,
         patience: Patience = Patience(),  # noqa: B008  (frozen)
+        key: Key | None = None,
     ) -> None:
         self.shares, self.dim, self.size = shares(count), dim, dense
         assert covers(self.shares)
@@ -84,7 +87,7 @@ class ShardClient:
         self._pushes: deque[Push] = deque()
         self.worker = self.incarnation = 0
         self._context = zmq().Context()
-        self._links = [Link(self._context, i, lambda i=i: where(i), patience) for i in range(count)]  # type: ignore[misc]
+        self._links = [Link(self._context, i, lambda i=i: where(i), patience, key) for i in range(count)]  # type: ignore[misc]
         self._orders: deque[tuple[int, Request]] = deque()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._lock = threading.Lock()  # of the orders and of how it ended

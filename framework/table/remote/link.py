@@ -15,6 +15,7 @@ from typing import Any
 
 from framework.errors import PaddockError, StateError
 from framework.table.remote.optional import zmq
+from framework.table.remote.secure import Key, introduce
 from framework.table.remote.wire import Header, Kind, error_of, name_of
 
 _log = logging.getLogger(__name__)
@@ -54,9 +55,18 @@ class Link:
         number: of the shard.
         where: its address; None while it has none, as between the end of one process and the start of the next.
         patience: see there.
+        key: of the job; None where shards ask for none.
     """
 
-    def __init__(self, context: Any, number: int, where: Callable[[], str | None], patience: Patience) -> None:
+    def __init__(
+        self,
+        context: Any,
+        number: int,
+        where: Callable[[], str | None],
+        patience: Patience,
+        key: Key | None = None,
+    ) -> None:
+        self._key = key
         self._context, self.number, self._where, self._patience = context, number, where, patience
         self.socket: Any = None
         self._address: str | None = None
@@ -132,6 +142,7 @@ class Link:
         if self._address is None:
             return False
         self.socket = self._context.socket(z.DEALER)
+        introduce(self.socket, self._key)
         self.socket.setsockopt(z.LINGER, 0)
         self.socket.setsockopt(z.SNDHWM, 0)
         self.socket.setsockopt(z.RECONNECT_IVL, -1)  # a new process knows nothing of what was on its way

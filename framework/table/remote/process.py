@@ -23,6 +23,7 @@ from framework.table.remote import store
 from framework.table.remote.keys import BUCKETS
 from framework.table.remote.log import Durability
 from framework.table.remote.reshard import take_over
+from framework.table.remote.secure import read_key
 from framework.table.remote.server import Server
 from framework.table.remote.shard import Shard
 from framework.table.table import Table
@@ -45,6 +46,7 @@ class ShardSpec:
         durability: of the log.
         checkpoint_bytes, checkpoint_seconds: see `Server`.
         threads: that compute.
+        key: the file with the job's key, that clients must have; None for none.
     """
 
     folder: str
@@ -60,6 +62,7 @@ class ShardSpec:
     checkpoint_bytes: int = 1 << 30
     checkpoint_seconds: float = 300.0
     threads: int | None = None
+    key: str | None = None
 
     def text(self) -> str:
         """As JSON."""
@@ -110,6 +113,7 @@ def serve(spec: ShardSpec, ready: Callable[[Server], None] = lambda server: None
         f"tcp://{spec.host}:*",
         checkpoint_bytes=spec.checkpoint_bytes,
         checkpoint_seconds=spec.checkpoint_seconds,
+        key=read_key(spec.key),
     )
     make_folder(Path(spec.announce).parent)
     write_text(Path(spec.announce), json.dumps({"address": server.address, "pid": os.getpid()}) + "\n")

@@ -20,6 +20,7 @@ from framework import limits
 from framework.errors import NotSupportedError, PaddockError, StateError
 from framework.table.remote import store
 from framework.table.remote.optional import zmq
+from framework.table.remote.secure import Guard, Key
 from framework.table.remote.shard import Gap, Shard
 from framework.table.remote.wire import Header, Kind, arrays_of, check_size, error_frame, name_of, receive_frames
 
@@ -47,6 +48,7 @@ class Server:
         address: to listen at; a port of `*` takes a free one.
         checkpoint_bytes: a log of so many bytes is followed by a checkpoint.
         checkpoint_seconds: so long after the last one a checkpoint is taken, if anything was pushed since.
+        key: that clients must have; None for none.
 
     Attributes:
         address: where it listens.
@@ -61,18 +63,22 @@ class Server:
         *,
         checkpoint_bytes: int = 1 << 30,
         checkpoint_seconds: float = 300.0,
+        key: Key | None = None,
     ) -> None:
         z = zmq()
         self.shard = shard
         self._bytes, self._seconds = checkpoint_bytes, checkpoint_seconds
         self._context = z.Context()
+        self._guard = Guard(self._context, key)
         self._router = self._context.socket(z.ROUTER)
+        self._guard.protect(self._router)
         self._router.setsockopt(z.LINGER, 1000)
         self._router.setsockopt(z.SNDHWM, 0)  # clients bound what is on its way
         self._router.setsockopt(z.MAXMSGSIZE, limits.current().message_bytes)
         try:
             self._router.bind(address)
         except z.ZMQError as error:
+            self._guard.close()
             self._context.destroy(linger=0)
             raise StateError(f"shard: cannot listen at {address} ({error.strerror})") from None
         self.address = str(self._router.getsockopt_string(z.LAST_ENDPOINT))
@@ -103,6 +109,7 @@ class Server:
                 self._worker.join()
             self.shard.close()
             self._router.close()
+            self._guard.close()
             self._context.destroy(linger=1000)
             del z
 

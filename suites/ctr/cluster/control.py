@@ -11,6 +11,7 @@ from typing import Any
 
 from framework.errors import StateError
 from framework.table.remote.optional import zmq
+from framework.table.remote.secure import Guard, Key, introduce
 
 _log = logging.getLogger(__name__)
 _MOST_BYTES = 1 << 20
@@ -23,16 +24,19 @@ class ControlServer:
     Args:
         answer: from a question to its answer; it may come twice.
         host: to listen at.
+        key: that clients must have; None for none.
 
     Attributes:
         address: where it listens.
     """
 
-    def __init__(self, answer: Answering, host: str = "127.0.0.1") -> None:
+    def __init__(self, answer: Answering, host: str = "127.0.0.1", key: Key | None = None) -> None:
         z = zmq()
         self._answer = answer
         self._context = z.Context()
+        self._guard = Guard(self._context, key)
         self._router = self._context.socket(z.ROUTER)
+        self._guard.protect(self._router)
         self._router.setsockopt(z.MAXMSGSIZE, _MOST_BYTES)
         self._router.bind(f"tcp://{host}:*")
         self.address = str(self._router.getsockopt_string(z.LAST_ENDPOINT))
@@ -45,6 +49,7 @@ class ControlServer:
         self._ending = True
         self._thread.join()
         self._router.close(0)
+        self._guard.close()
         self._context.destroy(linger=0)
 
     def _run(self) -> None:
@@ -67,10 +72,11 @@ class ControlClient:
     Args:
         address: of the head.
         patience: seconds that an answer is waited for, all attempts together.
+        key: of the job; None where the head asks for none.
     """
 
-    def __init__(self, address: str, patience: float = 60.0) -> None:
-        self._address, self._patience = address, patience
+    def __init__(self, address: str, patience: float = 60.0, key: Key | None = None) -> None:
+        self._address, self._patience, self._key = address, patience, key
         self._context = zmq().Context()
         self._socket: Any = None
         self._number = 0
@@ -98,6 +104,7 @@ class ControlClient:
         z = zmq()
         if self._socket is None:
             self._socket = self._context.socket(z.DEALER)
+            introduce(self._socket, self._key)
             self._socket.connect(self._address)
         self._socket.send(json.dumps([self._number, question]).encode())
         end = time.monotonic() + seconds

@@ -20,6 +20,7 @@ from framework.errors import ConfigError, DataError, PaddockError, WorkerError
 from framework.optim import Constant, Schedule
 from framework.table.remote import Patience, ShardClient, ShardSpec, announced, described, shares
 from framework.table.remote.join import join
+from framework.table.remote.secure import make_key, read_key
 from suites.ctr.cluster.coming import ComingPasses
 from suites.ctr.cluster.control import ControlServer
 from suites.ctr.cluster.dense import DenseWeights
@@ -75,6 +76,10 @@ class Head:
         self._folder = Path(settings.folder) / run.path.name if settings.folder else run.path / "cluster"
         confine(self._folder)
         make_folder(self._folder)
+        self._key: str | None = None
+        if settings.secured(places.host):
+            self._key = str((self._folder / "key.json").absolute())
+            make_key(Path(self._key))
         self._weights = DenseWeights(task.model)
         self._tag = model_key(task.schema)
         self._layout = Layout.choose(self._folder, settings.shards)
@@ -101,7 +106,7 @@ class Head:
         if threading.current_thread() is threading.main_thread():
             for number in before:
                 signal.signal(number, self._on_signal)
-        control = ControlServer(self._answer, self._places.host)
+        control = ControlServer(self._answer, self._places.host, read_key(self._key))
         client = self._client()
         try:
             self._watch.begin(lambda error: self._fail(client, error))
@@ -315,6 +320,7 @@ class Head:
             self._task.model.table.dim,
             dense=self._weights.size,
             patience=Patience(give_up=self._settings.give_up),
+            key=read_key(self._key),
         )
 
     @property
@@ -338,6 +344,7 @@ class Head:
             checkpoint_bytes=settings.checkpoint_bytes,
             checkpoint_seconds=settings.checkpoint_seconds,
             threads=settings.shard_threads,
+            key=self._key,
         )
 
     def _trainer_spec(self, name: str, control: str) -> TrainerSpec:
@@ -355,6 +362,7 @@ class Head:
             give_up=settings.give_up,
             threads=settings.trainer_threads,
             imports=self._config.imports(),
+            key=self._key,
         )
 
 

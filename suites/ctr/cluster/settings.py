@@ -32,6 +32,8 @@ class ClusterSettings:
         folder: of the shards' checkpoints and logs, which each of their machines reaches; null for the run's.
         give_up: seconds without an answer of a shard after which the run ends.
         most_restarts: of one process within ten minutes, after which the run ends.
+        secure: whether processes prove that they are of the job and encrypt what they send, with a key in the run's
+            folder `cluster`; null where the head listens at another address than this machine's own.
     """
 
     shards: int = 2
@@ -53,6 +55,7 @@ class ClusterSettings:
     folder: str | None = None
     give_up: float = 300.0
     most_restarts: int = 20
+    secure: bool | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.shards <= BUCKETS:
@@ -68,6 +71,10 @@ class ClusterSettings:
         for name in ("checkpoint_seconds", "give_up", "trainer_cpus", "shard_cpus"):
             if not getattr(self, name) > 0:
                 raise AttributeValueError(f"cluster: {name} is {getattr(self, name)}; it must be above 0")
+
+    def secured(self, host: str) -> bool:
+        """Whether a job whose head listens at `host` is encrypted."""
+        return host not in ("127.0.0.1", "localhost", "::1") if self.secure is None else self.secure
 
     @property
     def parts(self) -> int:

@@ -27,6 +27,7 @@ from framework.errors import ConfigError, DataError, PaddockError
 from framework.optim import Schedule
 from framework.table.remote import Patience, ShardClient, SupersededError, Unique, announced, unique
 from framework.table.remote.process import end_with_parent
+from framework.table.remote.secure import read_key
 from suites.ctr.cluster.control import ControlClient
 from suites.ctr.cluster.dense import DenseWeights, Exchange
 from suites.ctr.cluster.rows import BatchRows, with_places
@@ -58,6 +59,7 @@ class TrainerSpec:
         ahead, window, dense_every, give_up: see `ClusterSettings`.
         threads: that compute.
         imports: plug-ins.
+        key: the file with the job's key; None where it has none.
     """
 
     name: str
@@ -72,6 +74,7 @@ class TrainerSpec:
     give_up: float
     threads: int | None = None
     imports: list[str] = field(default_factory=list)
+    key: str | None = None
 
     def text(self) -> str:
         """As JSON."""
@@ -125,9 +128,10 @@ class ClusterTrainer:
             dense=weights.size,
             window=spec.window,
             patience=Patience(give_up=spec.give_up),
+            key=read_key(spec.key),
         )
         self._exchange = Exchange(weights, self._client)
-        self._control = ControlClient(spec.control)
+        self._control = ControlClient(spec.control, key=read_key(spec.key))
         self._lr = self._schedule(config)
         self._gathered, self._news = Gathered(), _News()
         self._lease: Lease | None = None

@@ -208,7 +208,8 @@ def test_a_run_that_was_stopped_is_continued_where_it_was(log, tmp_path, number)
         assert trained(log, tmp_path, more={"runtime.epochs": EPOCHS}) is False
     stopping.join()
     assert not (tmp_path / "run" / "metrics.json").exists()
-    assert trained(log, tmp_path, resume=True, more={"cluster.shards": 3})
+    assert trained(log, tmp_path, resume=True, more={"cluster.shards": 3, "cluster.secure": "true"})
+    assert (tmp_path / "run" / "cluster" / "key.json").stat().st_mode & 0o077 == 0
     keys, shows = expected_shows(tmp_path / "run")
     np.testing.assert_array_equal(rows_of(tmp_path / "run").counts(keys)[:, 0], shows)
 
