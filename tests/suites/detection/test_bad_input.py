@@ -17,6 +17,7 @@ from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.vision.images import encode_image
 from suites.vision.settings import EvalData, TrainData
+from suites.vision.task import VisionTask
 from tests.suites.detection.datasets.helpers import SIZE, image, write_coco
 from tests.suites.detection.models.test_rcnn import tiny
 from tests.suites.vision.test_images import with_exif_orientation
@@ -43,9 +44,9 @@ def task_of(root, rows, classes=2, **given):
     return DetectionTask(tiny(MaskRCNN, classes=classes), train, evaluation)
 
 
-def losses_of(task):
+def losses_of(task, loader=DetectionTask.train_loader):
     """The loss terms of the first batch, and whether all gradients are finite."""
-    (batch, *_) = task.train_loader(seed=0, workers=0)
+    (batch, *_) = loader(task, seed=0, workers=0)
     seed(0)
     terms = task.train_step({name: tensor(batch[name]) for name in task.train_inputs})
     assert all(isinstance(term, Loss) for term in terms.values())
@@ -60,13 +61,21 @@ def test_a_good_set_trains(tmp_path):
     assert losses_of(task_of(tmp_path, [row(), row(11, 7)]))["loss_mask"] > 0
 
 
+@pytest.mark.parametrize(
+    ("rows", "message"), [([], "no objects"), ([row(iscrowd=1)], r"its 1 objects are all crowd regions \(iscrowd\)")]
+)
+def test_a_set_that_teaches_nothing_is_refused_before_the_first_step(tmp_path, rows, message):
+    with pytest.raises(DataError, match=f"data.train.dataset: nothing can be learnt from it: {message}"):
+        task_of(tmp_path, rows).train_loader(seed=0, workers=0)
+
+
 def test_a_batch_without_any_object_trains_background(tmp_path):
-    values = losses_of(task_of(tmp_path, []))
+    values = losses_of(task_of(tmp_path, []), VisionTask.train_loader)
     assert values["loss_mask"] == values["loss_box"] == values["loss_rpn_box"] == 0 < values["loss_rpn_cls"]
 
 
 def test_a_batch_of_crowd_regions_alone_trains_no_object(tmp_path):
-    values = losses_of(task_of(tmp_path, [row(iscrowd=1), row(11, 7, iscrowd=1)]))
+    values = losses_of(task_of(tmp_path, [row(iscrowd=1), row(11, 7, iscrowd=1)]), VisionTask.train_loader)
     assert values["loss_mask"] == values["loss_box"] == 0
 
 
@@ -160,7 +169,7 @@ def test_a_cmyk_jpeg_is_read_as_rgb(tmp_path):
 def test_a_turned_photo_whose_annotation_is_not_turned_is_named(tmp_path):
     turned = with_exif_orientation(encode_image(image(), ".jpg"), 6)
     dataset = one_picture(tmp_path, SIZE, turned)
-    with pytest.raises(DataError, match=r"the image is 40x60 but its annotation says 60x40 .*an EXIF rotation counts"):
+    with pytest.raises(DataError, match=r"the image is 40x60 but its annotation says 60x40 .*before its EXIF rotation"):
         dataset[0]
 
 

@@ -94,7 +94,7 @@ def test_images_without_objects_train_background_only_where_that_is_asked_for():
 def test_the_first_map_has_the_length_it_says_at_each_pixel():
     neck = SSDNeck((4, 8), (8, 16), ((2, 4, 3, 2, 1),), l2_norm=20.0)
     rng = np.random.default_rng(0)
-    maps = [tensor(rng.standard_normal((1, s, s, c)).astype(np.float32)) for s, c in ((4, 4), (2, 8))]
+    maps = [tensor(rng.standard_normal((2, s, s, c)).astype(np.float32)) for s, c in ((4, 4), (2, 8))]
     assert (neck.channels, neck.strides) == ((4, 8, 4), (8, 16, 32))
     np.testing.assert_allclose(np.linalg.norm(neck(maps)[0].numpy(), axis=3), 20, rtol=1e-5)
 
