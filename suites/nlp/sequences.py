@@ -111,6 +111,9 @@ class RememberingSequencer(Sequencer):
     def _one(self) -> Callable[[str], Tokens]:
         return lru_cache(_KEPT)(lambda text: Sequencer.tokens(self, [text])[0])
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_one"}  # another process keeps its own
+
     def tokens(self, texts: Iterable[str]) -> list[Tokens]:
         """The tokens of each text, after the transforms; the arrays are not to be written to."""
         return [self._one(text) if len(text) <= _SHORT else Sequencer.tokens(self, [text])[0] for text in texts]

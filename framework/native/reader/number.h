@@ -34,8 +34,10 @@ inline double out_of_range(std::string_view text) {
 inline bool parse_any(std::string_view text, double& value) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range) value = out_of_range(text);
-  else if (error != std::errc()) return false;
+  if (error == std::errc::result_out_of_range)
+    value = out_of_range(text);
+  else if (error != std::errc())
+    return false;
   return end == text.data() + text.size();
 }
 

@@ -6,7 +6,7 @@ namespace paddock::reader {
 namespace {
 
 constexpr size_t kNone = std::string_view::npos;
-constexpr size_t kOpen = kNone - 1;  // a quoted value goes on behind the text
+constexpr size_t kOpen = kNone - 1;   // a quoted value goes on behind the text
 constexpr int64_t kMostLines = 1000;  // of a value in quotes
 
 // Behind the closing quote of the quoted value whose opening one is at `at`; kNone where it is not closed. A doubled
@@ -42,8 +42,8 @@ bool is_stray(const LogSchema& schema, std::string_view text, size_t first, size
 }
 
 // The line end behind which no value is open, by RFC 4180: a value is quoted where it begins with a quote, and what
-// stands behind its closing one, which is an error of the row, ends at the next delimiter. The text's size where it holds
-// none; kOpen where a value is open there; kNone where a quote is a stray one.
+// stands behind its closing one, which is an error of the row, ends at the next delimiter. The text's size where it
+// holds none; kOpen where a value is open there; kNone where a quote is a stray one.
 size_t end_outside_quotes(const LogSchema& schema, std::string_view text, size_t at) {
   while (true) {
     size_t first = at;

@@ -152,7 +152,8 @@ std::optional<Wrong> RowWriter::add_dense(const Cells& cells) {
     out[i] = schema_.missing_number;
     if (missing(cell)) continue;
     double x;
-    if (!parse_double(cell, x) || !std::isfinite(static_cast<float>(x))) return Wrong{FaultKind::kNumber, f.column, cell};
+    if (!parse_double(cell, x) || !std::isfinite(static_cast<float>(x)))
+      return Wrong{FaultKind::kNumber, f.column, cell};
     out[i] = scaled(x, f);
     if (!std::isfinite(out[i])) return Wrong{FaultKind::kNumber, f.column, cell};
   }

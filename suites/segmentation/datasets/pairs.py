@@ -25,7 +25,7 @@ CLASS_FILES = ("classes.txt", "labels.txt")
 
 @register(
     "dataset",
-    exclusive=(("pairs", "images", "labels", "label_suffix", "holdout", "split"),),
+    exclusive=(("pairs", "holdout", "split"),),
     needs={"split": "holdout", "ignore_labels": ("kind", "ids"), "reduce_zero": ("kind", "ids")},
 )
 class ImageLabelPairs(PairDataset):

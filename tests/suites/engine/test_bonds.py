@@ -16,6 +16,11 @@ REVIEWED = {
     ("VGG", "out_strides", "reduced_fc"): "which strides there are",
     ("ClickLog", "root", "files"): "files is required, and configs name it for either kind of root",
     ("ClickLog", "split", "root"): "root is required",
+    ("ImageLabelPairs", "images", "pairs"): "a list stands in for the folders that a config inherits",
+    ("ImageLabelPairs", "labels", "pairs"): "as images",
+    ("ImageLabelPairs", "label_suffix", "pairs"): "as images",
+    ("ImageLabelPairs", "pairs", "images"): "as images",
+    ("ImageLabelPairs", "pairs", "labels"): "as images",
     ("VocDetection", "split", "holdout"): "names a list of the set without, and a part with",
     ("BertTokenizer", "strip_accents", "lower_case"): "lower_case says what null is",
 }

@@ -200,7 +200,7 @@ def test_pairs_read_colours_binary_masks_and_numbers_from_one(tmp_path):
     for arguments, match in (
         ({"kind": "colours", "classes": names}, "label maps in colours need one of each of the 2 classes"),
         ({"kind": "binary", "classes": ["a", "b", "c"]}, "binary masks tell 2 classes apart, not 3"),
-        ({"kind": "binary", "reduce_zero": True}, "reduce_zero: is about numbers"),
+        ({"kind": "binary", "reduce_zero": True}, "reduce_zero: does nothing where .kind. is"),
     ):
         with pytest.raises(AttributeValueError, match=match):
             ImageLabelPairs(tmp_path, labels="binary", **arguments)

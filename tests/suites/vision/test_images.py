@@ -103,7 +103,7 @@ def test_what_is_no_image_is_named(tmp_path):
         ("empty.jpg", "the file is empty"),
         ("text.jpg", "damaged, or not an image"),
         ("missing.jpg", "No such file"),
-        (".", "cannot be read"),
+        (".", "is a folder, not a file"),
     ):
         with pytest.raises(DataError, match=message):
             read_image(tmp_path / name)
