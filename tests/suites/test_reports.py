@@ -18,7 +18,8 @@ def page_of(path, *settings, runs):
     """The page of a run of a few steps, its titles, and what the data held."""
     train(path, ["runtime.log_every=1", *settings], runs=runs, name="mine")
     page = (runs / "mine/report.html").read_text()
-    assert len(page) < 4 << 20 and 'class="note"' not in page
+    notes = set(re.findall(r'class="note">([^:<]*)', page))  # a few steps need not find every class
+    assert len(page) < 4 << 20 and notes <= {"never predicted, though the evaluation set has them"}
     return page, re.findall(r"<h2>([^<]*)</h2>", page), json.loads((runs / "mine/data.json").read_text())
 
 
