@@ -23,8 +23,8 @@ class Bounds:
     Args:
         connections: that may be open; further ones replace those that are quiet longest.
         header_bytes: of a request's line and headers.
-        header_seconds: in which they must have come, and that a connection may be quiet. An answer that still lies in a
-            buffer may take longer while the client reads, `_SLOWEST` bytes a second at least.
+        header_seconds: in which they must have come, and that a connection may be quiet or its client leave answers
+            unread. Reading them may take longer, at `_SLOWEST` bytes a second at least.
         request_seconds: from the headers to the last byte of the answer.
     """
 
@@ -154,7 +154,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():  # comes again, without the offer
             return
         super().on_headers_complete()
-        self._expect_end_within(self._bounds.request_seconds)
+        self._expect_next()
 
     def on_body(self, body: bytes) -> None:
         """A part of its body is there."""
@@ -172,8 +172,22 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """It is answered; another one may follow on the connection."""
         super().on_response_complete()
-        seconds = self._bounds.header_seconds if self.is_quiet else self._bounds.request_seconds
-        self._expect_end_within(seconds)
+        self._expect_next()
+
+    def pause_writing(self) -> None:
+        """The client takes its answers too slowly for the buffers: a further answer waits until it reads."""
+        super().pause_writing()
+        self._expect_next()
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        super().resume_writing()
+        self._expect_next()
+
+    def _expect_next(self) -> None:
+        """Within what time something must happen: soon where it is the client's turn, to ask or to read."""
+        soon = self.is_quiet or self.flow.write_paused
+        self._expect_end_within(self._bounds.header_seconds if soon else self._bounds.request_seconds)
 
     def _expect_end_within(self, seconds: float) -> None:
         if self._timer is not None:
