@@ -51,8 +51,8 @@ class Limits:
 
     pixels: int = 1 << 26
     scans: int = 64
-    scan_pixels: int = 1 << 30
-    picture_bytes: int = 1 << 29
+    scan_pixels: int = 1 << 28
+    picture_bytes: int = 1 << 28
     picture_seconds: int = 10
     member_bytes: int = 1 << 30
     data_bytes: int = 1 << 36
@@ -61,12 +61,12 @@ class Limits:
     growth: int = 8
     text_bytes: int = 64 << 20
     yaml_bytes: int = 2 << 20
-    elements: int = 1 << 28
+    elements: int = 1 << 26
     element_growth: int = 64
     plan_elements: int = 1 << 31
     nodes: int = 1_000_000
     levels: int = 32
-    unrolled_steps: int = 100_000
+    unrolled_steps: int = 20_000
     loop_steps: int = 10_000_000
     references: int = 100_000
     reference_chars: int = 1 << 20

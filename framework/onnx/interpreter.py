@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,22 @@ _WIDER = {
 }
 
 
-_ran: ContextVar[int] = ContextVar("ran", default=0)  # nodes of the run that is under way
-_stepped: ContextVar[int] = ContextVar("stepped", default=0)  # steps of its loops
+@dataclass
+class _Spent:
+    """What one run has had and done: its limits compare the two.
+
+    Args:
+        given: elements of its inputs and weights.
+        nodes: that ran.
+        steps: of its loops.
+    """
+
+    given: int = 0
+    nodes: int = 0
+    steps: int = 0
+
+
+_spent: ContextVar[_Spent] = ContextVar("spent")  # of the run that is under way
 
 
 class DataDependent(NotSupportedError):
@@ -124,12 +138,12 @@ class Node:
 
     def limit(self, shape: Sequence[int]) -> list[int]:
         """`shape` again, refused where a hostile file asks for gigabytes."""
-        size = 1
+        size, most = 1, most_elements()
         for d in shape:
             size *= int(d)
-            if d < 0 or size > current().elements:
+            if d < 0 or size > most:
                 raise self.fail(
-                    f"makes a tensor of shape {list(shape)}; at most {current().elements} elements are allowed. "
+                    f"makes a tensor of shape {list(shape)}; at most {most} elements are allowed. "
                     f"{how_to_raise('elements')}"
                 )
         return [int(d) for d in shape]
@@ -153,8 +167,9 @@ class Node:
 
     def step(self) -> None:
         """Counts one more step of a loop that runs node by node: those of all loops of a run, one in another or not."""
-        _stepped.set(_stepped.get() + 1)
-        self.steps(_stepped.get())
+        spent = _spent.get()
+        spent.steps += 1
+        self.steps(spent.steps)
 
     def reads_traced(self, *inputs: Any) -> bool:
         """Whether the node depends on the graph's inputs, itself or in its bodies, so that a Program must decide."""
@@ -241,18 +256,18 @@ class Interpreter:
     # -- running
     def run(self, feeds: Sequence[Any]) -> list[Any]:
         """The graph's outputs for inputs in order."""
-        with self._counted():
+        with self._counted(feeds):
             return self.graph(self.model.graph, feeds, None, self.opsets, 0)
 
     @contextlib.contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _counted(self, feeds: Sequence[Any]) -> Iterator[None]:
         """Inside, nodes are counted, those of functions and of each step of a loop too."""
-        token, steps = _ran.set(0), _stepped.set(0)
+        weights = sum(array.size for array in self.model.graph.initializers.values())
+        token = _spent.set(_Spent(weights + sum(map(elements_of, feeds))))
         try:
             yield
         finally:
-            _ran.reset(token)
-            _stepped.reset(steps)
+            _spent.reset(token)
 
     def graph(
         self, graph: GraphText, arguments: Sequence[Any], outer: Scope | None, opsets: Mapping[str, int], depth: int
@@ -282,9 +297,10 @@ class Interpreter:
         return inner[name]
 
     def _node(self, proto: NodeProto, scope: Scope, opsets: Mapping[str, int], depth: int) -> None:
-        _ran.set(_ran.get() + 1)
+        spent = _spent.get()
+        spent.nodes += 1
         limit = "loop_steps" if context.trace is None else "nodes"
-        check(limit, _ran.get(), "onnx: its functions and loops run too many nodes")
+        check(limit, spent.nodes, "onnx: its functions and loops run too many nodes")
         inputs = [scope[name] if name else None for name in proto.inputs]
         try:
             outputs = self._apply(proto, inputs, scope, opsets, depth)
@@ -349,6 +365,18 @@ def shape_of(x: Tensor) -> tuple[int, ...]:
     return tuple((x._value or x._data).shape)
 
 
+def elements_of(value: Any) -> int:
+    """Elements of a value: a tensor, a sequence of values or nothing."""
+    if isinstance(value, (list, tuple)):
+        return sum(map(elements_of, value))
+    return math.prod(shape_of(value)) if isinstance(value, Tensor) else 0
+
+
+def most_elements() -> int:
+    """Elements that one result of the run under way may have."""
+    return max(current().elements, current().element_growth * _spent.get().given)
+
+
 def _refuse_gigabytes(node: Node, inputs: Sequence[Any]) -> None:
     """Outputs that are far larger than all inputs: broadcasts, outer products, repeated gathers."""
     shapes = [shape_of(x) for x in inputs if isinstance(x, Tensor)]
@@ -360,7 +388,7 @@ def _refuse_gigabytes(node: Node, inputs: Sequence[Any]) -> None:
         size = math.prod(shapes[0][:-1]) * shapes[1][-1]
     elif node.op.startswith("Gather") and len(shapes) == 2 and shapes[0]:
         size = math.prod(shapes[1]) * (math.prod(shapes[0][1:]) if node.op != "GatherElements" else 1)
-    if size > current().elements and size > 16 * sum(map(math.prod, shapes)):
+    if size > 16 * sum(map(math.prod, shapes)):
         node.limit([size])
 
 

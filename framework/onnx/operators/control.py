@@ -16,7 +16,7 @@ import numpy as np
 from framework import control, ops
 from framework.errors import PaddockError
 from framework.limits import current
-from framework.onnx.interpreter import Node, shape_of
+from framework.onnx.interpreter import Node, elements_of
 from framework.onnx.operators.common import axis_of, constant, extents
 from framework.onnx.registry import onnx_op
 from framework.tensor import Tensor, tensor
@@ -35,18 +35,14 @@ class Gathered:
         """Takes what one step gives."""
         if not self.rows:
             self.check(row)
-        self._elements += _elements(row)
+        self._elements += elements_of(row)
         self._node.limit([self._elements])
         self.rows.append(row)
 
     def check(self, row: Sequence[Tensor]) -> None:
         """Refuses a first step after which all of them together would be too much."""
         if math.isfinite(self._steps):
-            self._node.limit([int(self._steps), _elements(row)])
-
-
-def _elements(row: Sequence[Any]) -> int:
-    return sum(math.prod(shape_of(x)) for x in row if isinstance(x, Tensor))
+            self._node.limit([int(self._steps), elements_of(row)])
 
 
 @onnx_op("If")

@@ -100,14 +100,14 @@ GIGABYTES = {
 @pytest.mark.parametrize(("nodes", "constants"), GIGABYTES.values(), ids=GIGABYTES.keys())
 def test_a_node_that_makes_gigabytes_is_refused(nodes, constants):
     proto = model(nodes, {"x": [1]}, ["y"], constants)
-    with pytest.raises(NotSupportedError, match="at most 268435456 elements are allowed"):
+    with pytest.raises(NotSupportedError, match="at most 67108864 elements are allowed"):
         load(proto)
-    with pytest.raises(NotSupportedError, match="at most 268435456 elements are allowed"):
+    with pytest.raises(NotSupportedError, match="at most 67108864 elements are allowed"):
         Session(open_model(proto)).run([weights(1)])
 
 
 def test_an_input_of_gigabytes_is_refused():
-    with pytest.raises(ShapeError, match=r"input 'x' of shape .* has more than 268435456 elements"):
+    with pytest.raises(ShapeError, match=r"input 'x' of shape .* has more than 67108864 elements"):
         load(model([node("Relu", ["x"], ["y"])], {"x": [2**31, 2**31]}, ["y"]))
 
 
@@ -209,8 +209,8 @@ def test_a_small_file_that_asks_for_much_is_refused_at_once(name, run):
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(PaddockError, match=r"raise the limit|not smaller than the window"):
         run(hostile()[name])
-    assert time.process_time() - start < 30
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_200_000  # KB; the limit of elements is 1 GB
+    assert time.process_time() - start < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 400_000  # KB; the limit of elements is 256 MB
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
