@@ -11,7 +11,7 @@ ctr-demo: .venv/paddock-setup
 	scripts/ctr_demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGUMENTS)
 
 test: .venv/paddock-tests
-	.venv/bin/python -m pytest -m "not slow" $(ARGUMENTS)
+	.venv/bin/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGUMENTS)
 
 test-slow: .venv/paddock-tests
 	scripts/test_slow
@@ -19,7 +19,7 @@ test-slow: .venv/paddock-tests
 test-lowest: .venv/paddock-setup
 	scripts/test_lowest
 
-lint: .venv/paddock-tests
+lint: .venv/paddock-lint
 	scripts/lint
 
 types: .venv/paddock-tests
@@ -48,6 +48,9 @@ lock:
 
 .venv/paddock-setup: $(NATIVE) scripts/setup requirements/run.txt requirements/build.txt
 	PYTHON=$(PYTHON) scripts/setup
+
+.venv/paddock-lint: scripts/setup requirements/lint.txt
+	PYTHON=$(PYTHON) scripts/setup lint
 
 .venv/paddock-tests: .venv/paddock-setup requirements/test.txt requirements/source.txt
 	scripts/setup tests
