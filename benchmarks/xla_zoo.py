@@ -32,6 +32,7 @@ from suites.engine.config import Config
 from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.task import Task
+from suites.engine.train.train_step import step_of
 
 DATA = Path(os.environ.get("PADDOCK_DATA", Path(__file__).parents[2] / "shared" / "data"))
 STEPS = 5
@@ -92,7 +93,7 @@ def first_loss_and_times(config: Config, device: str) -> tuple[float, float, flo
     task = build_task(config)
     runtime = config.part("runtime")
     task.begin(None, lambda line: None, runtime.seed)
-    step = task.step(config.part("optimizer"), runtime)
+    step = step_of(task, config.part("optimizer"), runtime)
     with task.train_loader(seed=0, workers=0) as loader:
         (batch,) = islice(loader.stream(), 1)
     seconds = []

@@ -3,9 +3,17 @@
 from pathlib import Path
 
 from suites.engine.config import Config, load_config
+from suites.engine.contract.task import Task
+from suites.engine.registry import REGISTRY, load_suites, suite_names
 
 
 def load_shipped(path: Path) -> Config:
     """The checked config of a file; a number of classes that the data would give is 2."""
     data = load_config(path, check=False).as_dict().get("data") or {}
     return load_config(path, ["data.num_classes=2"] if data.get("num_classes") == "auto" else [])
+
+
+def task_classes() -> list[type[Task]]:
+    """The task of every suite that is shipped."""
+    load_suites(suite_names())
+    return [REGISTRY.seen_by(suite).get("task", suite) for suite in suite_names()]

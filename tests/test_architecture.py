@@ -55,10 +55,6 @@ def test_no_peer_and_no_code_loader_is_imported(path):
         assert not tops & CODE_LOADERS
 
 
-# The grammar of configs is recursive: a component's arguments are slots, and a slot may take a component.
-ALLOWED_CIRCLES = [{"suites.engine.config.components", "suites.engine.config.typehints"}]
-
-
 def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
@@ -66,13 +62,11 @@ def module_name(path: Path) -> str:
 NATIVE = "framework._core"
 
 
-def imports_among(path: Path, modules: set[str], *, for_types: bool) -> set[str]:
-    """Which of `modules` a file imports, also late, inside of a function; `for_types`: also for type checkers only."""
+def imports_among(path: Path, modules: set[str]) -> set[str]:
+    """Which of `modules` a file imports, also late, inside of a function, or for type checkers only."""
 
     def imports(node: ast.AST) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test) and not for_types:
-                continue
             if isinstance(child, ast.Import):
                 yield from (alias.name for alias in child.names)
             elif isinstance(child, ast.ImportFrom) and child.module:
@@ -91,17 +85,9 @@ def expect_no_circle(imports: dict[str, set[str]]) -> None:
         pytest.fail("modules import each other in a circle: " + " <- ".join(e.args[1]))
 
 
-def test_modules_of_the_core_know_each_other_in_no_circle_not_even_for_types():
-    files = {module_name(p): p for p in FILES if p.relative_to(ROOT).parts[0] == "framework"}
-    expect_no_circle({name: imports_among(path, set(files), for_types=True) for name, path in files.items()})
-
-
-def test_modules_import_each_other_in_no_circle():
+def test_modules_know_each_other_in_no_circle_not_even_for_types():
     files = {module_name(p): p for p in FILES if p.relative_to(ROOT).parts[0] in ("framework", "suites")}
-    imports = {name: imports_among(path, set(files), for_types=False) for name, path in files.items()}
-    for circle in ALLOWED_CIRCLES:
-        imports |= {name: imports[name] - circle for name in circle}
-    expect_no_circle(imports)
+    expect_no_circle({name: imports_among(path, set(files)) for name, path in files.items()})
 
 
 def test_the_engine_knows_no_pixels():

@@ -9,7 +9,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from suites.engine.contract.task import Batch, Processor
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.processor import Processor
 from suites.vision.images import encode_image, read_image
 
 from .data import to_array, to_picture

@@ -11,8 +11,8 @@ from framework import Tensor, from_numpy, ops, program
 from framework.errors import ConfigError
 from framework.optim import Optimizer
 from suites.engine.config.settings import Runtime
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.step import Step, Update
-from suites.engine.contract.task import Batch
 
 SIDES = ("a", "b")
 

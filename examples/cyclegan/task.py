@@ -13,9 +13,11 @@ from framework.data import DataLoader
 from framework.nn import init
 from framework.optim import Optimizer
 from suites.engine.config.settings import Runtime
+from suites.engine.contract.batch import Batch, readable
 from suites.engine.contract.gathering import ArrayMetric
+from suites.engine.contract.metric import Metric
 from suites.engine.contract.step import Step
-from suites.engine.contract.task import Batch, Metric, Task, readable
+from suites.engine.contract.task import Task
 from suites.engine.registry import register
 
 from .data import Pairs, Singles

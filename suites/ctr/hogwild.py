@@ -20,14 +20,13 @@ from framework import Tensor, from_numpy, program
 from framework.errors import AttributeValueError, ConfigError
 from framework.optim import Optimizer
 from framework.table.crew import Crew
-from suites.ctr.step import CtrStep, refuse_what_rows_lack
+from suites.ctr.step import CtrStep, RowsTask, refuse_what_rows_lack
 from suites.engine.contract.step import Update
 from suites.engine.train.train_step import optimizer_of
 
 if TYPE_CHECKING:
-    from suites.ctr.task import CtrTask
     from suites.engine.config.settings import Runtime
-    from suites.engine.contract.task import Batch
+    from suites.engine.contract.batch import Batch
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class HogwildStep(CtrStep):
     """
 
     def __init__(
-        self, task: CtrTask, optimizer: Optimizer, settings: HogwildSettings, *, clip_norm: float | None = None
+        self, task: RowsTask, optimizer: Optimizer, settings: HogwildSettings, *, clip_norm: float | None = None
     ) -> None:
         super().__init__(task, optimizer, clip_norm=clip_norm)
         self._params = list(optimizer.params.values())

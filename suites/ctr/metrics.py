@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.gathering import ArrayMetric
-from suites.engine.contract.task import Batch
 from suites.engine.reporting import Curves, Plot
 
 _CLIP = 1e-7  # scores nearer to 0 or 1 count as this near in the log loss, as in most published figures

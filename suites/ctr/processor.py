@@ -19,7 +19,8 @@ from suites.ctr.items import ItemIndex
 from suites.ctr.schema import Schema, schema_of
 from suites.ctr.serving import ServedRows
 from suites.ctr.wishes import KEY, Wish
-from suites.engine.contract.task import Batch, Processor
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.processor import ServedProcessor
 from suites.engine.data.intake.naming import entries
 
 Item = Mapping[str, Cell]  # a row: texts by column; lists of texts for multi-valued features
@@ -33,7 +34,7 @@ class Query(dict[str, Cell]):
         self.wish = wish
 
 
-class ClickProcessor(Processor):
+class ClickProcessor(ServedProcessor):
     """Rows to batches, probabilities to what they say.
 
     Args:

@@ -21,8 +21,8 @@ from suites.engine.reporting.lines import append, read_lines, withdraw
 from suites.engine.train.hooks import Hook
 
 if TYPE_CHECKING:
+    from suites.engine.contract.batch import Batch
     from suites.engine.contract.step import Update
-    from suites.engine.contract.task import Batch
     from suites.engine.train.loop import TrainingLoop
 
 FILE = "progressive.jsonl"

@@ -12,8 +12,8 @@ from framework.outside import read_text
 from suites.ctr.features import Crossed, Dense, Feature, Label, MultiValued, Sequence, Signed, Sparse
 from suites.ctr.signs import MAX_SLOT
 from suites.engine.config import build_value, plain
+from suites.engine.config.components import slot_of
 from suites.engine.config.config import build_node
-from suites.engine.config.typehints import slot_of
 from suites.engine.config.yaml_text import parse_text
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import REGISTRY

@@ -9,13 +9,22 @@ from framework import Tensor, ops
 from framework.errors import ConfigError
 from framework.optim import Optimizer
 from framework.table import RowOptimizer
+from suites.engine.contract.task import Task
 from suites.engine.train.train_step import TrainStep, optimizer_of
 
 if TYPE_CHECKING:
-    from suites.ctr.task import CtrTask
+    from suites.ctr.network import TableNetwork
+    from suites.ctr.tables import TableSettings
     from suites.engine.config.settings import Runtime
 
 _TINY = 1e-12
+
+
+class RowsTask(Task):
+    """A task whose model looks rows up in a table."""
+
+    model: TableNetwork
+    table_settings: TableSettings
 
 
 class CtrStep(TrainStep):
@@ -29,7 +38,7 @@ class CtrStep(TrainStep):
     """
 
     def __init__(
-        self, task: CtrTask, optimizer: Optimizer, *, clip_norm: float | None = None, eager: bool = False
+        self, task: RowsTask, optimizer: Optimizer, *, clip_norm: float | None = None, eager: bool = False
     ) -> None:
         super().__init__(task, optimizer, eager=eager)
         self._rows, self._factor = RowOptimizer([task.model.table]), task.table_settings.lr_factor

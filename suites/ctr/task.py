@@ -34,15 +34,17 @@ from suites.ctr.schema import Schema, read_schema
 from suites.ctr.serving import Publish, PublishSettings, publish
 from suites.ctr.settings import EvalData, TrainData
 from suites.ctr.signs import signs_of
-from suites.ctr.step import CtrStep
+from suites.ctr.step import CtrStep, RowsTask
 from suites.ctr.tables import TableSettings
 from suites.engine.config import Factory
 from suites.engine.config.settings import Runtime
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Kept, Loss
+from suites.engine.contract.metric import Metric
+from suites.engine.contract.processor import Processor
 from suites.engine.contract.resources import load_deployed
 from suites.engine.contract.step import Step
-from suites.engine.contract.task import Batch, Metric, Processor
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.registry import register
 from suites.engine.reporting import Plot, Tally
@@ -52,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 @register("task", "ctr")
-class CtrTask(DataTask[TrainData, EvalData]):
+class CtrTask(DataTask[TrainData, EvalData], RowsTask):
     """A model of click-through rates with its table and its logs; logs are opened when they are first needed.
 
     Args:

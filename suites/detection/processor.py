@@ -15,7 +15,7 @@ from suites.detection.transforms import Transform, collate
 from suites.detection.views import Views
 from suites.detection.visualize import draw_instances
 from suites.engine.config import build_value, plain
-from suites.engine.contract.task import Batch
+from suites.engine.contract.batch import Batch
 from suites.vision.geometry import Placement
 from suites.vision.processor import ImageProcessor
 from suites.vision.structures import Boxes, Instances, Masks
@@ -74,7 +74,8 @@ class DetectionProcessor(ImageProcessor):
     def joined(self, found: Iterable[tuple[Mapping[str, np.ndarray], Batch]]) -> list[list[dict[str, Any]]]:
         """The results, of all views together."""
         if self._views is None:
-            return super().joined(found)
+            ((outputs, batch),) = found
+            return self.results(outputs, batch)
         parts: dict[int, list[Instances]] = {}
         for outputs, batch in found:
             for owner, objects in zip(batch["owners"].tolist(), found_on_originals(outputs, batch), strict=True):

@@ -22,8 +22,9 @@ from suites.detection.transforms import collate
 from suites.detection.views import Viewed, Views
 from suites.detection.visualize import draw_finding
 from suites.engine.config import Factory
+from suites.engine.contract.batch import Batch, readable
 from suites.engine.contract.losses import Loss, count_of
-from suites.engine.contract.task import Batch, Metric, readable
+from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Plot, Tally
 from suites.vision.settings import EvalData, TrainData

@@ -2,7 +2,7 @@
 
 from framework import optim
 from suites.engine.registry import register, register_role
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.loop import Hook
 
 register_role("optimizer", optim.Optimizer, supplied=("params", "lr"), doc="Updates the weights from their gradients.")
 register_role(

@@ -11,7 +11,8 @@ import numpy as np
 
 from framework.errors import CheckpointError, DataError
 from suites.engine.config import build_value, plain
-from suites.engine.contract.task import Batch, Processor
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.processor import ServedProcessor
 from suites.engine.data.intake.mistyped import is_like_path, missing_file
 from suites.nlp.filling import Filling
 from suites.nlp.problems import Problem
@@ -20,7 +21,7 @@ from suites.nlp.tokenizers import tokenizer_from
 from suites.nlp.transforms import TextTransform
 
 
-class TextProcessor(Processor):
+class TextProcessor(ServedProcessor):
     """Texts to ragged batches, outputs to what they say; an item is an example of the problem.
 
     Args:

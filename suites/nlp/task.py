@@ -16,13 +16,16 @@ from framework.errors import ConfigError
 from framework.io import load_tensors
 from framework.nn import init
 from framework.tensor import Tensor
+from suites.engine.contract.batch import Batch, opened
 from suites.engine.contract.data_task import DataTask
 from suites.engine.contract.losses import Loss, count_of
-from suites.engine.contract.task import Batch, Metric, Processor, opened
+from suites.engine.contract.metric import Metric
+from suites.engine.contract.processor import Processor
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Marked, Tally
 from suites.engine.train.hooks import Hook
+from suites.engine.weights import load_what_fits
 from suites.nlp.datasets import TextDataset
 from suites.nlp.filling import Filling
 from suites.nlp.losses import two_way_divergence
@@ -229,7 +232,7 @@ class NlpTask(DataTask[TrainData, EvalData]):
     def start_from(self, path: Path) -> list[str]:
         """Weights of a run of ours, or a published checkpoint: a folder, or a file under another framework's names."""
         if path.suffix == ".safetensors" and any(name in self.model.state_dict() for name in load_tensors(path)):
-            return super().start_from(path)
+            return load_what_fits(self.model, path)
         return [str(load_bert(self.model, path, new_head=True))]
 
     def lr_factors(self) -> dict[str, float]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from suites.engine.config import build_value, plain
-from suites.engine.contract.task import Batch
+from suites.engine.contract.batch import Batch
 from suites.segmentation.labels import encode_labels
 from suites.segmentation.sample import IGNORE, Sample, labels_to_original
 from suites.segmentation.transforms import Transform, collate
@@ -75,7 +75,10 @@ class SegmentationProcessor(ImageProcessor):
 
     def joined(self, found: Iterable[tuple[Mapping[str, np.ndarray], Batch]]) -> list[np.ndarray]:
         """The label maps, of all windows of an image together."""
-        return super().joined(found) if self._windows is None else list(stitched(found))
+        if self._windows is not None:
+            return list(stitched(found))
+        ((outputs, batch),) = found
+        return self.results(outputs, batch)
 
     def _windows_of(self, item: np.ndarray, number: int) -> Iterator[Window]:
         assert self._windows is not None

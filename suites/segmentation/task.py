@@ -15,8 +15,9 @@ import numpy as np
 from framework.data import DataLoader
 from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
+from suites.engine.contract.batch import Batch, readable
 from suites.engine.contract.losses import Loss
-from suites.engine.contract.task import Batch, Metric, readable
+from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Matrix, Plot, Tally
 from suites.segmentation.datasets import SegmentationDataset

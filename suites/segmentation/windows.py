@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import AttributeValueError, ConfigError
-from suites.engine.contract.task import Batch
+from suites.engine.contract.batch import Batch
 from suites.segmentation.sample import Sample, labels_to_original
 from suites.segmentation.transforms import Transform, collate
 from suites.vision.geometry import Placement

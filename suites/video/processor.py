@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import ConfigError, DataError
-from suites.engine.contract.task import OverTime
+from suites.engine.contract.capabilities import OverTime
 from suites.engine.data.intake.naming import entries
 from suites.video.drawing import labels_over_time, strip
 from suites.video.reading import read_video

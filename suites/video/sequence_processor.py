@@ -11,7 +11,8 @@ import numpy as np
 
 from framework.errors import CheckpointError, DataError
 from suites.engine.config import build_value, plain
-from suites.engine.contract.task import Batch, Processor
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.processor import ServedProcessor
 from suites.video.features import FeatureStore
 from suites.video.sequences import FeatureSequence, collate_sequences
 from suites.vision.pipeline import Transform
@@ -20,7 +21,7 @@ from suites.vision.recognition.processor import best_classes
 Item = Mapping[str, np.ndarray]  # [T, C] of each modality
 
 
-class SequenceProcessor(Processor):
+class SequenceProcessor(ServedProcessor):
     """Sequences to batches, scores to class names; an item is [T, C] of each modality.
 
     An input is each clip of a folder that `paddock features` wrote. In JSON an item is an object of lists of rows.

@@ -11,7 +11,9 @@ import numpy as np
 
 from framework import ops
 from framework.tensor import Tensor
-from suites.engine.contract.task import Batch, Metric, Processor, readable
+from suites.engine.contract.batch import Batch, readable
+from suites.engine.contract.metric import Metric
+from suites.engine.contract.processor import Processor
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Marked, Tally
 from suites.video.metrics import TaggedVideos

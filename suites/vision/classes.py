@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from framework.errors import ConfigError
-from suites.engine.contract.task import opened
+from suites.engine.contract.batch import opened
 
 _SHOWN = 10  # names of classes in an error
 

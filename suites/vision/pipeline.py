@@ -16,7 +16,8 @@ import numpy as np
 from framework.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from suites.engine.config import Config, Part
+    from suites.engine.config import Part
+    from suites.engine.config.rules import Whole
 
 _DRAWS = 8  # tries to find a sample to mix with
 
@@ -38,7 +39,7 @@ class Transform(ABC):
         yield from ()
 
 
-def image_sizes(config: Config) -> Iterator[tuple[str, tuple[int, int]]]:
+def image_sizes(config: Whole) -> Iterator[tuple[str, tuple[int, int]]]:
     """Sizes (H, W) that the transforms of a config bring images to, each with its place in the config."""
     for part in config.parts():
         if isinstance(part.target, type) and issubclass(part.target, (Transform, BatchTransform)):

@@ -15,7 +15,9 @@ import numpy as np
 
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites.engine.config import build_value, plain
-from suites.engine.contract.task import Batch, OverTime, Processor
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.capabilities import OverTime
+from suites.engine.contract.processor import ServedProcessor
 from suites.vision.camera import camera_number, opened_moving
 from suites.vision.film import Film, written_film
 from suites.vision.images import checked_header, decode_image, encode_image, read_image
@@ -26,7 +28,7 @@ from suites.vision.videos import VIDEO_SUFFIXES, frames_of
 Self = TypeVar("Self", bound="VisualProcessor")
 
 
-class VisualProcessor(Processor):
+class VisualProcessor(ServedProcessor):
     """Pictures or clips to batches, as in evaluation.
 
     Attributes:

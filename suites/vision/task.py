@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from framework.data import BatchSampler, DataLoader, FixedBatches, ShuffledSampler
 from framework.nn import Layer
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.data_task import DataTask
-from suites.engine.contract.task import Batch
 from suites.vision.classes import ClassNames, open_dataset
 from suites.vision.ordering import LikeShapes
 from suites.vision.pipeline import Augmented, Transform

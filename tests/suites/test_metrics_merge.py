@@ -8,7 +8,7 @@ from suites.ctr.metrics import ClickScores
 from suites.ctr.retrieval import RetrievalScores
 from suites.detection.metrics import CocoEvaluator, VocEvaluator
 from suites.detection.task import BoxMetric
-from suites.engine.contract.task import Metric
+from suites.engine.contract.metric import Metric
 from suites.nlp.metrics import ChunkScores, ClassScores, NumberScores, PretrainingScores, ReadingScores
 from suites.nlp.metrics.reading import Found
 from suites.segmentation.task import Figures, SegmentationMetric

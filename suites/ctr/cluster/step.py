@@ -17,7 +17,7 @@ from suites.engine.train.train_step import TrainStep
 if TYPE_CHECKING:
     from suites.ctr.task import CtrTask
     from suites.engine.config.settings import Runtime
-    from suites.engine.contract.task import Batch
+    from suites.engine.contract.batch import Batch
 
 
 class RemoteStep(TrainStep):

@@ -6,14 +6,16 @@ import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from framework.errors import AttributeValueError, CheckpointError
 from suites.ctr.serving.published import Published, RowType, publish
 from suites.engine.train.hooks import Hook
 
 if TYPE_CHECKING:
-    from suites.ctr.task import CtrTask
+    from framework.graph.ir import Program
+    from suites.ctr.items import ItemIndex
+    from suites.ctr.schema import Schema
     from suites.engine.train.loop import TrainingLoop
 
 _log = logging.getLogger(__name__)
@@ -44,6 +46,22 @@ class PublishSettings:
         """Raise CheckpointError for a folder that holds no export."""
         if not (Path(self.to) / "program.json").is_file():
             raise CheckpointError(f"publish: {self.to} holds no exported model; run `paddock export` first")
+
+
+class Publishable(Protocol):
+    """A task whose rows and network can be published."""
+
+    model: Any
+
+    @property
+    def schema(self) -> Schema:
+        """What its rows are made from."""
+
+    def served_program(self) -> Program:
+        """The network with the weights of now, from rows to scores."""
+
+    def item_index(self) -> ItemIndex | None:
+        """The items that it retrieves, if it does."""
 
 
 class Publish(Hook):
@@ -78,7 +96,7 @@ class Publish(Hook):
     def _publish(self, loop: TrainingLoop) -> None:
         if not loop.world.first:
             return
-        own, task = self._settings, _of(loop)
+        own, task = self._settings, loop.task
         with loop.evaluation_weights():  # no update is on its way
             self._publish_now(loop, own, task)
 
@@ -91,7 +109,7 @@ class Publish(Hook):
             loop.log.say(f"step {loop.step}: published as {name}")
 
 
-def publish_as(task: CtrTask, rows: Published, settings: PublishSettings) -> str:
+def publish_as(task: Publishable, rows: Published, settings: PublishSettings) -> str:
     """Publish these rows, the task's network and its items, if it has some; return the file of the rows."""
     return publish(
         rows,
@@ -102,8 +120,3 @@ def publish_as(task: CtrTask, rows: Published, settings: PublishSettings) -> str
         items=task.item_index(),
         network=type(task.model.body).__name__,
     )
-
-
-def _of(loop: TrainingLoop) -> Any:
-    """The CTR task, whose module imports this one."""
-    return loop.task

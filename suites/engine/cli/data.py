@@ -78,7 +78,7 @@ def _config_for(source: Path, overrides: list[str]) -> tuple[Config, str]:
 def draw_command(arguments: argparse.Namespace) -> int:
     """Write pictures of samples with their truth."""
     from suites.engine.config.building import read_config
-    from suites.engine.contract.task import readable
+    from suites.engine.contract.batch import readable
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
@@ -185,7 +185,7 @@ def _datasets(config: Config) -> dict[str, Any]:
 
 def _draw_findings(inspector: Inspector, dataset: Any, inspected: Inspected, folder: Path) -> None:
     """One picture for the first samples of each finding."""
-    from suites.engine.contract.task import readable
+    from suites.engine.contract.batch import readable
 
     for number, finding in enumerate(inspected.findings):
         drawn = readable(

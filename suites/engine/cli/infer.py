@@ -59,18 +59,19 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     def start() -> int:
         from framework.limits import allow
-        from suites.engine.contract.task import OverTime
+        from suites.engine.contract.capabilities import OverTime, TakesLive, with_texts
+        from suites.engine.contract.processor import with_min_score
         from suites.engine.predict.inference import infer_files, infer_films, open_model
 
         profile = StepProfile(a.output or Path()) if a.profile else None
         model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products)
         if a.min_score is not None:
-            model = replace(model, processor=model.processor.with_min_score(a.min_score))
+            model = replace(model, processor=with_min_score(model.processor, a.min_score))
         if a.text:
-            model = replace(model, processor=model.processor.with_texts())
-        over_time = asked or any(model.processor.is_live(word) for word in a.inputs)
+            model = replace(model, processor=with_texts(model.processor))
+        live = isinstance(model.processor, TakesLive) and any(map(model.processor.is_live, a.inputs))
         with allow(**({} if a.max_pixels is None else {"pixels": a.max_pixels})):
-            if over_time:
+            if asked or live:
                 report = infer_films(model, a.inputs, a.output, OverTime(a.window, a.video, a.seconds))
             else:
                 report = infer_files(model, a.inputs, a.output, batch_size=a.batch_size, profile=profile)

@@ -25,12 +25,13 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
     def start() -> int:
         from suites.engine.config.building import read_config, task_class
+        from suites.engine.contract.capabilities import run_plots
         from suites.engine.reporting.page import PAGE, write_page
 
         first = a.runs[0]
         further: Sequence[Plot] = ()
         if (first / "config.yml").is_file():
-            further = task_class(read_config(first)["suite"]).run_plots(first)
+            further = run_plots(task_class(read_config(first)["suite"]), first)
         print(write_page(a.runs, a.output or first / PAGE, further))
         return 0
 

@@ -8,9 +8,12 @@ problems.
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import enum
 import inspect
+import types
+import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
@@ -18,13 +21,17 @@ from typing import Any
 
 from framework.errors import AttributeValueError
 from suites.engine.bonds import NONE, bonds_of
-from suites.engine.config.factory import Factory, construct
+from suites.engine.config.factory import Factory, OfRole, Supplied, construct
 from suites.engine.config.nodes import Node, Origin, Problem, describe_value, from_plain
 from suites.engine.config.paths import Item, Path, Step, format_path
 from suites.engine.config.signatures import Parameter, signature_of
-from suites.engine.config.slots import Anything, Slot, UnionOf
+from suites.engine.config.slots import Anything, Choice, DictOf, ListOf, ScalarOf, Slot, TupleOf, UnionOf, Unsettable
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import Registry
+
+_SCALARS = (int, float, bool, str, type(None), FilePath)
+_LISTS = (list, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
+_MAPPINGS = (dict, collections.abc.Mapping)
 
 
 class Arguments:
@@ -41,8 +48,6 @@ class Arguments:
 
     def slot(self, name: str) -> Slot:
         """What the named argument takes; null too where null is its default."""
-        from suites.engine.config.typehints import optional, slot_of
-
         parameter = self.parameters[name]
         slot = slot_of(parameter.hint, self._registry)
         return optional(slot) if parameter.default is None else over_default(slot, parameter.default)
@@ -335,3 +340,80 @@ def _as_plain(value: Any) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     raise TypeError(type(value))
+
+
+def slot_of(hint: Any, registry: Registry, extras: tuple[Any, ...] = ()) -> Slot:
+    """The slot for a parameter with this type hint.
+
+    Args:
+        hint: A scalar type, Literal, Enum, list, tuple, dict, Optional, Union, Annotated, `Factory[X]`, a
+            dataclass, the base class of a role, a registered class, or anything else (which a file then
+            cannot set).
+        registry: Where roles and types are looked up.
+        extras: `OfRole` and `Supplied` marks of an enclosing `Annotated`.
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return slot_of(arguments[0], registry, (*extras, *arguments[1:]))
+    if origin is Factory or hint is Factory:
+        return _component(arguments[0] if arguments else Any, registry, extras, deferred=True)
+    if hint in (Any, object) or isinstance(hint, typing.TypeVar):
+        return _component(Any, registry, extras) if _marked_role(extras) else Anything()
+    if hint is None:
+        return ScalarOf(type(None))
+    if origin in (typing.Union, types.UnionType):
+        return UnionOf([slot_of(option, registry, extras) for option in arguments])
+    if origin is typing.Literal:
+        return Choice({value: value for value in arguments})
+    if origin is tuple or hint is tuple:
+        return _tuple(arguments, registry, extras)
+    if (origin or hint) in _LISTS:
+        return ListOf(slot_of(arguments[0], registry, extras) if arguments else Anything())
+    if (origin or hint) in _MAPPINGS:
+        key, item = arguments or (str, Any)
+        return DictOf(int if key is int else str, slot_of(item, registry, extras))
+    return _class(hint, registry, extras)
+
+
+def optional(slot: Slot) -> Slot:
+    """The slot, taking null too."""
+    null = next(slot.problems(Node(None, Origin("")), ()), None) is None
+    return slot if null else UnionOf([slot, ScalarOf(type(None))])
+
+
+def _tuple(arguments: tuple[Any, ...], registry: Registry, extras: tuple[Any, ...]) -> Slot:
+    if not arguments:
+        return ListOf(Anything(), tuple)
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return ListOf(slot_of(arguments[0], registry, extras), tuple)
+    return TupleOf([slot_of(item, registry, extras) for item in arguments])
+
+
+def _class(hint: Any, registry: Registry, extras: tuple[Any, ...]) -> Slot:
+    if hint in _SCALARS:
+        return ScalarOf(hint)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return Choice.of_enum(hint)
+    if _marked_role(extras):
+        return _component(Any, registry, extras)
+    if isinstance(hint, type) and registry.role_of(hint) is not None:
+        return _component(hint, registry, extras)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return Section(hint, registry)
+    return Unsettable(hint)
+
+
+def _component(hint: Any, registry: Registry, extras: tuple[Any, ...], deferred: bool = False) -> Slot:
+    is_class = isinstance(hint, type) and hint is not object
+    role = _marked_role(extras) or (registry.role_of(hint) if is_class else None)
+    if role is None:
+        return Unsettable(hint)
+    within = hint if is_class and registry.role_of(hint) == role else None
+    offered = registry.role(role).supplied if deferred else ()
+    if deferred:
+        offered = (*offered, *(name for mark in extras if isinstance(mark, Supplied) for name in mark.names))
+    return Component(role, registry, within, deferred, offered)
+
+
+def _marked_role(extras: tuple[Any, ...]) -> str | None:
+    return next((mark.role for mark in extras if isinstance(mark, OfRole)), None)

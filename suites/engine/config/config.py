@@ -10,19 +10,19 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from framework.errors import ConfigError
-from suites.engine.config.components import Component
+from suites.engine.config.components import Component, slot_of
 from suites.engine.config.files import display_name, read_merged
+from suites.engine.config.lookups import lookup, step_into
 from suites.engine.config.merge import merge
 from suites.engine.config.nodes import Node, Origin, Problem, from_plain
 from suites.engine.config.overrides import apply_overrides
-from suites.engine.config.paths import Path, format_path, lookup, parse_path, step_into
+from suites.engine.config.paths import Path, format_path, parse_path
 from suites.engine.config.plugins import import_plugins, require_plugins
 from suites.engine.config.references import resolve
 from suites.engine.config.rules import RULES, Part, Rules
 from suites.engine.config.shipped import find_config
 from suites.engine.config.slots import Slot, UnionOf
 from suites.engine.config.texts import bent, wanted_as_texts
-from suites.engine.config.typehints import slot_of
 from suites.engine.config.yaml_text import Reference, dump_text
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
@@ -307,7 +307,7 @@ def load_config(
 def _texts(config: Config, candidates: Sequence[str]) -> set[str]:
     """Which of some overrides are texts, as far as the suite's types say; none where the suite is not known."""
     try:
-        return set() if config.suite_problems() else wanted_as_texts(config, candidates)
+        return set() if config.suite_problems() else wanted_as_texts(config.root_slot(), config.root, candidates)
     except ConfigError:
         return set()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from framework.errors import ConfigError
+from suites.engine.config.lookups import step_into
 from suites.engine.config.merge import merge
 from suites.engine.config.nodes import Node, Origin, Problem
-from suites.engine.config.paths import Path, Selector, format_path, parse_path, step_into
+from suites.engine.config.paths import Path, Selector, format_path, parse_path
 from suites.engine.config.yaml_text import parse_text
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from framework.errors import ConfigError
 from framework.limits import check
+from suites.engine.config.lookups import step_into
 from suites.engine.config.nodes import Node, Origin, Problem
-from suites.engine.config.paths import Path, Selector, Step, format_path, parse_path, step_into
+from suites.engine.config.paths import Path, Selector, Step, format_path, parse_path
 
 _REFERENCE = re.compile(r"(?<!\$)\$\{([^{}]*)\}")
 _TOP: Path = ()

@@ -9,14 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from suites.engine.config.nodes import Problem
 
-if TYPE_CHECKING:
-    from suites.engine.config.config import Config
 
-Check = Callable[["Config"], Iterable[tuple[str, str]]]
+class Whole(Protocol):
+    """A config, as rules look at it."""
+
+    def __getitem__(self, path: str) -> Any:
+        """The value at a key path."""
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """The same, or `default` where there is none."""
+
+    def has(self, path: str) -> bool:
+        """Whether there is a value."""
+
+    def problem(self, path: str, text: str) -> Problem:
+        """What is wrong there, with its file and line."""
+
+    def parts(self) -> Iterable[Part]:
+        """Every component that is named."""
+
+
+Check = Callable[[Any], Iterable[tuple[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +46,7 @@ class Part:
         target: the class or function.
     """
 
-    config: Config
+    config: Whole
     path: str
     target: Callable[..., Any]
 
@@ -64,7 +81,7 @@ class Rule:
     needs: tuple[str, ...] = ()
     suite: str | None = None
 
-    def applies(self, config: Config) -> bool:
+    def applies(self, config: Whole) -> bool:
         """Whether the config is of the rule's suite and has all that it needs."""
         if self.suite is not None and config.get("suite") != self.suite:
             return False
@@ -101,7 +118,7 @@ class Rules:
 
         return decorate
 
-    def problems(self, config: Config) -> Iterator[Problem]:
+    def problems(self, config: Whole) -> Iterator[Problem]:
         """What the rules find wrong with a config whose single values are right."""
         for rule in self._rules:
             if rule.applies(config):

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from framework.errors import ConfigError
 from suites.engine.config.nodes import Node, Scalar
 from suites.engine.config.overrides import source_of, value_of
 from suites.engine.config.slots import ScalarOf, Slot, UnionOf
-
-if TYPE_CHECKING:
-    from suites.engine.config.config import Config
 
 _QUOTES = ("'", '"')
 
@@ -37,11 +34,11 @@ def bent(overrides: Iterable[str]) -> tuple[list[str], dict[str, ConfigError]]:
     return found, broken
 
 
-def wanted_as_texts(config: Config, candidates: Sequence[str]) -> set[str]:
-    """Those of the overrides `candidates` that stand, or are referred to, where a string or a path is expected."""
+def wanted_as_texts(root_slot: Slot, root: Node, candidates: Sequence[str]) -> set[str]:
+    """Those of the overrides `candidates` of a config that stand, or are referred to, where a text is expected."""
     by_source = {source_of(text): (text, _parsed(text)) for text in candidates}
     found = set()
-    for slot, node in _slots(config):
+    for slot, node in _slots(root_slot, root):
         text, value = by_source.get((node.referent or node.origin).source, (None, None))
         # What is inside of a mapping that was given has its origin, too.
         if text is not None and node.plain() in (value, text.partition("=")[2]) and _is_text(slot, node):
@@ -56,9 +53,9 @@ def _parsed(text: str) -> Any:
         return text.partition("=")[2]
 
 
-def _slots(config: Config) -> Iterator[tuple[Slot, Node]]:
-    """Every value with its slot, as far as the config's types are right."""
-    waiting: list[tuple[Slot, Node]] = [(config.root_slot(), config.root)]
+def _slots(root_slot: Slot, root: Node) -> Iterator[tuple[Slot, Node]]:
+    """Every value of a config with its slot, as far as the types are right."""
+    waiting: list[tuple[Slot, Node]] = [(root_slot, root)]
     while waiting:
         slot, node = waiting.pop()
         yield slot, node

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 import framework
 
 if TYPE_CHECKING:
+    from suites.engine.contract.processor import Processor
     from suites.engine.contract.task import Task
 
 Arrays = Mapping[str, np.ndarray]
@@ -23,6 +24,14 @@ class Fitting(Protocol):
 
     def cut(self, outputs: Arrays, arrays: Arrays) -> dict[str, np.ndarray]:
         """The rows of `outputs` that belong to `arrays`, as these were before `fill`."""
+
+
+@runtime_checkable
+class FitsShapes(Protocol):
+    """Offered by tasks and processors that bring batches to few shapes in their own way."""
+
+    def fitting(self) -> Fitting | None:
+        """Return what does it; None where any shape will do."""
 
 
 class RowBuckets:
@@ -53,7 +62,12 @@ def size_above(size: int, *, steps: int) -> int:
 
 def fitting_here(task: Task) -> Fitting | None:
     """What fits a task's batches to the device of this thread; None where any shape will do."""
-    return None if framework.current_device() == "cpu" else task.fitting()
+    return task.fitting() if framework.current_device() != "cpu" and isinstance(task, FitsShapes) else None
+
+
+def fitting_of(processor: Processor) -> Fitting | None:
+    """What brings a processor's batches to few shapes: its own, or `RowBuckets`."""
+    return processor.fitting() if isinstance(processor, FitsShapes) else RowBuckets()
 
 
 def _rows(arrays: Arrays) -> int:

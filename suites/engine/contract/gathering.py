@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from suites.engine.contract.task import Metric
+from suites.engine.contract.metric import Metric
 
 
 class ArrayMetric(Metric):

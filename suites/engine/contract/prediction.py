@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from suites.engine.contract.capabilities import picture
+
 if TYPE_CHECKING:
-    from suites.engine.contract.task import Processor
+    from suites.engine.contract.processor import Processor
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,4 +40,4 @@ class Prediction:
 
     def _repr_png_(self) -> bytes | None:
         drawing = self.draw()
-        return None if isinstance(drawing, str) else self.processor.picture(drawing, ".png")
+        return None if isinstance(drawing, str) else picture(self.processor, drawing, ".png")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from framework.atomic import make_folder, remove_folder
 from framework.errors import CheckpointError
@@ -72,13 +72,26 @@ def save_deployed(path: Path, weights: Mapping[str, Tensor], resources: Mapping[
             remove_folder(other)
 
 
+@runtime_checkable
+class KeepsResources(Protocol):
+    """Offered by tasks whose model keeps something in files of its own, such as a table of rows."""
+
+    def resources(self) -> Mapping[str, Resource]:
+        """Return them by name."""
+
+
+def resources_of(task: Task) -> Mapping[str, Resource]:
+    """Return what the model keeps in files of its own, by name."""
+    return task.resources() if isinstance(task, KeepsResources) else {}
+
+
 def load_deployed(task: Task, path: Path) -> None:
     """Put the weights of a file, and the resources that go with them, into the task's model.
 
     Raises CheckpointError where one of them is damaged, missing or another model's.
     """
     load_weights(task.model, path)
-    resources = task.resources()
+    resources = resources_of(task)
     if resources:
         name = load_metadata(path).get(_KEY)
         beside = path.parent / (name if name is not None else FOLDER)

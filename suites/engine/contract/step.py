@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from framework.random import default_generator
 if TYPE_CHECKING:
     from framework import Tensor
     from framework.optim import LossScaler
-    from suites.engine.contract.task import Batch, Task
+    from suites.engine.config.settings import Runtime
+    from suites.engine.contract.batch import Batch
+    from suites.engine.contract.task import Task
 
 
 class Update:
@@ -124,3 +126,16 @@ class Step(ABC):
             self._task.helpers.load_state_dict(state["helpers"])
         self.updates = state["step"]["updates"]
         default_generator.set_state(state["step"]["random"])
+
+
+@runtime_checkable
+class OwnStep(Protocol):
+    """Offered by tasks whose update is not one batch (or `runtime.accumulate`) and one optimizer."""
+
+    def step(self, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> Step:
+        """Return what one update is.
+
+        Args:
+            make_optimizer: takes `params`, (name, parameter) pairs, and returns the optimizer that the run asks for.
+            runtime: how the run trains.
+        """

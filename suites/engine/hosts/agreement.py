@@ -23,12 +23,14 @@ from framework.data import DataLoader, StreamLoader
 from framework.data.world import World
 from framework.errors import CheckpointError, ConfigError
 from suites.engine.config import Config
+from suites.engine.contract.capabilities import evaluations
 from suites.engine.run.checkpoint import Checkpoints, load
 from suites.engine.run.folder import RunFolder
 
 if TYPE_CHECKING:
     from suites.engine.config.settings import Runtime
-    from suites.engine.contract.task import Batch, Task
+    from suites.engine.contract.batch import Batch
+    from suites.engine.contract.task import Task
 
 _CODE = ("framework", "suites")
 _SECONDS = 5.0  # between two agreements, about: how late a signal to one host is seen by all
@@ -65,7 +67,7 @@ def expect_same_start(task: Task, loader: DataLoader | StreamLoader) -> None:
         return
     weights = [part for name, t in task.model.state_dict().items() for part in (name, t.numpy().tobytes())]
     sizes = [str(loader.length), str(len(getattr(loader, "dataset", ())))]
-    for name, view in task.evaluations().items():
+    for name, view in evaluations(task).items():
         evaluation = view.eval_loader(workers=0)
         sizes += [name, str(evaluation.length), str(len(getattr(evaluation, "dataset", ())))]
         evaluation.close()

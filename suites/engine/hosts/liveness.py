@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.loop import Hook
 
 if TYPE_CHECKING:
     from suites.engine.train.loop import TrainingLoop

@@ -9,6 +9,7 @@ import numpy as np
 from framework import conv_algorithm, from_numpy, no_grad, program
 from framework.graph.ir import Program
 from framework.graph.passes import INFERENCE_PASSES
+from suites.engine.contract.capabilities import Publishes
 from suites.engine.contract.task import Task
 
 
@@ -30,5 +31,6 @@ def deployed_program(
     for name, tensor in tensors.items():
         tensor.name = name
     task.model.eval()
+    step = task.export_step if isinstance(task, Publishes) else task.eval_step
     with no_grad(), conv_algorithm(algorithm):
-        return program(task.export_step, pass_names=passes).program_for(tensors).program
+        return program(step, pass_names=passes).program_for(tensors).program

@@ -16,12 +16,16 @@ from framework.atomic import write_text
 from framework.data import DataLoader
 from framework.devices import placement
 from framework.errors import ConfigError
+from suites.engine.contract.capabilities import ManyBatches, count_batch, count_set, write_picture
 from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Loss
 from suites.engine.reporting.tally import Tally, add_skipped
 
 if TYPE_CHECKING:
-    from suites.engine.contract.task import Batch, Metric, Processor, Task
+    from suites.engine.contract.batch import Batch
+    from suites.engine.contract.metric import Metric
+    from suites.engine.contract.processor import Processor
+    from suites.engine.contract.task import Task
 
 _log = logging.getLogger(__name__)
 LossesOf = Callable[["Batch"], dict[str, tuple[float, float]]]  # of a batch: mean and weight of each term
@@ -114,11 +118,11 @@ def evaluate(
     metric, parts = task.metric(), []
     loader.skipped.forget()
     if tally is not None:
-        task.count(tally, getattr(loader, "dataset", None), training=False)
+        count_set(task, tally, getattr(loader, "dataset", None), training=False)
     for done, batch in enumerate(loader, start=1):
         metric.update(predict({name: batch[name] for name in task.eval_inputs}), batch)
         if tally is not None:
-            task.count_batch(tally, batch, training=False)
+            count_batch(task, tally, batch, training=False)
         if losses is not None:
             parts.append(losses(batch))
         after_batch(done)
@@ -140,6 +144,9 @@ def named_figures(name: str, figures: dict[str, float]) -> dict[str, float]:
 
 def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predict, items: list[Any]) -> list[Any]:
     """Return the results for a few items, as one batch or as many as the processor makes of them."""
+    if not isinstance(processor, ManyBatches):
+        batch = processor.prepare(items)
+        return processor.results(predict({name: batch[name] for name in inputs}), batch)
     batches = processor.batches(items)
     return processor.joined((predict({name: batch[name] for name in inputs}), batch) for batch in batches)
 
@@ -162,7 +169,7 @@ def draw_examples(task: Task, predict: Predict, folder: Path, count: int) -> lis
         if isinstance(drawing, str):
             lines.append(drawing)
         else:
-            paths.append(processor.write_picture(folder / f"{Path(name).stem}.jpg", drawing))
+            paths.append(write_picture(processor, folder / f"{Path(name).stem}.jpg", drawing))
     if lines:
         write_text(folder / "examples.txt", "\n".join(lines) + "\n")
         paths.append(folder / "examples.txt")

@@ -26,10 +26,22 @@ from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.config.building import build_runtime, build_task, limited, read_config, task_class
 from suites.engine.config.plugins import require_plugins
+from suites.engine.contract.capabilities import (
+    DrawsTime,
+    OverTime,
+    Publishes,
+    adopt,
+    feed_of,
+    film,
+    require_input,
+    write_picture,
+)
 from suites.engine.contract.feeding import Feed, Outputs
+from suites.engine.contract.fitting import fitting_of
 from suites.engine.contract.prediction import Prediction
+from suites.engine.contract.processor import Processor, ServedProcessor
 from suites.engine.contract.resources import load_deployed
-from suites.engine.contract.task import OverTime, Processor, Task
+from suites.engine.contract.task import Task
 from suites.engine.data.intake.naming import in_order
 from suites.engine.hosts.devices import placed
 from suites.engine.predict.deploying import deployed_program
@@ -81,7 +93,7 @@ class Model:
 
     def _items(self, given: Any) -> Iterator[Any]:
         if isinstance(given, (str, Path)):
-            self.processor.require_input(str(given))
+            require_input(self.processor, str(given))
             yield from (read() for _, read in self.processor.inputs(str(given)))
         else:
             yield given
@@ -162,7 +174,7 @@ def open_run(path: Path, weights: Path | None = None, overrides: Sequence[str] =
         raise CheckpointError(f"{path}: no run is in there (config.yml); name a folder that `paddock train` made")
     run = RunFolder(path)
     task = build_task(read_config(path, overrides))
-    task.adopt(run.read_processor(task.processor_class))
+    adopt(task, run.read_processor(task.processor_class))
     load_deployed(task, weights or best_weights(run))
     task.model.eval()
     return task
@@ -203,8 +215,9 @@ def export_run(
     expected = {name: array.copy() for name, array in expected.items()}
     for name, parameter in task.model.named_parameters():
         parameter.name = name  # which the file's tensors have then, and patterns refer to
-    task.publish(output)
-    feed = processor.feed(output)
+    if isinstance(task, Publishes):
+        task.publish(output)
+    feed = feed_of(processor, output)
     fed = arrays if feed is None else feed(arrays).arrays
     exported = deployed_program(task, fed, algorithm, EXPORT_PASSES if onnx else INFERENCE_PASSES)
     if quantization is not None:
@@ -235,9 +248,10 @@ def _sample(task: Task, processor: Processor) -> Any:
     try:
         return next((item for _, item in task.examples(1)), None)
     except DataError:
-        example = processor.example()
+        example = processor.example() if isinstance(processor, ServedProcessor) else None
         if example is None:
             raise
+        assert isinstance(processor, ServedProcessor)
         return processor.from_json(example)
 
 
@@ -263,7 +277,7 @@ def evaluate_export(
         raise CheckpointError(f"{exported}: holds no exported model (program.json); write one with `paddock export`")
     config = read_config(path, overrides)
     task = build_task(config)
-    task.adopt(RunFolder(path).read_processor(task.processor_class))
+    adopt(task, RunFolder(path).read_processor(task.processor_class))
     runtime = build_runtime(config)
     with limited(task.eval_loader(workers=runtime.workers), runtime.data, "nothing") as loader:
         return evaluate(task, open_model(exported, device=device, products=products).predict, loader)
@@ -294,7 +308,7 @@ def infer_files(
         confine(output)
     words = [found for word in inputs for found in _matches(str(word))]
     for word in words:
-        model.processor.require_input(word)
+        require_input(model.processor, word)
     predict = model.predict if profile is None else profile.around(model.predict)
     report = InferenceReport([], [], [])
     results: dict[str, Any] = {}
@@ -349,11 +363,11 @@ def infer_films(
     results: dict[str, Any] = {}
     for name in names:
         try:
-            results[name] = model.processor.film(Path(name), predict, how)
+            results[name] = film(model.processor, Path(name), predict, how)
         except DataError as error:
             report.skipped.append(str(error))
     for name, found in results.items() if output is not None else ():
-        drawing = model.processor.drawn_over_time(found)
+        drawing = model.processor.drawn_over_time(found) if isinstance(model.processor, DrawsTime) else None
         if output is not None and drawing is not None:
             _write_drawing(model.processor, output / Path(name).stem, drawing, found, report.pictures)
     if how.video is not None and results:
@@ -398,7 +412,7 @@ def _write_drawing(processor: Processor, path: Path, drawing: np.ndarray, result
     picture = path.with_name(f"{path.name}.jpg")
     if picture in pictures:  # the same file name in another folder
         picture = path.with_name(f"{path.name}_{len(pictures)}.jpg")
-    pictures.append(processor.write_picture(picture, drawing))
+    pictures.append(write_picture(processor, picture, drawing))
     for ending, data in processor.files(result).items():
         with atomic_file(picture.with_suffix(ending)) as part:
             part.write_bytes(data)
@@ -412,8 +426,8 @@ def _open_export(path: Path, device: str, products: str) -> Model:
     predictor = Predictor(path, device=device, products=products)
     processor, names = _described(predictor, f"{path}/program.json")
     with framework.device(device, products=products):
-        feed = processor.feed(path)
-    fitting = None if device == "cpu" else processor.fitting()
+        feed = feed_of(processor, path)
+    fitting = None if device == "cpu" else fitting_of(processor)
 
     def with_names(own: Predictor) -> Predict:
         def predict(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

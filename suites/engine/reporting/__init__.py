@@ -1,6 +1,6 @@
 """What a run shows of itself: figures, plots, single cases, what its data held, and a page of all of it."""
 
-from suites.engine.reporting.cases import Case, Marked
+from suites.engine.reporting.case import Case, Marked
 from suites.engine.reporting.plots import Bars, Curves, Matrix, Plot
 from suites.engine.reporting.tally import Tally
 

@@ -1,4 +1,4 @@
-"""Cases: single samples that a report shows, such as the worst mistakes, as pictures or marked texts.
+"""Cases in files: what a report shows of single samples, as pictures or marked texts.
 
 They lie in a folder of the run: `cases.json`, which names the pictures beside it. The file is replaced last and in one
 piece, and pictures are named for their content, so that whoever interrupts the writing leaves the cases of before.
@@ -10,35 +10,20 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from framework.atomic import remove_file, write_bytes, write_text
 from framework.errors import DataError
+from suites.engine.contract.capabilities import drawn_case, picture
+from suites.engine.reporting.case import MARKS, Case, Marked
 
 if TYPE_CHECKING:
-    from suites.engine.contract.task import Metric, Task
+    from suites.engine.contract.metric import Metric
+    from suites.engine.contract.task import Task
 
 FILE = "cases.json"
-MARKS = ("", "right", "wrong")  # how a run of a text is shown
-Marked = Sequence[tuple[str, str]]  # runs of a text, each with one of `MARKS`
 _MOST_CHARACTERS = 4000  # of a case told in text
-
-
-@dataclass(frozen=True)
-class Case:
-    """A sample of the evaluation set that is worth a look.
-
-    Attributes:
-        index: of the sample.
-        why: what is the matter with it, in a few words.
-        detail: what `Task.show_case` needs beside the sample.
-    """
-
-    index: int
-    why: str
-    detail: Any = None
 
 
 def draw_cases(task: Task, predict: Callable[[Any], Any], folder: Path, metric: Metric, count: int) -> None:
@@ -67,14 +52,14 @@ def draw_cases(task: Task, predict: Callable[[Any], Any], folder: Path, metric: 
 
 
 def _shown(task: Task, predict: Callable[[Any], Any], folder: Path, case: Case) -> dict[str, Any]:
-    name, drawing = task.show_case(case, predict)
+    name, drawing = drawn_case(task, case, predict)
     words = {"name": name, "why": case.why}
     if isinstance(drawing, Sequence):
         return words | {"text": _bounded(drawing)}
-    content = task.processor().picture(drawing, ".jpg")
-    picture = f"{Path(name).stem[:80]}-{hashlib.sha256(content).hexdigest()[:8]}.jpg"
-    write_bytes(folder / picture, content)
-    return words | {"picture": picture}
+    content = picture(task.processor(), drawing, ".jpg")
+    file = f"{Path(name).stem[:80]}-{hashlib.sha256(content).hexdigest()[:8]}.jpg"
+    write_bytes(folder / file, content)
+    return words | {"picture": file}
 
 
 def _bounded(runs: Marked) -> list[list[str]]:

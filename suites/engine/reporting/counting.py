@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from framework.data import DataLoader, StreamLoader
+from suites.engine.contract.capabilities import count_batch, count_set
 from suites.engine.reporting.tally import TRAIN, Tally, add_skipped, write_tally
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.loop import Hook
 
 if TYPE_CHECKING:
     from suites.engine.train.loop import TrainingLoop
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class Counting(Hook):
     """Counts every `every` steps, so that a large set costs no time, and writes `data.json` at evaluations and the end.
 
-    What the data set knows by itself is counted as a whole; see `Task.count`.
+    What the data set knows by itself is counted as a whole; see `CountsSets`.
 
     Args:
         loader: of the training set.
@@ -33,7 +34,7 @@ class Counting(Hook):
         """Look at the step's batches, if it is time."""
         if loop.step % self._every == 0 or loop.step == 1:
             for batch in loop.batches:
-                loop.task.count_batch(self._read, batch, training=True)
+                count_batch(loop.task, self._read, batch, training=True)
 
     def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
         """Write what is known by now."""
@@ -56,7 +57,7 @@ class Counting(Hook):
         if loop.folder is None or not loop.world.first:
             return
         tally = Tally()
-        loop.task.count(tally, getattr(self._loader, "dataset", None), training=True)
+        count_set(loop.task, tally, getattr(self._loader, "dataset", None), training=True)
         tally.merge(self._read.state())
         add_skipped(tally, self._loader)
         write_tally(loop.folder, TRAIN, tally)

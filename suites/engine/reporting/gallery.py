@@ -9,7 +9,8 @@ from typing import Any
 
 from framework.errors import DataError
 from suites.engine.registry import REGISTRY, load_suites, register_role
-from suites.engine.reporting.cases import FILE, MARKS
+from suites.engine.reporting.case import MARKS
+from suites.engine.reporting.cases import FILE
 from suites.engine.reporting.html import Room, grid, note, say
 from suites.engine.reporting.reading import Run
 

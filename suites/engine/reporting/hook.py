@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from framework.errors import PaddockError
+from suites.engine.contract.capabilities import run_plots
 from suites.engine.reporting.page import PAGE, write_page
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.loop import Hook
 
 if TYPE_CHECKING:
     from suites.engine.reporting.plots import Plot
@@ -24,7 +26,7 @@ class Report(Hook):
         """Write the page."""
         if loop.folder is None or not loop.world.first:
             return
-        keep_page(loop.folder, loop.task.run_plots, loop.log.say)
+        keep_page(loop.folder, partial(run_plots, loop.task), loop.log.say)
 
 
 def keep_page(folder: Path, further: Callable[[Path], Sequence[Plot]], say: Callable[[str], object]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from suites.engine.reporting.lines import append, withdraw
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.loop import Hook
 
 if TYPE_CHECKING:
     from suites.engine.train.loop import TrainingLoop

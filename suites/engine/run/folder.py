@@ -38,7 +38,9 @@ from suites.engine.run import environment
 from suites.engine.run.ownership import LOCK, Ownership
 
 if TYPE_CHECKING:
-    from suites.engine.contract.task import Metric, Processor, Task
+    from suites.engine.contract.metric import Metric
+    from suites.engine.contract.processor import Processor
+    from suites.engine.contract.task import Task
 
 
 _log = logging.getLogger(__name__)

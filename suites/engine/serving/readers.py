@@ -19,7 +19,8 @@ from framework.data.blocks import pack
 from framework.data.exchange import receive, receive_parcels, send, send_parcels
 from framework.data.pool import default_start_method, start_fork_server
 from framework.errors import AttributeValueError, PaddockError
-from suites.engine.contract.task import Batch, Processor
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.processor import Processor
 from suites.engine.serving.errors import Broken, DeadlineExceeded, QueueFull, RequestError, TooLarge
 from suites.engine.serving.reading import Bounds, Order, ReadItems, Said, carry_out, main
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, PaddockError
 from suites.engine.contract.feeding import Outputs
+from suites.engine.contract.processor import served
 from suites.engine.predict.evaluation import Predict
 from suites.engine.predict.inference import Model
 from suites.engine.serving.batcher import Batcher, Limits, Ticket
@@ -127,6 +128,7 @@ class Service:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.model = model
+        self.processor = served(model.processor)
         self.settings = settings
         self.batcher = Batcher(settings.limits)
         self.metrics = Metrics(settings.name, lambda: self.batcher.waiting, lambda: self.workers.busy(), model.feed)
@@ -148,7 +150,7 @@ class Service:
     # -- life
     def warm_up(self) -> None:
         """Run each worker's network once on the processor's example, if there is one: the first request is not slow."""
-        example = self.model.processor.example()
+        example = self.processor.example()
         if example is not None:
             item = self.readers.items([example], _WARM_SECONDS).items[0]
             for run in self._runs:
@@ -181,7 +183,7 @@ class Service:
     @property
     def poolings(self) -> tuple[str, ...]:
         """Ways to make vectors, the default first."""
-        return self.model.processor.poolings
+        return self.processor.poolings
 
     def pooling(self, asked: str | None) -> str:
         """The pooling that is meant; RequestError where there is none of this name."""
@@ -229,7 +231,7 @@ class Service:
         length = sum(self._check_length(index, value) for index, value in enumerate(values))
         seconds = self._timeout(timeout)
         end = time.monotonic() + seconds
-        quick = self.model.processor.quick_to_read and length <= _INLINE_BYTES
+        quick = self.processor.quick_to_read and length <= _INLINE_BYTES
         read = self.readers.items(values, seconds) if quick else await self._read(values, seconds, gone)
         with self._held(read.decoded):
             ticket = self.batcher.submit(
@@ -291,7 +293,7 @@ class Service:
 
     def _check_length(self, index: int, value: Any) -> int:
         length = text_length(value)
-        if length > self.settings.max_chars and not self.model.processor.files_in_json:
+        if length > self.settings.max_chars and not self.processor.files_in_json:
             raise TooLarge(
                 f"item {index}: has {length} characters; {self.settings.max_chars} are allowed (--max-chars)"
             )
@@ -318,12 +320,12 @@ class Service:
         """What reads items: processes, where the processor can travel to them."""
         s = self.settings
         bounds = Bounds(s.read_seconds, s.max_decoded, 3 * s.max_decoded + _READER_BYTES)
-        if s.readers and not self.model.processor.quick_to_read:
+        if s.readers and not self.processor.quick_to_read:
             try:
-                return Readers(self.model.processor, s.readers, bounds, self._reader_ended)
+                return Readers(self.processor, s.readers, bounds, self._reader_ended)
             except AttributeValueError as error:
                 self._say(f"{error}: items are read in the server's own process, without a bound of seconds")
-        return Here(self.model.processor, bounds)
+        return Here(self.processor, bounds)
 
     def _reader_ended(self, why: str) -> None:
         self.metrics.reader_ends.inc()
@@ -331,7 +333,7 @@ class Service:
 
     # -- in the workers' threads
     def _runner(self, predict: Predict) -> Run:
-        processor, names = self.model.processor, self.model.inputs
+        processor, names = self.processor, self.model.inputs
 
         def run(jobs: list[Any]) -> list[Any]:
             if isinstance(jobs[0], RawJob):

@@ -12,8 +12,10 @@ from typing import Any
 from framework.errors import AttributeValueError
 from suites.engine.config import Config
 from suites.engine.config.building import build_runtime, build_task, limited
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.step import Step
-from suites.engine.contract.task import Batch, Task
+from suites.engine.contract.task import Task
+from suites.engine.train.train_step import step_of
 
 _WARM_UP = 2  # updates before the clock starts: the first one traces, the second allocates
 _KEPT = 4  # batches that the step alone is timed on, in turns
@@ -87,7 +89,7 @@ def measure(config: Config, seconds: float = 10.0) -> Speeds:
         raise AttributeValueError(f"bench: seconds is {seconds}; it must be above 0")
     task, runtime = build_task(config), build_runtime(config)
     task.begin(None, lambda line: None, runtime.seed)
-    step, count = task.step(config.part("optimizer"), runtime), runtime.accumulate
+    step, count = step_of(task, config.part("optimizer"), runtime), runtime.accumulate
     with _loader(task, config) as loader:
         feed = loader.stream()
         kept = [list(islice(feed, count)) for _ in range(_KEPT)]

@@ -15,13 +15,15 @@ from framework.errors import ConfigError, NumericsError
 from suites.engine.config import Config
 from suites.engine.config.building import build_runtime, build_task
 from suites.engine.config.settings import Runtime
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.capabilities import evaluations
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.step import Step
-from suites.engine.contract.task import Batch, Task
+from suites.engine.contract.task import Task
 from suites.engine.hosts.devices import training_device
 from suites.engine.predict.evaluation import losses_of, predict_of
 from suites.engine.run import checkpoint
-from suites.engine.train.train_step import TrainStep
+from suites.engine.train.train_step import TrainStep, step_of
 from suites.engine.weights import load_wanted
 
 _UPDATES = 2  # the second one runs with what the first one left in the optimizer
@@ -37,7 +39,7 @@ def check_runs(config: Config) -> None:
 def _check(config: Config, task: Task, runtime: Runtime) -> None:
     load_wanted(task.model)
     task.begin(None, lambda line: None, runtime.seed)
-    step = task.step(config.part("optimizer"), runtime)
+    step = step_of(task, config.part("optimizer"), runtime)
     with task.train_loader(seed=runtime.seed, workers=0) as loader:
         count = runtime.accumulate
         batches = list(islice(loader.stream(), _UPDATES * count))
@@ -49,7 +51,7 @@ def _check(config: Config, task: Task, runtime: Runtime) -> None:
         _update(step, batches[number * count : (number + 1) * count], schedule(number), number)
     _save_and_load(step)
     with step.averaged_weights():
-        for one in task.evaluations().values():
+        for one in evaluations(task).values():
             _check_evaluation(one, runtime)
 
 

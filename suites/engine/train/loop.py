@@ -1,4 +1,4 @@
-"""TrainingLoop: the training loop, and nothing else; everything around it is a hook.
+"""TrainingLoop: the training loop, and nothing else; everything around it is a Hook.
 
 Everything that decides the next step is in `state_dict`, so a run continued from a checkpoint gives the same
 weights, bit for bit, as one that was never stopped.
@@ -14,25 +14,78 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from framework.data import DataLoader, StreamLoader
 from framework.data.world import ALONE, World
 from framework.errors import CheckpointError, NumericsError, PaddockError, WorkerError
-from suites.engine.contract.resources import FOLDER, load_resources
+from suites.engine.contract.resources import FOLDER, load_resources, resources_of
 from suites.engine.data.identity import data_digest
 from suites.engine.run.log import RunLog
-from suites.engine.train.hooks.base import LAST_WORDS, Hook
 
 if TYPE_CHECKING:
     from framework import Tensor
     from framework.optim import LossScaler
+    from suites.engine.contract.batch import Batch
     from suites.engine.contract.step import Step, Update
-    from suites.engine.contract.task import Batch, Task
+    from suites.engine.contract.task import Task
     from suites.engine.hosts.agreement import Agreement
 
+LAST_WORDS = 1.0  # seconds in which a signal is waited for where a worker ended first
 _ECHO = 3.0  # seconds in which one signal comes twice: of a batch system, and handed on by the parent
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Hook:
+    """Base of all hooks; does nothing at every point.
+
+    At each point hooks run by `priority`, the lowest first, and in the order they were given among equals.
+    `name` keys the hook's state in a checkpoint.
+    """
+
+    priority: ClassVar[int] = 50
+
+    @property
+    def name(self) -> str:
+        """The class's name."""
+        return type(self).__name__
+
+    def before_train(self, loop: TrainingLoop) -> None:
+        """Before the first step, after a checkpoint was loaded."""
+
+    def after_resume(self, loop: TrainingLoop) -> None:
+        """After `before_train` of all hooks, if the run continues from a checkpoint."""
+
+    def before_step(self, loop: TrainingLoop) -> None:
+        """After the update's batches were read into `loop.batches`."""
+
+    def after_step(self, loop: TrainingLoop) -> None:
+        """After the update; `loop.step` counts it and `loop.update` has its numbers, which are read if looked at."""
+
+    def before_keeping(self, loop: TrainingLoop) -> None:
+        """Before an evaluation or a checkpoint; an error here keeps the step from being evaluated or saved."""
+
+    def during_evaluation(self, loop: TrainingLoop, done: int, total: int) -> None:
+        """After each batch of an evaluation: `done` of `total`, which is 0 where nobody counted."""
+
+    def after_evaluation(self, loop: TrainingLoop, metrics: Mapping[str, float]) -> None:
+        """After an evaluation, with its figures."""
+
+    def after_train(self, loop: TrainingLoop) -> None:
+        """After the last step, also when stopped early or by Ctrl-C; not after an error."""
+
+    def after_failure(self, loop: TrainingLoop) -> None:
+        """After an error between two steps, in place of `after_train`: the weights are those of `loop.step`."""
+
+    def close(self, loop: TrainingLoop) -> None:
+        """At the very end, also after an error."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what must be saved to continue exactly: numbers, strings, arrays, and dicts and lists of them."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state_dict` returned."""
 
 
 class _BrokenOff(BaseException):
@@ -222,7 +275,7 @@ class TrainingLoop:
                 "runtime.weights for its weights"
             )
         self._step.load_state_dict(state)
-        load_resources(state.get(FOLDER), self.task.resources(), "checkpoint")
+        load_resources(state.get(FOLDER), resources_of(self.task), "checkpoint")
         self._loader.load_state_dict(state["trainer"]["loader"])
         self.step = state["trainer"]["step"]
         self._stopped = state["trainer"]["stopped"]
@@ -357,3 +410,16 @@ def _has_terminal() -> bool:
     except OSError:
         return False
     return True
+
+
+@runtime_checkable
+class BringsHooks(Protocol):
+    """Offered by tasks that need hooks of their own."""
+
+    def hooks(self) -> Sequence[Hook]:
+        """Return hooks of the training loop that the task needs besides the usual ones."""
+
+
+def hooks_of(task: Task) -> Sequence[Hook]:
+    """Return the hooks that a task brings."""
+    return task.hooks() if isinstance(task, BringsHooks) else ()

@@ -16,14 +16,16 @@ import framework
 from framework import Tensor, from_numpy, no_grad, ops, program, tensor
 from framework.errors import CheckpointError, ConfigError
 from framework.optim import LossScaler, Optimizer, clip_by_global_norm
+from suites.engine.contract.capabilities import ScalesRates
 from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Kept, Loss, Scalar
-from suites.engine.contract.step import Step, Update
+from suites.engine.contract.step import OwnStep, Step, Update
 from suites.engine.train.averaging import MovingAverage
 
 if TYPE_CHECKING:
     from suites.engine.config.settings import Runtime
-    from suites.engine.contract.task import Batch, Task
+    from suites.engine.contract.batch import Batch
+    from suites.engine.contract.task import Task
 
 _TINY = 1e-30  # the least that weights of losses are divided by
 
@@ -246,8 +248,16 @@ def optimizer_of(task: Task, make: Callable[..., Optimizer]) -> Optimizer:
     helpers = task.helpers.named_parameters() if task.helpers is not None else ()
     params = [*task.model.named_parameters(), *((f"helpers.{name}", p) for name, p in helpers)]
     optimizer: Optimizer = make(params=params)
-    optimizer.scale_lr(task.lr_factors())
+    if isinstance(task, ScalesRates):
+        optimizer.scale_lr(task.lr_factors())
     return optimizer
+
+
+def step_of(task: Task, make_optimizer: Callable[..., Optimizer], runtime: Runtime) -> Step:
+    """Return what one update of a task is: its own, or one batch (or `runtime.accumulate`) and one optimizer."""
+    if isinstance(task, OwnStep):
+        return task.step(make_optimizer, runtime)
+    return TrainStep.of(task, make_optimizer, runtime)
 
 
 def _number(value: float) -> Tensor:

@@ -23,6 +23,7 @@ from suites.engine.config import Config, Factory, plain
 from suites.engine.config.building import begin, limited
 from suites.engine.config.plugins import covered, modules_of
 from suites.engine.config.settings import Runtime
+from suites.engine.contract.capabilities import StartsFrom, adopt, evaluations
 from suites.engine.contract.step import Step
 from suites.engine.hosts.agreement import (
     Agreement,
@@ -53,9 +54,10 @@ from suites.engine.train.hooks import (
     SkippedSamples,
     TimeLimit,
 )
-from suites.engine.train.loop import TrainingLoop
+from suites.engine.train.loop import TrainingLoop, hooks_of
 from suites.engine.train.profiling import StepProfile
-from suites.engine.weights import load_wanted, loaded_names, resolve, shown_otherwise
+from suites.engine.train.train_step import step_of
+from suites.engine.weights import load_wanted, load_what_fits, loaded_names, resolve, shown_otherwise
 from suites.engine.weights.matching import brief
 
 if TYPE_CHECKING:
@@ -176,7 +178,7 @@ class Trainer:
             for line in load_wanted(task.model):
                 log.say(line, brief(line))
         if kept is not None and kept.processor.is_file():
-            task.adopt(kept.read_processor(task.processor_class))
+            adopt(task, kept.read_processor(task.processor_class))
         task.begin(run.path, log.say, runtime.seed)
         loader = limited(task.train_loader(seed=runtime.seed, workers=runtime.workers), runtime.data, "another")
         _expect_even(loader.batch_size, runtime, world)
@@ -190,7 +192,7 @@ class Trainer:
         batch_size = loader.batch_size * runtime.accumulate
         total_steps = runtime.total_steps(_steps_per_epoch(loader, runtime))
         schedule: Schedule = self._schedule(total_steps=total_steps, batch_size=batch_size)
-        step = task.step(self._optimizer, runtime)
+        step = step_of(task, self._optimizer, runtime)
         if runtime.shard_optimizer:
             for optimizer in step.optimizers():
                 spread(optimizer.state_dict().values())
@@ -209,7 +211,14 @@ class Trainer:
             total_steps=total_steps,
             learning_rate=schedule,
             log=log,
-            hooks=[*alive, *_usual_hooks(task, run, runtime), SkippedSamples(loader), counting, *task.hooks(), *hooks],
+            hooks=[
+                *alive,
+                *_usual_hooks(task, run, runtime),
+                SkippedSamples(loader),
+                counting,
+                *hooks_of(task),
+                *hooks,
+            ],
             accumulate=runtime.accumulate,
             folder=run.path,
             world=world,
@@ -305,7 +314,7 @@ def _on_hosts() -> str:
 def _usual_hooks(task: Task, run: RunFolder, runtime: Runtime) -> list[Hook]:
     sets = {
         name: (view, limited(view.eval_loader(workers=runtime.workers), runtime.data, "nothing"))
-        for name, view in task.evaluations().items()
+        for name, view in evaluations(task).items()
     }
     how: dict[str, Any] = {"eager": runtime.eager, "conv_algorithm": runtime.conv_algorithm}
     losses = losses_of(task, **how) if runtime.evaluation.loss else None
@@ -333,7 +342,7 @@ def _continue(loop: TrainingLoop, run: RunFolder) -> None:
 def _start_from(task: Task, source: str, log: RunLog) -> None:
     path, _ = resolve(source)
     log.say(f"weights from {path}")
-    for line in task.start_from(path):
+    for line in task.start_from(path) if isinstance(task, StartsFrom) else load_what_fits(task.model, path):
         log.say(f"  {line}", f"  {brief(line)}")
 
 

@@ -14,6 +14,7 @@ from rich.progress import Progress
 from framework.errors import ConfigError
 from suites.engine.config import Config
 from suites.engine.config.building import build_runtime, build_task, limited, read_config
+from suites.engine.contract.capabilities import adopt, evaluations
 from suites.engine.contract.cluster import check_address, cluster_of
 from suites.engine.contract.resources import load_deployed
 from suites.engine.hosts.devices import placed
@@ -31,7 +32,8 @@ from suites.engine.weights import load_wanted, wants_weights
 
 if TYPE_CHECKING:
     from suites.engine.config.settings import Runtime
-    from suites.engine.contract.task import Metric, Task
+    from suites.engine.contract.metric import Metric
+    from suites.engine.contract.task import Task
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +123,7 @@ def evaluate_weights(
     config = read_config(source, overrides)
     task = build_task(config)
     if run is not None:
-        task.adopt(run.read_processor(task.processor_class))
+        adopt(task, run.read_processor(task.processor_class))
     if run is not None or weights is not None:
         load_deployed(task, weights or best_weights(run or RunFolder(source)))
     elif wants_weights(task.model):
@@ -139,7 +141,7 @@ def evaluate_weights(
         predict = profile.around(predict)
     metrics: dict[str, float] = {}
     own = run is not None and not overrides and weights is None and not is_owned(run.path)
-    for name, view in task.evaluations().items():
+    for name, view in evaluations(task).items():
         tally = Tally()
 
         def look(metric: Metric, name: str = name, view: Task = view, tally: Tally = tally) -> None:

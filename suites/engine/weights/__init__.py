@@ -8,6 +8,7 @@ from suites.engine.weights.matching import LoadReport, Names, Source, load_mappe
 from suites.engine.weights.pretrained import (
     load_pretrained,
     load_wanted,
+    load_what_fits,
     loaded_names,
     resolve,
     shown_otherwise,
@@ -25,6 +26,7 @@ __all__ = [
     "load_pretrained",
     "load_wanted",
     "load_weights",
+    "load_what_fits",
     "loaded_names",
     "read_weights",
     "rename",

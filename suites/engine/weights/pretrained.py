@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from framework.errors import CheckpointError
+from framework.io import load_tensors
 from framework.nn import Layer, init
 from framework.outside import expanded
 from suites.engine.names import did_you_mean
 from suites.engine.weights.fetching import check_file
+from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown
 from suites.engine.weights.reading import read_weights
 from suites.engine.weights.records import Record, find_record, record_names
@@ -52,6 +54,18 @@ def start_from(layer: Layer, source: str | None) -> None:
     layer.__dict__["_pretrained"] = wanted = _Wanted(source)
     if init.drawing():
         wanted.report = load_pretrained(layer, source)
+
+
+def load_what_fits(model: Layer, path: Path) -> list[str]:
+    """Put weights to train on from into a model; return lines that say what did not fit.
+
+    What fits of a safetensors file of ours, or all of a file of another framework whose names the model knows.
+
+    Raises CheckpointError where nothing fits.
+    """
+    if path.suffix == ".safetensors" and model.state_dict().keys() & load_tensors(path).keys():
+        return load_weights(model, path, partial=True)
+    return [str(load_pretrained(model, path))]
 
 
 def _wanting(model: Layer) -> Iterator[tuple[str, Layer, _Wanted]]:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import suites
 from framework.errors import AttributeValueError, ConfigError
+from suites.engine.config.components import slot_of
 from suites.engine.config.config import build_node
 from suites.engine.config.nodes import from_plain
-from suites.engine.config.typehints import slot_of
 from suites.engine.config.yaml_text import read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import REGISTRY

@@ -8,6 +8,7 @@ from pathlib import Path
 from framework.errors import ConfigError
 from framework.io import save_tensors
 from suites.engine.config.building import build_task, read_config
+from suites.engine.contract.capabilities import name_classes
 from suites.engine.run.folder import RunFolder
 from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
 from suites.engine.weights.records import Record
@@ -33,7 +34,7 @@ def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list
     names = record.names_of_classes() or [str(k) for k in range(count)]
     if len(names) != count:
         raise ConfigError(f"{record.name}: the model has {count} classes but there are names of {len(names)}")
-    task.name_classes(names)
+    name_classes(task, names)
     run = RunFolder.create(path, config)
     try:
         run.write_processor(task.processor())

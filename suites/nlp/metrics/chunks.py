@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from suites.engine.contract.task import Batch, Metric
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.metric import Metric
 from suites.engine.reporting import Case
 
 Chunk = tuple[str, int, int]  # type, first word, last word

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.gathering import ArrayMetric
-from suites.engine.contract.task import Batch
 from suites.engine.reporting import Case, Curves, Matrix, Plot
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.gathering import ArrayMetric
-from suites.engine.contract.task import Batch
 
 
 class PretrainingScores(ArrayMetric):

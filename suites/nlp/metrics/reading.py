@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from suites.engine.contract.task import Batch, Metric
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.metric import Metric
 from suites.engine.reporting import Case
 
 Language = Literal["english", "chinese"]

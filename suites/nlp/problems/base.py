@@ -17,8 +17,9 @@ import numpy as np
 from framework.data import Dataset, RaggedCollate, RandomDataset
 from framework.errors import ConfigError, NotSupportedError
 from framework.tensor import Tensor
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
-from suites.engine.contract.task import Batch, Metric
+from suites.engine.contract.metric import Metric
 from suites.engine.registry import register_role
 from suites.engine.reporting import Marked, Tally
 from suites.nlp.datasets import TextDataset
@@ -138,7 +139,7 @@ class Problem(ABC):
         """What is predicted for each example, fit for JSON."""
 
     def show_mistake(self, example: Any, detail: Any) -> Marked:
-        """An example as a text with marks, and the `detail` of its case in the metric's `worst`; see `Task.show_case`.
+        """An example as a text with marks, and the `detail` of its case in the metric's `worst`; see `ShowsCases`.
 
         By default nothing, where no metric has a `worst`.
         """

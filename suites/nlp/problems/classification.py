@@ -11,8 +11,9 @@ import numpy as np
 from framework import ops
 from framework.errors import DataError
 from framework.tensor import Tensor
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
-from suites.engine.contract.task import Batch, Metric
+from suites.engine.contract.metric import Metric
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Marked, Tally

@@ -18,8 +18,9 @@ from framework.data import RandomDataset
 from framework.data.streams import sample_rng
 from framework.errors import DataError
 from framework.tensor import Tensor
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
-from suites.engine.contract.task import Batch, Metric
+from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.nlp.datasets import Document, TextDataset
 from suites.nlp.datasets.documents import plain_document

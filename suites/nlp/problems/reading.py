@@ -15,8 +15,9 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.losses import Loss
-from suites.engine.contract.task import Batch, Metric
+from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Marked, Tally
 from suites.nlp.datasets import Question, SquadJson, TextDataset

@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensor import Tensor
-from suites.engine.contract.task import Batch
+from suites.engine.contract.batch import Batch
 from suites.engine.registry import register
 from suites.engine.serving.pooling import POOLINGS, normalized, pool
 from suites.nlp.datasets import Labelled, TextDataset

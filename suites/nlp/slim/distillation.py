@@ -26,11 +26,10 @@ from suites.nlp.slim.labels import teacher_labels
 from suites.nlp.slim.samples import PREFIX, StudentSamples, TwoEncodings
 from suites.nlp.slim.settings import Distil
 from suites.nlp.slim.states import Projections, layer_pairs
-from suites.nlp.slim.teacher import Teachers, open_online
+from suites.nlp.slim.teacher import Online, Teachers, open_online
 
 if TYPE_CHECKING:
     from suites.engine.train.loop import TrainingLoop
-    from suites.nlp.task import NlpTask
 
 _TRIAL = 256  # texts of each data set where only a batch will be looked at
 _LEAST = 1e-30  # probability whose logarithm is still taken
@@ -64,7 +63,7 @@ class Distillation:
         self._trial = False
         self._run: Path | None = None
         self._say: Callable[[str], None] = print
-        self._teacher: NlpTask | None = None
+        self._teacher: Online | None = None
         self._teacher_sequencer: Sequencer | None = None  # None where the student's encoding is the teacher's too
         self._order = np.zeros(0, np.int64)
         self._pairs: list[tuple[int, int]] = []
@@ -147,7 +146,7 @@ class Distillation:
         keys = self._problem.token_keys
         return TwoEncodings(keys, two=self._teacher_sequencer is not None)
 
-    def losses(self, task: NlpTask, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
+    def losses(self, task: Online, inputs: Mapping[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name: the problem's own, `distillation`, and `layers`."""
         s = self._settings
         logits, states = task.outputs(inputs, states=True) if self._pairs else (task.outputs(inputs), [])

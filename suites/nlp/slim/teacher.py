@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from framework import num_threads, random, set_num_threads
+from framework import Tensor, num_threads, random, set_num_threads
 from framework.errors import CheckpointError, ConfigError
 from framework.graph.files import weights_file
 from framework.io import sha256
@@ -19,9 +19,6 @@ from suites.engine.predict.inference import Model, open_model, open_run
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.nlp.datasets import Labelled
 from suites.nlp.processor import TextProcessor
-
-if TYPE_CHECKING:
-    from suites.nlp.task import NlpTask
 
 _BATCH = 64  # texts a run of the teacher
 
@@ -58,7 +55,18 @@ class Teachers:
         return np.asarray(total / len(self._models), np.float32)
 
 
-def open_online(path: str, classes: Sequence[str]) -> tuple[NlpTask, TextProcessor, np.ndarray]:
+class Online(Protocol):
+    """A text task inside a training step: of a teacher, or of the student."""
+
+    @property
+    def model(self) -> Any:
+        """The network."""
+
+    def outputs(self, inputs: Mapping[str, Tensor], *, states: bool = False) -> Any:
+        """What the network gives; with `states` also what its layers give."""
+
+
+def open_online(path: str, classes: Sequence[str]) -> tuple[Online, TextProcessor, np.ndarray]:
     """A teacher to run inside a training step: its task and processor, and the places of `classes` in its answers.
 
     Raises:
@@ -76,7 +84,7 @@ def open_online(path: str, classes: Sequence[str]) -> tuple[NlpTask, TextProcess
     processor = task.processor()
     order = class_order(path, processor, classes)
     assert isinstance(processor, TextProcessor)
-    return cast("NlpTask", task), processor, order
+    return cast("Online", task), processor, order
 
 
 def expect_teacher(path: str) -> None:

@@ -1,9 +1,9 @@
 """Losses of segmentation, made of operators and traced into the training Program."""
 
 from suites.segmentation.losses.base import SegmentationLoss
+from suites.segmentation.losses.counts import ClassCounts
 from suites.segmentation.losses.pixels import BinaryCrossEntropy, CrossEntropy, Focal, OhemCrossEntropy
 from suites.segmentation.losses.regions import Dice, LovaszHinge, LovaszSoftmax
-from suites.segmentation.losses.weights import ClassCounts
 
 __all__ = [
     "BinaryCrossEntropy",

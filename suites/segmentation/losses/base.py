@@ -19,7 +19,7 @@ from suites.engine.registry import register_role
 from suites.segmentation.sample import IGNORE
 
 if TYPE_CHECKING:
-    from suites.segmentation.losses.weights import ClassCounts
+    from suites.segmentation.losses.counts import ClassCounts
 
 
 class SegmentationLoss(ABC):

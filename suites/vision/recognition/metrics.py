@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.gathering import ArrayMetric
-from suites.engine.contract.task import Batch
 from suites.engine.reporting import Case, Matrix, Plot
 
 _WHOLE = 20  # classes up to which a report has the whole table of confusions

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from suites.engine.contract.task import Batch
+from suites.engine.contract.batch import Batch
 from suites.vision.drawing import class_colour, enlarged, put_below, put_plate, stroke
 from suites.vision.processor import VisualProcessor
 from suites.vision.recognition.metrics import Mistake

@@ -13,8 +13,9 @@ import numpy as np
 from framework.errors import ConfigError
 from framework.nn import Layer
 from framework.tensor import Tensor
+from suites.engine.contract.batch import Batch, readable
 from suites.engine.contract.losses import Loss
-from suites.engine.contract.task import Batch, Metric, readable
+from suites.engine.contract.metric import Metric
 from suites.engine.reporting import Case, Marked, Tally
 from suites.vision.pipeline import Augmented, Transform
 from suites.vision.recognition.datasets import Drawn, Numbered, RecognitionDataset

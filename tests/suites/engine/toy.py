@@ -19,9 +19,12 @@ from framework import Tensor, nn, ops
 from framework.data import DataLoader
 from framework.errors import DataError
 from suites.engine.config.settings import RunConfig
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.gathering import ArrayMetric
 from suites.engine.contract.losses import Loss, count_of
-from suites.engine.contract.task import Batch, Metric, Processor, Task
+from suites.engine.contract.metric import Metric
+from suites.engine.contract.processor import Processor
+from suites.engine.contract.task import Task
 from suites.engine.registry import register
 
 SIZE = 4  # pixels a side

@@ -9,7 +9,7 @@ import pytest
 from framework.errors import ConfigError, DataError
 from suites.detection.processor import DetectionProcessor
 from suites.engine.cli.infer import main
-from suites.engine.contract.task import OverTime
+from suites.engine.contract.capabilities import OverTime
 from suites.engine.train.training import train
 from suites.video.drawing import labels_over_time
 from suites.video.sampling import Segments

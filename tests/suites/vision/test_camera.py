@@ -11,7 +11,7 @@ import pytest
 from framework import limits
 from framework.errors import ConfigError, DataError, NotSupportedError
 from suites.detection.processor import DetectionProcessor
-from suites.engine.contract.task import OverTime
+from suites.engine.contract.capabilities import OverTime
 from suites.video.processor import VideoProcessor
 from suites.vision import camera
 from suites.vision.camera import camera_number, opened_camera

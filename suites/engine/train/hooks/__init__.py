@@ -1,7 +1,6 @@
 """What may be added to the training loop: each hook is one concern, in one file."""
 
 from suites.engine.train.hooks.assess import Assess
-from suites.engine.train.hooks.base import Hook
 from suites.engine.train.hooks.events import Events
 from suites.engine.train.hooks.guard import NanGuard
 from suites.engine.train.hooks.interval import Interval, TimeLimit
@@ -9,6 +8,7 @@ from suites.engine.train.hooks.profiling import Profiling
 from suites.engine.train.hooks.progress import ProgressBar
 from suites.engine.train.hooks.saving import Saving
 from suites.engine.train.hooks.skipped import SkippedSamples
+from suites.engine.train.loop import Hook
 
 __all__ = [
     "Assess",

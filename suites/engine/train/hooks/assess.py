@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from framework.data import DataLoader
 from framework.errors import ConfigError, NumericsError, PaddockError, WorkerError
 from suites.engine.config.settings import EarlyStopSettings, EvaluationSettings
-from suites.engine.contract.resources import save_deployed
+from suites.engine.contract.resources import resources_of, save_deployed
 from suites.engine.predict.evaluation import (
     Interrupted,
     LossesOf,
@@ -25,11 +25,12 @@ from suites.engine.predict.evaluation import (
 )
 from suites.engine.reporting.tally import Tally
 from suites.engine.run.folder import RunFolder
-from suites.engine.train.hooks.base import LAST_WORDS, Hook
 from suites.engine.train.hooks.interval import Interval
+from suites.engine.train.loop import LAST_WORDS, Hook
 
 if TYPE_CHECKING:
-    from suites.engine.contract.task import Metric, Task
+    from suites.engine.contract.metric import Metric
+    from suites.engine.contract.task import Task
     from suites.engine.train.loop import TrainingLoop
 
 
@@ -189,7 +190,7 @@ class Assess(Hook):
         if _above(value, self._best):
             self._best = value
             path = self._run.weights / "best.safetensors"
-            save_deployed(path, loop.deploy_weights(), loop.task.resources())
+            save_deployed(path, loop.deploy_weights(), resources_of(loop.task))
         if self._early_stop is not None:
             self._count(loop, name, value, self._early_stop, lower=lower)
 

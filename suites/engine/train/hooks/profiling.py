@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, ClassVar
 
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.loop import Hook
 from suites.engine.train.profiling import StepProfile
 
 if TYPE_CHECKING:

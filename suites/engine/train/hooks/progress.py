@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from suites.engine.contract.step import Update
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.loop import Hook
 
 if TYPE_CHECKING:
     from suites.engine.train.loop import TrainingLoop

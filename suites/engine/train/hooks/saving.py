@@ -10,10 +10,10 @@ import numpy as np
 
 from framework.errors import NumericsError
 from suites.engine.config.settings import CheckpointSettings
-from suites.engine.contract.resources import save_deployed
+from suites.engine.contract.resources import resources_of, save_deployed
 from suites.engine.run.checkpoint import Checkpoints
-from suites.engine.train.hooks.base import Hook
 from suites.engine.train.hooks.interval import Interval
+from suites.engine.train.loop import Hook
 
 if TYPE_CHECKING:
     from suites.engine.train.loop import TrainingLoop
@@ -68,6 +68,6 @@ class Saving(Hook):
         if not loop.world.first:
             return
         # In this order: a run killed in between resumes at an earlier step and comes here again.
-        resources = loop.task.resources()
+        resources = resources_of(loop.task)
         save_deployed(self._folder / "last.safetensors", weights, resources)
         self._checkpoints.save(loop.step, loop.state_dict(), resources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from framework.data import DataLoader, StreamLoader
-from suites.engine.train.hooks.base import Hook
+from suites.engine.train.loop import Hook
 
 if TYPE_CHECKING:
     from suites.engine.train.loop import TrainingLoop

@@ -6,8 +6,8 @@ import pytest
 
 from framework.errors import ConfigError
 from suites.engine.config import Config, Factory, build_value
+from suites.engine.config.components import slot_of
 from suites.engine.config.nodes import Origin, from_plain
-from suites.engine.config.typehints import slot_of
 from suites.engine.registry import Registry
 from tests.suites.engine.config import world
 from tests.suites.engine.config.world import GOOD

@@ -6,7 +6,7 @@ import pytest
 
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites.engine.config.factory import construct
-from suites.engine.config.paths import lookup
+from suites.engine.config.lookups import lookup
 
 LIST = """\
 t:

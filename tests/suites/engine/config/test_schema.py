@@ -12,8 +12,8 @@ import pytest
 
 from framework.errors import AttributeValueError, ConfigError
 from suites.engine.config import build_value
+from suites.engine.config.components import slot_of
 from suites.engine.config.nodes import Origin, from_plain
-from suites.engine.config.typehints import slot_of
 from suites.engine.registry import Registry
 from tests.suites.engine.config.world import GOOD, Transform
 

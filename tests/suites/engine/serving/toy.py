@@ -19,7 +19,8 @@ from framework import Tensor, ops, program
 from framework.errors import DataError
 from framework.graph.files import save_program
 from framework.tensor import from_numpy
-from suites.engine.contract.task import Batch, Processor
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.processor import ServedProcessor
 from suites.engine.predict.inference import Model, open_model
 from suites.engine.registry import register
 from suites.engine.serving.pooling import pool
@@ -30,7 +31,7 @@ WORDS, WIDTH, LONGEST = 64, 8, 512
 TABLE = np.random.default_rng(0).normal(size=(WORDS, WIDTH)).astype(np.float32)
 
 
-class WordsProcessor(Processor):
+class WordsProcessor(ServedProcessor):
     """An item is the list of its word ids. Some words make trouble: POISON, EXIT, SLEEP."""
 
     poolings = ("mean", "cls", "max")

@@ -12,6 +12,8 @@ from suites import detection, engine
 from suites.engine.config import build_value, plain
 from suites.engine.config.building import build_task, read_config
 from suites.engine.config.settings import EvaluationSettings
+from suites.engine.contract.capabilities import evaluations
+from suites.engine.contract.processor import with_min_score
 from suites.engine.predict.evaluation import evaluate, predict_of
 from suites.engine.predict.inference import open_model
 from suites.engine.train.training import evaluate_weights, train
@@ -57,9 +59,9 @@ def test_the_least_score_of_a_run_can_be_changed_for_inference(tmp_path):
     assert open_model(tmp_path / "mine").processor.metadata()["min_score"] == 0.9
     processor = open_model(tmp_path / "mine", overrides=["min_score=0.2"]).processor
     assert processor.metadata()["min_score"] == 0.2
-    assert processor.with_min_score(0.0).metadata() == {**processor.metadata(), "min_score": 0.0}
+    assert with_min_score(processor, 0.0).metadata() == {**processor.metadata(), "min_score": 0.0}
     with pytest.raises(ConfigError, match=r"--min-score is 2; a score lies between 0 and 1"):
-        processor.with_min_score(2)
+        with_min_score(processor, 2)
 
 
 def test_a_run_made_of_objects_is_repeated_from_its_config_file(tmp_path):
@@ -149,4 +151,4 @@ def test_named_evaluation_sets_have_figures_of_their_own_and_may_decide(tmp_path
     assert {"AP", "test/AP", "AP50", "test/AP50"} <= figures.keys()
     assert "test/AP " in (tmp_path / "mine/log.txt").read_text()
     again = evaluate_weights(tmp_path / "mine")  # of the config that was written
-    assert again["test/AP"] == figures["test/AP"] and loop.task.evaluations().keys() == {"", "test"}
+    assert again["test/AP"] == figures["test/AP"] and evaluations(loop.task).keys() == {"", "test"}

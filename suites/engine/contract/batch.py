@@ -1,0 +1,30 @@
+"""Batch: what a loader gives and a step takes; and data sets that may not be open yet."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from framework.errors import DataError
+from suites.engine.config import Factory
+
+Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
+
+
+def readable(
+    indices: Iterable[int], read: Callable[[int], tuple[str, Any]], count: int | None = None
+) -> list[tuple[str, Any]]:
+    """Return (name, item) pairs of samples, without those that cannot be read; `count` at most."""
+    found: list[tuple[str, Any]] = []
+    for index in indices:
+        if len(found) == count:
+            break
+        with contextlib.suppress(DataError, OSError):
+            found.append(read(index))
+    return found
+
+
+def opened(dataset: Any) -> Any:
+    """Return the data set, made now if it is a `Factory`."""
+    return dataset() if isinstance(dataset, Factory) else dataset

@@ -1,0 +1,181 @@
+"""What single suites' tasks offer beyond `Task`, and what the engine does where one does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from framework.errors import NotSupportedError
+
+if TYPE_CHECKING:
+    from framework import Tensor
+    from suites.engine.contract.batch import Batch
+    from suites.engine.contract.processor import Processor
+    from suites.engine.contract.task import Task
+    from suites.engine.reporting import Case, Marked, Plot, Tally
+
+
+@runtime_checkable
+class ScalesRates(Protocol):
+    """Learning rates of its own for some parameters."""
+
+    def lr_factors(self) -> dict[str, float]:
+        """Return factors on the learning rate by parameter name, such as smaller ones for lower layers."""
+
+
+@runtime_checkable
+class StartsFrom(Protocol):
+    """Further kinds of files as `runtime.weights`."""
+
+    def start_from(self, path: Path) -> list[str]:
+        """Put the weights of a file or folder into the model; return lines that say what did not fit.
+
+        Raises CheckpointError where nothing fits.
+        """
+
+
+@runtime_checkable
+class AdoptsProcessor(Protocol):
+    """Preprocessing that is learned from data."""
+
+    def adopt(self, processor: Processor) -> None:
+        """Take the preprocessing that a run was trained with, in place of what data sets would give.
+
+        Called before anything else where a saved run is continued, evaluated or exported.
+        """
+
+
+@runtime_checkable
+class NamesClasses(Protocol):
+    """Classes whose names may come from elsewhere than the evaluation set."""
+
+    def name_classes(self, names: Sequence[str]) -> None:
+        """Take the names of the classes of published weights, which come without data."""
+
+
+@runtime_checkable
+class SeveralSets(Protocol):
+    """More than one evaluation set."""
+
+    def with_eval(self, data: Any) -> Self:
+        """Return this task with another evaluation set and the same model, for `more_eval`."""
+
+
+@runtime_checkable
+class Publishes(Protocol):
+    """Files beside an export, of which the processor's `feed` makes the Program's inputs."""
+
+    def export_step(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return what `eval_step` does, of what the processor's `feed` makes of its inputs."""
+
+    def publish(self, export: Path) -> None:
+        """Write what `feed` needs beside an export."""
+
+
+@runtime_checkable
+class PlotsRuns(Protocol):
+    """Files of its own in a run's folder that a report shows."""
+
+    @classmethod
+    def run_plots(cls, run: Path) -> Sequence[Plot]:
+        """Return plots of what this kind of task wrote into a run's folder."""
+
+
+@runtime_checkable
+class GivesExamples(Protocol):
+    """Single samples of the evaluation set."""
+
+    def example(self, index: int) -> tuple[str, Any]:
+        """Return (name, item) of a sample of the evaluation set, to draw a prediction on it."""
+
+
+@runtime_checkable
+class ShowsCases(Protocol):
+    """A way of its own to show what was predicted wrongly."""
+
+    def show_case(self, case: Case, predict: Callable[[Any], Any]) -> tuple[str, np.ndarray | Marked]:
+        """Return the source of a case of the metric's `worst` and how it looks: a picture, or a marked text.
+
+        `predict` takes an item and returns its result.
+        """
+
+
+@runtime_checkable
+class CountsSets(Protocol):
+    """What a set says of itself."""
+
+    def count(self, tally: Tally, dataset: Any, *, training: bool) -> None:
+        """Note what a set says of itself without reading a sample.
+
+        Such as its classes with their numbers, and what was left out when it was opened. `dataset` is that of the
+        loader; `training` says whether of training or of this task's evaluation set.
+        """
+
+
+@runtime_checkable
+class CountsBatches(Protocol):
+    """What only batches show."""
+
+    def count_batch(self, tally: Tally, batch: Batch, *, training: bool) -> None:
+        """Count what only a batch shows, such as the classes of pixels.
+
+        Called for every batch of an evaluation and for some of training, so it has to be quick.
+        """
+
+
+def evaluations(task: Task) -> dict[str, Task]:
+    """Return the task by the name of each evaluation set: "" for `eval`, then those of `more_eval`.
+
+    They share the model; `eval_loader`, `metric` and `examples` of each are of its own set.
+
+    Raises NotSupportedError for `more_eval` of a task that has one set.
+    """
+    if not task.more_eval:
+        return {"": task}
+    if not isinstance(task, SeveralSets):
+        raise NotSupportedError(f"{type(task).__name__} has one evaluation set: it does not take `more_eval`")
+    return {"": task, **{name: task.with_eval(data) for name, data in task.more_eval.items()}}
+
+
+def adopt(task: Task, processor: Processor) -> None:
+    """Let the task take the preprocessing that a run was trained with, where it learns some from data."""
+    if isinstance(task, AdoptsProcessor):
+        task.adopt(processor)
+
+
+def name_classes(task: Task, names: Sequence[str]) -> None:
+    """Name the classes of published weights; NotSupportedError where they come from data alone."""
+    if not isinstance(task, NamesClasses):
+        raise NotSupportedError(f"{type(task).__name__}: cannot be given the names of its classes")
+    task.name_classes(names)
+
+
+def run_plots(task: type[Task] | Task, run: Path) -> Sequence[Plot]:
+    """Return plots of what this kind of task wrote into a run's folder, for its report."""
+    return task.run_plots(run) if isinstance(task, PlotsRuns) else ()
+
+
+def drawn_case(task: Task, case: Case, predict: Callable[[Any], Any]) -> tuple[str, np.ndarray | Marked]:
+    """Return the source of a case and how it looks: by default the prediction on its sample, drawn."""
+    if isinstance(task, ShowsCases):
+        return task.show_case(case, predict)
+    if not isinstance(task, GivesExamples):
+        raise NotSupportedError(f"{type(task).__name__}: gives no single samples")
+    name, item = task.example(case.index)
+    drawing = task.processor().draw(item, predict(item))
+    return name, [(drawing, "")] if isinstance(drawing, str) else drawing
+
+
+def count_set(task: Task, tally: Tally, dataset: Any, *, training: bool) -> None:
+    """Note what a set says of itself, see `CountsSets`."""
+    if isinstance(task, CountsSets):
+        task.count(tally, dataset, training=training)
+
+
+def count_batch(task: Task, tally: Tally, batch: Batch, *, training: bool) -> None:
+    """Count what only a batch shows, see `CountsBatches`."""
+    if isinstance(task, CountsBatches):
+        task.count_batch(tally, batch, training=training)

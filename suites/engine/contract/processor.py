@@ -1,0 +1,136 @@
+"""Processor: preprocessing and presentation, which an exported model carries along."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from framework.errors import ConfigError, NotSupportedError
+from suites.engine.contract.batch import Batch
+from suites.engine.data.intake.naming import entries
+
+
+class Processor(ABC):
+    """Preprocessing and presentation of predictions; made from plain data alone, without data set or model.
+
+    What single suites offer besides are the protocols of `capabilities`; what a server asks for is `ServedProcessor`.
+
+    Attributes:
+        endings: of the files that are taken from a folder of inputs, lower case.
+        batch_size: how many inputs are predicted on together; 1 where their shapes may differ.
+    """
+
+    batch_size: ClassVar[int] = 1
+    endings: ClassVar[tuple[str, ...]] = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".tif", ".tiff")
+
+    @abstractmethod
+    def metadata(self) -> dict[str, Any]:
+        """Return all that makes this processor, fit for JSON: transforms, class names, thresholds."""
+
+    @classmethod
+    @abstractmethod
+    def from_metadata(cls, metadata: dict[str, Any]) -> Processor:
+        """Make the processor that `metadata` describes."""
+
+    def takes(self, path: Path) -> bool:
+        """Return whether `path` is an input; a folder that is none is searched for inputs."""
+        return path.suffix.lower() in self.endings and not path.is_dir()
+
+    def inputs(self, word: str) -> Iterable[tuple[str, Callable[[], Any]]]:
+        """Return (name, what reads it) of each input that a word of the command line stands for.
+
+        By default a file, or the inputs in a folder, in the order of their numbers.
+        """
+        path = Path(word)
+        inside = path.is_dir() and not self.takes(path)
+        paths = [p for p in entries(path) if self.takes(p)] if inside else [path]
+        return [(str(found), partial(self.read, found)) for found in paths]
+
+    @abstractmethod
+    def read(self, path: Path) -> Any:
+        """Read one input, e.g. an image as uint8 [H, W, 3] RGB; raise DataError for a damaged or missing file."""
+
+    @abstractmethod
+    def prepare(self, items: Sequence[Any]) -> Batch:
+        """Make a batch with the arrays that `eval_step` takes, exactly as in evaluation."""
+
+    @abstractmethod
+    def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[Any]:
+        """Return what is predicted for each item, in the item's own coordinates."""
+
+    def summary(self, result: Any) -> Any:
+        """Return what `predictions.json` says of a result, fit for JSON; by default the result itself."""
+        return result
+
+    def files(self, result: Any) -> dict[str, bytes]:
+        """Return further files of a result, ending to content, such as {".png": ...}; by default none."""
+        return {}
+
+    @abstractmethod
+    def draw(self, item: Any, result: Any) -> np.ndarray | str:
+        """Return a picture of the prediction, uint8 [H, W, 3] RGB; or lines of text, where the input is text."""
+
+
+class ServedProcessor(Processor):
+    """A processor whose items may come as JSON, so that its model can be served.
+
+    Attributes:
+        poolings: ways in which `embeddings` makes one vector of an item, the default first; none without vectors.
+        files_in_json: whether JSON items carry whole files as base64 text, to which no limit of characters applies.
+        quick_to_read: whether `from_json`, `cost`, `truncated` and `prepare` look at each character of a JSON item only
+            a few times, whatever it says, so that a server may call them in its own process. False for what has
+            decoders or expressions: a server then reads in processes that it can end.
+    """
+
+    poolings: tuple[str, ...] = ()
+    files_in_json: ClassVar[bool] = False
+    quick_to_read: ClassVar[bool] = False
+
+    @abstractmethod
+    def from_json(self, value: Any) -> Any:
+        """Return the item that a request's JSON value stands for; raise DataError for one that is none."""
+
+    def decoded_bytes(self, value: Any) -> int:
+        """Return the bytes that `from_json` will make of a value, known before it does; DataError for too many."""
+        return 0
+
+    def example(self) -> Any:
+        """Return a JSON value that `from_json` takes, for a server's first run; None if there is none."""
+        return None
+
+    def cost(self, item: Any) -> int:
+        """Return how much work an item is, in a unit that adds up over a batch: tokens, where items have them."""
+        return 1
+
+    def truncated(self, item: Any) -> bool:
+        """Return whether `from_json` left out the end of an item because the model takes no more."""
+        return False
+
+    def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
+        """Return a vector for each item, float32 [N, D]; `pooling` is one of `poolings`."""
+        raise NotSupportedError(f"{type(self).__name__}: this model gives no vectors")
+
+
+def with_min_score(processor: Processor, score: float) -> Processor:
+    """Return the same processor that leaves out results of a lower score.
+
+    Raises ConfigError where results have no scores, or a score outside of 0 to 1.
+    """
+    metadata = processor.metadata()
+    if "min_score" not in metadata:
+        raise ConfigError("infer: this model's results have no scores, so --min-score leaves out none of them")
+    if not 0 <= score <= 1:
+        raise ConfigError(f"infer: --min-score is {score:g}; a score lies between 0 and 1")
+    return processor.from_metadata({**metadata, "min_score": score})
+
+
+def served(processor: Processor) -> ServedProcessor:
+    """Return the processor of a model that can be served; NotSupportedError for another."""
+    if not isinstance(processor, ServedProcessor):
+        raise NotSupportedError(f"{type(processor).__name__}: makes no items from JSON, so this model cannot be served")
+    return processor
