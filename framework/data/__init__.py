@@ -10,6 +10,7 @@ from framework.data.loader import DataLoader
 from framework.data.mixed import Mixed
 from framework.data.ragged import RaggedCollate, TokenBatches
 from framework.data.sampler import BatchSampler, FixedBatches, Sampler, SequentialSampler, ShuffledSampler
+from framework.data.source import Source
 from framework.data.stream_loader import Stream, StreamLoader
 from framework.data.streams import batch_rng, order_rng, sample_rng
 from framework.data.world import World
@@ -28,6 +29,7 @@ __all__ = [
     "SequentialSampler",
     "ShuffledSampler",
     "Skipped",
+    "Source",
     "Stream",
     "StreamLoader",
     "TokenBatches",

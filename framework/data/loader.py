@@ -169,6 +169,24 @@ class DataLoader:
         """Move to a batch; the next one given out is this."""
         self._position = epoch * len(self) + batch
 
+    @property
+    def passes_over(self) -> int:
+        """0: passes are epochs here, which `length` counts."""
+        return 0
+
+    @property
+    def ended(self) -> bool:
+        """False: one epoch follows the other."""
+        return False
+
+    def mark(self) -> tuple[int, int]:
+        """The position: epoch and batch."""
+        return self.epoch, self.batch
+
+    def rewind(self, mark: tuple[int, int]) -> None:
+        """Go back to a position that `mark` returned."""
+        self.seek(*mark)
+
     def start(self) -> None:
         """Start the workers now, so that they load while the caller does something else."""
         if self._pool is None and self._workers:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from framework.data.collate import collate as stack
 from framework.data.faults import FaultPolicy, Skipped
 from framework.data.recipe import SampleTransform
+from framework.data.source import Endless
 from framework.data.streams import sample_rng
 from framework.data.world import ALONE, World
 from framework.errors import AttributeValueError, CheckpointError, DataError
@@ -27,7 +28,7 @@ class Stream(Protocol):
         """Go to a position that `state_dict` returned."""
 
 
-class StreamLoader:
+class StreamLoader(Endless):
     """Makes batches of a stream, in this process.
 
     Args:
@@ -42,9 +43,6 @@ class StreamLoader:
         faults, skipped: as those of a `DataLoader`. Nothing is skipped: a sample that raises an error ends the pass.
         wait_seconds: time that batches took.
     """
-
-    length: None = None
-    passes_over = 0  # there are none: it goes on without an end
 
     def __init__(
         self,
@@ -64,12 +62,6 @@ class StreamLoader:
         self._seed, self._transforms, self._collate = seed, transforms, collate
         self._taken = 0  # samples of the source, those of other processes included
 
-    def __enter__(self) -> StreamLoader:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def __iter__(self) -> Iterator[Any]:
         return self.stream()
 
@@ -85,12 +77,6 @@ class StreamLoader:
             batch = self._collate([next(samples) for _ in range(self.batch_size)])
             self.wait_seconds += time.perf_counter() - started
             yield batch
-
-    def start(self) -> None:
-        """Do nothing: there are no workers."""
-
-    def close(self) -> None:
-        """Do nothing: there are no workers."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position, fit for JSON."""

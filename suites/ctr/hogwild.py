@@ -99,9 +99,9 @@ class HogwildStep(CtrStep):
             terms, grads, factor = learn(inputs, lr)
             with self._turn:
                 self._apply_dense(grads, lr, factor)
-            losses = {name: float(value) for name, value in terms.items() if name not in self._logged | self._kept}
-            scalars = {name: float(terms[name]) for name in terms if name in self._logged}
-            return Update(losses, scalars, {name: terms[name] for name in terms if name in self._kept})
+            losses, scalars, kept = self._parts(terms)
+            as_numbers = [{name: float(t) for name, t in part.items()} for part in (losses, scalars)]
+            return Update(as_numbers[0], as_numbers[1], kept)
 
         return work
 

@@ -18,6 +18,7 @@ from framework.data.logs.faults import LogFaults
 from framework.data.logs.reader import LogReader
 from framework.data.logs.schema import LogSchema
 from framework.data.logs.waiting import Patience
+from framework.data.source import Endless
 from framework.data.world import ALONE, World
 from framework.errors import AttributeValueError, CheckpointError, DataError
 
@@ -25,7 +26,7 @@ _log = logging.getLogger(__name__)
 _NAME = "%Y%m%d/%H%M"
 
 
-class LogFolders:
+class LogFolders(Endless):
     """Makes batches of folders that keep filling. It has what a `StreamLoader` has.
 
     Passes are read in the order of their names, each once and only when its done-file is there: a pass that is being
@@ -51,8 +52,6 @@ class LogFolders:
 
     Raises AttributeValueError for a wrong argument, and what a `LogReader` raises.
     """
-
-    length: None = None
 
     def __init__(
         self,
@@ -84,12 +83,6 @@ class LogFolders:
         self._begin, self._end, self._every, self._options = begin, end, every, options
         self._seen: list[str] = []  # passes of the last one's day
         self._reader: LogReader | None = None
-
-    def __enter__(self) -> LogFolders:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.stream()

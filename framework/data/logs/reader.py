@@ -27,11 +27,12 @@ from framework.data.logs.files import LogFile, Parsed, tell
 from framework.data.logs.order import Block, LogOrder, UnreadableFileError
 from framework.data.logs.schema import LogSchema
 from framework.data.logs.window import Window, gather
+from framework.data.source import Endless
 from framework.data.world import ALONE, World
 from framework.errors import AttributeValueError, CheckpointError, DataError
 
 
-class LogReader:
+class LogReader(Endless):
     """Makes batches of click logs. It has what a `StreamLoader` has, so the engine trains on it.
 
     Args:
@@ -64,8 +65,6 @@ class LogReader:
 
     Raises DataError for files that cannot be read or hold bad rows, AttributeValueError for a wrong argument.
     """
-
-    length: None = None
 
     def __init__(
         self,
@@ -103,12 +102,6 @@ class LogReader:
         self._pools: tuple[ThreadPoolExecutor, ThreadPoolExecutor] | None = None
         self._position = _start()
         self._iteration = 0
-
-    def __enter__(self) -> LogReader:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Give what is left of the epoch: all of it, unless a position was loaded or an iterator left in the middle."""

@@ -15,12 +15,13 @@ from framework.data.logs.files import LogFile, Parsed, tell
 from framework.data.logs.schema import LogSchema
 from framework.data.logs.waiting import Patience
 from framework.data.logs.window import Window, gather
+from framework.data.source import Endless
 from framework.data.world import ALONE, World
 from framework.errors import AttributeValueError, CheckpointError, DataError
 from framework.limits import current
 
 
-class LogTail:
+class LogTail(Endless):
     """Makes batches of a file that another program appends to. It has what a `StreamLoader` has.
 
     A batch is given when all its rows are there, so batches depend on the file alone and not on when it was looked at.
@@ -33,9 +34,6 @@ class LogTail:
 
     Raises DataError where the file becomes shorter: it was replaced.
     """
-
-    length: None = None
-    passes_over = 0  # there are none: it goes on without an end
 
     def __init__(
         self,
@@ -65,12 +63,6 @@ class LogTail:
         self._at, self._line, self._skipping = -1, 1, False
         self._windows: deque[Window] = deque()
         self._taken = 0  # rows of the first window that were given out
-
-    def __enter__(self) -> LogTail:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.stream()

@@ -45,9 +45,7 @@ class RemoteStep(TrainStep):
         given.requires_grad = True
         terms, grads = self._learn(inputs, given, from_numpy(np.array(lr, np.float32)))
         self.updates += 1
-        losses = {name: value for name, value in terms.items() if name not in self._logged | self._kept}
-        kept = {name: terms[name] for name in terms if name in self._kept}
-        return Update(losses, {}, kept), grads.numpy()
+        return Update(*self._parts(terms)), grads.numpy()
 
     def _compute_all(self, inputs: Mapping[str, Tensor], rows: Tensor, lr: Tensor) -> tuple[dict[str, Tensor], Tensor]:
         """What is traced."""

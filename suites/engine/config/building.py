@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import yaml
 
 from framework import limits, random, set_flush_subnormals, set_num_threads
-from framework.data import DataLoader, FaultPolicy, StreamLoader
+from framework.data import FaultPolicy, Source
 from framework.errors import ConfigError
 from framework.nn import init
 from suites.engine.config import Config, Factory, checked, load_config
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _COUNTED = "auto"
 _SHOWN_LINES = 60  # of a guessed schema
 _SHOWN_PLACES = 20
-Loader = TypeVar("Loader", DataLoader, StreamLoader, DataLoader | StreamLoader)
+Loader = TypeVar("Loader", bound=Source)
 
 
 def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from framework.data import DataLoader, StreamLoader
+from framework.data import DataLoader, Source
 from suites.engine.config import Config, plain
 from suites.engine.config.signatures import signature_of
 from suites.engine.contract.batch import Batch
@@ -78,7 +78,7 @@ class Task(ABC):
         return written
 
     @abstractmethod
-    def train_loader(self, *, seed: int, workers: int) -> DataLoader | StreamLoader:
+    def train_loader(self, *, seed: int, workers: int) -> Source:
         """Return the loader of training batches, shuffled; its length, if it has one, is what an epoch means."""
 
     @abstractmethod

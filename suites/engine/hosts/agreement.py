@@ -11,7 +11,7 @@ import importlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framework import hosts
-from framework.data import DataLoader, StreamLoader
+from framework.data import Source
 from framework.data.world import World
 from framework.errors import CheckpointError, ConfigError
 from suites.engine.config import Config
@@ -61,17 +61,21 @@ def expect_same_program(config: Config) -> None:
         hosts.expect_same({"config": config.digest(), "code": _code_digest(config.imports())})
 
 
-def expect_same_start(task: Task, loader: DataLoader | StreamLoader) -> None:
+def expect_same_start(task: Task, loader: Source) -> None:
     """Raise HostError where hosts begin with other weights, or other numbers of samples."""
     if hosts.world().size == 1:
         return
     weights = [part for name, t in task.model.state_dict().items() for part in (name, t.numpy().tobytes())]
-    sizes = [str(loader.length), str(len(getattr(loader, "dataset", ())))]
+    sizes = [str(loader.length), _samples(loader)]
     for name, view in evaluations(task).items():
         evaluation = view.eval_loader(workers=0)
-        sizes += [name, str(evaluation.length), str(len(getattr(evaluation, "dataset", ())))]
+        sizes += [name, str(evaluation.length), _samples(evaluation)]
         evaluation.close()
     hosts.expect_same({"weights": hosts.digest(*weights), "data": ", ".join(sizes)})
+
+
+def _samples(loader: Source) -> str:
+    return str(len(loader.dataset)) if isinstance(loader.dataset, Sized) else "not counted"
 
 
 def _code_digest(imports: Sequence[str]) -> str:

@@ -118,7 +118,7 @@ def evaluate(
     metric, parts = task.metric(), []
     loader.skipped.forget()
     if tally is not None:
-        count_set(task, tally, getattr(loader, "dataset", None), training=False)
+        count_set(task, tally, loader.dataset, training=False)
     for done, batch in enumerate(loader, start=1):
         metric.update(predict({name: batch[name] for name in task.eval_inputs}), batch)
         if tally is not None:

@@ -61,7 +61,7 @@ def quantize_for(task: Task, program: Program, how: Quantization, seed: int = 0)
 
 def _training_batches(task: Task, count: int, seed: int) -> Iterator[list[np.ndarray]]:
     with limited(task.train_loader(seed=seed, workers=0), DataSettings(), "another") as loader:
-        for batch in itertools.islice(loader, count):
+        for batch in itertools.islice(loader.stream(), count):
             missing = [name for name in task.eval_inputs if name not in batch]
             if missing:
                 raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from framework.data import DataLoader, StreamLoader
+from framework.data import Source
 from suites.engine.contract.capabilities import count_batch, count_set
 from suites.engine.reporting.tally import TRAIN, Tally, add_skipped, write_tally
 from suites.engine.train.loop import Hook
@@ -26,7 +26,7 @@ class Counting(Hook):
 
     priority: ClassVar[int] = 80  # before the page is written
 
-    def __init__(self, loader: DataLoader | StreamLoader, *, every: int = 20) -> None:
+    def __init__(self, loader: Source, *, every: int = 20) -> None:
         self._loader, self._every = loader, every
         self._read = Tally()
 
@@ -57,7 +57,7 @@ class Counting(Hook):
         if loop.folder is None or not loop.world.first:
             return
         tally = Tally()
-        count_set(loop.task, tally, getattr(self._loader, "dataset", None), training=True)
+        count_set(loop.task, tally, self._loader.dataset, training=True)
         tally.merge(self._read.state())
         add_skipped(tally, self._loader)
         write_tally(loop.folder, TRAIN, tally)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from framework.atomic import write_text
-from framework.data import DataLoader, StreamLoader
+from framework.data import Source
 from framework.errors import CheckpointError
 
 FILE = "data.json"
@@ -122,7 +122,7 @@ def write_tally(run: Path, name: str, tally: Tally) -> None:
     write_text(run / FILE, json.dumps(found) + "\n")
 
 
-def add_skipped(tally: Tally, loader: DataLoader | StreamLoader) -> None:
+def add_skipped(tally: Tally, loader: Source) -> None:
     """Note the samples that a loader could not use."""
     name_of = getattr(getattr(loader, "dataset", None), "name_of", "sample {}".format)
     reasons = loader.skipped.reasons()

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from framework.data import DataLoader, StreamLoader
+from framework.data import Source
 from framework.data.world import ALONE, World
 from framework.errors import CheckpointError, NumericsError, PaddockError, WorkerError
 from suites.engine.contract.resources import FOLDER, load_resources, resources_of
@@ -115,7 +115,7 @@ class TrainingLoop:
         self,
         task: Task,
         step: Step,
-        loader: DataLoader | StreamLoader,
+        loader: Source,
         *,
         total_steps: int,
         learning_rate: Callable[[int], float],
@@ -147,7 +147,7 @@ class TrainingLoop:
         self._stopped = False
         self._agreement = agreement  # of several hosts, which have to end at the same step
         self._told_to_end: float | None = None  # when
-        self._data = data_digest(getattr(loader, "dataset", None))
+        self._data = data_digest(loader.dataset)
         self._failure: PaddockError | None = None  # that ends the run after this step
         self._whole = True  # else weights, optimizer, hooks or the loader may be in the middle of a step
         self._terminal_gone = False
@@ -155,7 +155,7 @@ class TrainingLoop:
         self._pass, self._pass_ended = 0, False  # of a stream
 
     @property
-    def loader(self) -> DataLoader | StreamLoader:
+    def loader(self) -> Source:
         """What gives the batches."""
         return self._loader
 
@@ -292,12 +292,12 @@ class TrainingLoop:
         if length is not None:
             count = min(count, length - self.step % self.steps_per_epoch * count)
         if not self.counted:
-            self._pass = self._passes_over()
+            self._pass = self._loader.passes_over
         if not self._read(batches, count):
             return
         if not self.counted:
-            self._pass_ended = self._passes_over() > self._pass
-            if getattr(self._loader, "ended", False):  # before the hooks, for which this is the last step
+            self._pass_ended = self._loader.passes_over > self._pass
+            if self._loader.ended:  # before the hooks, for which this is the last step
                 self.stop("the log has ended", after=self.step + 1)
         self.wait_seconds = self._loader.wait_seconds - waited
         if self._agreement is not None:
@@ -315,7 +315,7 @@ class TrainingLoop:
 
     def _read(self, batches: Iterator[Batch], count: int) -> bool:
         """Read the batches of an update; False where the run was told to end, the loader as it was before."""
-        place = (self._loader.epoch, self._loader.batch) if isinstance(self._loader, DataLoader) else None
+        place = self._loader.mark()
         try:
             self._may_break_off = place is not None and self._agreement is None
             self.batches = [next(batches) for _ in range(count)]
@@ -324,8 +324,8 @@ class TrainingLoop:
         except (_BrokenOff, Exception) as error:
             self._may_break_off = False
             self._whole = place is not None
-            if isinstance(self._loader, DataLoader) and place is not None:
-                self._loader.seek(*place)
+            if place is not None:
+                self._loader.rewind(place)
             # Several hosts end at the same step, so none of them ends by itself.
             died = isinstance(error, WorkerError) and self._agreement is None and self.told_to_end(LAST_WORDS)
             if not (died or isinstance(error, _BrokenOff)):
@@ -355,10 +355,6 @@ class TrainingLoop:
             self.call("after_failure")
         except Exception as second:
             self.log.keep(f"not saved after the error: {second}")
-
-    def _passes_over(self) -> int:
-        """How many passes over a stream's data are over."""
-        return 0 if isinstance(self._loader, DataLoader) else self._loader.passes_over
 
     @contextlib.contextmanager
     def _catch_signals(self) -> Iterator[None]:

@@ -101,9 +101,13 @@ class TrainStep(Step):
                 terms = self._update_with_all(batches, _number(lr), decay)
             else:
                 terms = self._run(self._inputs(batches[0]), _number(lr), decay)
+        return Update(*self._parts(terms))
+
+    def _parts(self, terms: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Tensor]]:
+        """What `_backward` returned, apart: loss terms, what is logged only, what hooks look at."""
         losses = {name: value for name, value in terms.items() if name not in self._logged | self._kept}
-        scalars = {name: terms[name] for name in terms if name in self._logged}
-        return Update(losses, scalars, {name: terms[name] for name in terms if name in self._kept})
+        scalars, kept = ({name: terms[name] for name in terms if name in which} for which in (self._logged, self._kept))
+        return losses, scalars, kept
 
     def _update_with_all(self, batches: Sequence[Batch], lr: Tensor, decay: Tensor) -> dict[str, Tensor]:
         total: dict[str, Tensor] = {}

@@ -13,7 +13,7 @@ import numpy as np
 
 import framework
 from framework import hosts
-from framework.data import DataLoader, StreamLoader
+from framework.data import Source
 from framework.data.world import World
 from framework.devices import spread
 from framework.errors import ConfigError
@@ -265,13 +265,13 @@ def untouched(model: Layer) -> bool:
     return True
 
 
-def _steps_per_epoch(loader: DataLoader | StreamLoader, runtime: Runtime) -> int | None:
+def _steps_per_epoch(loader: Source, runtime: Runtime) -> int | None:
     return None if loader.length is None else -(-loader.length // runtime.accumulate)
 
 
-def _how_much(loader: DataLoader | StreamLoader, runtime: Runtime) -> str:
+def _how_much(loader: Source, runtime: Runtime) -> str:
     steps = _steps_per_epoch(loader, runtime)
-    if isinstance(loader, StreamLoader) or steps is None:
+    if steps is None:
         return "training samples without an end"
     return f"{len(loader.dataset)} training samples, {steps} steps an epoch"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from framework.data import DataLoader, StreamLoader
+from framework.data import Source
 from suites.engine.train.loop import Hook
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ class SkippedSamples(Hook):
 
     priority: ClassVar[int] = 70
 
-    def __init__(self, loader: DataLoader | StreamLoader) -> None:
+    def __init__(self, loader: Source) -> None:
         self._loader = loader
         self._told = 0
 
