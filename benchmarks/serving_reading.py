@@ -1,7 +1,9 @@
 """What reading in processes of its own costs a server: answers a second with two readers and with none, in turns.
 
 `python -m benchmarks.serving_reading` serves the bag of words of the tests (texts of 8 words: the network takes almost
-no time, so this is the most that reading can cost) and a small classifier of pictures (JPEG, 640 x 480).
+no time, so this is the most that reading can cost) and a small classifier of pictures (640 x 480). Of short texts and
+baseline JPEGs the processor says that reading is bounded, so the server's process reads them; each has a row beside it
+for what goes through the readers: texts whose processor does not say so, and progressive JPEGs.
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ import statistics
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from http.client import HTTPConnection
 from multiprocessing import get_context
 from pathlib import Path
 
+import cv2
 import numpy as np
 
 from suites.engine.predict.inference import Model, open_model
@@ -74,11 +78,17 @@ def measured(model: Model, body: bytes, readers: int, count: int, seconds: float
     return rate, wait, cost
 
 
-def pictures(folder: Path) -> tuple[Model, bytes]:
-    """A classifier of 64 x 64 pixels and a request of one photo-like picture."""
+def picture(*options: int) -> bytes:
+    """A request of one photo-like picture, as OpenCV's options have it."""
+    noise = np.random.default_rng(0).integers(0, 256, (12, 16, 3), np.uint8)
+    encoded = cv2.imencode(".jpg", np.kron(noise, np.ones((40, 40, 1), np.uint8)), options)[1]
+    return json.dumps({"input": base64.b64encode(encoded.tobytes()).decode()}).encode()
+
+
+def classifier(folder: Path) -> Model:
+    """One of small pictures."""
     from suites.engine.predict.inference import export_run
     from suites.engine.train.training import train
-    from suites.vision.images import encode_image
 
     train(
         Path("configs/classification/resnet18_digits.yml"),
@@ -87,10 +97,7 @@ def pictures(folder: Path) -> tuple[Model, bytes]:
         name="run",
     )
     export_run(folder / "run", folder / "exported")
-    noise = np.random.default_rng(0).integers(0, 256, (12, 16, 3), np.uint8)
-    smooth = np.kron(noise, np.ones((40, 40, 1), np.uint8))
-    picture = base64.b64encode(encode_image(smooth, ".jpg")).decode()
-    return open_model(folder / "exported"), json.dumps({"input": picture}).encode()
+    return open_model(folder / "exported")
 
 
 def main() -> None:
@@ -102,9 +109,13 @@ def main() -> None:
     from tests.suites.engine.serving import toy
 
     with tempfile.TemporaryDirectory() as folder:
+        words, photos = toy.model(Path(folder) / "words"), classifier(Path(folder))
+        text = b'{"input": "a text of eight words as people ask"}'
         cases = {
-            "texts": (toy.model(Path(folder) / "words"), b'{"input": "a text of eight words as people ask"}'),
-            "pictures": pictures(Path(folder)),
+            "short texts": (replace(words, processor=toy.ShortWordsProcessor()), text),
+            "texts through readers": (words, text),
+            "baseline JPEG": (photos, picture()),
+            "progressive JPEG, through readers": (photos, picture(cv2.IMWRITE_JPEG_PROGRESSIVE, 1)),
         }
         for name, (model, body) in cases.items():
             for count in (1, 16):

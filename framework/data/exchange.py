@@ -64,6 +64,17 @@ def receive(connection: Connection) -> Any:
     return unpack(receive_block(connection, max(size, mmap.PAGESIZE)), extents)
 
 
+def parcel(value: Any) -> Parcel:
+    """An object of this process, to be handed on with those of others."""
+    packed = pack(value)
+    if packed.size <= _SMALL:
+        return Parcel(_Placed(packed.extents, _written(packed)), None)
+    descriptor, memory = create(packed.size)
+    block = Block(descriptor, len(memory))
+    packed.write(memory)
+    return Parcel(_Placed(packed.extents, None), block)
+
+
 def send_each(connection: Connection, values: Sequence[Any]) -> None:
     """Send objects that the other end takes as parcels; all large ones share one block."""
     packed = [pack(value) for value in values]

@@ -20,6 +20,8 @@ from suites.nlp.sequences import Encoded, RememberingSequencer, Sequencer
 from suites.nlp.tokenizers import tokenizer_from
 from suites.nlp.transforms import TextTransform
 
+_QUICK_CHARACTERS = 2048
+
 
 class TextProcessor(ServedProcessor):
     """Texts to ragged batches, outputs to what they say; an item is an example of the problem.
@@ -102,6 +104,10 @@ class TextProcessor(ServedProcessor):
     def read(self, path: Path) -> Any:
         """The first input of a file."""
         return self._problem.parse_file(path)[0][1]()
+
+    def is_quick(self, value: Any, length: int) -> bool:
+        """Short texts: tokenizers take milliseconds for the worst of them, see the test."""
+        return length <= _QUICK_CHARACTERS
 
     def from_json(self, value: Any) -> Any:
         """The example of a request: a text, a list of two, or an object, as the problem has it."""

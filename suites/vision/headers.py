@@ -13,6 +13,7 @@ from suites.vision import tiff
 _SIZED_SEGMENTS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # JPEG frames: all but tables and extensions
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})  # JPEG markers without a length
 _SCAN = 0xDA
+_BASELINE = 0xC0
 _MOST_STEPS = 1 << 16  # from marker to marker of a JPEG header
 _PNM_BYTES = 4096  # that a header may have, comments among them
 _PNM_DIGITS = 10
@@ -47,6 +48,7 @@ class Header:
         pixel_bytes: of one of them.
         plain: whether the decoder may run in this process; others are decoded by `suites.vision.apart`.
         directory: that of a TIFF file.
+        baseline: whether all frames of a JPEG are baseline ones.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Header:
     pixel_bytes: int = 3
     plain: bool = True
     directory: tiff.Directory | None = None
+    baseline: bool = False
 
 
 def picture_header(data: bytes) -> Header | None:
@@ -90,8 +93,9 @@ def _header(data: bytes) -> Header | None:
         return _bmp(data)
     if data[:4] in (b"II*\0", b"MM\0*"):
         return _tiff(data)
+    if data[:2] == b"\xff\xd8":
+        return _jpeg(data)
     for kind, sign, size in (
-        ("JPEG", b"\xff\xd8", _jpeg),
         ("WebP", b"RIFF", _webp),
         ("GIF", b"GIF8", _gif),
         ("PNM", b"P", _pnm),
@@ -109,9 +113,9 @@ def _png(data: bytes) -> Header | None:
     return Header("PNG", height, width, height * width, max(3, _PNG_CHANNELS[colour] * max(bits // 8, 1)))
 
 
-def _jpeg(data: bytes) -> tuple[int, int] | None:
+def _jpeg(data: bytes) -> Header | None:
     """The largest frame before the first scan: a decoder refuses one that comes later."""
-    sizes = []
+    sizes, kinds = [], set()
     at = 2
     for _ in range(_MOST_STEPS):
         at = data.find(b"\xff", at)
@@ -122,9 +126,13 @@ def _jpeg(data: bytes) -> tuple[int, int] | None:
             at += 1 if kind == 0xFF else 2
             continue
         if kind in _SIZED_SEGMENTS:
+            kinds.add(kind)
             sizes.append(struct.unpack_from(">HH", data, at + 5))
         at += 2 + struct.unpack_from(">H", data, at + 2)[0]
-    return (max(h for h, _ in sizes), max(w for _, w in sizes)) if sizes else None
+    if not sizes:
+        return None
+    height, width = max(h for h, _ in sizes), max(w for _, w in sizes)
+    return Header("JPEG", height, width, height * width, baseline=kinds == {_BASELINE})
 
 
 def _bmp(data: bytes) -> Header:

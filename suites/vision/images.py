@@ -22,6 +22,8 @@ from suites.vision.headers import Header, other_kind, picture_header
 from suites.vision.tiff import shown_as_stored
 
 _FREE, _GROWTH = 64 << 20, 8  # bytes that a picture of a rare kind may take: free ones, and so many times its own
+QUICK_BYTES, _QUICK_PIXELS = 1 << 20, 1 << 21
+_SCAN = b"\xff\xda"
 _MOST_STEPS = 1 << 18  # from part to part of a file
 IMAGE_SUFFIXES = (
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm",
@@ -135,10 +137,20 @@ def checked_header(data: bytes, name: str) -> Header:
     check("pixels", found.pixels, f"{size}{tiles} is too many pixels", DataError)
     check("picture_bytes", found.pixels * found.pixel_bytes, f"{size}{tiles} takes too many bytes", DataError)
     if found.kind == "JPEG":
-        scans = data.count(b"\xff\xda")
+        scans = data.count(_SCAN)
         check("scans", scans, f"image {name}: it has too many scans", DataError)
         check("scan_pixels", scans * found.pixels, f"{size} is too many pixels for {scans} scans", DataError)
     return found
+
+
+def is_quick_picture(data: bytes) -> bool:
+    """Whether a decoder takes tens of milliseconds at most, whatever the file holds: some steps a pixel and a byte.
+
+    So it is for baseline JPEGs of one scan. Each further scan costs as much as the picture.
+    """
+    header = picture_header(data)
+    few = header is not None and header.baseline and header.pixels <= _QUICK_PIXELS and len(data) <= QUICK_BYTES
+    return few and data.count(_SCAN) == 1
 
 
 def checked_size(data: bytes, name: str) -> tuple[int, int]:

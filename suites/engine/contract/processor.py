@@ -82,18 +82,26 @@ class ServedProcessor(Processor):
     Attributes:
         poolings: ways in which `embeddings` makes one vector of an item, the default first; none without vectors.
         files_in_json: whether JSON items carry whole files as base64 text, to which no limit of characters applies.
-        quick_to_read: whether `from_json`, `cost`, `truncated` and `prepare` look at each character of a JSON item only
-            a few times, whatever it says, so that a server may call them in its own process. False for what has
-            decoders or expressions: a server then reads in processes that it can end.
     """
 
     poolings: tuple[str, ...] = ()
     files_in_json: ClassVar[bool] = False
-    quick_to_read: ClassVar[bool] = False
 
     @abstractmethod
     def from_json(self, value: Any) -> Any:
         """Return the item that a request's JSON value stands for; raise DataError for one that is none."""
+
+    def is_quick(self, value: Any, length: int) -> bool:
+        """Return whether `decoded_bytes`, `from_json`, `cost`, `truncated` and `prepare` are bounded for a JSON value.
+
+        Bounded means milliseconds and a few megabytes, whatever the value holds: a server then calls them in its own
+        process. By default False: it reads in processes that it can end.
+
+        Args:
+            value: of one item; it may be wrong.
+            length: characters of all its texts.
+        """
+        return False
 
     def decoded_bytes(self, value: Any) -> int:
         """Return the bytes that `from_json` will make of a value, known before it does; DataError for too many."""

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from framework.errors import AttributeValueError
@@ -151,6 +151,16 @@ class Batcher:
                     return None
                 else:
                     self._changed.wait()
+
+    def put_back(self, batch: Sequence[Entry]) -> None:
+        """Let a batch's items come again, each alone and before others."""
+        with self._changed:
+            for entry in batch:
+                if not entry.ticket.over:
+                    row = (entry.ticket.arrived, next(self._order), replace(entry, alone=True))
+                    heapq.heappush(self._heap, row)
+                    self._count(entry.ticket, 1, entry.cost)
+            self._changed.notify_all()
 
     def finish(self, batch: Sequence[Entry], outcomes: Sequence[Any], seconds: float) -> None:
         """Hand in a batch: of each item its result, or the exception it failed with."""

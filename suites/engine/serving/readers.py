@@ -1,12 +1,14 @@
 """Processes that read what clients send: one that hangs or takes too much memory is ended, and the server goes on.
 
 A reader makes items of JSON values (base64, pictures, texts, rows) and batches of items. It has a bound of seconds for
-each order and one of memory. The server's own process runs no code of a processor on a client's bytes but `results`,
-so health, metrics and signals never wait for it, even where that code holds Python's lock for ever.
+each order and one of memory. The server's own process runs a processor on a client's bytes only where the processor
+says that this is bounded (`is_quick`). So health, metrics and signals never wait, even where a reader holds Python's
+lock for ever. While all readers are busy for long, spare ones are started: items that hang keep no others waiting.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -16,7 +18,7 @@ from typing import Any
 
 from framework import limits
 from framework.data.blocks import pack
-from framework.data.exchange import receive, receive_parcels, send, send_parcels
+from framework.data.exchange import Parcel, parcel, receive, receive_parcels, send, send_parcels
 from framework.data.pool import default_start_method, start_fork_server
 from framework.errors import AttributeValueError, PaddockError
 from suites.engine.contract.batch import Batch
@@ -25,6 +27,9 @@ from suites.engine.serving.errors import Broken, DeadlineExceeded, QueueFull, Re
 from suites.engine.serving.reading import Bounds, Order, ReadItems, Said, carry_out, main
 
 _START_SECONDS = 60.0  # for a reader to import what it needs
+_BRIEF = 0.1  # seconds after which an order is slow, and that one waits for a reader before a spare one is started
+_SPARES = 3  # for each reader
+_KEPT_SECONDS = 30.0  # that spare readers stay after the last was wanted
 
 
 class ReaderBug(Exception):
@@ -58,16 +63,22 @@ class _Reader:
         send(self._connection, (processor, bounds, limits.current()))
         self.ready = False
 
-    def ask(self, order: Order, values: Sequence[Any], seconds: float) -> Any:
+    def ask(self, order: Order, values: Sequence[Any], seconds: float, slow: Callable[[], None]) -> Any:
         """What an order comes to; raises Hung, _Lost, or what the reader said."""
         what = "the items" if order == "items" else "a batch"
         try:
             if not self.ready:
+                slow()
                 self._started()
             self._connection.send(order)
-            (send if order == "items" else send_parcels)(self._connection, values)
-            if not self._connection.poll(seconds):
-                raise Hung(what, seconds)
+            if order == "items":
+                send(self._connection, values)
+            else:
+                send_parcels(self._connection, [v if isinstance(v, Parcel) else parcel(v) for v in values])
+            if not self._connection.poll(min(_BRIEF, seconds)):
+                slow()
+                if not self._connection.poll(seconds - min(_BRIEF, seconds)):
+                    raise Hung(what, seconds)
             found = _told(receive(self._connection))
             if order == "items" and values:
                 found = found._replace(items=receive_parcels(self._connection))
@@ -93,13 +104,14 @@ class Reads(ABC):
     """What makes items and batches; safe to use from any thread."""
 
     @abstractmethod
-    def ask(self, order: Order, values: Sequence[Any], patience: float) -> Any:
+    def ask(self, order: Order, values: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None) -> Any:
         """What an order comes to: `ReadItems` or a batch.
 
         Args:
             order: what to do.
             values: JSON values, or items as `items` gave them.
             patience: seconds to wait for a free reader.
+            slow: called where it takes long, at most a few times, before it is done.
 
         Raises RequestError for a value that is no item, TooLarge for items over the bound, PaddockError for items that
         do not go together, and Hung, QueueFull or Broken where reading did not end well.
@@ -110,9 +122,9 @@ class Reads(ABC):
         found: ReadItems = self.ask("items", list(values), patience)
         return found
 
-    def batch(self, items: Sequence[Any], patience: float) -> Batch:
-        """A batch of items."""
-        found: Batch = self.ask("batch", list(items), patience)
+    def batch(self, items: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None) -> Batch:
+        """A batch of items; see `ask`."""
+        found: Batch = self.ask("batch", list(items), patience, slow)
         return found
 
     def trouble(self) -> str | None:
@@ -129,19 +141,19 @@ class Here(Reads):
     def __init__(self, processor: Processor, bounds: Bounds) -> None:
         self._processor, self._bounds = processor, bounds
 
-    def ask(self, order: Order, values: Sequence[Any], patience: float) -> Any:
+    def ask(self, order: Order, values: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None) -> Any:
         """See `Reads`."""
         return _told(carry_out(self._processor, self._bounds, order, values))
 
 
 class Readers(Reads):
-    """A few readers, used by many threads.
+    """A few readers, used by many threads. They are started when they are wanted, and spare ones in need.
 
     Args:
         processor: what reads; it travels to the readers as a data set does to data workers.
-        count: of processes; 2 or more, so that one that hangs leaves another.
+        count: of processes; 2 or more, so that one that hangs leaves another. In need there are `most(count)`.
         bounds: of seconds and memory, for each order.
-        on_end: called with why, when a reader was ended or ended by itself and is replaced.
+        on_end: called with why, when a reader was ended or ended by itself.
 
     Raises AttributeValueError for a processor that cannot travel.
     """
@@ -155,31 +167,38 @@ class Readers(Reads):
         self._context = get_context(default_start_method())
         if self._context.get_start_method() == "forkserver":
             start_fork_server(["suites.engine.serving.reading", type(processor).__module__])
+        self._count, self._most = count, most_readers(count)
         self._free = threading.Condition()
         self._closed = False
         self._all: set[_Reader] = set()
         # At the interpreter's end before it sends SIGTERM, which readers leave to the server, and waits for them.
         util.Finalize(self, _end, (self._all,), exitpriority=10)
-        self._idle: list[_Reader | None] = [self._new() for _ in range(count)]  # None: one that could not be started
+        self._idle: list[_Reader] = []
+        self._places = 0  # readers that are there or are being started
+        self._needed = -math.inf  # when a spare one was wanted last
+        self._failed = False  # whether the last one could not be started
 
-    def ask(self, order: Order, values: Sequence[Any], patience: float) -> Any:
+    def ask(self, order: Order, values: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None) -> Any:
         """See `Reads`."""
-        reader = self._take(patience)
+        reader = self._take(patience, slow)
         try:
             reader = reader or self._new()
-            return reader.ask(order, values, self._bounds.seconds)
-        except (Hung, _Lost, OSError) as error:
-            reader = self._another(reader, str(error))
+            found = reader.ask(order, values, self._bounds.seconds, slow)
+        except (Hung, _Lost, OSError, EOFError) as error:
+            self._drop(reader, str(error))
             if isinstance(error, Hung):
                 raise
             raise Broken(str(error)) from None
-        finally:
+        except BaseException:
             self._give(reader)
+            raise
+        self._give(reader)
+        return found
 
     def trouble(self) -> str | None:
         """See `Reads`."""
         with self._free:
-            return None if self._all or self._closed else "no reader can be started"
+            return "no reader can be started" if self._failed and not self._all and not self._closed else None
 
     def close(self) -> None:
         """See `Reads`."""
@@ -189,39 +208,81 @@ class Readers(Reads):
             _end(self._all)
 
     def _new(self) -> _Reader:
-        reader = _Reader(self._context, self._processor, self._bounds)
+        try:
+            reader = _Reader(self._context, self._processor, self._bounds)
+        except (OSError, EOFError):
+            self._failed = True
+            raise
+        self._failed = False
         with self._free:
             self._all.add(reader)
+            if self._closed:
+                reader.end()
         return reader
 
-    def _take(self, patience: float) -> _Reader | None:
-        end = time.monotonic() + patience
+    def _take(self, patience: float, slow: Callable[[], None]) -> _Reader | None:
+        """A reader, or None: a place for one that the caller starts."""
+        start = time.monotonic()
         with self._free:
             while not self._idle:
-                left = end - time.monotonic()
-                if self._closed or left <= 0:
+                waited = time.monotonic() - start
+                if self._closed or waited >= patience:
                     raise QueueFull(f"all readers were busy for {patience:.1f} s; try again in 1 s", 1)
-                self._free.wait(left)
+                if self._has_place(waited):
+                    self._places += 1
+                    return None
+                if waited >= _BRIEF:
+                    slow()
+                self._free.wait((_BRIEF if waited < _BRIEF else patience) - waited)
             return self._idle.pop()  # the one that was used last: its memory is warm
 
-    def _give(self, reader: _Reader | None) -> None:
-        with self._free:
-            self._idle.append(reader)
-            self._free.notify()
+    def _has_place(self, waited: float) -> bool:
+        """Whether one more may be started for who has waited so long."""
+        if self._places < self._count:
+            return True
+        if waited >= _BRIEF:
+            self._needed = time.monotonic()
+        return waited >= _BRIEF and self._places < self._most
 
-    def _another(self, reader: _Reader | None, why: str) -> _Reader | None:
-        """A reader in the place of one that is of no more use; None where none can be started now."""
+    def _give(self, reader: _Reader | None) -> None:
+        """Let others have it; one that is spare is ended once none was wanted for long."""
+        with self._free:
+            spare = self._places > self._count and time.monotonic() - self._needed > _KEPT_SECONDS
+            if reader is not None and not spare:
+                self._idle.append(reader)
+                self._free.notify()
+                return
+        self._leave(reader)
+
+    def _leave(self, reader: _Reader | None) -> None:
+        """End a reader and free its place."""
         with self._free:
             self._all.discard(reader)
         if reader is not None:
             reader.end()
+        with self._free:
+            self._places -= 1
+            self._free.notify()
+
+    def _drop(self, reader: _Reader | None, why: str) -> None:
+        """End a reader that is of no more use; the next that is wanted is started at once, where it is no spare."""
+        self._leave(reader)
         if self._closed:
-            return None
+            return
         self._on_end(why)
+        with self._free:
+            if self._places >= self._count:
+                return
+            self._places += 1
         try:
-            return self._new()
+            self._give(self._new())
         except (OSError, EOFError):
-            return None
+            self._leave(None)
+
+
+def most_readers(count: int) -> int:
+    """Readers that there may be in need, where `count` are wanted."""
+    return count * (1 + _SPARES)
 
 
 def _end(readers: set[_Reader]) -> None:

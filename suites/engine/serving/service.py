@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from framework.data.exchange import Parcel
 from framework.errors import AttributeValueError, PaddockError
+from suites.engine.contract.batch import Batch
 from suites.engine.contract.feeding import Outputs
 from suites.engine.contract.processor import served
 from suites.engine.predict.evaluation import Predict
@@ -24,12 +26,13 @@ from suites.engine.predict.inference import Model
 from suites.engine.serving.batcher import Batcher, Limits, Ticket
 from suites.engine.serving.errors import Cancelled, DeadlineExceeded, NotThere, QueueFull, RequestError, TooLarge
 from suites.engine.serving.metrics import Metrics
-from suites.engine.serving.readers import Here, Readers, Reads
+from suites.engine.serving.readers import Here, Readers, Reads, most_readers
 from suites.engine.serving.reading import Bounds, ReadItems
 from suites.engine.serving.workers import BatchDone, Run, Workers
 
 _READER_BYTES = 256 << 20  # that a reader may take beyond three times what it decodes
-_INLINE_BYTES = 16384  # of text that is quick to read: more is read in another thread, so that nobody else waits
+_QUICK_BYTES = 1 << 20  # of a request's text that may be read in this process, if it is quick to read
+_INLINE_BYTES, _INLINE_ITEMS = 4096, 16  # of it: more is read in another thread, so that nobody else waits
 _WARM_SECONDS = 60.0  # for the readers to start
 
 
@@ -138,10 +141,19 @@ class Service:
         predicts = [model.predict, *(model.replica() for _ in range(settings.workers - 1))]
         self._runs = [self._runner(predict) for predict in predicts]
         self.workers = Workers(
-            self.batcher, self._runs, stuck_after=settings.stuck_after, on_batch=self._batch_done, on_death=self._died
+            self.batcher,
+            self._runs,
+            prepare=self._prepared,
+            spare=most_readers(settings.readers),
+            stuck_after=settings.stuck_after,
+            on_batch=self._batch_done,
+            on_death=self._died,
         )
-        self.readers = self._reads()
-        self._reading = ThreadPoolExecutor(max(settings.readers, 1) + 1, "paddock-reading")
+        bounds = Bounds(settings.read_seconds, settings.max_decoded, 3 * settings.max_decoded + _READER_BYTES)
+        self._here = Here(self.processor, bounds)
+        self.readers = self._reads(bounds)
+        self._reading = ThreadPoolExecutor(max(most_readers(settings.readers), 1) + 1, "paddock-reading")
+        self._quickly = ThreadPoolExecutor(2, "paddock-quick-reading")
         self.draining = False  # nothing new is taken
         self.inside = 0  # requests that were let in and are not answered
         self._decoded = 0  # bytes of their items
@@ -152,9 +164,11 @@ class Service:
         """Run each worker's network once on the processor's example, if there is one: the first request is not slow."""
         example = self.processor.example()
         if example is not None:
-            item = self.readers.items([example], _WARM_SECONDS).items[0]
+            quick = self.processor.is_quick(example, text_length(example))
+            item = (self._here if quick else self.readers).items([example], _WARM_SECONDS).items[0]
+            prepared = self._prepared([Job(item, (None, *self.poolings[:1]))], lambda: None)
             for run in self._runs:
-                run([Job(item, (None, *self.poolings[:1]))])
+                run(prepared)
         self._warm = True
 
     def start(self) -> None:
@@ -166,7 +180,8 @@ class Service:
         self.batcher.close()
         finished = self.workers.join(timeout)
         self.readers.close()
-        self._reading.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._reading, self._quickly):
+            threads.shutdown(wait=False, cancel_futures=True)
         return finished
 
     def trouble(self) -> str | None:
@@ -228,11 +243,10 @@ class Service:
             raise TooLarge(
                 f"the request has {len(values)} items; {self.settings.max_items} are allowed (--max-items), split it"
             )
-        length = sum(self._check_length(index, value) for index, value in enumerate(values))
+        lengths = [self._check_length(index, value) for index, value in enumerate(values)]
         seconds = self._timeout(timeout)
         end = time.monotonic() + seconds
-        quick = self.processor.quick_to_read and length <= _INLINE_BYTES
-        read = self.readers.items(values, seconds) if quick else await self._read(values, seconds, gone)
+        read = await self._read(values, lengths, seconds, gone)
         with self._held(read.decoded):
             ticket = self.batcher.submit(
                 [Job(item, wants) for item in read.items], read.costs, timeout=end - time.monotonic()
@@ -241,9 +255,16 @@ class Service:
         results = [[of_item.results[k] for of_item in found] for k in range(len(wants))]
         return Answer(results, read.truncated, sum(read.costs), [of_item.version for of_item in found])
 
-    async def _read(self, values: Sequence[Any], seconds: float, gone: asyncio.Future[Any] | None) -> ReadItems:
-        """The items of a request, made elsewhere: nobody else waits for it."""
-        reading = asyncio.wrap_future(self._reading.submit(self.readers.items, values, seconds))
+    async def _read(
+        self, values: Sequence[Any], lengths: Sequence[int], seconds: float, gone: asyncio.Future[Any] | None
+    ) -> ReadItems:
+        """The items of a request: made here where that is bounded, else elsewhere; nobody else waits for it."""
+        total, is_quick = sum(lengths), self.processor.is_quick
+        quick = total <= _QUICK_BYTES and all(map(is_quick, values, lengths))
+        if quick and total <= _INLINE_BYTES and len(values) <= _INLINE_ITEMS:
+            return self._here.items(values, seconds)
+        threads, reads = (self._quickly, self._here) if quick else (self._reading, self.readers)
+        reading = asyncio.wrap_future(threads.submit(reads.items, values, seconds))
         await asyncio.wait({reading, gone} if gone else {reading}, timeout=seconds, return_when=FIRST_COMPLETED)
         if reading.done():
             return reading.result()
@@ -316,29 +337,36 @@ class Service:
             if ticket.started is not None:
                 self.metrics.queue_seconds.observe(ticket.started - ticket.arrived)
 
-    def _reads(self) -> Reads:
+    def _reads(self, bounds: Bounds) -> Reads:
         """What reads items: processes, where the processor can travel to them."""
         s = self.settings
-        bounds = Bounds(s.read_seconds, s.max_decoded, 3 * s.max_decoded + _READER_BYTES)
-        if s.readers and not self.processor.quick_to_read:
+        if s.readers:
             try:
                 return Readers(self.processor, s.readers, bounds, self._reader_ended)
             except AttributeValueError as error:
                 self._say(f"{error}: items are read in the server's own process, without a bound of seconds")
-        return Here(self.processor, bounds)
+        return self._here
 
     def _reader_ended(self, why: str) -> None:
         self.metrics.reader_ends.inc()
         self._say(f"a reader is replaced: {why}")
 
     # -- in the workers' threads
+    def _prepared(self, jobs: list[Any], slow: Callable[[], None]) -> tuple[list[Any], Batch]:
+        """Jobs, and the batch of their items; the batch of arrays as they are is empty."""
+        if isinstance(jobs[0], RawJob):
+            return jobs, {}
+        items = [job.item for job in jobs]
+        reads = self.readers if any(isinstance(item, Parcel) for item in items) else self._here
+        return jobs, reads.batch(items, self.settings.timeout, slow)
+
     def _runner(self, predict: Predict) -> Run:
         processor, names = self.processor, self.model.inputs
 
-        def run(jobs: list[Any]) -> list[Any]:
+        def run(prepared: tuple[list[Any], Batch]) -> list[Any]:
+            jobs, batch = prepared
             if isinstance(jobs[0], RawJob):
                 return [predict(job.arrays) for job in jobs]
-            batch = self.readers.batch([job.item for job in jobs], self.settings.timeout)
             arrays = {name: batch[name] for name in names}
             outputs = predict(arrays)
             self._learn_types(arrays, outputs)

@@ -1,5 +1,7 @@
 """Text processors make items of requests, say what they cost and whether they are cut, and refuse what is none."""
 
+import time
+
 import pytest
 
 from framework.errors import DataError
@@ -89,3 +91,17 @@ def test_a_mistyped_name_of_a_file_is_no_text_unless_it_is_said_to_be_one(tmp_pa
     for word in (f"{tmp_path}/reveiws.txt", f"{tmp_path}/reviews.txt"):
         texts.require_input(word)
         assert [name for name, _ in texts.inputs(word)] == [word[:40]]
+
+
+@pytest.mark.parametrize(("problem", "options"), [("Classification", {}), ("Tagging", {})])
+def test_short_texts_are_read_at_once_whatever_they_say_and_long_ones_are_not_quick(problem, options):
+    made = processor(problem, **options)
+    pieces = ("a", " ", "ab ", "\u0301", "e\u0301", "\U0001f469\u200d", "\u4e2d", "\0", "\ud800", "##", "[CLS]")
+    for piece in pieces:
+        text = "b" + piece * (2047 // len(piece))
+        assert made.is_quick(text, len(text)) and not made.is_quick(text, 2049)
+        start = time.process_time()
+        item = made.from_json(text)
+        made.prepare([item])
+        assert made.cost(item) > 0 and made.truncated(item) in (True, False)
+        assert time.process_time() - start < 2

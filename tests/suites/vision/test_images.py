@@ -1,13 +1,17 @@
 """Images come out as uint8 RGB whatever the file holds, and a damaged file is named, never painted grey."""
 
+import contextlib
+import random
 import struct
+import time
 
 import cv2
 import numpy as np
 import pytest
 
 from framework.errors import DataError
-from suites.vision.images import decode_image, encode_image, read_image, write_image
+from suites.vision.images import QUICK_BYTES, decode_image, encode_image, is_quick_picture, read_image, write_image
+from tests.mutations import mutated
 
 
 def picture(height=48, width=64):
@@ -118,3 +122,54 @@ def test_float_pixels_are_refused_because_their_range_is_unknown():
 def test_writing_leaves_no_other_file(tmp_path):
     write_image(tmp_path / "new" / "a.png", picture())
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["a.png"]
+
+
+def resized(jpeg, height, width):
+    """A JPEG whose header states another size."""
+    at = jpeg.index(b"\xff\xc0") + 5
+    return jpeg[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + jpeg[at + 4 :]
+
+
+def test_only_small_baseline_jpegs_of_one_scan_are_quick():
+    jpeg = encode_image(picture(), ".jpg")
+    progressive = cv2.imencode(".jpg", picture(), [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])[1].tobytes()
+    scan = jpeg[jpeg.index(b"\xff\xda") :]
+    assert is_quick_picture(jpeg) and is_quick_picture(resized(jpeg, 1024, 2048))
+    for slow in (
+        progressive,
+        jpeg + scan,
+        jpeg[:2] + progressive[2:-2] + jpeg[2:],
+        resized(jpeg, 1025, 2048),
+        jpeg + b"\0" * QUICK_BYTES,
+        png(picture()),
+        b"",
+        jpeg[:20],
+    ):
+        assert not is_quick_picture(slow)
+
+
+def test_damaged_quick_pictures_are_decoded_or_refused_at_once():
+    jpegs = [encode_image(picture(), ".jpg"), resized(encode_image(picture(), ".jpg"), 1024, 2048)]
+    rng, quick = random.Random(0), 0
+    for number in range(200):
+        data = mutated(jpegs[number % 2], rng)
+        if is_quick_picture(data):
+            quick += 1
+            start = time.process_time()
+            with contextlib.suppress(DataError):
+                decode_image(data, "damaged")
+            assert time.process_time() - start < 2
+    assert quick > 50
+
+
+def test_a_picture_that_the_server_reads_itself_costs_bounded_steps_before_it_is_decoded():
+    """Segments of no content, fill bytes and tables that come again and again, up to the size that is quick."""
+    jpeg = encode_image(picture(), ".jpg")
+    tables = jpeg[jpeg.index(b"\xff\xdb") : jpeg.index(b"\xff\xc0")]
+    for filling in (b"\xff\xfe\0\2", b"\xff", tables):
+        data = jpeg[:2] + filling * ((QUICK_BYTES - len(jpeg)) // len(filling)) + jpeg[2:]
+        start = time.process_time()
+        is_quick_picture(data)
+        with contextlib.suppress(DataError):
+            decode_image(data, "filled")
+        assert time.process_time() - start < 2

@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,25 @@ def resident_bytes(process: int) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS"))
 
 
+@contextlib.contextmanager
+def printed_curve(process: int) -> Iterator[None]:
+    """Inside, the memory of a process is printed each minute."""
+    stop = threading.Event()
+
+    def tell() -> None:
+        start = time.monotonic()
+        while not stop.wait(60):
+            print(f"{(time.monotonic() - start) / 60:.0f} min: {resident_bytes(process) / 2**20:.1f} MB", flush=True)
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 def soak(address: Address, seconds: float, clients: int = 64) -> Counter[str]:
     """Attack for so long; returns what happened how often."""
     counts: Counter[str] = Counter()
@@ -181,6 +201,7 @@ def main() -> int:
     """Start a server, attack it, and tell what became of its memory; 1 where it grew or a good request was lost."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--serve", type=Path, help="(the server itself; used by the script)")
     asked = parser.parse_args()
     if asked.serve:
@@ -191,10 +212,11 @@ def main() -> int:
             assert process.stdout and process.stderr
             host, port = process.stdout.readline().strip().rsplit(":", 1)
             address = (host, int(port))
-            soak(address, min(180.0, 6 * asked.minutes))  # what a server gathers once: threads, freed memory it keeps
+            soak(address, min(180.0, 6 * asked.minutes), asked.clients)  # fills free lists, starts threads
             time.sleep(3)
             before = resident_bytes(process.pid)
-            counts = soak(address, 60 * asked.minutes)
+            with printed_curve(process.pid):
+                counts = soak(address, 60 * asked.minutes, asked.clients)
             time.sleep(3)
             after, alive = resident_bytes(process.pid), ask(address, "a b c")
             process.terminate()

@@ -14,8 +14,11 @@ import pytest
 
 from framework.errors import AttributeValueError
 from suites.engine.serving.client import Client, ServerError
+from suites.engine.serving.readers import Readers, most_readers
+from suites.engine.serving.reading import Bounds
 from suites.engine.serving.service import Settings
-from tests.suites.engine.serving import toy
+from tests.suites.engine.serving import hostile, toy
+from tests.suites.engine.serving.test_hostile import address
 from tests.suites.engine.serving.test_server import ask, problem
 
 ROOT = Path(__file__).parents[4]
@@ -24,6 +27,7 @@ import sys, tests.suites.engine.serving.toy
 from tools import serve
 sys.exit(serve.main(sys.argv[1:]))
 """
+SPIN = hostile.post("/v1/scores", b'{"input": "SPIN"}')
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +78,34 @@ def test_readers_that_all_hang_are_503_or_504_and_come_back(bounded):
     assert set(found) <= {503, 504}
     with Client(bounded.url) as client:
         assert len(client.score(["a"])) == 1
+
+
+def test_good_requests_are_answered_while_more_items_hang_than_there_are_readers(model):
+    with toy.running(model, Settings(name="words", read_seconds=30), drain=0.2) as server:
+        with ThreadPoolExecutor(4) as pool:
+            hung = [pool.submit(hostile.statuses, address(server), SPIN, 0.2) for _ in range(4)]
+            assert all(one.result() == [] for one in hung)
+        found = [ask(server, "/v1/scores", {"input": f"word {i}"})[0] for i in range(10)]
+        assert found == [200] * 10 and server.said == []
+        readers = server.service.readers
+        assert 2 < len(readers._all) <= most_readers(2)
+
+
+def test_spare_readers_end_once_none_was_wanted_for_long(monkeypatch):
+    monkeypatch.setattr("suites.engine.serving.readers._KEPT_SECONDS", 0.0)
+    readers = Readers(toy.WordsProcessor(), 1, Bounds(20, 1 << 20, 1 << 30), print)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            parcels = readers.items(["SLEEP 1", "a"], 20).items
+            slow = pool.submit(readers.batch, parcels[:1], 20)
+            while readers._idle:
+                time.sleep(0.01)
+            assert len(readers.batch(parcels[1:], 20)["ids"]) == 1
+            assert len(slow.result()["ids"]) == 2
+        assert readers._places == len(readers._all) == 1
+        assert len(readers.batch(parcels[1:], 20)["ids"]) == 1
+    finally:
+        readers.close()
 
 
 def reader_processes(server_pid):
@@ -156,11 +188,19 @@ def test_no_readers_are_a_choice(model):
         Settings(readers=-1)
 
 
-def test_what_is_quick_to_read_by_construction_is_read_in_the_servers_process(model):
-    class Quick(toy.WordsProcessor):
-        quick_to_read = True
-
-    quick = type(model)(Quick(), model.inputs, model.predict, model.replica, model.types)
+def test_what_is_quick_to_read_is_read_in_the_servers_process_and_shares_batches_with_what_is_not(model):
+    quick = type(model)(toy.ShortWordsProcessor(), model.inputs, model.predict, model.replica, model.types)
     with toy.running(quick) as server:
-        assert ask(server, "/v1/scores", {"input": "a"})[0] == 200 and server.said == []
+        assert ask(server, "/v1/scores", {"input": ["a", "b"]})[0] == 200 and server.said == []
+        assert ask(server, "/v1/scores", {"input": ["a"] * 100})[0] == 200
         assert problem(server, "/v1/scores", {"input": ["a", 7]})[0] == 400
+        readers = server.service.readers
+        assert readers._all == set()
+        read = [*readers.items(["word " * 10], 20).items, ["a"]]
+        assert len(readers.batch(read, 20)["ids"]) == 11
+
+
+def test_readers_are_started_when_they_are_wanted():
+    readers = Readers(toy.WordsProcessor(), 2, Bounds(20, 1 << 20, 1 << 30), print)
+    assert readers._all == set() and readers.trouble() is None
+    readers.close()

@@ -7,6 +7,7 @@ import pytest
 
 from suites.engine.serving.batcher import Batcher, Limits
 from suites.engine.serving.errors import Broken
+from suites.engine.serving.readers import Hung
 from suites.engine.serving.workers import Workers, run_isolated
 
 
@@ -89,5 +90,37 @@ def test_a_stuck_worker_is_reported(batcher):
     assert workers.trouble().startswith("worker 0 has been busy with one batch for ")
     end.set()
     ticket.future.result(5)
+    batcher.close()
+    assert workers.join(5)
+
+
+def test_items_beside_many_that_hang_are_answered_one_by_one(batcher):
+    def prepare(payloads, slow):
+        if "hang" in payloads:
+            raise Hung("a batch", 5)
+        return payloads
+
+    tickets = [batcher.submit([word], [1]) for word in ["hang"] * 20 + ["a"] + ["hang"] * 20 + ["b"]]
+    workers = start(batcher, prepare=prepare)
+    found = [ticket.future.exception(20) or ticket.future.result() for ticket in tickets]
+    assert [row for row in found if not isinstance(row, Hung)] == [["aa"], ["bb"]]
+    assert workers.trouble() is None and batcher.waiting == 0
+
+
+def test_a_batch_that_is_slow_to_prepare_holds_nobody_up_and_is_answered(batcher):
+    end = threading.Event()
+
+    def prepare(payloads, slow):
+        if payloads == ["slow"]:
+            slow()
+            assert end.wait(20)
+        return payloads
+
+    workers = start(batcher, prepare=prepare, spare=1)
+    late = batcher.submit(["slow"], [1])
+    assert [batcher.submit([f"{i}"], [1]).future.result(20) for i in range(5)] == [[f"{i}" * 2] for i in range(5)]
+    assert not late.future.done()
+    end.set()
+    assert late.future.result(20) == ["slowslow"]
     batcher.close()
     assert workers.join(5)

@@ -95,6 +95,13 @@ class WordsProcessor(ServedProcessor):
         raise NotImplementedError
 
 
+class ShortWordsProcessor(WordsProcessor):
+    """Says that short texts are quick to read."""
+
+    def is_quick(self, value: Any, length: int) -> bool:
+        return length <= 48
+
+
 @register("task", "toy_words")
 class WordsTask:
     """What `open_model` reads of a task."""
