@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from framework.tensor import DTYPES, Tensor
 
 FORMAT = 1
 WEIGHTS = ("weights.safetensors", "weights.2.safetensors")  # the names that a Program's weights may have
+_ROOT = str(Path(__file__).parents[2]) + os.sep  # where our packages lie
 MAX_ELEMENTS = 1 << 40  # a shape with more is a damaged file, not a model
 
 
@@ -191,7 +193,7 @@ def _to_json(program: Program, names: dict[Value, str]) -> dict[str, Any]:
                 "inputs": [None if v is None else numbers[v] for v in op.inputs],
                 "outputs": [declare(v)["id"] for v in op.outputs],
                 "attrs": {a["name"]: value for a, value in zip(op.info.attrs, op.attrs, strict=True)},
-                "where": op.where,
+                "where": _portable(op.where),
             }
         )
 
@@ -205,8 +207,20 @@ def _to_json(program: Program, names: dict[Value, str]) -> dict[str, Any]:
         "operations": [describe(op) for op in program.block],
         "results": [numbers[v] for v in program.results],
         "updates": [[numbers[s], numbers[v]] for s, v in program.updates.items()],
-        "shape_reads": program.shape_reads,
+        "shape_reads": [_portable(line) for line in program.shape_reads],
     }
+
+
+def _portable(line: str) -> str:
+    """`file:line`, and what follows, without folders of this machine: an export goes to others.
+
+    Files of our packages stay below them, of others only the name is left.
+    """
+    if line.startswith(_ROOT):
+        return line.removeprefix(_ROOT)
+    drive = 2 if line[1:3] == ":\\" else 0
+    file, colon, rest = line[drive:].partition(":")
+    return file.replace("\\", "/").rpartition("/")[2] + colon + rest if drive or file.startswith("/") else line
 
 
 _PYTHON = (
@@ -271,7 +285,7 @@ def from_json(data: dict[str, Any], tensors: dict[str, Tensor], depth: int = 0) 
             raise CheckpointError(f"update of {s}, which is not a state")
         if (s.dtype, len(s.shape)) != (v.dtype, len(v.shape)):
             raise CheckpointError(f"update of state {s}: {s.type_text} with a {v.type_text}")
-    program.shape_reads = [str(line) for line in data["shape_reads"]]
+    program.shape_reads = [_portable(str(line)) for line in data["shape_reads"]]
     return program
 
 
@@ -317,7 +331,7 @@ def _add_operation(program: Program, values: dict[int, Value], d: dict[str, Any]
         raise CheckpointError(_unknown(d))
     inputs = [None if n is None else _value(values, n) for n in d["inputs"]]
     check_arguments(info, inputs)
-    op = program.add_operation(info, inputs, info.attr_values(d["attrs"]), str(d.get("where", "")))
+    op = program.add_operation(info, inputs, info.attr_values(d["attrs"]), _portable(str(d.get("where", ""))))
     op.blocks = blocks
     if len(op.outputs) != len(d["outputs"]):
         raise CheckpointError(f"{op.name} has {len(op.outputs)} outputs, the file lists {len(d['outputs'])}")

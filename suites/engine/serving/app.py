@@ -13,7 +13,7 @@ import pydantic
 from fastapi import FastAPI, Request, Response
 
 from suites.engine.serving import open_inference
-from suites.engine.serving.errors import NotThere, RequestError
+from suites.engine.serving.errors import NotThere, RequestError, shown
 from suites.engine.serving.gates import Gate, Heads, SameSite
 from suites.engine.serving.http import (
     PROBLEMS,
@@ -249,7 +249,7 @@ def _add_health(app: FastAPI, split: Split) -> None:
         """Whether requests are answered now, and what waits."""
         state = {"model": split.name, "waiting": sum(service.batcher.waiting for service in split.services)}
         problem = split.not_ready()
-        return json_response(state | {"error": problem}, 503) if problem else json_response(state)
+        return json_response(state | {"error": shown(problem)}, 503) if problem else json_response(state)
 
     @app.get("/metrics", tags=["health"], response_class=Response)
     async def metrics() -> Response:

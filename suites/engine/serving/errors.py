@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 
 from framework.errors import PaddockError
+
+_MOST_SHOWN = 2000  # characters of a message; what is wrong may be as long as the body
+_BEFORE_PATHS = "'\"`([{<=,"
+
+
+def shown(error: object) -> str:
+    """What a client reads of an error: no folder of the machine that serves, or of the one that exported the model."""
+    return re.sub(r"\S+", _without_folders, str(error)[:_MOST_SHOWN])
+
+
+def _without_folders(found: re.Match[str]) -> str:
+    word = found[0]
+    for at, letter in enumerate(word):
+        if letter == "/" and (at == 0 or word[at - 1] in _BEFORE_PATHS) and "/" in word[at + 1 :]:
+            return word[:at] + word.rpartition("/")[2]
+    return word
 
 
 class RequestError(PaddockError):

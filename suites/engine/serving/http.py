@@ -21,13 +21,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from framework.errors import PaddockError
-from suites.engine.serving.errors import Cancelled, QueueFull, RequestError, TooLarge, UnknownCoding
+from suites.engine.serving.errors import Cancelled, QueueFull, RequestError, TooLarge, UnknownCoding, shown
 from suites.engine.serving.metrics import Metrics
 
 BODY_SECONDS = 30.0  # in which a body must have come
 _LARGE = 1 << 16
 _CHEAP_VALUES = 1 << 12
-_MOST_TOLD = 2000  # characters of a message; what is wrong may be as long as the body
 _OPEN = ("/health", "/v2/health/live", "/v2/health/ready")
 
 Schema = TypeVar("Schema", bound=pydantic.BaseModel)
@@ -224,7 +223,7 @@ def install_errors(app: FastAPI) -> None:
             headers["Retry-After"] = str(error.retry_after)
         if isinstance(error, TooLarge):
             headers["Connection"] = "close"  # the rest of the body is not read
-        return json_response({"error": str(error)[:_MOST_TOLD]}, status, headers)
+        return json_response({"error": shown(error)}, status, headers)
 
     async def no_route(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

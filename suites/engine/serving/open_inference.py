@@ -16,7 +16,7 @@ from fastapi import FastAPI, Request, Response
 
 from framework.extras import DISTRIBUTION
 from suites.engine.run.environment import package_version
-from suites.engine.serving.errors import NotThere, RequestError
+from suites.engine.serving.errors import NotThere, RequestError, shown
 from suites.engine.serving.http import PROBLEMS, Bodies, aside, body_of, json_response, while_connected
 from suites.engine.serving.protocol import (
     HEADER,
@@ -67,7 +67,7 @@ def add_routes(app: FastAPI, split: Split, bodies: Bodies) -> None:
 
 def _add_health(app: FastAPI, split: Split) -> None:
     def health(problem: str | None) -> Response:
-        return json_response({"error": problem}, 503) if problem else Response(status_code=200)
+        return json_response({"error": shown(problem)}, 503) if problem else Response(status_code=200)
 
     @app.get("/v2/health/live", tags=_TAGS)
     async def live() -> Response:

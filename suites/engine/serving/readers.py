@@ -27,7 +27,7 @@ from suites.engine.serving.errors import Broken, DeadlineExceeded, QueueFull, Re
 from suites.engine.serving.reading import Bounds, Order, ReadItems, Said, carry_out, main
 
 _START_SECONDS = 60.0  # for a reader to import what it needs
-_BRIEF = 0.1  # seconds after which an order is slow, and that one waits for a reader before a spare one is started
+_BRIEF = 0.25  # seconds after which an order is slow, and in which no reader came free where a spare one is started
 _SPARES = 3  # for each reader
 _KEPT_SECONDS = 30.0  # that spare readers stay after the last was wanted
 
@@ -176,6 +176,7 @@ class Readers(Reads):
         self._idle: list[_Reader] = []
         self._places = 0  # readers that are there or are being started
         self._needed = -math.inf  # when a spare one was wanted last
+        self._freed = -math.inf  # when one came free last
         self._failed = False  # whether the last one could not be started
 
     def ask(self, order: Order, values: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None) -> Any:
@@ -225,28 +226,28 @@ class Readers(Reads):
         start = time.monotonic()
         with self._free:
             while not self._idle:
-                waited = time.monotonic() - start
-                if self._closed or waited >= patience:
+                now = time.monotonic()
+                if self._closed or now >= start + patience:
                     raise QueueFull(f"all readers were busy for {patience:.1f} s; try again in 1 s", 1)
-                if self._has_place(waited):
+                stuck = now >= max(start, self._freed) + _BRIEF
+                if self._has_place(stuck):
                     self._places += 1
                     return None
-                if waited >= _BRIEF:
+                if stuck:
                     slow()
-                self._free.wait((_BRIEF if waited < _BRIEF else patience) - waited)
+                self._free.wait(min(_BRIEF, start + patience - now))
             return self._idle.pop()  # the one that was used last: its memory is warm
 
-    def _has_place(self, waited: float) -> bool:
-        """Whether one more may be started for who has waited so long."""
-        if self._places < self._count:
-            return True
-        if waited >= _BRIEF:
+    def _has_place(self, stuck: bool) -> bool:
+        """Whether one more may be started; `stuck` where none came free for long, as all are at slow orders."""
+        if stuck and self._places >= self._count:
             self._needed = time.monotonic()
-        return waited >= _BRIEF and self._places < self._most
+        return self._places < (self._most if stuck else self._count)
 
     def _give(self, reader: _Reader | None) -> None:
         """Let others have it; one that is spare is ended once none was wanted for long."""
         with self._free:
+            self._freed = time.monotonic()
             spare = self._places > self._count and time.monotonic() - self._needed > _KEPT_SECONDS
             if reader is not None and not spare:
                 self._idle.append(reader)

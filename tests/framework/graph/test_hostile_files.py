@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -219,3 +220,12 @@ def test_mutated_weights_are_refused_or_read(model, damaged):
         except CheckpointError as error:
             assert "weights.safetensors" in str(error) or "program.json" in str(error)
     assert read > 20
+
+
+def test_a_file_names_lines_of_source_without_folders_of_the_machine_that_wrote_it(model, damaged):
+    text = (model / "program.json").read_text()
+    assert str(Path.cwd()) not in text and '"where": "tests/framework/graph/test_hostile_files.py:' in text
+    older = text.replace('"where": "tests/framework/graph/', '"where": "/home/someone/nets/')
+    for line in (older, text.replace('"where": "tests/framework/graph/', '"where": "C:\\\\nets\\\\')):
+        lines = {op.where for op in damaged(line).block if op.where}
+        assert lines and all(line.startswith("test_hostile_files.py:") for line in lines)

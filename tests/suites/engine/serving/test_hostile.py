@@ -187,3 +187,16 @@ def test_items_that_are_too_large_once_decoded_are_refused_before_they_are(model
             until(lambda: server.service.inside == 2 and busy(server))
             status, message = problem(server, "/v1/scores", {"input": "a"})
         assert status == 503 and "items of 150 bytes are being answered" in message
+
+
+def test_no_error_that_a_client_reads_shows_a_folder_of_either_machine(model):
+    infer = "/v2/models/words/infer"
+    with toy.running(model) as server:
+        status, message = problem(server, "/v1/scores", {"input": "PATH"})
+        assert (status, message) == (400, "toy.py:7: 'net.py' (b.c, d/e) http://host/page 1/2")
+        bad = {"inputs": [{"name": "ids", "shape": [1], "datatype": "INT64", "data": [10**6]}]}
+        status, message = problem(server, infer, bad)
+        assert status == 400 and "ids[0] is 1000000" in message and "/" not in message
+        server.service.workers.trouble = lambda: f"a worker died in {__file__}:7"
+        for path in ("/health", "/v2/health/ready"):
+            assert problem(server, path, None) == (503, "a worker died in test_hostile.py:7")

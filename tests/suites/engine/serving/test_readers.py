@@ -1,5 +1,6 @@
 """Reading is bounded from outside: an item that hangs, fills memory or kills its reader costs nobody else a thing."""
 
+import contextlib
 import json
 import os
 import signal
@@ -18,8 +19,8 @@ from suites.engine.serving.readers import Readers, most_readers
 from suites.engine.serving.reading import Bounds
 from suites.engine.serving.service import Settings
 from tests.suites.engine.serving import hostile, toy
-from tests.suites.engine.serving.test_hostile import address
-from tests.suites.engine.serving.test_server import ask, problem
+from tests.suites.engine.serving.test_hostile import connected
+from tests.suites.engine.serving.test_server import ask, problem, until
 
 ROOT = Path(__file__).parents[4]
 MAIN = """
@@ -81,14 +82,13 @@ def test_readers_that_all_hang_are_503_or_504_and_come_back(bounded):
 
 
 def test_good_requests_are_answered_while_more_items_hang_than_there_are_readers(model):
-    with toy.running(model, Settings(name="words", read_seconds=30), drain=0.2) as server:
-        with ThreadPoolExecutor(4) as pool:
-            hung = [pool.submit(hostile.statuses, address(server), SPIN, 0.2) for _ in range(4)]
-            assert all(one.result() == [] for one in hung)
-        found = [ask(server, "/v1/scores", {"input": f"word {i}"})[0] for i in range(10)]
-        assert found == [200] * 10 and server.said == []
-        readers = server.service.readers
-        assert 2 < len(readers._all) <= most_readers(2)
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(toy.running(model, Settings(name="words", read_seconds=30), drain=0.2))
+        for number in range(4):  # one by one, so that they share no batch
+            stack.enter_context(connected(server, 1, SPIN)[0])
+            until(lambda n=number: server.service.workers.busy() == n + 1)
+        assert [ask(server, "/v1/scores", {"input": f"word {i}"})[0] for i in range(10)] == [200] * 10
+        assert server.said == [] and 4 < len(server.service.readers._all) <= most_readers(2)
 
 
 def test_spare_readers_end_once_none_was_wanted_for_long(monkeypatch):

@@ -68,6 +68,8 @@ class WordsProcessor(ServedProcessor):
         for words in items:
             if "POISON" in words:
                 raise DataError("a poisoned text")
+            if "PATH" in words:
+                raise DataError(f"{__file__}:7: '/home/exporter/net.py' (/a/b.c, d/e) http://host/page 1/2")
             if "BUG" in words:
                 raise KeyError("a bug")
             if "SPIN" in words:
