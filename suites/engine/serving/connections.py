@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import struct
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._overhead = self._body = 0  # bytes of the request that is coming: all but its body, and its body
         self._complete = False  # whether a request ended in the bytes that came last
+        self._over = False  # whether nothing more is read: what came is no request
         self._head = 0  # bytes of its line and headers as they were parsed
         self._unread = 0  # bytes of answers that the client had not taken when they were last looked at
 
@@ -73,10 +76,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read; cut a connection whose headers do not end."""
+        if self._over:
+            return
         for start in range(0, len(data), _PIECE):
             self._read(data[start : start + _PIECE])
-            if self.transport.is_closing():
+            if self.transport.is_closing() or self._over:
                 return
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing: the web server's timer does not see requests that are read here; ours cuts quiet connections."""
 
     def _read(self, data: bytes) -> None:
         body, self._complete = self._body, False
@@ -104,7 +112,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 if self._head > self._bounds.header_bytes:
                     self._refuse_head()
                 elif not self.transport.is_closing():
-                    self.send_400_response("Invalid HTTP request received.")
+                    self._refuse()
             return
 
     def _without_offer(self) -> bytes:
@@ -118,6 +126,18 @@ class BoundedProtocol(HttpToolsProtocol):
             if name not in (b"upgrade", b"http2-settings") and (value or name != b"connection"):
                 lines.append(name + b": " + value)
         return b"\r\n".join([*lines, b"", b""])
+
+    def _refuse(self) -> None:
+        """400 for what is no request; one before it gets its own answer first, and nothing comes behind that."""
+        if self.is_quiet or self._reading:
+            self.send_400_response("Invalid HTTP request received.")
+        else:
+            self._over, self.cycle.keep_alive = True, False
+
+    @property
+    def _reading(self) -> bool:
+        """Whether the only request that is being answered is still coming, and its answer has not begun."""
+        return self.cycle.more_body and not self.cycle.response_started and not self.pipeline
 
     def _refuse_head(self) -> None:
         if self.is_quiet:
@@ -192,13 +212,25 @@ class BoundedProtocol(HttpToolsProtocol):
     def _expect_end_within(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._unread = self.transport.get_write_buffer_size()
+        self._unread = _unread_bytes(self.transport)
         self._timer = self.loop.call_later(seconds, self._too_late, seconds)
 
     def _too_late(self, seconds: float) -> None:
         """Cut the connection, unless the client is still reading what was written for it."""
-        left = self.transport.get_write_buffer_size()
+        left = _unread_bytes(self.transport)
         if self._unread - left > seconds * _SLOWEST or (left == 0 and self._unread > 0):
             self._expect_end_within(seconds)
         else:
             self.transport.abort()
+
+
+def _unread_bytes(transport: Any) -> int:
+    """Bytes that a client has not taken: of the connection's buffer, and of the system's where it says how many."""
+    size: int = transport.get_write_buffer_size()
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+        import termios
+
+        number = transport.get_extra_info("socket").fileno()
+        size += struct.unpack("i", fcntl.ioctl(number, termios.TIOCOUTQ, bytes(4)))[0]
+    return size

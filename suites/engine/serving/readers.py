@@ -127,6 +127,9 @@ class Reads(ABC):
         found: Batch = self.ask("batch", list(items), patience, slow)
         return found
 
+    def start(self) -> None:  # noqa: B027  (nothing to start)
+        """Start what the first request would otherwise wait for."""
+
     def trouble(self) -> str | None:
         """What is wrong, in words; None if nothing is."""
         return None
@@ -147,7 +150,7 @@ class Here(Reads):
 
 
 class Readers(Reads):
-    """A few readers, used by many threads. They are started when they are wanted, and spare ones in need.
+    """A few readers, used by many threads. They start by `start` or when they are wanted, and spare ones in need.
 
     Args:
         processor: what reads; it travels to the readers as a data set does to data workers.
@@ -195,6 +198,13 @@ class Readers(Reads):
             raise
         self._give(reader)
         return found
+
+    def start(self) -> None:
+        """See `Reads`."""
+        with self._free:
+            wanted, self._places = self._count - self._places, max(self._count, self._places)
+        for _ in range(wanted):
+            self._give(self._new())
 
     def trouble(self) -> str | None:
         """See `Reads`."""

@@ -165,6 +165,8 @@ class Service:
         example = self.processor.example()
         if example is not None:
             quick = self.processor.is_quick(example, text_length(example))
+            if not quick:
+                self.readers.start()
             item = (self._here if quick else self.readers).items([example], _WARM_SECONDS).items[0]
             prepared = self._prepared([Job(item, (None, *self.poolings[:1]))], lambda: None)
             for run in self._runs:

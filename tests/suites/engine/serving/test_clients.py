@@ -1,7 +1,9 @@
 """What other clients send is answered as they expect: offers of HTTP/2, HEAD, gzip, names of models, slow reading."""
 
 import contextlib
+import functools
 import gzip
+import http.client
 import json
 import socket
 import ssl
@@ -10,6 +12,7 @@ import time
 import zlib
 
 import pytest
+import uvicorn
 
 from suites.engine.serving.service import Settings
 from tests.suites.engine.serving import hostile, toy
@@ -131,6 +134,44 @@ def test_a_slow_reader_of_a_large_answer_gets_all_of_it(model):
                 got += len(part)
                 time.sleep(0.02)
         assert got > 150_000 and time.monotonic() - begun > 0.5
+
+
+def test_a_slow_reader_gets_all_of_what_lies_in_the_systems_buffers(model):
+    settings = Settings(name="words", max_items=1024, max_body=1 << 20)
+    with toy.running(model, settings, header_seconds=1.0) as server, socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(address(server))
+        one = hostile.post("/v1/embeddings", json.dumps({"input": ["a b c d e f g h"] * 1000}).encode())
+        last = hostile.post("/v1/scores", b'{"input": "a"}', "Connection: close")
+        threading.Thread(target=connection.sendall, args=(one * 25 + last,)).start()
+        connection.settimeout(20)
+        got, begun = b"", time.monotonic()
+        while time.monotonic() < begun + 4:  # 20 KB a second, far above the slowest that is served
+            got += connection.recv(1000)
+            time.sleep(0.05)
+        while part := connection.recv(1 << 16):
+            got += part
+        assert got.count(b"HTTP/1.1 200 OK") == 26
+
+
+def test_a_request_on_a_kept_connection_is_answered_however_long_after_the_last(model, monkeypatch):
+    monkeypatch.setattr(uvicorn, "Config", functools.partial(uvicorn.Config, timeout_keep_alive=0.1))
+    with toy.running(model) as server:
+        connection = http.client.HTTPConnection(*address(server), timeout=20)
+        for text in ("a", "SLEEP 0.5", "b"):
+            connection.request("POST", "/v1/scores", json.dumps({"input": text}))
+            with connection.getresponse() as response:
+                assert response.status == 200 and response.read()
+            time.sleep(0.3)
+
+
+def test_requests_before_what_is_none_are_answered_and_nothing_behind_it_is_read(server):
+    good = hostile.post("/v1/scores", b'{"input": "a"}')
+    for count in (1, 3):
+        answers = exchange(server, good * count + b"garbage\r\n\r\n" + good)
+        assert answers.count(b"HTTP/1.1 ") == answers.count(b"HTTP/1.1 200 OK") == count
+    chunked = good.replace(b"Content-Length: 14", b"Transfer-Encoding: chunked")
+    assert exchange(server, chunked).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_reader_that_takes_nothing_is_cut(model):
