@@ -26,7 +26,7 @@ class Board:
 
     def __init__(self, plan: Plan, seconds: float | None) -> None:
         self._plan, self._seconds = plan, seconds
-        self._begin, self._published = time.time(), 0.0
+        self._begin, self._published = time.monotonic(), 0.0
         self._points: list[Point] = []
         self._counts: list[tuple[float, int, int]] = []  # when, rows trained on, signs looked up
         self._every, self._taken = 1, 0
@@ -39,7 +39,7 @@ class Board:
         """Take a point and return it; a figure that is not known yet is None."""
         training, serving = (read_state(self._plan.path(f"{name}.json")) for name in ("training", "serving"))
         log = read_state(self._plan.path("log.json"))
-        now = time.time()
+        now = time.monotonic()
         point: Point = {
             "t": now - self._begin,
             "auc": self._progressive(),

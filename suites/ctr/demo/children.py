@@ -87,7 +87,7 @@ class Watch(Hook):
         self._rows += sum(len(batch["labels"]) for batch in loop.batches)
         published = table.published
         if published is not None and published.id not in self._versions:
-            known = [*self._versions.items(), (published.id, (time.time(), loop.step))]
+            known = [*self._versions.items(), (published.id, (time.monotonic(), loop.step))]
             self._versions = dict(known[-_KEPT:])  # a new one: the other thread may be writing the old
         self._state = {"step": loop.step, "rows": self._rows, "table": len(table), "versions": self._versions}
 
@@ -120,7 +120,7 @@ def train_stream(plan: Plan) -> int:
             return INTERRUPTED
         if name == "first":
             export_run(plan.runs / name, plan.export, plan.runs / name / "weights" / "last.safetensors")
-            write_state(plan.path("exported.json"), {"at": time.time()})
+            write_state(plan.path("exported.json"), {"at": time.monotonic()})
     return 0
 
 
