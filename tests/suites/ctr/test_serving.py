@@ -1,7 +1,11 @@
 """An exported model answers as the run does; rows published later are served without a pause, damaged ones never."""
 
+import collections
 import json
+import random
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -317,3 +321,56 @@ def test_requests_that_mean_harm_are_refused_and_rows_still_answered(folder):  #
             assert found and set(found) <= {200, 400, 413, 422, 503}, (name, found)
             assert client.score(ROWS) == expected, name
         assert server.said == []
+
+
+def test_a_model_that_is_renewed_under_load_with_harm_mixed_in_answers_every_good_request(served):
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from suites.engine.serving.client import Client
+    from suites.engine.serving.service import Settings
+    from tests.suites.engine.serving import hostile, toy
+    from tests.suites.engine.serving.test_hostile import address
+
+    table, export, _ = served
+    keys, names = signs_of(table), []
+    answers_of, harmed, done = collections.defaultdict(set), collections.Counter(), threading.Event()
+    model = open_model(export)
+    model.feed._every = model.feed._next = 0.0
+
+    def ask(client):
+        while not done.is_set():
+            told = client.request("POST", "/v1/scores", {"input": ROWS})["data"]
+            (version,) = {row["version"] for row in told}  # one version answers a request
+            answers_of[version].add(json.dumps([row["result"] for row in told]))
+
+    def harm(number):
+        rng = random.Random(number)
+        while not done.is_set():
+            data = rng.choice([*hostile.bombs().values(), hostile.garbage(rng)])
+            harmed.update(hostile.statuses(address(server), data, patience=0.05))
+
+    def damage(name):
+        """A delta that is cut and a list that is none, for as long as some requests take; then as they were."""
+        for path in (export / "rows" / name, export / "rows" / LIST):
+            whole = path.read_bytes()
+            for content in (whole[: len(whole) // 2], whole):
+                part = path.with_suffix(".part")  # replaced, as who publishes does: a file that is served is mapped
+                part.write_bytes(content)
+                part.replace(path)
+                time.sleep(0.05)
+
+    with toy.running(model, Settings(name="words")) as server, Client(server.url, retries=0) as client:
+        with ThreadPoolExecutor(4) as pool:
+            running = [pool.submit(ask, client), pool.submit(ask, client), pool.submit(harm, 0), pool.submit(harm, 1)]
+            try:
+                for _ in range(7):
+                    table.update(keys[:, 0], np.ones((len(keys), table.dim), np.float32), lr=0.1)
+                    names.append(publish(table, schema(), export))
+                    damage(names[-1])
+                    time.sleep(0.05)
+            finally:
+                done.set()
+            assert [one.result() for one in running] == [None] * 4
+        assert client.request("POST", "/v1/scores", {"input": ROWS})["data"][0]["version"] == names[-1].split(".")[0]
+        assert not any("Traceback" in line for line in server.said)
+    assert len(answers_of) > 3 and {len(found) for found in answers_of.values()} == {1}
+    assert harmed and harmed[500] == 0
