@@ -77,9 +77,9 @@ class Head:
         confine(self._folder)
         make_folder(self._folder)
         self._key: str | None = None
-        if settings.secured(places.host):
+        if settings.secure is not False:
             self._key = str((self._folder / "key.json").absolute())
-            make_key(Path(self._key))
+            make_key(Path(self._key), settings.encrypted(places.host))
         self._weights = DenseWeights(task.model)
         self._tag = model_key(task.schema)
         self._layout = Layout.choose(self._folder, settings.shards)

@@ -32,8 +32,9 @@ class ClusterSettings:
         folder: of the shards' checkpoints and logs, which each of their machines reaches; null for the run's.
         give_up: seconds without an answer of a shard after which the run ends.
         most_restarts: of one process within ten minutes, after which the run ends.
-        secure: whether processes prove that they are of the job and encrypt what they send, with a key in the run's
-            folder `cluster`; null where the head listens at another address than this machine's own.
+        secure: whether processes prove that they are of the job, with a key in the run's folder `cluster`, and encrypt
+            what they send; null encrypts where the head listens at another address than this machine's own, and lets
+            them prove it everywhere.
     """
 
     shards: int = 2
@@ -72,8 +73,8 @@ class ClusterSettings:
             if not getattr(self, name) > 0:
                 raise AttributeValueError(f"cluster: {name} is {getattr(self, name)}; it must be above 0")
 
-    def secured(self, host: str) -> bool:
-        """Whether a job whose head listens at `host` is encrypted."""
+    def encrypted(self, host: str) -> bool:
+        """Whether what processes send is, in a job whose head listens at `host`."""
         return host not in ("127.0.0.1", "localhost", "::1") if self.secure is None else self.secure
 
     @property
