@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from framework.errors import ConfigError
@@ -56,6 +57,7 @@ def compiled(schema: Schema, columns: Sequence[str], lists: Container[str] = ())
             }
             for name, label in schema.labels.items()
         ],
+        "written": [{"column": place(column), **asdict(form)} for column, form in form.written.items()],
         "weight": optional(schema.weight),
         "group": optional(schema.group),
         "time": optional(schema.time),

@@ -14,6 +14,7 @@ from suites.ctr.clicks import Clicks, Ragged
 from suites.ctr.features import Crossed, Dense, Label, MultiValued, Sequence, Signed, Sparse
 from suites.ctr.schema import Schema
 from suites.ctr.signs import crossed, hash52, missing_sign, sign_of_number, signs_of
+from suites.engine.data.intake.written import Moment, Written, is_plain, moment_of, plain_number
 from suites.engine.data.skipping import MAX_SKIPPED, leave_out
 from suites.engine.names import did_you_mean, listing
 from suites.engine.reporting import Tally
@@ -22,6 +23,7 @@ _INT64 = 2**63
 _MOST_FLOAT = float(np.finfo(np.float32).max)  # in which numbers are kept
 _HASH, _DIGITS = (1 << 52) - 1, 20  # of a sign: the bits of its hash, and its digits as a number
 _MOST_BUCKET = 9e15  # below which a float64 holds every whole number; the native reader has the same
+_EXACT = 2**53  # up to which a number with a point or an exponent is a whole one
 
 Cell = str | Listed[str]  # a text, or the values of a multi-valued feature
 
@@ -173,12 +175,19 @@ class Encoder:
     def _buckets(self, texts: Listed[Cell], name: str, wrong: dict[int, str]) -> dict[Cell, str]:
         """The text that stands for a number's bucket, by the number's."""
         known: dict[Cell, str] = dict.fromkeys(self._missing, "")
+        feature, form = self._schema.features[name], self._form(self._schema.column_of(name))
+        kind = getattr(feature, "bucket", None)
+        what = f"date ({form.date})" if form is not None and form.date else "number that has a bucket"
         for row, text in enumerate(texts):
             if text not in known:
-                known[text] = log_square(text) or ""
+                known[text] = (log_square(text, form) if kind == "log_square" else date_part(text, kind, form)) or ""
             if not known[text] and text not in self._missing:
-                wrong.setdefault(row, f"'{name}' is {text!r:.40}, which is no number that has a bucket")
+                wrong.setdefault(row, f"'{name}' is {text!r:.40}, which is no {what}")
         return known
+
+    def _form(self, column: str) -> Written | None:
+        """How the numbers or dates of a column are written; None where they are plain."""
+        return self._schema.format.written.get(column)
 
     def _signs(
         self, texts: Listed[Cell], slot: int, hashed: Mapping[Cell, str] | None = None, *, numbers: bool = False
@@ -230,19 +239,20 @@ class Encoder:
 
     def _dense(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray:
         names = list(self._schema.of(Dense))
-        columns = [self._numbers(raw, self._column(raw, name), name, wrong) for name in names]
+        columns = [self._numbers(self._column(raw, name), name, self._schema.column_of(name), wrong) for name in names]
         return np.stack(columns, axis=1).astype(np.float32) if columns else np.zeros((len(raw), 0), np.float32)
 
-    def _numbers(self, raw: RawRows, texts: Listed[Cell], name: str, wrong: dict[int, str]) -> np.ndarray:
+    def _numbers(self, texts: Listed[Cell], name: str, column: str, wrong: dict[int, str]) -> np.ndarray:
         """float64 [N]; NaN where a number is missing, or wrong."""
+        form = self._form(column)
         known: dict[Cell, float | None] = dict.fromkeys(self._missing, math.nan)
         out = np.empty(len(texts))
         for row, text in enumerate(texts):
             if text not in known:
-                known[text] = finite_number(text)
+                known[text] = finite_number(text, form)
             value = known[text]
             if value is None or abs(value) > _MOST_FLOAT:
-                wrong.setdefault(row, f"'{name}' is {text!r:.40}, which is no finite number")
+                wrong.setdefault(row, f"'{name}' is {text!r:.40}, which is no {_wanted(form)}")
             out[row] = math.nan if value is None else value
         return out
 
@@ -255,7 +265,7 @@ class Encoder:
         if label.positive is not None:
             self._refuse_missing(texts, name, wrong)
             return np.fromiter((text in label.positive for text in texts), np.float64, len(texts))
-        numbers = self._numbers(raw, texts, name, wrong)
+        numbers = self._numbers(texts, name, self._schema.column_of(name), wrong)
         self._refuse_missing(texts, name, wrong)
         if label.at_least is not None:
             return (numbers >= label.at_least).astype(np.float64)
@@ -275,18 +285,20 @@ class Encoder:
     def _time(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray | None:
         if self._schema.time is None:
             return None
-        out = np.zeros(len(raw), np.int64)
+        out, form = np.zeros(len(raw), np.int64), self._form(self._schema.time)
+        what = f"a date ({form.date})" if form is not None and form.date else "whole seconds"
         for row, text in enumerate(self._single(raw, self._schema.time)):
-            value = whole_number(text)
+            value = whole_number(text, form)
             if value is None:
-                wrong.setdefault(row, f"the time '{self._schema.time}' is {text!r:.40}; it must be whole seconds")
+                wrong.setdefault(row, f"the time '{self._schema.time}' is {text!r:.40}; it must be {what}")
             out[row] = value or 0
         return out
 
     def _weight(self, raw: RawRows, wrong: dict[int, str]) -> np.ndarray | None:
         if self._schema.weight is None:
             return None
-        numbers = self._numbers(raw, self._single(raw, self._schema.weight), self._schema.weight, wrong)
+        column = self._schema.weight
+        numbers = self._numbers(self._single(raw, column), column, column, wrong)
         for row in np.flatnonzero(~(numbers >= 0)):
             wrong.setdefault(int(row), f"the weight '{self._schema.weight}' is missing or below 0")
         return numbers.astype(np.float32)
@@ -337,32 +349,66 @@ def raw_bytes(text: Cell) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def finite_number(text: Cell) -> float | None:
-    """The number that a text is; None for one that is none, or not finite."""
-    try:
-        value = float(text)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
-    return value if math.isfinite(value) and "_" not in text else None
+def finite_number(text: Cell, form: Written | None = None) -> float | None:
+    """The number that a text is, of a date the days since 1970; None for one that is none, or not finite.
+
+    Args:
+        text: a cell.
+        form: how numbers or dates are written there; None for plain numbers, as the native reader takes them.
+    """
+    moment = _moment(text, form)
+    if moment is not None:
+        return moment.days
+    plain = _plain(text, form)
+    value = math.inf if plain is None else float(plain)
+    return value if math.isfinite(value) else None
 
 
-def log_square(text: Cell) -> str | None:
+def log_square(text: Cell, form: Written | None = None) -> str | None:
     """The bucket of a number v as text: floor(ln(v)^2) above 2, floor(v) else; None for a text that has none."""
-    value = finite_number(text)
+    value = finite_number(text, form)
     bucket = None if value is None else math.floor(math.log(value) ** 2 if value > 2 else value)
     return None if bucket is None or abs(bucket) >= _MOST_BUCKET else str(bucket)
 
 
-def whole_number(text: Cell) -> int | None:
-    """The int64 that a text is, or None; "12.0" is one too."""
-    try:
-        value = int(text)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        number = finite_number(text)
-        if number is None or not number.is_integer():
-            return None
-        value = int(number)
-    return value if -_INT64 <= value < _INT64 else None
+def date_part(text: Cell, part: str | None, form: Written | None) -> str | None:
+    """The "hour" or "weekday" of a date as text; None for a text that is none."""
+    moment = _moment(text, form)
+    return None if moment is None else str(moment.hour if part == "hour" else moment.weekday)
+
+
+def whole_number(text: Cell, form: Written | None = None) -> int | None:
+    """The int64 that a text is, of a date the seconds since 1970; None for others. "12.0" is one too."""
+    moment = _moment(text, form)
+    if moment is not None:
+        return moment.utc
+    plain = _plain(text, form)
+    if plain is None:
+        return None
+    if (digits := plain.lstrip("+-")).isdigit():
+        value = int(plain) if len(digits.lstrip("0")) <= _DIGITS else _INT64
+        return value if -_INT64 <= value < _INT64 else None
+    number = float(plain)
+    return int(number) if abs(number) <= _EXACT and number.is_integer() else None
+
+
+def _plain(text: Cell, form: Written | None) -> str | None:
+    """The number in plain digits, at most as many as Python converts; None for other texts, and for dates."""
+    if not isinstance(text, str) or (form is not None and form.date):
+        return None
+    if form is not None:
+        return plain_number(text, form)
+    return text if is_plain(text) else None
+
+
+def _moment(text: Cell, form: Written | None) -> Moment | None:
+    return moment_of(text, form.date) if form is not None and form.date and isinstance(text, str) else None
+
+
+def _wanted(form: Written | None) -> str:
+    if form is None:
+        return "finite number"
+    return f"date ({form.date})" if form.date else "number of the form that format.written gives"
 
 
 def scales_of(schema: Schema, dense: np.ndarray) -> dict[str, tuple[float, float]]:

@@ -11,7 +11,7 @@ from suites.engine.registry import register, register_role
 
 Transform = Literal["none", "log", "min_max", "standard"]
 Keep = Literal["last", "first"]
-Bucket = Literal["log_square"]
+Bucket = Literal["log_square", "hour", "weekday"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,8 @@ class Sparse(Signed):
         slot: see `Signed`.
         column: of the log; by default the feature's name.
         bucket: "log_square" takes numbers and makes few values of them: v above 2 becomes floor(ln(v)^2), any other
-            floor(v), as the winners of Criteo's contest had it ("3 idiots", 2014) and FuxiCTR's Criteo_x4 has.
+            floor(v), as the winners of Criteo's contest had it ("3 idiots", 2014) and FuxiCTR's Criteo_x4 has. "hour"
+            and "weekday" take a column of dates (`format.written`): 0 to 23, and 0 for Monday to 6.
         place: which value it is, from 0, of a slot that stands several times in each row of a slot log.
     """
 
@@ -118,7 +119,7 @@ class Sequence(Signed):
 @register("feature")
 @dataclass(frozen=True, kw_only=True)
 class Dense(Feature):
-    """A number. A missing one is 0 after the transform.
+    """A number; of a column of dates (`format.written`) the days since 1970. A missing one is 0 after the transform.
 
     Args:
         column: of the log; by default the feature's name.

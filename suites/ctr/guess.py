@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, count
 from pathlib import Path
 
 import yaml
@@ -20,8 +21,10 @@ from suites.ctr.datasets.parquet import columns_of, first_rows
 from suites.ctr.encoding import finite_number, whole_number
 from suites.ctr.guess_slots import guess_slots, is_slot_log
 from suites.ctr.schema import Format
+from suites.engine.data.intake.forms import MOST_ODD, NEARLY, Settled, Told, told
 from suites.engine.data.intake.tables import Dialect, delimiter_of, repeated, rows_in
 from suites.engine.data.intake.texts import decoded, encoding_of, lines_of
+from suites.engine.data.intake.written import DateOrder, Written, moment_of
 from suites.engine.registry import register
 
 _LIST_MARKS = "|;, \x02^"  # between the values of a multi-valued feature
@@ -45,20 +48,12 @@ _LABELS = (
     "rating",
 )
 _GROUPS = ("user_id", "userid", "uid", "user", "device_id", "session_id")
-_TIMES = ("timestamp", "time", "ts", "datetime", "event_time", "unix_time")
+_TIMES = ("timestamp", "time", "ts", "datetime", "event_time", "unix_time", "date", "day")
 _WEIGHTS = ("weight", "sample_weight")
 _POSITIVE = re.compile(r"^(1|1\.0|yes|y|true|t|click|clicked|positive|pos|>.*)\.?$", re.IGNORECASE)
 _FEW = 24  # different whole numbers up to which a column is taken for a category
-_NEARLY = 0.95  # share of numbers from which on a column is one of numbers
-_MOST_ODD = 8  # different texts in a column of numbers that are taken for missing values
 _EXACT = 2**53  # above which float64 cannot tell whole numbers apart
-_WRITTEN = {  # numbers as people write them, which are not read as numbers
-    "decimal commas": re.compile(r"\A(?:-?\d{1,3}(?:[. ]\d{3})*,\d{1,2}|-?\d+,\d{1,2})"),
-    "thousands separators": re.compile(r"\A-?\d{1,3}(?:[, ']\d{3})+(?:\.\d+)?"),
-    "percent signs": re.compile(r"\A-?\d+(?:[.,]\d+)? ?%"),
-    "currency signs": re.compile(r"\A(?:-?[$€£¥] ?-?\d[\d.,]*|-?\d[\d.,]* ?[$€£¥])"),
-}
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?:[T ]\d{1,2}:\d{2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}(?: .*)?")
+_GROUPS_OF_THREE = re.compile(r"[+-]?(?:[1-9]\d{0,2}(?:\.\d{3})?|\d+)", re.ASCII)  # digits, perhaps with a dot in them
 _CODE_NAMES = ("id", "_no", "code", "zip", "key", "type", "sku", "nr", "number")
 _KEY_SHARE = 0.95  # share of different values from which a column is taken for a key of the row
 _TOLD = 1 << 10  # bytes of a file that tell whether it is UTF-16
@@ -73,22 +68,43 @@ class Guess:
     role: str  # feature, label, group, time, weight or left out
     declared: Mapping[str, object]
     why: str
+    form: Written | None = None  # how its numbers or dates are written, if they are wanted
+    more: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # features that it gives besides
+
+
+@dataclass(frozen=True)
+class _Column:
+    """What is known of a column before it is taken for something."""
+
+    name: str
+    cells: Sequence[str]
+    told: Told | None
+    odd: Sequence[str]  # texts that are taken for missing values
 
 
 @register("declaration", "click_log")
-def guess_schema(path: Path, rows: int = 10_000, encoding: str | None = None) -> str:
+def guess_schema(
+    path: Path,
+    rows: int = 10_000,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    dates: DateOrder | None = None,
+) -> str:
     """The YAML text of a schema for a delimited file, a slot log or a Parquet file, from rows that are spread over it.
 
     Args:
         path: of the file.
         rows: that are looked at.
         encoding: of its text where no byte-order mark says it; None for UTF-8.
+        decimal: "." or ",", where numbers may mean two things; None to leave such columns out.
+        dates: the order of day, month and year in dates, likewise.
 
     Raises:
         DataError: it cannot be read, is no such text, has fewer than two rows, or no column could be a label.
     """
+    settled = Settled(decimal, dates)
     if path.suffix.lower() == ".parquet":
-        return _guess_parquet(path, rows)
+        return _guess_parquet(path, rows, settled)
     lines = sample_lines(path, encoding)
     if is_slot_log(lines):
         return guess_slots(path, lines[:rows])
@@ -102,12 +118,12 @@ def guess_schema(path: Path, rows: int = 10_000, encoding: str | None = None) ->
         raise DataError(f"{path}: has {len(found)} rows; some dozen are needed to guess what its columns are")
     bad = len(cells) - (1 if form.header else 0) - len(found)
     found = found[:: max(1, len(found) // rows)]
-    spaced = any(cell != cell.strip() for row in found for cell in row)
-    columns = {name: [row[i].strip() for row in found] for i, name in enumerate(names)}
-    return _text(path, form, spaced, columns, bad)
+    form = replace(form, strip=any(cell != cell.strip(" ") for row in found for cell in row))
+    columns = {name: [row[i].strip(" ") for row in found] for i, name in enumerate(names)}
+    return _text(path, form, columns, settled, bad)
 
 
-def _guess_parquet(path: Path, rows: int) -> str:
+def _guess_parquet(path: Path, rows: int, settled: Settled) -> str:
     """As `guess_schema`, from a file's first rows."""
     names, lists = columns_of(path)
     found = first_rows(path, rows, names)
@@ -117,7 +133,7 @@ def _guess_parquet(path: Path, rows: int) -> str:
     for name in names:
         cells = [row[name] for row in found]
         columns[name] = [cell if isinstance(cell, str) else "\x1f".join(cell) for cell in cells]
-    return _text(path, Format(kind="parquet"), False, columns, 0, lists)
+    return _text(path, Format(kind="parquet"), columns, settled, lists=lists)
 
 
 def sample_lines(path: Path, encoding: str | None = None) -> list[str]:
@@ -196,28 +212,31 @@ def _label_of(path: Path, columns: Mapping[str, Sequence[str]], missing: Sequenc
     return found[0]
 
 
-def _guess(name: str, cells: Sequence[str], missing: Sequence[str], label: str) -> Guess:
+def _guess(column: _Column, missing: Container[str], label: str) -> Guess:
+    name, cells, lower = column.name, column.cells, column.name.lower()
     known = [cell for cell in cells if cell and cell not in missing]
     different = Counter(known)
-    lower = name.lower()
+    form = column.told.form if column.told else None
     if (not name or lower.startswith("unnamed:")) and len(different) == len(cells):
         return Guess("left out", {}, "numbers of rows without a name, as pandas writes them")
     if name == label:
-        return _guess_label(name, different)
-    if lower in _WEIGHTS and all((finite_number(cell) or -1) >= 0 for cell in different):
-        return Guess("weight", {}, "its name")
-    if lower in _TIMES and known and all(whole_number(cell) is not None for cell in different):
-        return Guess("time", {}, "its name, and whole numbers")
+        return _guess_label(name, different, form)
+    if column.told and column.told.ambiguous:
+        return Guess("left out", {}, column.told.ambiguous)
+    if form is not None and form.date:
+        return _guess_date(column, known, form)
+    if lower in _WEIGHTS and all((finite_number(cell, form) or -1) >= 0 for cell in different):
+        return Guess("weight", {}, "its name", form)
+    if lower in _TIMES and known and all(whole_number(cell, form) is not None for cell in different):
+        return Guess("time", {}, "its name, and whole numbers", form)
     if len(different) < 2:
         return Guess("left out", {}, f"it holds {len(different)} different values")
-    numbers = [finite_number(cell) for cell in known]
-    numeric = all(number is not None for number in numbers)
-    if not numeric and (why := _as_written(different)):
-        return Guess("left out", {}, why)
+    numbers = [number for cell in known if (number := finite_number(cell, form)) is not None]
+    numeric = len(numbers) == len(known)
     if not numeric and (mark := _list_mark(known)):
         return Guess("feature", {"type": "MultiValued", "separator": mark}, f"lists with {mark!r} between the values")
     share = len(different) / len(known)
-    whole = numeric and all(number is not None and number.is_integer() for number in numbers)
+    whole = numeric and all(number.is_integer() for number in numbers)
     is_id = lower.endswith(_CODE_NAMES) or lower.startswith("id")
     if share > _KEY_SHARE and len(known) > 50 and (is_id or not numeric):
         return Guess("left out", {}, f"{share:.0%} of its values differ, as those of a key of the row do")
@@ -226,20 +245,29 @@ def _guess(name: str, cells: Sequence[str], missing: Sequence[str], label: str) 
         return Guess("feature", {"type": "Sparse"}, f"{kind}, {len(different)} different in {len(known)}")
     if whole and len(different) <= _FEW:
         return Guess("feature", {"type": "Sparse"}, f"only {len(different)} different whole numbers")
-    if whole and (why := _as_codes([int(number) for number in numbers if number is not None], len(different))):
+    if whole and (why := _as_codes([int(number) for number in numbers], len(different))):
         return Guess("feature", {"type": "Sparse"}, why)
-    return _guess_number([number for number in numbers if number is not None], len(different))
+    found = _guess_number(numbers, len(different))
+    return found if column.told is None else replace(found, why=f"{found.why}; {column.told.why}", form=form)
 
 
-def _as_written(different: Counter[str]) -> str | None:
-    """Why texts are numbers or dates as people write them, and what to do; None for other texts."""
-    total = sum(different.values())
-    for what, pattern in _WRITTEN.items():
-        if sum(times for text, times in different.items() if pattern.fullmatch(text)) >= _NEARLY * total:
-            return f"numbers with {what}, such as {next(iter(different))}; write them as plain numbers such as 1234.5"
-    if sum(times for text, times in different.items() if _DATE.fullmatch(text)) >= _NEARLY * total:
-        return f"dates, such as {next(iter(different))}; write whole seconds for `time`, or its parts as features"
-    return None
+def _guess_date(column: _Column, known: Sequence[str], form: Written) -> Guess:
+    """What a model can use of dates: the day of the week, the hour where it varies, and the days since 1970.
+
+    What is named as the time of the rows gives no days: later rows have days that training has not seen.
+    """
+    assert column.told is not None
+    moments = [moment for text in known if form.date and (moment := moment_of(text, form.date))]
+    parts = {part for part in ("hour", "weekday") if len({getattr(moment, part) for moment in moments}) > 1}
+    more = {
+        f"{column.name}_{part}": {"type": "Sparse", "column": column.name, "bucket": part} for part in sorted(parts)
+    }
+    if column.name.lower() in _TIMES:
+        return Guess("time", {}, f"its name; {column.told.why}", form, more)
+    if len({moment.days for moment in moments}) < 2:
+        return Guess("left out", {}, "it holds one date")
+    declared = {"type": "Dense", "transform": "standard"}
+    return Guess("feature", declared, f"the days since 1970; {column.told.why}", form, more)
 
 
 def _as_codes(numbers: Sequence[int], different: int) -> str | None:
@@ -257,7 +285,7 @@ def _odd_cells(cells: Sequence[str], missing: Container[str]) -> list[str]:
     """The few texts in a column that is one of numbers but for them; empty for other columns."""
     known = [cell for cell in cells if cell and cell not in missing]
     odd = Counter(cell for cell in known if finite_number(cell) is None)
-    nearly = odd and sum(odd.values()) <= (1 - _NEARLY) * len(known) and len(odd) <= _MOST_ODD
+    nearly = odd and sum(odd.values()) <= (1 - NEARLY) * len(known) and len(odd) <= MOST_ODD
     likely = odd and odd.keys() <= _PERHAPS and len(known) > sum(odd.values())
     return list(odd) if nearly or likely else []
 
@@ -283,65 +311,123 @@ def _list_mark(known: Sequence[str]) -> str | None:
     return None
 
 
-def _guess_label(name: str, different: Counter[str]) -> Guess:
+def _guess_label(name: str, different: Counter[str], form: Written | None) -> Guess:
     counts = ", ".join(f"{text} {count}" for text, count in different.most_common(4))
     if {finite_number(text) for text in different} == {0.0, 1.0}:
         return Guess("label", {}, f"the values {counts}")
     if len(different) > 2:
-        return Guess("label", {"at_least": 4}, f"a rating; 4 and more counts as a click. The values: {counts}")
+        return Guess("label", {"at_least": 4}, f"a rating; 4 and more counts as a click. The values: {counts}", form)
     positive = [text for text in different if _POSITIVE.match(text)] or [different.most_common()[-1][0]]
     return Guess("label", {"positive": positive[:1]}, f"the values {counts}; look which of them is the positive one")
+
+
+def _columns(columns: Mapping[str, Sequence[str]], missing: Container[str], settled: Settled) -> list[_Column]:
+    """What the numbers and dates of all columns are like; decided together, as a file is written by one tool."""
+    found = [_column(name, cells, missing, settled) for name, cells in columns.items()]
+    comma = next((column for column in found if _is_comma(column.told)), None)
+    if comma is None or settled.decimal is not None:
+        return found
+    return [_doubted(column, comma.name, missing) for column in found]
+
+
+def _column(name: str, cells: Sequence[str], missing: Container[str], settled: Settled) -> _Column:
+    known = Counter(cell for cell in cells if cell and cell not in missing)
+    likely = {cell: times for cell, times in known.items() if cell not in _PERHAPS}
+    form = told(likely, settled)
+    if form is None or form.form is None:
+        return _Column(name, cells, form, _odd_cells(cells, missing))
+    return _Column(name, cells, form, [*form.odd, *(known.keys() & _PERHAPS)])
+
+
+def _is_comma(form: Told | None) -> bool:
+    return form is not None and form.form is not None and form.form.decimal == ","
+
+
+def _doubted(column: _Column, comma: str, missing: Container[str]) -> _Column:
+    """A column of plain numbers whose dots stand before three digits each, in a file with decimal commas."""
+    known = {cell for cell in column.cells if cell and cell not in missing}
+    if column.told or not any("." in cell for cell in known) or not all(map(_GROUPS_OF_THREE.fullmatch, known)):
+        return column
+    example = next(cell for cell in known if "." in cell)
+    whole = example.replace(".", "")
+    why = f"numbers such as {example} may be {whole}, as '{comma}' has decimal commas; say which with --decimal . or "
+    return replace(column, told=Told(None, ambiguous=f"{why}--decimal ,"))
 
 
 def _text(
     path: Path,
     form: Format,
-    spaced: bool,
     columns: Mapping[str, Sequence[str]],
-    bad: int,
+    settled: Settled,
+    bad: int = 0,
     lists: Container[str] = (),
 ) -> str:
     missing = sorted({cell for column in columns.values() for cell in set(column)} & _MISSING)
-    odd = {name: _odd_cells(column, missing) for name, column in columns.items() if name not in lists}
-    missing = sorted({*missing, *(cell for cells in odd.values() for cell in cells)})
+    known = _columns({name: cells for name, cells in columns.items() if name not in lists}, missing, settled)
+    missing = sorted({*missing, *(cell for column in known for cell in column.odd)})
     label = _label_of(path, columns, missing)
-    guesses = {name: _guess(name, column, missing, label) for name, column in columns.items() if name not in lists}
+    guesses = {column.name: _guess(column, missing, label) for column in known}
     guesses |= {name: Guess("feature", {"type": "MultiValued"}, "lists") for name in columns if name in lists}
     rows = len(next(iter(columns.values())))
     lines = [
         f"# Guessed by `paddock data schema` from {rows} rows of {path.name}. Look at each line, then train with",
         "# `paddock train ctr/deepfm_csv -o data.root=FILE -o data.schema=THIS`.",
+        *(_odd_line(column) for column in known if column.odd),
+        *([f"# {bad} rows had another number of columns and were not looked at."] if bad else []),
+        *_format_lines(form, missing, guesses),
+        *_feature_lines(guesses),
+        *_role_lines(guesses),
+        *(f"# left out: {name}: {guess.why}" for name, guess in guesses.items() if guess.role == "left out"),
     ]
-    for name, cells in odd.items():
-        if cells:
-            count = sum(columns[name].count(cell) for cell in cells)
-            lines.append(f"# {count} cells of {_yaml(name)} are no numbers and are taken for missing: {_yaml(cells)}")
-    if bad:
-        lines.append(f"# {bad} rows had another number of columns and were not looked at.")
+    return "\n".join(lines) + "\n"
+
+
+def _odd_line(column: _Column) -> str:
+    times = sum(column.cells.count(cell) for cell in column.odd)
+    what = "dates" if column.told and column.told.form and column.told.form.date else "numbers"
+    return f"# {times} cells of {_yaml(column.name)} are no {what} and are taken for missing: {_yaml(list(column.odd))}"
+
+
+def _format_lines(form: Format, missing: Sequence[str], guesses: Mapping[str, Guess]) -> Iterator[str]:
+    yield "format:"
     if form.kind == "parquet":
-        lines += ["format:", "  kind: parquet"]
+        yield "  kind: parquet"
     else:
-        lines += ["format:", f"  delimiter: {_yaml(form.delimiter)}", f"  header: {_yaml(form.header)}"]
+        yield f"  delimiter: {_yaml(form.delimiter)}"
+        yield f"  header: {_yaml(form.header)}"
     if form.encoding:
-        lines.append(f"  encoding: {_yaml(form.encoding)}")
+        yield f"  encoding: {_yaml(form.encoding)}"
     if form.columns:
-        lines.append(f"  columns: {_yaml(list(form.columns))}  # there are no names in the file; put better ones here")
+        yield f"  columns: {_yaml(list(form.columns))}  # there are no names in the file; put better ones here"
     if missing:
-        lines.append(f"  missing: {_yaml(list(missing))}  # texts that were found where a value is not known")
-    if spaced:
-        lines.append("  strip: true  # there are spaces around values")
+        yield f"  missing: {_yaml(list(missing))}  # texts that were found where a value is not known"
+    if form.strip:
+        yield "  strip: true  # there are spaces around values"
+    written = {name: guess.form for name, guess in guesses.items() if guess.form is not None}
+    if written:
+        yield "  written:  # numbers and dates that are not plain"
+        for name, each in written.items():
+            default = asdict(Written())
+            yield f"    {_yaml(name)}: {_yaml({k: v for k, v in asdict(each).items() if v != default[k]})}"
+
+
+def _feature_lines(guesses: Mapping[str, Guess]) -> Iterator[str]:
     for role, title in (("feature", "features:"), ("label", "labels:")):
-        lines.append(title)
+        yield title
         for name, guess in guesses.items():
             if guess.role == role:
-                lines.append(f"  {_yaml(name)}: {_yaml(dict(guess.declared))}  # {guess.why}")
+                yield f"  {_yaml(name)}: {_yaml(dict(guess.declared))}  # {guess.why}"
+            for other, declared in guess.more.items() if role == "feature" else ():
+                free = next(each for each in chain([other], (f"{other}_{k}" for k in count(2))) if each not in guesses)
+                yield f"  {_yaml(free)}: {_yaml(dict(declared))}  # of the dates in {name}"
+
+
+def _role_lines(guesses: Mapping[str, Guess]) -> Iterator[str]:
     for role, names in (("group", _GROUPS), ("time", ()), ("weight", ())):
         found = next((n for n, g in guesses.items() if g.role == role or n.lower() in names), None)
         if found is not None:
             why = guesses[found].why if role != "group" else "its name; rows are ranked within it for GAUC"
-            lines.append(f"{role}: {_yaml(found)}  # {why}")
-    lines += [f"# left out: {name}: {guess.why}" for name, guess in guesses.items() if guess.role == "left out"]
-    return "\n".join(lines) + "\n"
+            yield f"{role}: {_yaml(found)}  # {why}"
 
 
 def _yaml(value: object) -> str:

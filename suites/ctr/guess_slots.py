@@ -9,7 +9,7 @@ from pathlib import Path
 
 from framework.errors import DataError
 
-_PAIR = re.compile(r"^[^:]+:[^:]+$")
+_PAIR = re.compile(r"^[^:,;|]+:[^:,;|]+$")  # a line of a CSV with times of day has no pairs
 _BARE = re.compile(r"^-?[0-9.]+$")
 _MOST = 100  # numbers of a slot that are declared one by one
 _HEADS = {0: (), 1: ("click",), 2: ("show", "click")}

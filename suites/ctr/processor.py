@@ -114,7 +114,14 @@ class ClickProcessor(ServedProcessor):
             raise DataError(f"there is no column '{unknown[0]}'; the model reads {', '.join(self._columns)}")
         if value and not any(name in value for name in self._columns):
             raise DataError(f"the row has no value that the model reads; it reads {', '.join(self._columns)}")
-        return {name: as_text(each) for name, each in value.items()}
+        return {name: self._text(name, each) for name, each in value.items()}
+
+    def _text(self, name: str, value: Any) -> Cell:
+        """A value as the log has it; DataError, which names the column, for a number where the log has dates."""
+        try:
+            return as_text(value, self.schema.format.written.get(name))
+        except DataError as error:
+            raise DataError(f"'{name}' {error}") from None
 
     def example(self) -> Any:
         """A row without any value, which every model takes."""
@@ -122,7 +129,7 @@ class ClickProcessor(ServedProcessor):
 
     def prepare(self, items: Sequence[Item]) -> Batch:
         """Rows as a batch, exactly as in evaluation; DataError names a value that does not fit."""
-        columns = {name: [as_text(item.get(name)) for item in items] for name in self._columns}
+        columns = {name: [self._text(name, item.get(name)) for item in items] for name in self._columns}
         clicks, _ = self._encoder.encode(RawRows("rows", columns, Numbered("row")), max_skipped=0.0)
         return {**clicks.batch(), "dense": transformed(self.schema, clicks.dense), "item": list(items)}
 

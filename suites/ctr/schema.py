@@ -15,6 +15,7 @@ from suites.engine.config import build_value, plain
 from suites.engine.config.components import slot_of
 from suites.engine.config.config import build_node
 from suites.engine.config.yaml_text import parse_text
+from suites.engine.data.intake.written import Written
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import REGISTRY
 
@@ -39,6 +40,8 @@ class Format:
         newlines: whether such a value may also hold ends of lines. A log in memory takes them anyway; a streamed one is
             then read twice, as its blocks have to be cut between rows.
         encoding: of the text where no byte-order mark says it; null for UTF-8. A streamed log must be UTF-8.
+        written: by column, how its numbers or its dates are written where they are not plain, such as `1.234,50 €`. It
+            counts where a number, a date or a time is wanted, not for the values of `Sparse` without `bucket`.
     """
 
     kind: Literal["delimited", "slot", "parquet"] = "delimited"
@@ -52,6 +55,7 @@ class Format:
     quote: str | None = '"'
     newlines: bool = False
     encoding: str | None = None
+    written: dict[str, Written] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.delimiter) != 1:
@@ -68,6 +72,8 @@ class Format:
                 "Format: delimiter, header, columns, strip, quote, newlines and encoding are for delimited text; "
                 f"kind is {self.kind}"
             )
+        if self.kind == "slot" and self.written:
+            raise AttributeValueError("Format: written is for columns of texts; kind is slot")
         if self.kind != "slot" and (self.head or self.order != "slot:sign"):
             raise AttributeValueError(f"Format: head and order are for slot logs; kind is {self.kind}")
         if len(set(self.head)) != len(self.head):
@@ -109,7 +115,7 @@ class Schema:
         labels: by name; one for most models, several for MMoE and ESMM. Logs to predict on need not have them.
         format: of text files.
         group: column of what rows are ranked within, such as the user, for GAUC.
-        time: column of the time, in whole seconds.
+        time: column of the time, in whole seconds, or of dates (`format.written`).
         weight: column of the weight of each row, 0 or more.
     """
 
@@ -128,6 +134,7 @@ class Schema:
         self._check_members()
         self._check_sequences()
         self._check_places()
+        self._check_written()
         for name in {"sparse", "dense", "labels", "group", "time", "weight"} & self.features.keys():
             raise AttributeValueError(f"Schema: no feature can be called '{name}', which is a part of every batch")
         self.slots()
@@ -170,6 +177,31 @@ class Schema:
                 raise AttributeValueError(
                     f"Schema: '{name}' takes place {place}; that is a number from 0 in a slot of a slot log"
                 )
+
+    def _check_written(self) -> None:
+        """Written forms are of columns that are read; what takes dates and what takes numbers finds them."""
+        columns = self.columns()
+        for column in self.format.written:
+            if column not in columns:
+                raise AttributeValueError(
+                    f"Schema: format.written names '{column}', which nothing reads{did_you_mean(column, columns) or ''}"
+                )
+        for name, feature in self.of(Sparse).items():
+            dated = feature.bucket in ("hour", "weekday")
+            if feature.bucket and dated != self._is_date(self.column_of(name)):
+                raise AttributeValueError(
+                    f"Schema: '{name}' has bucket {feature.bucket}, which is for "
+                    f"{'dates' if dated else 'numbers'}; say in format.written what '{self.column_of(name)}' holds"
+                )
+        plain_labels = [name for name, label in self.labels.items() if label.positive is None]
+        numbers = [self.weight, *map(self.column_of, plain_labels)]
+        for column in filter(None, numbers):
+            if self._is_date(column):
+                raise AttributeValueError(f"Schema: '{column}' is a date, so it is no label of numbers and no weight")
+
+    def _is_date(self, column: str) -> bool:
+        form = self.format.written.get(column)
+        return form is not None and form.date is not None
 
     def of(self, kind: type[Kind]) -> dict[str, Kind]:
         """The features of a kind by name, in order."""

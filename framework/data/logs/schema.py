@@ -33,6 +33,7 @@ _TOP: dict[str, Any] = {
     "ragged": [],
     "dense": [],
     "labels": [],
+    "written": [],
     "labels_optional": False,
     "missing_numbers": "zero",
     "weight": None,
@@ -53,13 +54,24 @@ _FIELDS: dict[str, dict[str, Any]] = {
     },
     "dense": {"name": _NEEDED, "column": _NEEDED, "place": 0, "transform": "none", "center": 0.0, "scale": 1.0},
     "labels": {"name": _NEEDED, "column": _NEEDED, "positive": None, "at_least": None, "number": False},
+    "written": {
+        "column": _NEEDED,
+        "decimal": ".",
+        "thousands": "",
+        "percent": False,
+        "currency": "",
+        "date": None,
+    },
 }
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "kind": ("csv", "slot", "parquet"),
     "header": (False, True, "maybe"),
     "encoding": ("utf-8", "bytes"),
     "order": ("slot:sign", "sign:slot"),
-    "bucket": (None, "log_square"),
+    "bucket": (None, "log_square", "hour", "weekday"),
+    "decimal": (".", ","),
+    "thousands": ("", ",", ".", " ", "'"),
+    "date": (None, "YMD", "DMY", "MDY"),
     "keep": ("last", "first"),
     "missing_numbers": ("zero", "nan"),
     "transform": ("none", "log", "min_max", "standard"),
@@ -76,11 +88,11 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 _TYPE_OF = {
     "a whole number": "column place slot count max_length along weight group time",
     "a number": "center scale at_least",
-    "a text": "delimiter quote name separator",
-    "true or false": "newlines strip labels_optional number",
+    "a text": "delimiter quote name separator currency",
+    "true or false": "newlines strip labels_optional number percent",
     "a list of texts": "columns missing head positive",
     "a list of whole numbers": "members",
-    "a list of mappings": "sparse ragged dense labels",
+    "a list of mappings": "sparse ragged dense labels written",
 }
 _TYPE_BY_KEY = {key: (said, _TYPES[said]) for said, keys in _TYPE_OF.items() for key in keys.split()}
 _BATCH_KEYS = ("sparse", "dense", "labels", "weight", "group", "time")
@@ -91,7 +103,8 @@ class LogSchema:
 
     Args:
         fields: the mapping, fit for JSON: the text's form (`kind`, `columns`, `delimiter`, ...) and what is made of its
-            columns (`sparse`, `ragged`, `dense`, `labels`, `weight`, `group`, `time`). Columns are places in `columns`.
+            columns (`sparse`, `ragged`, `dense`, `labels`, `weight`, `group`, `time`), and in which columns numbers or
+            dates are not plain (`written`). Columns are places in `columns`.
 
     Raises AttributeValueError for a key that does not exist, lacks or has a wrong value.
     """
@@ -121,7 +134,7 @@ class LogSchema:
     @property
     def digest(self) -> str:
         """What two schemas that read the same have in common."""
-        fields = {k: v for k, v in self.fields.items() if k != "newlines" or v}  # older positions have no such key
+        fields = {k: v for k, v in self.fields.items() if k not in ("newlines", "written") or v}  # newer keys
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -237,5 +250,6 @@ def _native_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
         "ragged": [f | {key: whole(f[key]) for key in ("max_length", "along")} for f in fields["ragged"]],
         "dense": [f | {"center": float(f["center"]), "scale": float(f["scale"])} for f in fields["dense"]],
         "labels": [f | {"column": whole(f["column"]), "positive": list(f["positive"] or [])} for f in fields["labels"]],
+        "written": [f | {"column": whole(f["column"]), "date": f["date"] or ""} for f in fields["written"]],
         **{name: whole(fields[name]) for name in ("weight", "group", "time")},
     }

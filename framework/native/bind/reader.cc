@@ -38,7 +38,11 @@ reader::SparseField sparse_from(const nb::dict& d) {
   f.column = get<int>(d, "column");
   f.place = get<int>(d, "place");
   f.slot = get<uint64_t>(d, "slot");
-  f.bucket = get<std::string>(d, "bucket") == "log_square" ? reader::Bucket::kLogSquare : reader::Bucket::kNone;
+  auto bucket = get<std::string>(d, "bucket");
+  f.bucket = bucket == "log_square" ? reader::Bucket::kLogSquare
+             : bucket == "hour"     ? reader::Bucket::kHour
+             : bucket == "weekday"  ? reader::Bucket::kWeekday
+                                    : reader::Bucket::kNone;
   f.members = get<std::vector<int>>(d, "members");
   return f;
 }
@@ -77,6 +81,21 @@ reader::LabelField label_from(const nb::dict& d) {
   return f;
 }
 
+reader::Written written_from(const nb::dict& d) {
+  reader::Written w;
+  w.column = get<int>(d, "column");
+  w.decimal = letter(d, "decimal");
+  w.thousands = get<std::string>(d, "thousands");
+  w.percent = get<bool>(d, "percent");
+  w.currency = get<std::string>(d, "currency");
+  auto date = get<std::string>(d, "date");
+  w.date = date == "YMD"   ? reader::DateOrder::kYmd
+           : date == "DMY" ? reader::DateOrder::kDmy
+           : date == "MDY" ? reader::DateOrder::kMdy
+                           : reader::DateOrder::kNone;
+  return w;
+}
+
 template <class Field>
 std::vector<Field> each(const nb::dict& d, const char* name, Field (*make)(const nb::dict&)) {
   std::vector<Field> fields;
@@ -102,6 +121,7 @@ std::shared_ptr<LogSchema> schema_from(const nb::dict& d) {
   s->ragged = each(d, "ragged", ragged_from);
   s->dense = each(d, "dense", dense_from);
   s->labels = each(d, "labels", label_from);
+  s->written = each(d, "written", written_from);
   s->labels_optional = get<bool>(d, "labels_optional");
   if (get<std::string>(d, "missing_numbers") == "nan") s->missing_number = NAN;
   s->weight = get<int>(d, "weight");

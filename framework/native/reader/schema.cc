@@ -53,6 +53,8 @@ void LogSchema::check() {
   }
   for (const LabelField& f : labels)
     if (!labels_optional || f.column != -1) expect_column(f.column, "a label");
+  for (const Written& w : written)
+    if (w.column != -1) expect_column(w.column, "a written form");
   for (int column : {weight, group, time})
     if (column != -1) expect_column(column, "weight, group or time");
   expect(!slots || (head >= 0 && head <= columns), "head is ", head);

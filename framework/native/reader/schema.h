@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/api.h"
+#include "reader/written.h"
 
 namespace paddock::reader {
 
@@ -16,6 +17,8 @@ namespace paddock::reader {
 enum class Bucket {
   kNone,
   kLogSquare,  // a number v becomes floor(ln(v)^2) above 2 and floor(v) else (FuxiCTR's Criteo_x4)
+  kHour,       // of a date, 0 to 23
+  kWeekday,    // of a date, 0 for Monday to 6
 };
 
 enum class Scale {
@@ -68,6 +71,7 @@ struct PADDOCK_API LogSchema {
   int64_t line_bytes = 1 << 20;
   int columns = 0;
   std::vector<std::string> missing;  // texts, beside the empty one, that mean "missing"
+  std::vector<Written> written;      // of columns whose numbers and dates are not plain
   // Slot logs: the first `head` columns are bare tokens, the others the values of a key.
   bool slots = false;
   bool sign_first = false;  // `sign:slot`

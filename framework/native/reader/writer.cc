@@ -37,21 +37,25 @@ float scaled(double x, const DenseField& f) {
   }
 }
 
-// Hash of the bucket's number as text, so that it is the sign of that text.
-bool bucket_hash(Cell cell, uint64_t& hash) {
-  double v;
-  if (!parse_double(cell, v) || !std::isfinite(v)) return false;
-  double bucket = v;
-  if (v > 2) {
-    double log = std::log(v);
-    bucket = log * log;
-  }
-  bucket = std::floor(bucket);
-  if (std::abs(bucket) >= 9e15) return false;
-  char text[24];
-  auto end = std::to_chars(text, text + sizeof(text), static_cast<int64_t>(bucket)).ptr;
-  hash = hash52(text, static_cast<size_t>(end - text));
+// The bucket of a number; false for one that has none.
+bool log_square(double v, int64_t& bucket) {
+  if (!std::isfinite(v)) return false;
+  double log = v > 2 ? std::log(v) : 0;
+  double found = std::floor(v > 2 ? log * log : v);
+  if (std::abs(found) >= 9e15) return false;
+  bucket = static_cast<int64_t>(found);
   return true;
+}
+
+constexpr int64_t kHour = 3600, kDay = 24 * kHour;
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+// The hour of a day, or the day of a week from Monday.
+int64_t part_of(const Moment& moment, Bucket bucket) {
+  int64_t day = floor_div(moment.wall, kDay);
+  if (bucket == Bucket::kHour) return (moment.wall - day * kDay) / kHour;
+  return day + 3 - 7 * floor_div(day + 3, 7);  // the first of 1970 was a Thursday
 }
 
 }  // namespace
@@ -68,6 +72,9 @@ RowWriter::RowWriter(LogRows& rows, int64_t expected) : schema_(*rows.schema), r
   for (const LabelField& f : schema_.labels) use(f.column, 0);
   for (int column : {schema_.weight, schema_.group, schema_.time}) use(column, 0);
   for (const RaggedField& f : schema_.ragged) places_[f.column] = -1;
+  if (!schema_.written.empty()) forms_.assign(static_cast<size_t>(schema_.columns), nullptr);
+  for (const Written& w : schema_.written)
+    if (w.column >= 0) forms_[static_cast<size_t>(w.column)] = &w;
 }
 
 void RowWriter::reserve(int64_t rows) {
@@ -119,6 +126,44 @@ std::optional<Wrong> RowWriter::hash(Cell cell, int column, uint64_t& hash) cons
   return std::nullopt;
 }
 
+bool RowWriter::number(int column, Cell cell, double& value) {
+  const Written* form = form_of(column);
+  if (form == nullptr) return parse_double(cell, value);
+  if (form->date == DateOrder::kNone) return plain_number(cell, *form, plain_) && parse_double(plain_, value);
+  Moment moment;
+  if (!parse_date(cell, form->date, moment)) return false;
+  value = static_cast<double>(moment.utc()) / kDay;
+  return true;
+}
+
+bool RowWriter::whole(int column, Cell cell, int64_t& value) {
+  const Written* form = form_of(column);
+  if (form == nullptr) return parse_whole(cell, value);
+  if (form->date == DateOrder::kNone) return plain_number(cell, *form, plain_) && parse_whole(plain_, value);
+  Moment moment;
+  if (!parse_date(cell, form->date, moment)) return false;
+  value = moment.utc();
+  return true;
+}
+
+// Hash of the bucket's number as text, so that it is the sign of that text.
+bool RowWriter::bucket_hash(const SparseField& f, Cell cell, uint64_t& hash) {
+  int64_t bucket;
+  if (f.bucket == Bucket::kLogSquare) {
+    double v;
+    if (!number(f.column, cell, v) || !log_square(v, bucket)) return false;
+  } else {
+    const Written* form = form_of(f.column);
+    Moment moment;
+    if (form == nullptr || !parse_date(cell, form->date, moment)) return false;
+    bucket = part_of(moment, f.bucket);
+  }
+  char text[24];
+  auto end = std::to_chars(text, text + sizeof(text), bucket).ptr;
+  hash = hash52(text, static_cast<size_t>(end - text));
+  return true;
+}
+
 std::optional<Wrong> RowWriter::add_sparse(const Cells& cells) {
   const size_t width = schema_.sparse.size();
   int64_t* out = rows_.sparse.data() + static_cast<size_t>(rows_.count) * width;
@@ -131,8 +176,8 @@ std::optional<Wrong> RowWriter::add_sparse(const Cells& cells) {
       h = hash52(reinterpret_cast<const char*>(members_.data()), members_.size() * sizeof(int64_t));
     } else if (Cell cell = cells.at(f.column, f.place); missing(cell)) {
       h = 0;
-    } else if (f.bucket == Bucket::kLogSquare) {
-      if (!bucket_hash(cell, h)) return Wrong{FaultKind::kNumber, f.column, cell};
+    } else if (f.bucket != Bucket::kNone) {
+      if (!bucket_hash(f, cell, h)) return Wrong{FaultKind::kNumber, f.column, cell};
     } else if (!schema_.slots) {
       h = hash52(cell.data(), cell.size());
     } else if (auto wrong = hash(cell, f.column, h)) {
@@ -152,7 +197,7 @@ std::optional<Wrong> RowWriter::add_dense(const Cells& cells) {
     out[i] = schema_.missing_number;
     if (missing(cell)) continue;
     double x;
-    if (!parse_double(cell, x) || !std::isfinite(static_cast<float>(x)))
+    if (!number(f.column, cell, x) || !std::isfinite(static_cast<float>(x)))
       return Wrong{FaultKind::kNumber, f.column, cell};
     out[i] = scaled(x, f);
     if (!std::isfinite(out[i])) return Wrong{FaultKind::kNumber, f.column, cell};
@@ -177,7 +222,7 @@ std::optional<Wrong> RowWriter::add_labels(const Cells& cells) {
       continue;
     }
     double x;
-    if (!parse_double(cell, x) || !std::isfinite(x)) return wrong;
+    if (!number(f.column, cell, x) || !std::isfinite(x)) return wrong;
     if (f.at_least) x = x >= *f.at_least;
     if (!f.number && x != 0 && x != 1) return wrong;
     out[i] = static_cast<float>(x);
@@ -190,7 +235,7 @@ std::optional<Wrong> RowWriter::add_rest(const Cells& cells, int64_t offset) {
   if (schema_.weight >= 0) {
     Cell cell = cells.at(schema_.weight, 0);
     double x;
-    if (!parse_double(cell, x) || !(x >= 0) || !std::isfinite(static_cast<float>(x)))
+    if (!number(schema_.weight, cell, x) || !(x >= 0) || !std::isfinite(static_cast<float>(x)))
       return Wrong{FaultKind::kWeight, schema_.weight, cell};
     rows_.weight.data()[rows_.count] = static_cast<float>(x);
   }
@@ -202,7 +247,7 @@ std::optional<Wrong> RowWriter::add_rest(const Cells& cells, int64_t offset) {
   if (schema_.time >= 0) {
     Cell cell = cells.at(schema_.time, 0);
     int64_t t;
-    if (!parse_whole(cell, t)) return Wrong{FaultKind::kTime, schema_.time, cell};
+    if (!whole(schema_.time, cell, t)) return Wrong{FaultKind::kTime, schema_.time, cell};
     rows_.time.data()[rows_.count] = t;
     if (t < rows_.last_time && ++rows_.backwards == 1) rows_.first_backwards = offset;
     rows_.last_time = std::max(rows_.last_time, t);

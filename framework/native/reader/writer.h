@@ -46,6 +46,13 @@ class RowWriter {
   std::optional<Wrong> add_ragged(const Cells& cells);
   std::optional<Wrong> extra_values(const Cells& cells) const;
   std::optional<Wrong> hash(Cell cell, int column, uint64_t& hash) const;
+  // The form of a column whose numbers or dates are not plain; null for others.
+  const Written* form_of(int column) const { return forms_.empty() ? nullptr : forms_[static_cast<size_t>(column)]; }
+  // A number; of a date the days since 1970.
+  bool number(int column, Cell cell, double& value);
+  // A whole number; of a date the seconds since 1970.
+  bool whole(int column, Cell cell, int64_t& value);
+  bool bucket_hash(const SparseField& field, Cell cell, uint64_t& hash);
   void split(Cell cell, char separator);
   void collect(const Cells& cells, const RaggedField& f);
   void reserve(int64_t rows);
@@ -54,6 +61,8 @@ class RowWriter {
   LogRows& rows_;
   int64_t capacity_ = 0;
   std::vector<Cell> pieces_;
+  std::vector<const Written*> forms_;  // by column; empty where all are plain
+  std::string plain_;
   std::vector<int64_t> members_;  // signs of a cross
   std::vector<int> places_;       // of a slot log: values that a column may have; -1 for any number
 };

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as Listed
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from framework.errors import DataError
 from suites.ctr.datasets.base import ClickDataset, Rows
 from suites.ctr.encoding import Cell, Numbered, RawRows
 from suites.ctr.schema import Schema
+from suites.engine.data.intake.written import Written
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.registry import register
 
@@ -40,22 +42,39 @@ class Columns(ClickDataset):
         max_skipped: float = MAX_SKIPPED,
         ordered: bool = False,
     ) -> None:
-        self._hold(schema, raw_of(columns), rows, max_skipped, ordered)
+        self._hold(schema, raw_of(columns, written=schema.format.written), rows, max_skipped, ordered)
 
 
-def raw_of(columns: Any, name: str = "columns") -> RawRows:
-    """The texts of columns; raises DataError where they differ in length."""
+def raw_of(columns: Any, name: str = "columns", written: Mapping[str, Written] = MappingProxyType({})) -> RawRows:
+    """The texts of columns; raises DataError where they differ in length, or a number stands where dates do.
+
+    Args:
+        columns: see `Columns`.
+        name: of them, for messages.
+        written: by column, how a file has its numbers; numbers become such texts.
+    """
     if hasattr(columns, "column_names"):  # a table of pyarrow
         columns = {each: columns.column(each).to_pylist() for each in columns.column_names}
-    texts = {str(key): [as_text(value) for value in _listed(values)] for key, values in columns.items()}
+    texts = {
+        str(key): [as_text(value, written.get(str(key))) for value in _listed(values)]
+        for key, values in columns.items()
+    }
     lengths: Mapping[str, int] = {key: len(values) for key, values in texts.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(f"{name}: the columns differ in length: {dict(lengths)}")
     return RawRows(name, texts, Numbered(f"{name}, row"))
 
 
-def as_text(value: Any) -> Cell:
-    """A value as a CSV file has it; a list stays one, of texts."""
+def as_text(value: Any, form: Written | None = None) -> Cell:
+    """A value as a CSV file has it; a list stays one, of texts.
+
+    Args:
+        value: a text, a number, True or False, None, or a list of these.
+        form: how the file has numbers; None for plain ones.
+
+    Raises:
+        DataError: it is a number, and the file has dates there.
+    """
     if isinstance(value, str):
         return value
     if value is None:
@@ -68,7 +87,12 @@ def as_text(value: Any) -> Cell:
         return "true" if value else "false"
     if isinstance(value, (float, np.floating)):
         number = float(value)
-        return "" if number != number else str(int(number)) if number.is_integer() else str(value)
+        if number != number:
+            return ""
+        short = int(number) if number.is_integer() else value
+        return str(short) if form is None else form.text_of(short)
+    if form is not None and isinstance(value, (int, np.integer)):
+        return form.text_of(int(value))
     return str(value)
 
 

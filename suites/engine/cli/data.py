@@ -123,7 +123,8 @@ def schema_command(arguments: argparse.Namespace) -> int:
     declare = component_of(arguments.suite, "declaration")
     if declare is None:
         raise NotSupportedError(f"data schema: the suite '{arguments.suite}' declares no columns")
-    text = str(declare(arguments.file, encoding=arguments.encoding))
+    settled = {"encoding": arguments.encoding, "decimal": arguments.decimal, "dates": arguments.dates}
+    text = str(declare(arguments.file, **settled))
     if arguments.output is None:
         print(text, end="")
         return 0
@@ -231,6 +232,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     schema.add_argument("file", type=Path, help="a CSV, a TSV or the like")
     schema.add_argument("--output", type=Path, help="the YAML file to write; by default it is shown")
     schema.add_argument("--encoding", metavar="NAME", help="of the file, such as gb18030 (its mark's, or UTF-8)")
+    schema.add_argument("--decimal", choices=[".", ","], help="of numbers such as 1,234, which may mean two things")
+    schema.add_argument("--dates", choices=["DMY", "MDY", "YMD"], help="order of dates such as 3/4/2024")
     schema.add_argument("--suite", default="ctr", help="whose declaration (ctr)")
     schema.set_defaults(main=schema_command)
     add_import_option(schema)
