@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from collections.abc import Sequence as Listed
 from dataclasses import dataclass, field
@@ -24,6 +26,9 @@ _MOST_FLOAT = float(np.finfo(np.float32).max)  # in which numbers are kept
 _HASH, _DIGITS = (1 << 52) - 1, 20  # of a sign: the bits of its hash, and its digits as a number
 _MOST_BUCKET = 9e15  # below which a float64 holds every whole number; the native reader has the same
 _EXACT = 2**53  # up to which a number with a point or an exponent is a whole one
+
+WRONG = "rows left out by reason"  # a kind of a tally
+_VALUE = re.compile(r"""is ('(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?)(?=[,;])""")  # in a reason: what one row has
 
 Cell = str | Listed[str]  # a text, or the values of a multi-valued feature
 
@@ -338,9 +343,13 @@ def report(raw: RawRows, wrong: Mapping[int, str], max_skipped: float) -> None:
     if not total:
         raise DataError(f"{raw.name}: there are no rows")
     leave_out(raw.name, reasons, total, max_skipped)
+    kinds: Counter[str] = Counter()
     for reason in reasons:
         where, _, why = reason.partition(": ")
         raw.left_out.skip(where, why)
+        kinds[_VALUE.sub("is ...", why)] += 1
+    if kinds:
+        raw.left_out.add(WRONG, kinds, total, whole=True)
 
 
 def raw_bytes(text: Cell) -> bytes:

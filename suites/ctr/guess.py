@@ -24,7 +24,7 @@ from suites.ctr.schema import Format
 from suites.engine.data.intake.forms import MOST_ODD, NEARLY, Settled, Told, told
 from suites.engine.data.intake.tables import Dialect, delimiter_of, repeated, rows_in
 from suites.engine.data.intake.texts import decoded, encoding_of, lines_of
-from suites.engine.data.intake.written import DateOrder, Written, moment_of
+from suites.engine.data.intake.written import DateOrder, Decimal, Written, moment_of
 from suites.engine.registry import register
 
 _LIST_MARKS = "|;, \x02^"  # between the values of a multi-valued feature
@@ -87,7 +87,7 @@ def guess_schema(
     path: Path,
     rows: int = 10_000,
     encoding: str | None = None,
-    decimal: str | None = None,
+    decimal: Decimal | None = None,
     dates: DateOrder | None = None,
 ) -> str:
     """The YAML text of a schema for a delimited file, a slot log or a Parquet file, from rows that are spread over it.

@@ -4,6 +4,7 @@ import suites.ctr.cluster.run
 import suites.ctr.datasets
 import suites.ctr.features
 import suites.ctr.guess
+import suites.ctr.inspection
 import suites.ctr.models.autoint
 import suites.ctr.models.dcn
 import suites.ctr.models.deepfm

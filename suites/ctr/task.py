@@ -149,9 +149,14 @@ class CtrTask(DataTask[TrainData, EvalData], RowsTask):
 
     def _say_leaks(self, held: ClickSource) -> None:
         """Notes what the training set, which was opened for the schema, knows of an evaluation set in memory."""
-        if isinstance(held, ClickDataset) and isinstance(self._train_set, ClickDataset):
-            for text in leaks(self._train_set.clicks, held.clicks):
+        if isinstance(held, ClickDataset):
+            for text in self._leaks(held):
                 _log.info("note: %s: %s", held.name, text)
+
+    def _leaks(self, held: ClickDataset) -> list[str]:
+        """What the training set, if it is open and in memory, knows of an evaluation set."""
+        train = vars(self).get("_train_set")
+        return leaks(train.clicks, held.clicks) if isinstance(train, ClickDataset) else []
 
     def train_loader(self, *, seed: int, workers: int) -> Any:
         """The log in batches; in a drawn order the last of a pass is left out where it is short."""
@@ -302,6 +307,8 @@ class CtrTask(DataTask[TrainData, EvalData], RowsTask):
         if isinstance(source, ClickDataset):
             self._count_labels(tally, source.clicks.labels, whole=True)
             tally.merge(source.left_out.state())
+            for text in () if training else self._leaks(source):
+                tally.note(text)
 
     def count_batch(self, tally: Tally, batch: Batch, *, training: bool) -> None:
         """Rows and positive labels of a log that is streamed."""

@@ -90,7 +90,7 @@ def as_text(value: Any, form: Written | None = None) -> Cell:
         if number != number:
             return ""
         short = int(number) if number.is_integer() else value
-        return str(short) if form is None else form.text_of(short)
+        return str(short) if form is None else form.text_of(float(short) if not number.is_integer() else int(short))
     if form is not None and isinstance(value, (int, np.integer)):
         return form.text_of(int(value))
     return str(value)

@@ -32,7 +32,8 @@ def check_command(arguments: argparse.Namespace) -> int:
         print(f"the suite {config['suite']} does not look into its data yet\nto train on it: {command}")
         return 0
     inspector = inspector_of(config)
-    sets = {name: named_parts(name, inspector.parts(whole)) for name, whole in _datasets(config).items()}
+    opened = _datasets(config, inspector)
+    sets = {name: named_parts(name, inspector.parts(whole)) for name, whole in opened.items()}
     found: dict[str, dict[str, Inspected]] = {whole: {} for whole in sets}
     for whole, parts in sets.items():
         for name, dataset in parts.items():
@@ -42,9 +43,9 @@ def check_command(arguments: argparse.Namespace) -> int:
                 print("\n".join(finding.lines()))
             if arguments.pictures:
                 _draw_findings(inspector, dataset, inspected, arguments.pictures / name)
-    shared = shared_samples(found)
-    for finding in shared:
-        print("\n".join(["between sets:", *finding.lines()]))
+    shared = [*shared_samples(found), *inspector.between(opened)]
+    if shared:
+        print("\n".join(["between sets:", *(line for finding in shared for line in finding.lines())]))
     every = [finding for parts in found.values() for one in parts.values() for finding in one.findings] + shared
     counts = {level: sum(finding.level == level for finding in every) for level in _ORDER}
     print(f"{counts['error']} kinds of errors, {counts['warning']} of warnings")
@@ -82,7 +83,7 @@ def draw_command(arguments: argparse.Namespace) -> int:
 
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
-    dataset = _dataset(config, arguments.set)
+    dataset = _dataset(config, arguments.set, inspector)
     seen = inspector.augmented(config, arguments.set, dataset) if arguments.augmented else dataset
     drawn = readable(
         range(len(dataset)),
@@ -103,7 +104,7 @@ def convert_command(arguments: argparse.Namespace) -> int:
     config = read_config(arguments.config, arguments.overrides)
     inspector = inspector_of(config)
     kind = _format_of(inspector, arguments.to)
-    dataset = _dataset(config, arguments.set)
+    dataset = _dataset(config, arguments.set, inspector)
     if arguments.parts is None:
         parts = {arguments.set: list(range(len(dataset)))}
     else:
@@ -168,20 +169,20 @@ def inspector_of(config: Config) -> Inspector:
     return inspector
 
 
-def _dataset(config: Config, name: str) -> Any:
+def _dataset(config: Config, name: str, inspector: Inspector) -> Any:
     """The set train or eval; the other one need not be there."""
     from framework.errors import ConfigError
 
     if not config.has(f"data.{name}.dataset"):
         raise ConfigError(f"data: the config has no data.{name}.dataset")
-    return config.build(f"data.{name}.dataset")
+    return inspector.opened(config, f"data.{name}.dataset")
 
 
-def _datasets(config: Config) -> dict[str, Any]:
+def _datasets(config: Config, inspector: Inspector) -> dict[str, Any]:
     """The data sets of a config by name."""
     places = {name: f"data.{name}.dataset" for name in ("train", "eval")}
     places |= {name: f"data.more_eval.{name}.dataset" for name in config["data"].get("more_eval") or {}}
-    return {name: config.build(place) for name, place in places.items() if config.has(place)}
+    return {name: inspector.opened(config, place) for name, place in places.items() if config.has(place)}
 
 
 def _draw_findings(inspector: Inspector, dataset: Any, inspected: Inspected, folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from framework.errors import AttributeValueError, NotSupportedError
+from suites.engine.data.copies import copies_text
 from suites.engine.registry import register_role
 
 if TYPE_CHECKING:
@@ -86,6 +87,14 @@ class Inspector(ABC):
     def write_picture(self, path: Path, picture: np.ndarray) -> None:
         """Write what `picture` gave as a file, whole or not at all; folders are made."""
 
+    def opened(self, config: Config, place: str) -> Any:
+        """Return the data set that stands at a place of a config, such as `data.train.dataset`."""
+        return config.build(place)
+
+    def between(self, sets: Mapping[str, Any]) -> list[Finding]:
+        """Return what data sets, by name, know of each other besides copies of samples; by default nothing."""
+        return []
+
     def parts(self, dataset: Any) -> Sequence[Any]:
         """Return the data sets that `dataset` is joined of, which are looked at one by one; by default itself."""
         return (dataset,)
@@ -116,7 +125,7 @@ def shared_samples(sets: Mapping[str, Mapping[str, Inspected]]) -> list[Finding]
             pairs = zip(b.digests, b.names, strict=True)
             copies = [f"{first[digest]} = {name}" for digest, name in pairs if digest and digest in first]
             if copies:
-                text = f"{len(copies)} samples of {two} are copies of samples of {one}"
+                text = copies_text(len(copies), two, one)
                 if set_one == set_two:
                     found.append(Finding("warning", f"{text}, so they count twice", tuple(copies)))
                     continue

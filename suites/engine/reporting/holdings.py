@@ -1,4 +1,4 @@
-"""What the data of a run held as HTML: counts of each set beside each other, sizes, and what was skipped."""
+"""What the data of a run held as HTML: what sets share, counts beside each other, sizes, and what was skipped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def holdings(tallies: Mapping[str, Tally]) -> list[str]:
         f"<p>{say(kind)}: {say(_over({n: t.sizes[kind] for n, t in tallies.items() if kind in t.sizes}))}</p>"
         for kind in dict.fromkeys(chain.from_iterable(tally.sizes for tally in tallies.values()))
     ]
-    return parts + _skipped(tallies)
+    said = [(name, text) for name, tally in tallies.items() for text in tally.notes]
+    notes = [f"<p><strong>{say(name)}</strong>: {say(text)}</p>" for name, text in said]
+    return notes + parts + _skipped(tallies)
 
 
 def _names(kind: str, counts: Mapping[str, Count]) -> str:

@@ -48,6 +48,7 @@ class Tally:
         names, sizes: by kind, which is a few words for people.
         skipped: samples that could not be used, or anything else that was left out.
         reasons: (source, why) of the first of them.
+        notes: what a reader of the figures should know, such as that training knows some of the samples.
     """
 
     def __init__(self) -> None:
@@ -55,6 +56,12 @@ class Tally:
         self.sizes: dict[str, Count] = {}
         self.skipped = 0
         self.reasons: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Keep something that a reader of the figures should know of the set, once."""
+        if text not in self.notes and len(self.notes) < _MOST_REASONS:
+            self.notes.append(text)
 
     def add(self, kind: str, counts: Mapping[str, int], samples: int, *, whole: bool = False) -> None:
         """Count names in `samples` more samples; see `Count` for `whole`."""
@@ -81,6 +88,8 @@ class Tally:
                     self._count(own, str(kind), numbers, int(samples), bool(whole))
             reasons = [(str(source), str(why)) for source, why in state["reasons"]]
             self.skipped += int(state["skipped"])
+            for text in state.get("notes", ()):  # older files have none
+                self.note(str(text))
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise CheckpointError(f"{FILE}: holds no tally ({type(error).__name__}: {error})") from None
         self.reasons = (self.reasons + reasons)[:_MOST_REASONS]
@@ -92,7 +101,7 @@ class Tally:
             for each in (self.names, self.sizes)
         ]
         reasons = [list(reason) for reason in self.reasons]
-        return {"names": kinds[0], "sizes": kinds[1], "skipped": self.skipped, "reasons": reasons}
+        return {"names": kinds[0], "sizes": kinds[1], "skipped": self.skipped, "reasons": reasons, "notes": self.notes}
 
     @staticmethod
     def _count(own: dict[str, Count], kind: str, counts: Mapping[str, int], samples: int, whole: bool) -> None:

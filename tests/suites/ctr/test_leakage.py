@@ -1,18 +1,23 @@
 """Training rows that are later than evaluation rows, or of the same groups, are told."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from suites.ctr.clicks import Clicks
 from suites.ctr.leakage import leaks
 
+_numbers = itertools.count(1)  # so that rows of two sets are different unless they are given
 
-def clicks(time=None, group=None):
+
+def clicks(time=None, group=None, rows=None):
     def of(values):
         return None if values is None else np.array(values, np.int64)
 
-    count = len(time if time is not None else group if group is not None else [0])
-    return Clicks(np.zeros((count, 1), np.int64), {}, np.zeros((count, 0), np.float32), time=of(time), group=of(group))
+    count = len(next((each for each in (time, group, rows) if each is not None), ["x"]))
+    signs = np.array(rows or [next(_numbers) for _ in range(count)], np.int64)
+    return Clicks(signs[:, None], {}, np.zeros((count, 0), np.float32), time=of(time), group=of(group))
 
 
 @pytest.mark.parametrize(
@@ -25,6 +30,7 @@ def clicks(time=None, group=None):
         ({"time": [5], "group": [1]}, {"time": [4], "group": [1]}, ["100% of the training rows", "1 of 1 groups"]),
         ({"time": [5]}, {"group": [1]}, []),
         ({}, {}, []),
+        ({"rows": [1, 2, 2, 3]}, {"rows": [2, 4, 3]}, ["2 samples of the evaluation rows are copies of samples of"]),
     ],
 )
 def test_what_training_knows_of_an_evaluation_is_told(train, held, said):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from suites.engine.data.intake.written import DateOrder, Written, is_plain, moment_of, plain_number
+from suites.engine.data.intake.written import DateOrder, Decimal, Thousands, Written, is_plain, moment_of, plain_number
 
 NEARLY = 0.95  # share of the texts that a form must read
 MOST_ODD = 8  # different texts of a column that its form need not read
@@ -20,6 +20,8 @@ _CURRENCIES = re.compile(
     r"(?:US|R|A|C|NZ|HK|S)?\$|[€£¥₹₩₽₺₫฿₪₴]|USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|AUD|CAD|SEK|NOK|DKK|PLN|CZK|BRL|kr|zł|Kč|Rs"
 )
 _ORDERS: tuple[DateOrder, ...] = ("YMD", "DMY", "MDY")
+_DECIMALS: tuple[Decimal, ...] = (".", ",")
+_THOUSANDS: tuple[Thousands, ...] = ("", ",", ".", " ", "'")
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Settled:
         dates: the order of day, month and year.
     """
 
-    decimal: str | None = None
+    decimal: Decimal | None = None
     dates: DateOrder | None = None
 
 
@@ -97,10 +99,10 @@ def _numbers(texts: Mapping[str, int], settled: Settled) -> Told | None:
     currency, percent = _currency(texts), _share(texts, (t for t in texts if t.rstrip().endswith("%"))) >= NEARLY
     if currency is not None and len(currency) > 1:
         return Told(None, ambiguous=f"amounts in {' and '.join(currency)}; write them in one currency")
-    decimals = [mark for mark in (".", ",") if settled.decimal in (None, mark)]
+    decimals = [mark for mark in _DECIMALS if settled.decimal in (None, mark)]
     forms = [
         Written(decimal=decimal, thousands=mark, percent=percent, currency=next(iter(currency or ()), ""))
-        for mark, decimal in product(("", ",", ".", " ", "'"), decimals)
+        for mark, decimal in product(_THOUSANDS, decimals)
         if mark != decimal
     ]
     fitting = _fitting(texts, forms)

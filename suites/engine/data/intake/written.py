@@ -15,6 +15,8 @@ from typing import Literal
 from framework.errors import AttributeValueError, DataError
 
 DateOrder = Literal["YMD", "DMY", "MDY"]
+Decimal = Literal[".", ","]
+Thousands = Literal["", ",", ".", " ", "'"]
 _PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _SPACE = "[ \u00a0\u202f]"
 _SIGN = "[+\u2212-]"
@@ -44,8 +46,8 @@ class Written:
             follow, with AM or PM, a zone or neither.
     """
 
-    decimal: Literal[".", ","] = "."
-    thousands: Literal["", ",", ".", " ", "'"] = ""
+    decimal: Decimal = "."
+    thousands: Thousands = ""
     percent: bool = False
     currency: str = ""
     date: DateOrder | None = None

@@ -15,6 +15,7 @@ from framework.data import DataLoader
 from framework.errors import ConfigError, NumericsError, PaddockError, WorkerError
 from suites.engine.config.settings import EarlyStopSettings, EvaluationSettings
 from suites.engine.contract.resources import resources_of, save_deployed
+from suites.engine.data.copies import copied_files, copies_text
 from suites.engine.predict.evaluation import (
     Interrupted,
     LossesOf,
@@ -23,7 +24,7 @@ from suites.engine.predict.evaluation import (
     evaluate,
     named_figures,
 )
-from suites.engine.reporting.tally import Tally
+from suites.engine.reporting.tally import TRAIN, Tally, set_name
 from suites.engine.run.folder import RunFolder
 from suites.engine.train.hooks.interval import Interval
 from suites.engine.train.loop import LAST_WORDS, Hook
@@ -63,6 +64,7 @@ class Assess(Hook):
         self._best_figures: dict[str, float] = {}  # of the evaluation whose weights are the best
         self._last: dict[str, float] = {}
         self._told: Metric | None = None  # of the evaluation at hand, on the set without a name
+        self._copied: dict[str, int] = {}  # files of each set that are copies of files of training
 
     def after_resume(self, loop: TrainingLoop) -> None:
         """Make up for an evaluation that Ctrl-C cut off."""
@@ -123,6 +125,7 @@ class Assess(Hook):
         loop.call("before_keeping")
         try:
             with loop.evaluation_weights():
+                self._find_copies(loop)
                 metrics = self._figures(after_batch)
                 draw_examples(loop.task, self._predict, self._run.pictures, self._settings.pictures)
                 if self._told is not None and (loop.ending or self._is_best(loop, metrics)):
@@ -169,8 +172,22 @@ class Assess(Hook):
             figures |= named_figures(name, own)
         return figures
 
+    def _find_copies(self, loop: TrainingLoop) -> None:
+        """Look once which files of the evaluation sets are copies of files of training, and say so."""
+        train = getattr(loop.loader, "dataset", None)
+        for name, (_, loader) in self._sets.items():
+            if name not in self._copied:
+                self._copied[name] = copied_files(train, getattr(loader, "dataset", None))
+                if self._copied[name]:
+                    loop.log.say(f"note: {self._copies_of(name)}; `paddock data check` names them")
+
+    def _copies_of(self, name: str) -> str:
+        return f"{copies_text(self._copied[name], set_name(name), TRAIN)}, so its figures are too good"
+
     def _keep(self, name: str, tally: Tally, metric: Metric) -> None:
         """Write what a metric tells of the evaluation set of that name."""
+        if self._copied.get(name):
+            tally.note(self._copies_of(name))
         self._run.write_told(metric, tally, name)
         if not name:
             self._told = metric
