@@ -25,6 +25,7 @@ from suites.engine.data.intake.forms import MOST_ODD, NEARLY, Settled, Told, tol
 from suites.engine.data.intake.tables import Dialect, delimiter_of, repeated, rows_in
 from suites.engine.data.intake.texts import decoded, encoding_of, lines_of
 from suites.engine.data.intake.written import DateOrder, Decimal, Written, moment_of
+from suites.engine.data.skipping import OtherKindError
 from suites.engine.registry import register
 
 _LIST_MARKS = "|;, \x02^"  # between the values of a multi-valued feature
@@ -115,7 +116,7 @@ def guess_schema(
         raise DataError(f"{path}: {names.count(twice[0])} columns are called '{twice[0]}'; rename all but one")
     found = [row for row in cells[1 if form.header else 0 :] if len(row) == len(names)]
     if len(found) < 2:
-        raise DataError(f"{path}: has {len(found)} rows; some dozen are needed to guess what its columns are")
+        raise OtherKindError(f"{path}: has {len(found)} rows; some dozen are needed to guess what its columns are")
     bad = len(cells) - (1 if form.header else 0) - len(found)
     found = found[:: max(1, len(found) // rows)]
     form = replace(form, strip=any(cell != cell.strip(" ") for row in found for cell in row))
@@ -128,7 +129,7 @@ def _guess_parquet(path: Path, rows: int, settled: Settled) -> str:
     names, lists = columns_of(path)
     found = first_rows(path, rows, names)
     if len(found) < 2:
-        raise DataError(f"{path}: has {len(found)} rows; some dozen are needed to guess what its columns are")
+        raise OtherKindError(f"{path}: has {len(found)} rows; some dozen are needed to guess what its columns are")
     columns: dict[str, list[str]] = {}
     for name in names:
         cells = [row[name] for row in found]
@@ -175,7 +176,7 @@ def _format(path: Path, lines: Sequence[str]) -> Format:
     lines = lines[:200]
     delimiter = delimiter_of(lines, default="")
     if not delimiter:
-        raise DataError(
+        raise OtherKindError(
             f"{path}: no delimiter cuts its lines into columns (tried tab, comma, semicolon, | and \\x01); "
             "write the schema by hand"
         )
@@ -208,7 +209,7 @@ def _label_of(path: Path, columns: Mapping[str, Sequence[str]], missing: Sequenc
     ends = [name for name in (next(iter(columns)), list(columns)[-1]) if name in two]
     found = [name for name in ends if name in zero_one] or ends or zero_one or two
     if not found:
-        raise DataError(f"{path}: no column has two values, so none can be a click; write the schema by hand")
+        raise OtherKindError(f"{path}: no column has two values, so none can be a click; write the schema by hand")
     return found[0]
 
 

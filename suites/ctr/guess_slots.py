@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework.errors import DataError
+from suites.engine.data.skipping import OtherKindError
 
 _PAIR = re.compile(r"^[^:,;|]+:[^:,;|]+$")  # a line of a CSV with times of day has no pairs
 _BARE = re.compile(r"^-?[0-9.]+$")
@@ -35,7 +35,7 @@ def _label_of(path: Path, most: Counter[str], values: dict[str, set[str]]) -> st
     found = [slot for slot in most if most[slot] == 1 and values[slot] == {"0", "1"}]
     named = [slot for slot in found if slot.lower() in ("label", "click")]
     if not found:
-        raise DataError(f"{path}: no slot is 0 or 1 once a row, so none can be a click; write the schema by hand")
+        raise OtherKindError(f"{path}: no slot is 0 or 1 once a row, so none can be a click; write the schema by hand")
     return (named or found)[0]
 
 
@@ -50,7 +50,7 @@ def guess_slots(path: Path, lines: Sequence[str]) -> str:
     count, often = heads.most_common(1)[0]
     if often < 0.9 * len(rows):
         counts = ", ".join(map(str, sorted(heads)))
-        raise DataError(f"{path}: its lines begin with {counts} values; write the schema by hand")
+        raise OtherKindError(f"{path}: its lines begin with {counts} values; write the schema by hand")
     rows = [row for row in rows if len(_bare(row)) == count]
     sides: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     for row in rows:

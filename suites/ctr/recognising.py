@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from framework.data.logs.inflate import compression
-from framework.errors import PaddockError
+from framework.errors import ConfigError
 from suites.ctr.features import Sparse
 from suites.ctr.guess import guess_schema
 from suites.ctr.schema import Schema, schema_of
 from suites.engine.config.yaml_text import parse_text
-from suites.engine.contract.recognising import Recognised
+from suites.engine.contract.recognising import Recognised, recogniser
+from suites.engine.data.skipping import OtherKindError
 from suites.engine.registry import register
 
 _ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".log", ".parquet", ".gz", ".zst")
@@ -18,14 +19,13 @@ _NAMES = ("click", "clicked", "is_click", "converted", "conversion", "is_buy")
 
 
 @register("recogniser", "ctr")
+@recogniser(_ENDINGS, folders=False)
 def recognise(path: Path) -> Recognised | None:
     """What a file of clicks is, and the command that trains on it."""
-    if not path.is_file() or path.suffix.lower() not in _ENDINGS:
-        return None
     try:
         schema = _schema(guess_schema(path, rows=2000))
-    except (PaddockError, OSError):
-        return None
+    except ConfigError as error:  # what was guessed is no schema, as where no feature is left
+        raise OtherKindError(str(error)) from None
     label = next(iter(schema.labels))
     kinds = len(schema.of(Sparse)), len(schema.features)
     packed = ", packed" if compression(path) else ""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework.errors import DataError
 from suites.classification.datasets.files import ImageFolder
-from suites.engine.contract.recognising import Recognised, class_folders, class_parts
+from suites.engine.contract.recognising import Recognised, class_folders, classes_in, recogniser
 from suites.engine.data.intake.dividing import EVERY, Part
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
@@ -35,17 +34,12 @@ def PhotoFolder(root: str, part: Part = "train", classes: Sequence[str] | None =
 
 
 @register("recogniser", "classification")
+@recogniser()
 def recognise(path: Path) -> Recognised | None:
     """What a folder or zip with folders of photos is, and the command that trains on it."""
-    try:
-        source = open_source(path)
-        inside = class_parts(source).get("train", "")
-    except DataError:
+    source, folders, said = classes_in(path)
+    counts = [count for folder in folders if (count := sum(map(is_image, source.below(folder))))]
+    if len(counts) < 2 or any(map(is_image, source.names(folders[0].rpartition("/")[0]))):
         return None
-    counts = {name: sum(map(is_image, source.below(f"{inside}/{name}".lstrip("/")))) for name in source.folders(inside)}
-    filled = [name for name, count in counts.items() if count]
-    if len(filled) < 2 or any(map(is_image, source.names(inside))):
-        return None
-    said = "in parts for training and evaluation" if inside else "without parts, so every fifth is for evaluation"
-    what = f"{sum(counts.values())} photos in {len(filled)} folders, one for each class, {said}"
+    what = f"{sum(counts)} photos in {len(counts)} folders, one for each class, {said}"
     return Recognised(what, "classification/photos", (f"data.root={path}",), 60)

@@ -21,10 +21,10 @@ from suites.detection.datasets.labelme import LabelmeDetection
 from suites.detection.datasets.tools import CvatDetection, DatumaroDetection, ToolDetection, ViaDetection
 from suites.detection.datasets.voc import VocDetection, class_names_of
 from suites.detection.datasets.yolo import NAMES, YoloDetection
-from suites.engine.contract.recognising import Recognised, part_folders, part_in
+from suites.engine.contract.recognising import Recognised, part_folders, part_in, recogniser
 from suites.engine.data.intake.dividing import EVERY, Part
 from suites.engine.data.intake.naming import ending, stem
-from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
 from suites.vision.files import CLASS_FILES, is_image
@@ -86,12 +86,10 @@ def DetectionFolder(
 
 
 @register("recogniser", "detection")
+@recogniser()
 def recognise(path: Path) -> Recognised | None:
     """What a folder or zip of photos with boxes is, and the command that trains on it."""
-    try:
-        layout = layout_of(open_source(path))
-    except DataError:
-        return None
+    layout = layout_of(open_source(path))
     return Recognised(layout.what, "detection/photos", (f"data.root={path}",), 90)
 
 
@@ -100,12 +98,12 @@ def layout_of(source: Source) -> Layout:
     names = source.below()
     pictures = [name for name in names if is_image(name)]
     if not pictures:
-        raise DataError(f"{source.root}: no pictures in it (.jpg, .png, ...); {_lying(names)}")
+        raise OtherKindError(f"{source.root}: no pictures in it (.jpg, .png, ...); {_lying(names)}")
     for find in (_coco, _tools, _voc, _yolo, _labelme):
         found = find(source, names, pictures)
         if found is not None:
             return found
-    raise DataError(
+    raise OtherKindError(
         f"{source.root}: {len(pictures)} pictures, but no annotation of a known format beside them (VOC's XML, "
         f"COCO's or labelme's JSON, YOLO's texts with data.yaml or classes.txt); {_lying(names)}"
     )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from suites.engine.config import Config
     from suites.engine.contract.inspection import Inspected, Inspector
 
+_REFUSALS = 3  # reasons of suites that are shown
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -56,20 +57,22 @@ def check_command(arguments: argparse.Namespace) -> int:
 
 def _config_for(source: Path, overrides: list[str]) -> tuple[Config, str]:
     """The config that a word names, and ""; or one for the data that it names, and the command that trains with it."""
-    from framework.errors import ConfigError
+    from framework.errors import ConfigError, DataError
     from suites.engine.config.building import read_config
     from suites.engine.contract.recognising import recognise
 
     is_config = source.suffix in (".yml", ".yaml") or (source / "config.yml").is_file() or not source.exists()
     if is_config:
         return read_config(source, overrides), ""
-    found = recognise(source)
-    if not found:
+    answers = recognise(source)
+    if not answers.found and answers.refused:
+        raise DataError("; or as another format: ".join(answers.refused[:_REFUSALS]))
+    if not answers.found:
         raise ConfigError(
             f"data check: {source} is no config, and no suite knows what data it holds; `paddock data check CONFIG "
             "-o data.root=...` checks it as a config reads it, docs/howto/data.md lists the formats"
         )
-    first, *others = found
+    first, *others = answers.found
     print(f"{source}: {first.what}")
     for other in others:
         print(f"  or {other.what}: {other.command()}")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from framework.errors import DataError, PaddockError
 from suites.engine.data.intake.dividing import Part
 from suites.engine.data.intake.naming import in_order
-from suites.engine.data.skipping import SetError
-from suites.engine.data.sources import Source
+from suites.engine.data.skipping import OtherKindError, SetError
+from suites.engine.data.sources import Source, open_source
 from suites.engine.names import listing
 from suites.engine.registry import REGISTRY, load_suites, suite_names
 
@@ -22,6 +24,8 @@ PARTS = {
     "val": ("val", "valid", "validation", "dev", "eval", "val2017", "val2014"),
     "test": ("test", "testing", "testset", "test2017"),
 }
+
+UNLABELLED = frozenset({"unsup", "unsupervised", "unlabeled", "unlabelled"})
 
 
 @dataclass(frozen=True)
@@ -46,14 +50,63 @@ class Recognised:
         return shlex.join(["paddock", "train", self.config, *options])
 
 
+@dataclass(frozen=True)
+class Answers:
+    """What all suites say of a folder or file.
+
+    Attributes:
+        found: what it may be, the most certain first.
+        refused: why suites whose kind it seems to be cannot read it, each reason once.
+    """
+
+    found: list[Recognised]
+    refused: list[str]
+
+
 ROLE = "recogniser"  # a suite has one at most
 Recogniser = Callable[[Path], Recognised | None]
+Wrapped = Callable[[Path], Recognised | None]
 
 
-def recognise(path: Path) -> list[Recognised]:
-    """What all suites say of a folder or file, the most certain first; empty where none knows it."""
-    found = (recogniser(path) for recogniser in _recognisers())
-    return sorted((each for each in found if each is not None), key=lambda each: -each.certainty)
+def recogniser(files: Sequence[str] = (), *, folders: bool = True) -> Callable[[Recogniser], Wrapped]:
+    """Wraps what says of a stranger's data whether they are of a suite's kind.
+
+    It returns None, or raises an OtherKindError, for data of another kind. Any other PaddockError says why data that
+    seem to be of its kind cannot be read; it is shown where no suite can read them.
+
+    Args:
+        files: endings of files that it looks at.
+        folders: whether it looks at folders and zips.
+    """
+
+    def wrap(look: Recogniser) -> Wrapped:
+        @functools.wraps(look)
+        def recognise(path: Path) -> Recognised | None:
+            inside = path.is_dir() or path.suffix.lower() == ".zip"
+            if not (folders if inside else path.suffix.lower() in files):
+                return None
+            try:
+                return look(path)
+            except OtherKindError:
+                return None
+            except OSError as error:
+                raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+        return recognise
+
+    return wrap
+
+
+def recognise(path: Path) -> Answers:
+    """What all suites say of a folder or file."""
+    found, refused = [], []
+    for recogniser in _recognisers():
+        try:
+            found.append(recogniser(path))
+        except PaddockError as error:
+            refused.append(str(error))
+    known = sorted((each for each in found if each is not None), key=lambda each: -each.certainty)
+    return Answers(known, list(dict.fromkeys(refused)))
 
 
 def _recognisers() -> list[Recogniser]:
@@ -62,6 +115,14 @@ def _recognisers() -> list[Recogniser]:
             load_suites([suite])
     views = [REGISTRY.seen_by(suite) for suite in REGISTRY.suites()]
     return [view.get(ROLE, name) for view in views for name in view.names(ROLE)]
+
+
+def classes_in(path: Path) -> tuple[Source, list[str], str]:
+    """Of a folder or zip with a folder for each class: it, these folders, and how it is divided, in words."""
+    source = open_source(path)
+    inside = class_parts(source).get("train", "")
+    said = "in parts for training and evaluation" if inside else "without parts, so every fifth is for evaluation"
+    return source, [f"{inside}/{name}".lstrip("/") for name in filled_folders(source, inside)], said
 
 
 def part_of(name: str) -> str | None:
@@ -93,12 +154,12 @@ def class_parts(source: Source) -> dict[str, str]:
     Where other folders lie beside them, they are parts if they hold the classes of training and nothing else.
 
     Raises:
-        SetError: all folders are named as parts, and hold files without folders of classes.
+        OtherKindError: all folders are named as parts, and hold files without folders of classes.
     """
     found = part_folders(source)
     inside = {part: filled_folders(source, folder) for part, folder in found.items()}
     if len(found) > 1 and not any(inside.values()) and set(filled_folders(source)) == set(found.values()):
-        raise SetError(f"{source.root}: the folders {listing(found.values())} hold no folders of classes")
+        raise OtherKindError(f"{source.root}: the folders {listing(found.values())} hold no folders of classes")
     if len(found) < 2 or not all(inside.values()):
         return {}
     others = set(filled_folders(source)) - set(found.values())
@@ -111,13 +172,24 @@ def class_parts(source: Source) -> dict[str, str]:
 
 
 def filled_folders(source: Source, folder: str = "") -> list[str]:
-    """Names of the folders in a folder that hold files; the others are noted as passed over."""
-    names = source.folders(folder)
+    """Names of the folders in a folder that hold files with labels; the others are noted as passed over."""
+    names = labelled_folders(source, folder)
     filled = [name for name in names if source.below(f"{folder}/{name}" if folder else name)]
     for name in names:
         if name not in filled:
             source.passed.note("empty folders", f"{folder}/{name}" if folder else name)
     return filled
+
+
+def labelled_folders(source: Source, folder: str = "") -> list[str]:
+    """Names of the folders in a folder but those of data without labels, such as IMDB's `unsup`, which are noted."""
+    found = []
+    for name in source.folders(folder):
+        if name.lower() in UNLABELLED:
+            source.passed.note("folders of unlabelled data", f"{folder}/{name}" if folder else name)
+        else:
+            found.append(name)
+    return found
 
 
 def class_folders(source: Source, part: Part, classes: Sequence[str] | None = None) -> tuple[str, list[str], bool]:

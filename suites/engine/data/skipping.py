@@ -20,6 +20,10 @@ class SetError(DataError):
     """A fault of a whole set, or of what is asked of it, such as a class that is not listed: never skipped."""
 
 
+class OtherKindError(SetError):
+    """Data are not of the kind that is looked for; they may be whole, and another suite may know them."""
+
+
 def leave_out(what: str, reasons: Sequence[str], total: int, max_skipped: float, noun: str = "rows") -> None:
     """Logs why some of `total` rows of the set `what` are left out.
 

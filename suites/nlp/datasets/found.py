@@ -12,6 +12,7 @@ from framework.errors import ConfigError, DataError
 from suites.engine.data.intake.naming import ending
 from suites.engine.data.intake.tables import MISSING, Row, dialect_in, repeated, rows_in
 from suites.engine.data.intake.texts import decoded, json_in, lines_of
+from suites.engine.data.skipping import OtherKindError
 from suites.engine.data.sources import read_file
 from suites.engine.names import did_you_mean, listing
 from suites.nlp.datasets.base import parse_json
@@ -204,7 +205,7 @@ def _label(table: Table, values: Mapping[str, Sequence[str]]) -> str:
         raise ConfigError(
             f"{table.path}: the columns {listing(candidates)} could all be the label; say which with label: NAME"
         )
-    raise DataError(
+    raise OtherKindError(
         f"{table.path}: no column has few different values, so none can be the label; it has {listing(table.names)}; "
         "say which with label: NAME"
     )
@@ -226,7 +227,7 @@ def _text(table: Table, values: Mapping[str, Sequence[str]]) -> str:
         if len(named) == 1:
             return named[0]
     if not words:
-        raise DataError(
+        raise OtherKindError(
             f"{table.path}: no column holds texts; it has {listing(table.names)}; say which with text: NAME"
         )
     lengths = {name: sum(map(len, column)) / len(column) for name, column in words.items()}

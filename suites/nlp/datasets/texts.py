@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from framework.errors import ConfigError, DataError
-from suites.engine.contract.recognising import Recognised, class_folders, class_parts, part_in
+from suites.engine.contract.recognising import Recognised, class_folders, classes_in, part_in, recogniser
 from suites.engine.data.intake.dividing import EVERY, Part, divided
 from suites.engine.data.intake.naming import ending, stem
 from suites.engine.data.intake.texts import decoded
-from suites.engine.data.skipping import MAX_SKIPPED, usable
+from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError, usable
 from suites.engine.data.sources import Source, find_data, open_source
 from suites.engine.names import listing
 from suites.engine.registry import register
@@ -95,29 +95,32 @@ class Texts(RowDataset):
 
 
 @register("recogniser", "nlp")
+@recogniser((*TABLES, ".txt"))
 def recognise(path: Path) -> Recognised | None:
     """What a file or folder of labelled texts is, and the command that trains on it."""
-    try:
-        found = _find(str(path))
-        if found.source is not None:
-            what = _said_of_folders(found.source)
-        else:
-            table = read_table(found.files.get("train") or found.files[""])
-            columns = columns_of(table, None, None)
-            texts, labels = table.column(columns.text), set(table.column(columns.label))
-            if not texts or sum(map(len, texts)) < _LONG * len(texts) or not _are_sentences(texts):
-                return None
-            what = (
-                f"{len(texts)} labelled texts: column {columns.text} is the text, column {columns.label} the label "
-                f"({len(labels)} different), {_said('train' in found.files)}"
-            )
-    except (DataError, ConfigError):
-        return None
+    found = _find(str(path))
+    what = _said_of_folders(path) if found.source is not None else _said_of_table(found)
     return Recognised(what, "nlp/classify", (f"data.root={path}",), 80)
 
 
+def _said_of_table(found: _Found) -> str:
+    table = read_table(found.files.get("train") or found.files[""])
+    if not any(_are_sentences(table.column(name)) for name in table.names):
+        raise OtherKindError(f"{table.path}: no column holds sentences")
+    columns = columns_of(table, None, None)
+    texts, labels = table.column(columns.text), set(table.column(columns.label))
+    if not _are_sentences(texts):
+        raise OtherKindError(f"{table.path}: column {columns.text} holds no sentences")
+    return (
+        f"{len(texts)} labelled texts: column {columns.text} is the text, column {columns.label} the label "
+        f"({len(labels)} different), {_said('train' in found.files)}"
+    )
+
+
 def _are_sentences(texts: Sequence[str]) -> bool:
-    """Whether most texts have several words, or are in a script without spaces between them."""
+    """Whether texts are long, and most have several words, or are in a script without spaces between them."""
+    if not texts or sum(map(len, texts)) < _LONG * len(texts):
+        return False
     several = sum(len(text.split()) > 2 or any(ord(c) > 0x2E80 for c in text) for text in texts)
     return several > 0.5 * len(texts)
 
@@ -221,14 +224,10 @@ def _divided(rows: Sequence[tuple[str, Labelled]], part: Part) -> list[tuple[str
     return [row for row, is_held in zip(rows, held, strict=True) if is_held == (part == "val")]
 
 
-def _said_of_folders(source: Source) -> str:
-    inside = class_parts(source).get("train", "")
-    counts = [len(_text_files(source, f"{inside}/{name}".lstrip("/"))) for name in source.folders(inside)]
-    filled = [count for count in counts if count]
-    every = sum(
-        sum(ending(n) not in (".txt", "") for n in source.below(f"{inside}/{f}".lstrip("/")))
-        for f in source.folders(inside)
-    )
+def _said_of_folders(path: Path) -> str:
+    source, folders, said = classes_in(path)
+    filled = [count for folder in folders if (count := len(_text_files(source, folder)))]
+    every = sum(ending(name) not in (".txt", "") for folder in folders for name in source.below(folder))
     if len(filled) < 2 or every > sum(filled):  # texts that lie beside pictures are labels of another suite
-        raise DataError("no folders of texts")
-    return f"{sum(filled)} texts in {len(filled)} folders, one for each class, {_said(bool(inside))}"
+        raise OtherKindError(f"{path}: no folders of texts")
+    return f"{sum(filled)} texts in {len(filled)} folders, one for each class, {said}"

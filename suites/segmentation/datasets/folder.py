@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from framework.errors import DataError
-from suites.engine.contract.recognising import Recognised, part_folders
+from suites.engine.contract.recognising import Recognised, part_folders, recogniser
 from suites.engine.data.intake.dividing import EVERY, Part
 from suites.engine.data.intake.naming import Finder, ending, stem
-from suites.engine.data.skipping import MAX_SKIPPED
+from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
 from suites.segmentation.datasets.base import SegmentationDataset
@@ -75,12 +74,10 @@ def SegmentationFolder(
 
 
 @register("recogniser", "segmentation")
+@recogniser()
 def recognise(path: Path) -> Recognised | None:
     """What a folder or zip of images with label maps is, and the command that trains on it."""
-    try:
-        layout = layout_of(open_source(path), None)
-    except DataError:
-        return None
+    layout = layout_of(open_source(path), None)
     # Labelme's shapes are boxes too: the detection suite knows such folders as well.
     certainty = 95 if layout.make is ImageLabelPairs else 50
     return Recognised(layout.what, "segmentation/photos", (f"data.root={path}",), certainty)
@@ -93,7 +90,7 @@ def layout_of(source: Source, classes: Sequence[str] | None) -> Layout:
         labelme = _labelme(source)
         if labelme is not None:
             return labelme
-        raise DataError(
+        raise OtherKindError(
             f"{source.root}: no folder of images beside a folder of label maps of the same names (such as images and "
             "labels), and no files of labelme"
         )

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from framework.errors import DataError
-from suites.engine.contract.recognising import Recognised, class_folders, class_parts
+from suites.engine.contract.recognising import Recognised, class_folders, classes_in, recogniser
 from suites.engine.data.intake.dividing import EVERY, Part, copies_of, copies_of_groups, divided, expect_samples
 from suites.engine.data.intake.naming import ending
 from suites.engine.data.sources import Source, open_source
@@ -70,20 +70,15 @@ def ClipFolder(
 
 
 @register("recogniser", "video")
+@recogniser()
 def recognise(path: Path) -> Recognised | None:
     """What a folder or zip with a folder of clips for each class is, and the command that trains on it."""
-    try:
-        source = open_source(path)
-        inside = class_parts(source).get("train", "")
-    except DataError:
-        return None
-    names = [f"{inside}/{name}".lstrip("/") for name in source.folders(inside)]
+    source, names, said = classes_in(path)
     videos = [count for name in names if (count := sum(map(_is_video, source.below(name))))]
     clips = [] if videos else [found for name in names if (found := _clips(source, name))]
     if len(videos or clips) < 2 or (clips and not _are_frames(frames for each in clips for frames in each.values())):
         return None
     kind = "videos" if videos else "folders of frames"
-    said = "in parts for training and evaluation" if inside else "without parts, so every fifth is for evaluation"
     count = sum(videos) or sum(map(len, clips))
     what = f"{count} {kind} in {len(videos or clips)} folders, one for each class, {said}"
     return Recognised(what, "video/clips", (f"data.root={path}",), 70)

@@ -45,4 +45,4 @@ def test_data_check_names_the_command(tmp_path, capsys):
 def test_long_texts_with_two_labels_are_texts_first(tmp_path):
     lines = [f"{i % 2},what a fine and moving film, number {i}" for i in range(40)]
     (tmp_path / "reviews.tsv").write_text("\n".join(["click\ttext", *(line.replace(",", "\t", 1) for line in lines)]))
-    assert next(each.config for each in recognised(tmp_path / "reviews.tsv")) == "nlp/classify"
+    assert next(each.config for each in recognised(tmp_path / "reviews.tsv").found) == "nlp/classify"

@@ -92,6 +92,19 @@ def test_parts_are_files_or_folders_of_classes(tmp_path):
     assert recognise(tmp_path / "imdb").config == "nlp/classify"
 
 
+def test_a_folder_of_texts_without_labels_is_no_class_and_is_said(tmp_path, caplog):
+    caplog.set_level("INFO")
+    for part, names in (("train", ("neg", "pos", "unsup")), ("test", ("neg", "pos"))):
+        for at, name in enumerate(names * 3):
+            folder = tmp_path / "aclImdb" / part / name
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{at}_1.txt").write_text(f"a text of {name}, number {at} of {part}")
+    train, val = both(str(tmp_path / "aclImdb"))
+    assert train.class_names == val.class_names == ["neg", "pos"] and (len(train), len(val)) == (6, 6)
+    assert "1 folders of unlabelled data (train/unsup)" in caplog.text
+    assert "6 texts in 2 folders" in recognise(tmp_path / "aclImdb").what
+
+
 def test_two_columns_that_could_be_the_label_are_refused_with_the_option(tmp_path):
     lines = [f'"{text}",{label},{"abc"[at % 3]}' for at, (text, label) in enumerate(rows())]
     (tmp_path / "a.csv").write_text("\n".join(["text,topic,sentiment", *lines]))
@@ -114,7 +127,9 @@ def test_missing_labels_are_left_out_or_refused_by_line_and_are_no_class(tmp_pat
 def test_what_holds_no_texts_is_none(tmp_path):
     (tmp_path / "log.csv").write_text("click,ad,price\n" + "\n".join(f"{i % 2},a{i % 5},{i}" for i in range(40)))
     (tmp_path / "empty.csv").write_text("")
-    assert recognise(tmp_path / "log.csv") is None and recognise(tmp_path / "empty.csv") is None
+    assert recognise(tmp_path / "log.csv") is None
+    with pytest.raises(DataError, match=r"empty.csv: the file is empty"):
+        recognise(tmp_path / "empty.csv")
     (tmp_path / "folder").mkdir()
     with pytest.raises(DataError, match="no texts; expected"):
         Texts(str(tmp_path / "folder"))

@@ -45,7 +45,7 @@ def test_copies_of_a_clip_are_in_one_part(tmp_path):
 
 def test_folders_of_frames_are_clips_first_and_photos_else(tmp_path):
     write_frame_folders(tmp_path)
-    assert [each.config for each in recognised(tmp_path)][:2] == ["video/clips", "classification/photos"]
+    assert [each.config for each in recognised(tmp_path).found][:2] == ["video/clips", "classification/photos"]
 
 
 def test_photos_are_no_clips(tmp_path):

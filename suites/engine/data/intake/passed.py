@@ -22,22 +22,22 @@ class PassedOver:
 
     def __init__(self) -> None:
         self._names: dict[str, list[str]] = {}
-        self._counts: dict[str, int] = {}
+        self._every: dict[str, set[str]] = {}
 
     def note(self, reason: str, name: str) -> None:
-        """Counts a name; `reason` is a few words that go on behind a number, such as "hidden"."""
-        self._counts[reason] = self._counts.get(reason, 0) + 1
-        names = self._names.setdefault(reason, [])
-        if len(names) < _NAMED:
+        """Counts a name, once for a reason; that is a few words that go on behind a number, such as "hidden"."""
+        every, names = self._every.setdefault(reason, set()), self._names.setdefault(reason, [])
+        if name not in every and len(names) < _NAMED:
             names.append(shown(name))
+        every.add(name)
 
     def __len__(self) -> int:
-        return sum(self._counts.values())
+        return sum(map(len, self._every.values()))
 
     def __iter__(self) -> Iterator[tuple[str, int, list[str]]]:
         """(reason, how many, the first names)."""
-        for reason, count in self._counts.items():
-            yield reason, count, self._names[reason]
+        for reason, every in self._every.items():
+            yield reason, len(every), self._names[reason]
 
     def __str__(self) -> str:
         return "; ".join(

@@ -1,0 +1,74 @@
+"""What suites say of a stranger's path: the reason why one cannot read it comes through."""
+
+import ast
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from framework.errors import DataError
+from suites.engine.cli.data import main
+from suites.engine.contract.recognising import recognise, recogniser
+from suites.engine.data.skipping import OtherKindError
+from suites.engine.registry import REGISTRY
+
+ROOT = Path(__file__).resolve().parents[4]
+LATIN = "text;label\n" + "".join(f"ein schöner Film über Zürich Nummer {i};{i % 2}\n" for i in range(40))
+CLICKS = "click,town,price\n" + "".join(f"{i % 2},Zürich{i % 5},{i}.5\n" for i in range(40))
+
+
+@pytest.mark.parametrize(("text", "name"), [(LATIN, "a.csv"), (CLICKS, "b.csv"), (LATIN.replace(";", "\t"), "c.tsv")])
+def test_a_table_of_another_encoding_is_refused_by_that_reason(tmp_path, capsys, text, name):
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
+    assert main(["check", str(tmp_path / name)]) == 2
+    said = capsys.readouterr().err
+    assert f"{name}:2: is no UTF-8 text (byte 0x" in said and "no suite knows" not in said
+
+
+@pytest.mark.parametrize("suite", ["classification", "detection", "segmentation", "video"])
+def test_a_damaged_zip_is_refused_by_that_reason(tmp_path, capsys, suite):
+    path = tmp_path / "photos.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("cat/1.jpg", b"x" * 1000)
+    path.write_bytes(path.read_bytes()[:-30])
+    assert main(["check", str(path)]) == 2
+    assert "photos.zip" in (said := capsys.readouterr().err) and "no suite knows" not in said
+    view = REGISTRY.seen_by(suite)
+    with pytest.raises(DataError, match=r"photos.zip"):
+        view.get("recogniser", suite)(path)
+
+
+def test_what_is_of_no_kind_is_said_to_be_unknown(tmp_path, capsys):
+    (tmp_path / "notes.md").write_text("hello")
+    assert recognise(tmp_path / "notes.md").refused == []
+    assert main(["check", str(tmp_path / "notes.md")]) == 2 and "no suite knows" in capsys.readouterr().err
+
+
+def test_a_recogniser_hands_on_why_it_refuses_and_not_what_is_of_another_kind(tmp_path):
+    def answer(error):
+        def look(path):
+            raise error
+
+        return recogniser((".csv",))(look)
+
+    assert answer(OtherKindError("x"))(tmp_path) is None
+    assert answer(DataError("x"))(tmp_path / "a.txt") is None  # not asked
+    with pytest.raises(DataError, match="why"):
+        answer(DataError("why"))(tmp_path)
+    with pytest.raises(DataError, match=r"cannot be read \(Permission denied\)"):
+        answer(PermissionError(13, "Permission denied"))(tmp_path / "a.csv")
+
+
+def test_no_recogniser_swallows_an_exception():
+    """They are wrapped by `recogniser`, which tells data of another kind from data that cannot be read."""
+    found = 0
+    for path in (ROOT / "suites").rglob("*.py"):
+        if path.name == "recognising.py" and path.parent.name == "contract":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name == "recognise":
+                found += 1
+                assert any("Name(id='recogniser'" in ast.dump(each) for each in node.decorator_list), path
+                handlers = [each for each in ast.walk(node) if isinstance(each, ast.ExceptHandler)]
+                assert all(any(isinstance(part, ast.Raise) for part in ast.walk(each)) for each in handlers), path
+    assert found >= 6
