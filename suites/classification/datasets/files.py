@@ -19,6 +19,7 @@ from suites.engine.data.sources import Source, open_source
 from suites.engine.names import listing
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
+from suites.vision.damaged import find_damaged
 from suites.vision.files import held_out, listed_file, pictures_below, read_lines, read_list
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import (
@@ -47,6 +48,7 @@ class _ImageFiles(RecognitionDataset):
         self._files = source.table(names)
         self.passed = source.passed
         self.say(what)
+        self.damaged = find_damaged(what, self._files)
 
     def load(self, index: int, rng: np.random.Generator | None = None) -> LabelledImage:
         """Image `index`."""

@@ -16,6 +16,7 @@ from suites.engine.data.intake.passed import PassedOver
 from suites.engine.data.sources import FileTable
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
+from suites.vision.damaged import find_damaged
 from suites.vision.images import decode_image
 from suites.vision.stated import Fitter
 from suites.vision.structures import Boxes, Instances
@@ -149,6 +150,7 @@ class FileDataset(DetectionDataset):
         _log.info("%s", self.report())
         if self.passed is not None:
             self.passed.say(self._what)
+        self.damaged = find_damaged(self._what, files, chosen=self._chosen)
 
     def __len__(self) -> int:
         return len(self._chosen)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import yaml
 
 from framework import limits, random, set_flush_subnormals, set_num_threads
-from framework.data import FaultPolicy, Source
+from framework.data import FaultPolicy, Skipped, Source
 from framework.errors import ConfigError
 from framework.nn import init
 from suites.engine.config import Config, Factory, checked, load_config
 from suites.engine.config.paths import format_path
 from suites.engine.config.plugins import import_plugins
 from suites.engine.config.settings import DataSettings, Runtime
+from suites.engine.data.damage import known_damage
 from suites.engine.data.sources import find_data
 from suites.engine.registry import REGISTRY, load_suites
 
@@ -195,6 +196,11 @@ def limited(loader: Loader, settings: DataSettings, instead: Literal["another", 
     """Return `loader`, which from now on skips samples and watches its workers as the settings say.
 
     `instead` is what takes the place of a sample that cannot be used, see `framework.data.FaultPolicy`.
+
+    Raises DataError where more samples than it bears are known to be damaged.
     """
     loader.faults = FaultPolicy(settings.max_skipped, instead, settings.timeout, settings.hung)
+    dataset: Any = getattr(loader, "dataset", None)
+    if damaged := known_damage(dataset):
+        Skipped(len(dataset)).add(damaged, loader.faults)
     return loader

@@ -65,6 +65,13 @@ class FileTable(ABC):
         """The first bytes of file `index`, up to `count`; raises as `read`."""
         return self.read(index)[:count]
 
+    def ends(self, index: int, first: int, last: int) -> tuple[int, bytes, bytes] | None:
+        """(bytes, the first of them, the last of them) of file `index`; raises as `read`.
+
+        None where the last bytes cannot be read without all others, as in a zip.
+        """
+        return None
+
 
 class Source(ABC):
     """A folder or a zip while a dataset is being built. Names use `/` and are relative to the root.
@@ -321,6 +328,18 @@ class _FolderTable(FileTable):
                 return file.read(count)
         except OSError as error:
             raise DataError(f"{self.full_name(index)}: cannot be read ({error.strerror or error})") from None
+
+    def ends(self, index: int, first: int, last: int) -> tuple[int, bytes, bytes]:
+        try:
+            file = os.open(self.path(index), os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                size = os.fstat(file).st_size
+                return size, os.pread(file, first, 0), os.pread(file, last, max(0, size - last))
+            finally:
+                os.close(file)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise DataError(f"{self.full_name(index)}: cannot be read ({why})") from None
 
 
 def _read_path(path: str, limit: str = "member_bytes") -> bytes:

@@ -15,6 +15,7 @@ from suites.engine.reporting import Tally
 from suites.segmentation.datasets.reading import Colour, LabelReader
 from suites.segmentation.labels import LabelMapError, decode_labels
 from suites.segmentation.sample import IGNORE, Sample
+from suites.vision.damaged import find_damaged
 from suites.vision.drawing import class_colour
 from suites.vision.images import decode_image
 from suites.vision.sizes import picture_sizes
@@ -95,6 +96,7 @@ class PairDataset(SegmentationDataset):
         self.class_names = tuple(class_names)
         self.palette = tuple(palette or (class_colour(i) for i in range(len(class_names))))
         self._images, self._labels, self._reader = images, labels, reader
+        self.damaged = find_damaged(type(self).__name__, images, labels)
 
     def __len__(self) -> int:
         return len(self._images)

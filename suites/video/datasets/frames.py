@@ -18,6 +18,7 @@ from suites.video.cache import FrameCache
 from suites.video.datasets.base import VideoDataset
 from suites.video.reading import Choice, stacked
 from suites.video.sampling import Segments
+from suites.vision.damaged import find_damaged
 from suites.vision.files import is_image, read_list
 from suites.vision.images import decode_image
 from suites.vision.recognition.datasets import path_and_numbers, read_classes, read_labels
@@ -55,6 +56,7 @@ class FrameTable(VideoDataset):
         self._cache = FrameCache(cache_mb)
         self.passed = source.passed
         self.say(what)
+        find_damaged(what, self._files)  # told only: a clip need not take the frame
 
     def frames(self, index: int, choose: Choice) -> np.ndarray:
         """The chosen frames of folder `index`, uint8 [T, H, W, 3]."""

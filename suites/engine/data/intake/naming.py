@@ -63,6 +63,8 @@ def shown(name: str) -> str:
     >>> shown("caf\udce9\n.jpg")
     'caf\\xe9\\n.jpg'
     """
+    if name.isascii() and name.isprintable():
+        return name
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
