@@ -29,16 +29,17 @@ def find_damaged(what: str, *tables: FileTable, chosen: np.ndarray | None = None
 
     Args:
         what: the set, for the message.
-        tables: files of the samples, of one length, such as pictures and label maps.
+        tables: files of the samples, such as pictures and label maps; one of another length than the first is left out.
         chosen: int64, places in the tables of the samples; None for all, in order.
     """
     count = len(tables[0]) if chosen is None else len(chosen)
     step = -(-count // _MOST_FILES) or 1
     found: dict[int, str] = {}
+    alike = [files for files in tables if len(files) == len(tables[0])]
     suspects = 0
     for at in range(0, count, step):
         place = at if chosen is None else int(chosen[at])
-        for files in tables:
+        for files in alike:
             if suspects < _MOST_SUSPECTS and _suspect(files, place):
                 suspects += 1
                 if why := _damage(files, place):

@@ -28,12 +28,15 @@ def answer_figures(found: str, answers: Sequence[str], language: Language = "eng
     """(exact match, F1) of an answer: the best over the right ones.
 
     English: without case, marks and articles; F1 over words. Chinese: without case and marks; F1 over the longest run
-    of characters (words of Latin letters) that both share. Where no answer is right, none must be given.
+    of characters (words of Latin letters) that both share. As in SQuAD 2.0's script right answers of which nothing is
+    left, such as "the", do not count; where none counts, nothing must be left of what was given.
     """
-    if not answers:
-        return (0.0, 0.0) if found.strip() else (1.0, 1.0)
+    left = _english_words if language == "english" else _unmarked
+    right = [answer for answer in answers if left(answer)]
+    if not right:
+        return (0.0, 0.0) if left(found) else (1.0, 1.0)
     compare = _english if language == "english" else _chinese
-    pairs = [compare(found, answer) for answer in answers]
+    pairs = [compare(found, answer) for answer in right]
     return max(exact for exact, _ in pairs), max(f1 for _, f1 in pairs)
 
 
@@ -158,9 +161,9 @@ class ReadingScores(Metric):
         each = [(found, self._figures(found.text, found.example)) for found in self._best.values()]
         if self._threshold is None:
             return _means([figures for _, figures in each])
-        none = {found.example: self._figures("", found.example) for found, _ in each}
-        chosen = [none[f.example] if null_odds(f) > self._threshold else figures for f, figures in each]
         answered = [bool(self._truth[f.example]) for f, _ in each]
+        none = [(float(not has), float(not has)) for has in answered]  # whatever is left of its answers
+        chosen = [none[i] if null_odds(f) > self._threshold else figures for i, (f, figures) in enumerate(each)]
         result = _means(chosen)
         for name, kind in (("HasAns", True), ("NoAns", False)):
             own = [figures for figures, has in zip(chosen, answered, strict=True) if has is kind]

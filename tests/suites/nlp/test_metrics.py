@@ -1,6 +1,8 @@
 """The figures are those of the standard programs: scikit-learn, scipy, seqeval, SQuAD's and CMRC's definitions."""
 
 import random
+import re
+import string
 
 import numpy as np
 import pytest
@@ -182,3 +184,82 @@ def test_the_best_threshold_is_the_best_of_all():
 
         assert found == pytest.approx(max(mean_at(bound) for bound in [odds.min() - 1, *odds]))
         assert found == pytest.approx(mean_at(threshold)) or threshold == 0.0
+
+
+def official_figures(questions, given, odds, threshold):
+    """SQuAD 2.0's evaluation, written from its published rules (Rajpurkar et al. 2018) and nothing of ours.
+
+    Right answers that normalise to nothing do not count; a question that has none left is answered by nothing. Whether
+    a question has answers is asked of all of them. With a threshold a question that is not answered scores 1 where it
+    has none, else 0.
+    """
+
+    def normal(text):
+        kept = "".join(c for c in text.lower() if c not in string.punctuation)
+        return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
+
+    def f1(gold, said):
+        ours, theirs = normal(said).split(), normal(gold).split()
+        if not ours or not theirs:
+            return int(ours == theirs)
+        same, left = 0, list(theirs)
+        for word in ours:
+            if word in left:
+                left.remove(word)
+                same += 1
+        return 2 * same / (len(ours) + len(theirs)) if same else 0
+
+    exact, overlap = [], []
+    for answers, said in zip(questions, given, strict=True):
+        golds = [gold for gold in answers if normal(gold)] or [""]
+        exact.append(max(int(normal(gold) == normal(said)) for gold in golds))
+        overlap.append(max(f1(gold, said) for gold in golds))
+    has = [bool(answers) for answers in questions]
+    result = {}
+    for name, scores in (("exact", exact), ("f1", overlap)):
+        chosen = [float(not has[i]) if odds[i] > threshold else scores[i] for i in range(len(has))]
+        result[name] = sum(chosen) / len(has)
+        for kind, wanted in (("HasAns", True), ("NoAns", False)):
+            own = [chosen[i] for i in range(len(has)) if has[i] is wanted]
+            result |= {f"{kind}_{name}": sum(own) / len(own)} if own else {}
+        best = now = sum(not each for each in has)
+        for i in sorted(range(len(has)), key=odds.__getitem__):
+            now += scores[i] if has[i] else (-1 if given[i] else 0)
+            best = max(best, now)
+        result[f"best_{name}"] = best / len(has)
+    return result
+
+
+WORDS = ["the", "a", "an", ".", "The", "Paris", "paris,", "in", "1,000", "1000", "An", "--", "é", "\u00a0", "theatre"]
+
+
+def test_squad_2_figures_are_those_of_its_published_rules_at_all_edges():
+    draw = random.Random(0)
+
+    def text(most):
+        return " ".join(draw.choice(WORDS) for _ in range(draw.randrange(most)))
+
+    for _ in range(200):
+        questions = [[text(4) for _ in range(draw.choice([0, 1, 1, 2, 3]))] for _ in range(draw.randrange(1, 9))]
+        given = [draw.choice([text(4), *answers]) for answers in questions]
+        odds = [draw.uniform(-2, 2) for _ in questions]
+        told = [Found(i, 0.0, said, odds[i]) for i, said in enumerate(given)]
+        scores = ReadingScores(questions, "english", lambda outputs, batch, told=told: told, threshold=0.5)
+        scores.update({}, {})
+        figures = scores.result()
+        for name, value in official_figures(questions, given, odds, 0.5).items():
+            assert figures[name] == pytest.approx(value), (name, questions, given, odds)
+
+
+@pytest.mark.parametrize(
+    ("found", "answers", "figures"),
+    [
+        ("the", [], (1.0, 1.0)),  # nothing is left of what was given
+        (" . ", ["the"], (1.0, 1.0)),
+        ("Paris", ["."], (0.0, 0.0)),
+        ("the", ["Paris", "an"], (0.0, 0.0)),  # "an" does not count beside a real answer
+        ("", [""], (1.0, 1.0)),
+    ],
+)
+def test_answers_of_which_nothing_is_left_do_not_count(found, answers, figures):
+    assert answer_figures(found, answers) == figures
