@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from framework import nn
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register, register_role
-from suites.engine.weights import Names, start_from
+from suites.engine.weights import Names, Origins, start_from
 from suites.vision.backbones import Backbone
+from suites.vision.backbones.base import drawn_image
 
 
 class Classifier(nn.Layer):
@@ -61,6 +64,14 @@ class ImageClassifier(Classifier):
         return self.backbone.names_in(scheme).below("backbone.") | Names(
             {name: source for name, source in behind.sources.items() if name in own}, behind.unused
         )
+
+    def origins_in(self, scheme: str) -> Origins:
+        """Those of the backbone."""
+        return self.backbone.origins_in(scheme)
+
+    def answers(self) -> dict[str, np.ndarray]:
+        """Logits of a drawn image; see `suites.engine.weights.answers`."""
+        return {"logits": self(drawn_image()).numpy()} if self.backbone.as_published else {}
 
     def forward(self, images: Tensor) -> Tensor:
         """images: [N, H, W, 3]; logits [N, K]."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from framework import ops
 from framework.autograd.tape import no_grad
 from framework.tensor import Tensor
@@ -15,6 +17,7 @@ from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
 from suites.engine.weights import start_from
 from suites.vision.backbones import Backbone
+from suites.vision.backbones.base import drawn_image
 
 
 class OneStageDetector(Detector):
@@ -45,6 +48,14 @@ class OneStageDetector(Detector):
     def forward(self, images: Tensor) -> list[Tensor]:
         """images: [N, H, W, 3]; the head's raw predictions."""
         return self.head(self.maps(images))
+
+    def answers(self) -> dict[str, np.ndarray]:
+        """The means over each level's predictions of a drawn image, by channel; see `suites.engine.weights.answers`."""
+        if not self.backbone.as_published:
+            return {}
+        with no_grad():
+            levels = self(drawn_image(2 * max(64, self.size_multiple)))
+        return {f"level_{i}": level.numpy().reshape(-1, level.shape[-1]).mean(axis=0) for i, level in enumerate(levels)}
 
     def losses(self, images: Tensor, targets: Targets) -> Mapping[str, Tensor | Loss]:
         """Loss terms by name for images [N, H, W, 3]."""

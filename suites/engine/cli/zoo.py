@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from framework.nn import Layer
     from suites.engine.weights.records import Record
 
 
@@ -48,14 +49,16 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     ready.add_argument("name")
     ready.add_argument("--output", type=Path, required=True, help="the folder to make, such as runs/tiny")
     add_override_option(ready)
+    answers = add("answers", _answers, "what weights give for a drawn input: `answers` of their record")
     convert = add("convert", _convert, "weights of another framework as a safetensors file of ours, and what fitted")
-    convert.add_argument("source", help="a record's name, or a weight file")
-    convert.add_argument("--model", type=Path, required=True, metavar="CONFIG", help="whose model they are for")
-    convert.add_argument("--part", default="", help="of the model, such as backbone; by default the whole model")
-    convert.add_argument("--scheme", help="whose names the file has; found out by default")
+    for command in (answers, convert):
+        command.add_argument("source", help="a record's name, or a weight file; FILE@torchvision says what it is of")
+        command.add_argument("--model", type=Path, required=True, metavar="CONFIG", help="whose model they are for")
+        command.add_argument("--part", default="", help="of the model, such as backbone; by default the whole model")
+        command.add_argument("--scheme", help="whose names the file has; found out by default")
+        add_override_option(command)
+        add_import_option(command)
     convert.add_argument("--output", type=Path, required=True, help="the safetensors file to write")
-    add_override_option(convert)
-    add_import_option(convert)
     return parser
 
 
@@ -117,18 +120,37 @@ def _run(a: argparse.Namespace) -> int:
     return 0
 
 
-def _convert(a: argparse.Namespace) -> int:
-    from framework.errors import CheckpointError, ConfigError
-    from framework.io import save_tensors
+def _part(a: argparse.Namespace) -> Layer:
+    """The part that is meant of a config's model."""
+    from framework.errors import ConfigError
     from suites.engine.config.building import build_task, read_config
-    from suites.engine.weights import load_pretrained
 
     model = build_task(read_config(a.model, a.overrides)).model
     parts = dict(model.named_layers())
     if a.part not in parts:
         top = ", ".join(name for name in parts if name and "." not in name)
         raise ConfigError(f"zoo: {type(model).__name__} has no part '{a.part}'; it has {top}")
-    part = parts[a.part]
+    return parts[a.part]
+
+
+def _answers(a: argparse.Namespace) -> int:
+    from suites.engine.weights import load_pretrained
+    from suites.engine.weights.answers import given
+
+    part = _part(a)
+    report = load_pretrained(part, a.source, scheme=a.scheme)
+    print("answers:")
+    for name, values in given(part, report.loaded).items():
+        print(f"  {name}: [{', '.join(f'{value:.8g}' for value in values)}]")
+    return 0
+
+
+def _convert(a: argparse.Namespace) -> int:
+    from framework.errors import CheckpointError
+    from framework.io import save_tensors
+    from suites.engine.weights import load_pretrained
+
+    part = _part(a)
     report = load_pretrained(part, a.source, scheme=a.scheme)
     for name in report.unused:
         print(f"left over: {name}")

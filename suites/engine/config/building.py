@@ -200,7 +200,6 @@ def limited(loader: Loader, settings: DataSettings, instead: Literal["another", 
     Raises DataError where more samples than it bears are known to be damaged.
     """
     loader.faults = FaultPolicy(settings.max_skipped, instead, settings.timeout, settings.hung)
-    dataset: Any = getattr(loader, "dataset", None)
-    if damaged := known_damage(dataset):
-        Skipped(len(dataset)).add(damaged, loader.faults)
+    if damaged := known_damage(loader.dataset):
+        Skipped(len(loader.dataset)).add(damaged, loader.faults)
     return loader

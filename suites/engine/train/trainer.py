@@ -59,6 +59,7 @@ from suites.engine.train.profiling import StepProfile
 from suites.engine.train.train_step import step_of
 from suites.engine.weights import load_wanted, load_what_fits, loaded_names, resolve, shown_otherwise
 from suites.engine.weights.matching import brief
+from suites.engine.weights.pretrained import divided
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -340,9 +341,12 @@ def _continue(loop: TrainingLoop, run: RunFolder) -> None:
 
 
 def _start_from(task: Task, source: str, log: RunLog) -> None:
-    path, _ = resolve(source)
+    name, part, told = divided(source)
+    path, _ = resolve(name)
     log.say(f"weights from {path}")
-    for line in task.start_from(path) if isinstance(task, StartsFrom) else load_what_fits(task.model, path):
+    words = "".join(f"{sign}{word}" for sign, word in (("#", part), ("@", told)) if word)
+    start = Path(f"{path}{words}")
+    for line in task.start_from(start) if isinstance(task, StartsFrom) else load_what_fits(task.model, source):
         log.say(f"  {line}", f"  {brief(line)}")
 
 

@@ -3,8 +3,10 @@
 Nothing that is read can run code: pickles go through an interpreter that knows tensors and nothing else.
 """
 
+from suites.engine.weights.answers import drawn
 from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, rename
+from suites.engine.weights.origins import Origins
 from suites.engine.weights.pretrained import (
     load_pretrained,
     load_wanted,
@@ -20,7 +22,9 @@ from suites.engine.weights.reading import find_weights, read_weights
 __all__ = [
     "LoadReport",
     "Names",
+    "Origins",
     "Source",
+    "drawn",
     "find_weights",
     "load_mapped",
     "load_pretrained",

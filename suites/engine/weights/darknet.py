@@ -131,6 +131,7 @@ def read_cfg(path: Path) -> Iterator[Convolution]:
         if kind == "convolutional":
             groups = get.number("groups", 1)
             filters = get.number("filters", 1)
+            get.one_of("activation", "logistic", ("leaky", "linear"))
             if at % groups or filters % groups:
                 raise get.wrong(f"{at} channels in and {filters} out do not divide into {groups} groups")
             yield Convolution(filters, at // groups, get.number("size", 1), bool(get.number("batch_normalize", 0, 0)))
@@ -161,6 +162,11 @@ class _Options:
         if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
             raise self.wrong(f"{key} is {text[:20]!r}; it must be a whole number from {least} on")
         return int(text)
+
+    def one_of(self, key: str, default: str, known: tuple[str, ...]) -> None:
+        """Raise CheckpointError where a value changes what is computed in a way that the networks here do not have."""
+        if (text := self.values.get(key, default)) not in known:
+            raise self.wrong(f"{key} is {text[:20]!r}; the networks of darknet's here have {' or '.join(known)}")
 
     def layers(self, count: int) -> list[int]:
         """Numbers of the sections that a route names; from its own place where they are negative."""

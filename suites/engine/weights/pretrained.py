@@ -21,9 +21,11 @@ from framework.io import load_tensors
 from framework.nn import Layer, init
 from framework.outside import expanded
 from suites.engine.names import did_you_mean
+from suites.engine.weights.answers import check_answers, unchanged_if_refused
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown
+from suites.engine.weights.origins import check_origin
 from suites.engine.weights.reading import read_weights
 from suites.engine.weights.records import Record, find_record, record_names
 from suites.engine.weights.states import rank
@@ -133,33 +135,49 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
         layer: whose parameters and buffers are replaced.
         source: the name of a record (`paddock zoo list`), or a weight file; see `read_weights`. Of a file with several
             networks the first counts in the order `states.STATE_KEYS`; `FILE#teacher` is the one under that key.
+            `FILE@torchvision` says which network it is of, where names do not tell; see `origins`.
         scheme: whose names the file has; by default the record's, or found out.
 
     Returns:
         What was taken, what is new in the model and what of the file was left over.
 
     Raises:
-        CheckpointError: the file is not there (the message has the command that fetches it), is damaged, or does not
-            fit; the layer is unchanged then.
+        CheckpointError: the file is not there (the message has the command that fetches it), is damaged, does not fit,
+            is or may be of another network, or its network gives other answers than its record; the layer is unchanged.
     """
-    source, part = divided(source)
+    source, part, told = divided(source)
     path, record = resolve(source)
     arrays = read_weights(path, part)
     where = f"{path} ({record.name})" if record else str(path)
     chosen, names, arrays = _recognised(layer, arrays, scheme or (record.scheme if record else None), where, part)
+    if record is None or not record.answers:
+        check_origin(layer, chosen, path, where, told or (record.origin if record else None))
     resized = (*getattr(layer, "class_tensors", ()), *_new_tensors(layer))
-    try:
-        return load_mapped(
-            layer, arrays, names.sources, file=where, unused=(*names.unused, *_COUNTERS), resized=resized
-        )
-    except CheckpointError as error:
-        raise CheckpointError(f"{error} (names of {chosen})") from None
+    with unchanged_if_refused(layer, record):
+        try:
+            report = load_mapped(
+                layer, arrays, names.sources, file=where, unused=(*names.unused, *_COUNTERS), resized=resized
+            )
+        except CheckpointError as error:
+            raise CheckpointError(f"{error} (names of {chosen})") from None
+        check_answers(layer, record, report.loaded)
+    return report
 
 
-def divided(source: str | Path) -> tuple[str | Path, str | None]:
-    """A file and the part of it that is meant: `FILE#teacher`. A file whose own name has such an ending is one."""
-    path, sign, part = str(source).rpartition("#")
-    return (path, part) if sign and part and path and not Path(source).exists() else (source, None)
+def divided(source: str | Path) -> tuple[str | Path, str | None, str | None]:
+    """A file, the part of it that is meant and what it is of: `FILE#teacher@torchvision`.
+
+    A file whose own name has such an ending is one.
+    """
+    source, told = _cut(source, "@")
+    source, part = _cut(source, "#")
+    return source, part, told
+
+
+def _cut(source: str | Path, sign: str) -> tuple[str | Path, str | None]:
+    path, found, word = str(source).rpartition(sign)
+    named = found and path and word and "/" not in word
+    return (path, word) if named and not Path(source).exists() else (source, None)
 
 
 def _new_tensors(layer: Layer) -> Iterator[str]:

@@ -126,6 +126,9 @@ class Record:
         figures: How good it is.
         config: One of our configs that uses them.
         notes: What else to know.
+        origin: What its library calls the network, where names of tensors do not tell; see `origins`.
+        answers: What the network gives for a drawn input, by name, the first 8 numbers each; compared whenever the
+            weights are loaded. `paddock zoo answers` prints them.
         name: The file's name without its ending.
     """
 
@@ -141,6 +144,8 @@ class Record:
     figures: list[Figure] = field(default_factory=list)
     config: str | None = None
     notes: str = ""
+    origin: str | None = None
+    answers: dict[str, list[float]] = field(default_factory=dict)
     name: str = ""
 
     @property

@@ -22,6 +22,7 @@ from framework.errors import CheckpointError
 from framework.io import save_tensors
 from framework.tensor import from_numpy
 from suites.engine.weights import LoadReport, Source, load_mapped, read_weights, rename
+from suites.engine.weights.answers import check_answers, record_at, unchanged_if_refused
 from suites.nlp.models.bert import Bert
 from suites.nlp.models.bert_config import BertConfig, config_to_json
 from suites.nlp.models.heads import Pretraining, SequenceClassifier, SpanPredictor, TokenClassifier
@@ -237,7 +238,11 @@ def load_bert(model: nn.Layer, path: Path | str, *, new_head: bool = False, new:
     if new_head:  # another task's head of the same name must not come in by chance
         sources = {name: source for name, source in sources.items() if name not in head}
     unused = [*_NOTHING, *(_HEADS if new_head or isinstance(model, Bert) else [])]
-    return load_mapped(model, arrays, sources, file=str(path), new=[*new, *(head if new_head else [])], unused=unused)
+    record, fresh = record_at(path), [*new, *(head if new_head else [])]
+    with unchanged_if_refused(model, record):
+        report = load_mapped(model, arrays, sources, file=str(path), new=fresh, unused=unused)
+        check_answers(model, record, report.loaded)
+    return report
 
 
 def _recognised(arrays: Mapping[str, np.ndarray], file: str) -> tuple[str, dict[str, np.ndarray]]:

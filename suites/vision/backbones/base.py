@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from framework import nn
+import numpy as np
+
+from framework import nn, tensor
 from framework.errors import AttributeValueError, NotSupportedError
 from framework.tensor import Tensor
-from suites.engine.weights import Names, start_from
+from suites.engine.weights import Names, Origins, drawn, start_from
 
 _MOST_FROZEN = 5  # all up to stride 2^5
 
@@ -61,12 +63,14 @@ class Backbone(nn.Layer):
         strides: s of each map.
         channels: C_s of each map.
         in_channels: of the image.
+        as_published: whether it computes what its authors' network does: false where later stages dilate.
         schemes: whose names `names_in` knows, such as "torchvision".
     """
 
     strides: tuple[int, ...]
     channels: tuple[int, ...]
     in_channels: int = 3
+    as_published: bool = True
     schemes: ClassVar[tuple[str, ...]] = ()
 
     def forward(self, x: Tensor) -> list[Tensor]:
@@ -88,6 +92,17 @@ class Backbone(nn.Layer):
     def names_in(self, scheme: str) -> Names:
         """What `scheme`, one of `schemes`, calls the tensors."""
         raise NotImplementedError(f"{type(self).__name__} defines no names_in()")
+
+    def origins_in(self, scheme: str) -> Origins:
+        """What others call the networks that compute the same, and those that only look the same, in `scheme`."""
+        return Origins()
+
+    def answers(self) -> dict[str, np.ndarray]:
+        """The means by channel of each map of `drawn_image()`; see `suites.engine.weights.answers`."""
+        if self.in_channels != 3 or not self.as_published:
+            return {}
+        maps = self(drawn_image())
+        return {f"stride_{s}": m.numpy().mean(axis=(0, 1, 2)) for s, m in zip(self.strides, maps, strict=True)}
 
     def top(self) -> tuple[nn.Layer, int]:
         """What its authors put between the last map and a classifier's linear layer: maps [N, H, W, C] to features
@@ -118,6 +133,12 @@ class Backbone(nn.Layer):
         for layer in [self] if frozen_norm else still:
             _freeze_norms(layer)
         start_from(self, pretrained)
+
+
+def drawn_image(size: int = 64) -> Tensor:
+    """float32 [1, size, size, 3] from -2 to 2, the same numbers everywhere: what networks are asked about."""
+    steps = drawn(size * size * 3, below=256).astype(np.float32) / 64 - 2
+    return tensor(steps.reshape(1, size, size, 3))
 
 
 def _freeze_norms(layer: nn.Layer) -> None:

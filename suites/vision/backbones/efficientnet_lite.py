@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from framework import nn, ops
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.engine.weights import Names
+from suites.engine.weights import Names, Origins
 from suites.vision.backbones.base import ConvTop, Stack, Visit, check_strides
 from suites.vision.backbones.inverted import InvertedResidual
 from suites.vision.backbones.naming import conv_norm, linear
@@ -55,6 +55,7 @@ class EfficientNetLite(Stack):
         super().__init__()
         self.strides = check_strides("EfficientNetLite", out_strides, (2, 4, 8, 16, 32))
         self._plan = stages(size)
+        self._size = size
         self.stem = nn.ConvBNAct(3, _STEM, 3, 2, act="relu6", norm_eps=_EPS)
         blocks: list[nn.Layer] = []
         last: dict[int, tuple[int, int]] = {}  # stride -> (index, channels) of its last block
@@ -103,6 +104,12 @@ class EfficientNetLite(Stack):
         coarser = rf"^_?blocks\.({'|'.join(map(str, left))})\."
         heads = (r"^conv_head\.", r"^bn2\.", r"^classifier\.") if timm else (r"^_conv_head\.", r"^_bn1\.", r"^_fc\.")
         return Names(names, (*heads, *([coarser] if left else [])))
+
+    def origins_in(self, scheme: str) -> Origins:
+        """Of timm's, those with TensorFlow's padding; its others pad as PyTorch does, with another eps."""
+        if scheme != "timm":
+            return Origins()
+        return Origins((f"tf_efficientnet_lite{self._size}",), (f"efficientnet_lite{self._size}",))
 
     def top_names(self, scheme: str) -> Names:
         """Of the 1x1 convolution and the linear layer."""

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from framework import nn, ops
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.engine.weights import Names, Source
+from suites.engine.weights import Names, Origins, Source
 from suites.vision.backbones.base import Backbone, check_strides
 from suites.vision.backbones.naming import conv_norm
 from suites.vision.backbones.residual import EXPANSION, Plan, residual_stage, stage_names
@@ -59,12 +59,19 @@ class HRNet(Backbone):
             self.transitions.append(_Transition(at, wanted))
             self.stages.append(nn.Sequential(*[_Module(wanted, upsampling) for _ in range(count)]))
             at = wanted
+        self._width = width
+        self.as_published = upsampling == "nearest"
         self.finish(freeze_at, frozen_norm, pretrained)
 
     def parts(self) -> Sequence[Sequence[nn.Layer]]:
         """The first convolution; the second and the bottlenecks; stage after stage with the transition to it."""
         pairs = zip(self.transitions, self.stages, strict=True)
         return [[self.stem[0]], [self.stem[1], self.first], *([t, s] for t, s in pairs)]
+
+    def origins_in(self, scheme: str) -> Origins:
+        """The classifiers of its authors, as timm calls them."""
+        called = f"hrnet_w{self._width}"
+        return Origins((called, f"{called}_ssld")) if scheme == "timm" else Origins()
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from framework import nn
 from suites.engine.registry import register
-from suites.engine.weights import Names
+from suites.engine.weights import Names, Origins
 from suites.vision.backbones.base import ConvTop, Stack, check_scale, check_strides
 from suites.vision.backbones.inverted import InvertedResidual
 from suites.vision.backbones.naming import conv_norm, linear, spread_over_frames
@@ -67,6 +67,7 @@ class MobileNetV2(Stack):
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
         self._scale = scale
+        self.as_published = output_stride == 32
         self.finish(freeze_at, frozen_norm, pretrained)
 
     def top(self) -> tuple[nn.Layer, int]:
@@ -89,6 +90,10 @@ class MobileNetV2(Stack):
             return Names(names, (*left, rf"^blocks\.[{_timm_stage(count)[0]}-7]\."))
         coarser = "|".join(map(str, range(count + 1, _COUNT + 2)))
         return Names(names, (rf"^features\.({coarser})\.", r"^classifier\."))
+
+    def origins_in(self, scheme: str) -> Origins:
+        """Timm's of the same width."""
+        return Origins((f"mobilenetv2_{round(100 * self._scale):03d}",)) if scheme == "timm" else Origins()
 
     def top_names(self, scheme: str) -> Names:
         """Of the 1x1 convolution and the linear layer."""

@@ -82,6 +82,7 @@ class MobileNetV3(Stack):
             width = out
             last[total] = (len(blocks) - 1, width)
         self.keep(blocks, last)
+        self.as_published = output_stride == 32
         self.finish(freeze_at, frozen_norm, pretrained)
 
     def top(self) -> tuple[nn.Layer, int]:

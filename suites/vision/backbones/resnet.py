@@ -15,7 +15,7 @@ from framework import nn
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
-from suites.engine.weights import Names, Source
+from suites.engine.weights import Names, Origins, Source
 from suites.vision.backbones.base import Backbone, Place, Visit, check_strides
 from suites.vision.backbones.naming import PADDLE, conv_norm, linear, spread_over_frames
 from suites.vision.backbones.residual import Plan, ResidualBlock, Variant, residual_stage, stage_names
@@ -109,6 +109,9 @@ class ResNet(Backbone):
         self.strides = check_strides(who, out_strides, [s for s in (4, 8, 16, 32) if s <= output_stride])
         counts, bottleneck = _PLANS[depth]
         self._counts = counts
+        self._variant = block.variant
+        self._called = _called(depth, block, stem)
+        self.as_published = output_stride == 32
         self.stem = _stem(width, block.variant, self.in_channels, stem)
         self.pool = nn.MaxPool2d(3, 2, padding=1)
         self.stages = nn.LayerList()
@@ -153,6 +156,10 @@ class ResNet(Backbone):
         else:
             coarser = [f"layer{i + 1}" if scheme == "torchvision" else f"res{i + 2}" for i in left]
         return Names(names, (r"^(fc|linear)\.", *(rf"^{re.escape(name)}\." for name in coarser)))
+
+    def origins_in(self, scheme: str) -> Origins:
+        """Variants a and b share torchvision's names, and timm's networks with blurred pooling have them too."""
+        return _origins(self._called, self._variant) if scheme == "torchvision" else Origins()
 
     def top_names(self, scheme: str) -> Names:
         """Of the linear layer."""
@@ -217,6 +224,24 @@ def _check(who: str, depth: int, variant: str, width: int, output_stride: int) -
             raise AttributeValueError(f"{who}: {name} is {value!r}; it must be one of {values}")
     if width < 2 or width % 2:
         raise AttributeValueError(f"{who}: width is {width}; it must be even, 2 or more")
+
+
+def _called(depth: int, plan: Plan, stem: tuple[int, int, int] | None) -> str:
+    """What torchvision and timm call the network, but for blurs: resnet50, resnet50d, seresnext101d_32x8d."""
+    suffix = {(24, 32, 64): "t", (64, 64, 128): "s"}.get(stem, "") if stem else plan.variant.strip("ab")
+    wide = f"_{plan.groups}x{plan.group_width}d" if plan.groups > 1 else ""
+    return f"{'se' if plan.squeeze else ''}{'resnext' if wide else 'resnet'}{depth}{suffix}{wide}"
+
+
+def _origins(called: str, variant: Variant) -> Origins:
+    """For torchvision's names; `gluon_`, `tv_` and their kin are older names of timm's for the same networks."""
+    older = tuple(f"{who}_{called}" for who in ("tv", "ssl", "swsl", "ig"))
+    blurred = tuple(re.sub(r"(resnet|resnext)", rf"\1{how}", called) for how in ("aa", "blur"))
+    if variant == "a":
+        return Origins(("caffe",), (called, *blurred))
+    gluon = re.sub(r"\d+$", r"\g<0>_v1b", called) if variant == "b" else re.sub(r"(\d+)([cds])\b", r"\1_v1\2", called)
+    same = (called, f"gluon_{gluon}", f"gluon_{called}", *older)
+    return Origins(("torchvision", *same) if variant == "b" and not called.startswith("se") else same, blurred)
 
 
 _STAGES = (4, 8, 16, 32)  # their strides

@@ -68,6 +68,7 @@ class Xception(Backbone):
         self._taps = self._choose()
         tapped = [(self._layers()[i], inside) for i, inside in self._taps.items()]
         self.channels = tuple(block.inner_channels if inside else block.out_channels for block, inside in tapped)
+        self.as_published = output_stride == 32
         self.finish(freeze_at, frozen_norm, pretrained)
 
     def _append(self, channels: tuple[int, int, int], stride: int, shortcut: Literal["conv", "sum", "none"]) -> None:

@@ -45,7 +45,7 @@ def test_logits_and_maps_are_torchvisions(peer, tmp_path, name):
     torch.save(theirs.state_dict(), tmp_path / "w.pth")
     backbone, top = NETS[name]()
     ours = ImageClassifier(backbone, 11, top=top).eval()
-    report = load_pretrained(ours, tmp_path / "w.pth")
+    report = load_pretrained(ours, f"{tmp_path}/w.pth@torchvision")
     assert len(report.loaded) == len(ours.state_dict()) and not report.new
     assert all(left.endswith("num_batches_tracked") for left in report.unused)
     images = np.random.default_rng(0).standard_normal((2, 75, 64, 3)).astype(np.float32)

@@ -16,6 +16,7 @@ channels=3
 batch_normalize=1
 filters=4
 size=3
+activation=leaky
 [maxpool]
 size=2
 [convolutional]
@@ -28,8 +29,10 @@ layers = -1, 0
 filters=6
 groups=2
 size=1
+activation=linear
 """
 LAYERS = [Convolution(4, 3, 3, True), Convolution(2, 4, 1, False), Convolution(6, 3, 1, False)]
+ONE = "[net]\n[convolutional]\nactivation=leaky\n"
 NEW_HEADER = struct.pack("<iiiQ", 0, 2, 0, 32013312)
 COUNT = 4 * 4 + 4 * 3 * 9 + 2 + 2 * 4 + 6 + 6 * 3
 
@@ -80,9 +83,17 @@ def test_the_variance_makes_our_norm_divide_as_darknet_does(tmp_path):
         ({"cfg": "[net]\n"}, "it has no layers"),
         ({"cfg": "hello"}, r"net\.cfg:1: expects \[section\] or key=value, found 'hello'"),
         ({"cfg": "[net]\n[convolutional]\nfilters=999999999999\n"}, "filters is '999999999999'; it must be a whole"),
-        ({"cfg": "[net]\n[convolutional]\nfilters=999999\nsize=999999999\n"}, "cut off, or not of"),
-        ({"cfg": "[net]\n[convolutional]\n" + "[route]\nlayers=-1,-1\n" * 40000}, "more than 1048576 channels"),
-        ({"cfg": "[net]\n[convolutional]\nfilters=4\ngroups=2\n"}, "3 channels in and 4 out do not divide into 2"),
+        ({"cfg": ONE + "filters=999999\nsize=999999999\n"}, "cut off, or not of"),
+        (
+            {"cfg": ONE + "[route]\nlayers=-1,-1\n" * 40000},
+            "more than 1048576 channels",
+        ),
+        (
+            {"cfg": ONE + "filters=4\ngroups=2\n"},
+            "3 channels in and 4 out do not divide into 2",
+        ),
+        ({"cfg": CFG.replace("leaky", "mish")}, r"net\.cfg:4: \[convolutional\]: activation is 'mish'; the networks"),
+        ({"cfg": CFG.replace("activation=leaky\n", "")}, "activation is 'logistic'"),  # darknet's default
         ({"cfg": "[net]\n[route]\nlayers=-3\n"}, "layers names -3, which there is not before it"),
         ({"cfg": "[net]\n[route]\nlayers=x\n"}, "layers is 'x'; it must be whole numbers"),
         ({"cfg": "[net]\n[connected]\noutput=1000\n"}, r"net\.cfg:2: \[connected\]: this kind of layer is not known"),

@@ -49,15 +49,15 @@ NETS = {
     "MobileNetV2 flat": (lambda: MobileNetV2(0.25), "torchvision_flat"),
     "MobileNetV2 timm": (lambda: MobileNetV2(0.25), "timm"),
     "EfficientNetLite": (lambda: EfficientNetLite(0, out_strides=(8,)), "efficientnet-lite-pytorch"),
-    "EfficientNetLite timm": (lambda: EfficientNetLite(0, out_strides=(8,)), "timm"),
-    "ResNet": (lambda: ResNet(18, width=8), "torchvision"),
-    "ResNet d": (lambda: ResNet(50, "d", width=8), "torchvision"),
+    "EfficientNetLite timm": (lambda: EfficientNetLite(0, out_strides=(8,)), "timm", "@tf_efficientnet_lite0"),
+    "ResNet": (lambda: ResNet(18, width=8), "torchvision", "@torchvision"),
+    "ResNet d": (lambda: ResNet(50, "d", width=8), "torchvision", "@resnet50d.ra2_in1k"),
     "ResNet Detectron2": (lambda: ResNet(50, "a", width=8, deformable=(32,)), "detectron2"),
     "ResNet PaddleClas": (lambda: ResNet(50, "d", width=8), "paddleclas"),
     "ResNet PaddleDetection": (lambda: ResNet(50, "d", width=8, out_strides=(4, 8)), "paddledetection"),
     "MobileNetV1": (lambda: MobileNetV1(0.25, out_strides=(4, 8)), "paddledetection"),
     "DarkNet53": (lambda: DarkNet53(4, out_strides=(8, 16)), "paddledetection"),
-    "ResNeXt": (lambda: ResNeXt(50, width=16, groups=2, squeeze=16), "torchvision"),
+    "ResNeXt": (lambda: ResNeXt(50, width=16, groups=2, squeeze=16), "torchvision", "@seresnext50_2x4d"),
     "MobileNetV3": (lambda: MobileNetV3("small", 0.25, out_strides=(4, 32)), "torchvision"),
     "HRNet": (lambda: HRNet(4), "timm"),
     "TinyDarkNet": (lambda: TinyDarkNet((8,)), "darknet"),
@@ -67,10 +67,10 @@ NETS = {
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize("prefix", ["", "module.", "backbone.body."])
 def test_the_scheme_and_the_prefix_of_a_file_are_found_out(tmp_path, name, prefix):
-    make, scheme = NETS[name]
+    make, scheme, *told = NETS[name]
     net, other = drawn(make()), drawn(make(), 1)
     counter = {prefix + "x.num_batches_tracked": np.zeros(1, np.int64)}
-    report = load_pretrained(other, saved(tmp_path / "w.safetensors", net, scheme, prefix, **counter))
+    report = load_pretrained(other, saved(tmp_path / "w.safetensors", net, scheme, prefix, **counter) + "".join(told))
     assert same(net, other) and not report.new and len(report.loaded) == len(net.state_dict())
     assert str(report).endswith("1 counters of PyTorch's batch norms not used")
 
@@ -109,7 +109,7 @@ def test_weights_of_another_network_are_one_error_and_change_nothing(tmp_path, n
     model = drawn(into(), 1)
     before = {n: t.numpy().copy() for n, t in model.state_dict().items()}
     with pytest.raises(CheckpointError, match=match):
-        load_pretrained(model, saved(tmp_path / "w.safetensors", drawn(net()), "torchvision"))
+        load_pretrained(model, saved(tmp_path / "w.safetensors", drawn(net()), "torchvision") + "@torchvision")
     assert all(np.array_equal(before[n], t.numpy()) for n, t in model.state_dict().items())
 
 
