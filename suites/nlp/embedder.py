@@ -21,15 +21,21 @@ from suites.nlp.models.vectors import TextVectors
 from suites.nlp.problems import Problem
 from suites.nlp.problems.classification import RowProblem
 from suites.nlp.processor import TextProcessor
+from suites.nlp.sentences import sentences_of
 from suites.nlp.sequences import Sequencer
 from suites.nlp.task import NlpTask
 from suites.nlp.tokenizers.folders import tokenizer_of
 
+_LENGTH = 256  # tokens of a text at most, where nothing says another number
+
 
 def open_encoder(checkpoint: Path) -> Bert:
-    """Return the encoder of a checkpoint's folder (config.json and weights), evaluating; raises CheckpointError."""
+    """Return the encoder of a checkpoint's folder (config.json and weights), evaluating; raises CheckpointError.
+
+    A pooler, which vectors of tokens do not need, may be missing.
+    """
     encoder = Bert(folder=str(checkpoint))
-    load_bert(encoder, checkpoint)
+    load_bert(encoder, checkpoint, new=["pooler."])
     encoder.eval()
     return encoder
 
@@ -38,34 +44,46 @@ def export_embedder(
     checkpoint: Path,
     output: Path,
     *,
-    max_length: int = 256,
-    pooling: str = "mean",
-    normalize: bool = False,
+    max_length: int | None = None,
+    pooling: str | None = None,
+    normalize: bool | None = None,
     layer: int | None = None,
-) -> None:
+) -> str:
     """Write a checkpoint's encoder with its tokenizer as an exported model of the problem `Vectors`.
 
     Args:
         checkpoint: folder with config.json, weights and vocab.txt or tokenizer.json; see `tokenizer_of`.
         output: folder to write: program.json and weights.safetensors.
-        max_length: tokens of a text at most, with the special ones; longer texts are cut.
-        pooling: how token vectors become one, unless a request says otherwise.
-        normalize: whether vectors in predictions have length 1.
+        max_length: tokens of a text at most, with the special ones; longer texts are cut. None for what
+            sentence-transformers keeps there, else 256.
+        pooling: how token vectors become one, unless a request says otherwise; None for sentence-transformers', else
+            "mean".
+        normalize: whether vectors have length 1; None for sentence-transformers', else not.
         layer: whose vectors are taken, from 1 on; None for the last.
 
-    Raises CheckpointError for a file that is missing or damaged, or texts longer than the encoder has positions for.
+    Returns:
+        The pooling.
+
+    Raises CheckpointError for a file that is missing or damaged or asks for what is not computed, or texts longer than
+    the encoder has positions for.
     """
     load_suites(["nlp"])
     encoder = open_encoder(checkpoint)
-    longest = encoder.max_length
-    if longest is not None and max_length > longest:
-        raise CheckpointError(f"{checkpoint}: has positions for {longest} tokens; max_length is {max_length}")
+    tokenizer = tokenizer_of(checkpoint)
+    said = sentences_of(checkpoint, lower_case=bool(tokenizer.state().get("lower_case")))
+    longest = encoder.max_length or _LENGTH
+    length = max_length or said.max_length or min(_LENGTH, longest)
+    if length > longest:
+        raise CheckpointError(f"{checkpoint}: has positions for {longest} tokens; max_length is {length}")
+    pooling = pooling or said.pooling or "mean"
+    normalize = said.normalize if normalize is None else normalize
     model = TextVectors(encoder)
     model.eval()
     written = {"type": "Vectors", "pooling": pooling, "normalize": normalize}
     vectors: Problem = build_value(written, Problem, suite="nlp")
-    processor = TextProcessor(vectors, Sequencer(tokenizer_of(checkpoint), (), max_length), [])
+    processor = TextProcessor(vectors, Sequencer(tokenizer, (), length), [])
     _export(lambda x: {"vectors": model.token_vectors(**x, layer=layer)}, processor, output)
+    return pooling
 
 
 def export_run_embedder(
@@ -87,7 +105,7 @@ def export_run_embedder(
         run: folder of a run of the suite nlp, whose model has an encoder.
         output: folder to write: program.json and weights.safetensors.
         pooling: how token vectors become one, unless a request says otherwise.
-        normalize: whether vectors in predictions have length 1, where nothing else is predicted.
+        normalize: whether vectors have length 1, where nothing else is predicted.
         layer: of a Bert, whose vectors are taken, from 1 on; None for the last.
         alone: take single texts and give vectors only, also where the model was trained for something else.
         max_length: tokens at most; None for the run's own.

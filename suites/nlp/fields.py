@@ -46,9 +46,6 @@ def check_encoder(fields: Mapping[str, Any], known: Collection[str], name: str) 
         known: those that are read elsewhere.
         name: of the file, for messages.
     """
-    kind = str(fields.get("model_type") or "").lower()
-    if kind not in _MODELS:
-        raise CheckpointError(f"{name}: model_type is '{kind}'; known are {', '.join(_MODELS[1:])}")
     width = fields.get("embedding_size", fields.get("emb_size"))
     if width not in (None, fields.get("hidden_size")):
         raise CheckpointError(f"{name}: embedding_size is {width}, not hidden_size: another kind of encoder")
@@ -58,6 +55,13 @@ def check_encoder(fields: Mapping[str, Any], known: Collection[str], name: str) 
                 raise CheckpointError(f"{name}: {field} is {value!r}; only {_FIXED[field][0]!r} is computed")
         elif field not in known and field not in _NO_EFFECT and field not in ("embedding_size", "emb_size"):
             expect_off(field, value, name)
+
+
+def check_kind(fields: Mapping[str, Any], name: str) -> None:
+    """Raise CheckpointError for the config of an encoder of another kind."""
+    kind = str(fields.get("model_type") or "").lower()
+    if kind not in _MODELS:
+        raise CheckpointError(f"{name}: model_type is '{kind}'; known are {', '.join(_MODELS[1:])}")
 
 
 def is_roberta(fields: Mapping[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -93,6 +94,11 @@ class SegmentationProcessor(ImageProcessor):
         shares = np.bincount(result.reshape(-1), minlength=256)[: len(self._class_names)] / max(result.size, 1)
         order = [label for label in np.argsort(-shares, kind="stable") if shares[label] > 0]
         return {self._class_names[label]: round(float(shares[label]), 5) for label in order}
+
+    def served(self, result: np.ndarray) -> dict[str, Any]:
+        """`classes`, names by number; `label_map`, the PNG that `files` has, in base64; `shares`, the summary."""
+        label_map = base64.b64encode(self.files(result)[".png"]).decode()
+        return {"classes": list(self._class_names), "label_map": label_map, "shares": self.summary(result)}
 
     def files(self, result: np.ndarray) -> dict[str, bytes]:
         """The label map as a PNG: class ids, shown in the classes' colours."""

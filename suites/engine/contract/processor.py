@@ -107,6 +107,13 @@ class ServedProcessor(Processor):
         """Return the bytes that `from_json` will make of a value, known before it does; DataError for too many."""
         return 0
 
+    def served(self, result: Any) -> Any:
+        """Return what a server answers for a result, fit for JSON; by default the summary.
+
+        Where `files` has what a client needs, it stands here too.
+        """
+        return self.summary(result)
+
     def example(self) -> Any:
         """Return a JSON value that `from_json` takes, for a server's first run; None if there is none."""
         return None

@@ -189,7 +189,11 @@ def _add_v1(app: FastAPI, split: Split, bodies: Bodies) -> None:
         openapi_extra=body_of(ScoresRequest),
     )
     async def scores(request: Request) -> Response:
-        """Predictions for items: classes with scores, labels, spans, boxes; what the model's suite gives."""
+        """Predictions for items: classes with scores, labels, spans, boxes; what the model's suite gives.
+
+        Of a segmentation model `result` has `classes`, the names by number; `label_map`, a PNG in base64 of the item's
+        own size whose pixels are class numbers (shown in colours by its palette); `shares`, of the pixels by class.
+        """
         async with bodies.of(request) as body:
             asked = await aside(len(body), parse, ScoresRequest, body, most)
             service = split.pick(asked.model, asked.user)

@@ -375,7 +375,7 @@ class Service:
             found: dict[str | None, Any] = {}
             for want in {want for job in jobs for want in job.wants}:
                 if want is None:
-                    found[None] = [processor.summary(result) for result in processor.results(outputs, batch)]
+                    found[None] = [processor.served(result) for result in processor.results(outputs, batch)]
                 else:
                     found[want] = processor.embeddings(outputs, batch, want)
                     self._widths[want] = found[want].shape[-1]

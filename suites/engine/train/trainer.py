@@ -346,7 +346,7 @@ def _start_from(task: Task, source: str, log: RunLog) -> None:
     log.say(f"weights from {path}")
     words = "".join(f"{sign}{word}" for sign, word in (("#", part), ("@", told)) if word)
     start = Path(f"{path}{words}")
-    for line in task.start_from(start) if isinstance(task, StartsFrom) else load_what_fits(task.model, source):
+    for line in task.start_from(start) if isinstance(task, StartsFrom) else load_what_fits(task.model, start):
         log.say(f"  {line}", f"  {brief(line)}")
 
 

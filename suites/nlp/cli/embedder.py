@@ -16,23 +16,27 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     )
     parser.add_argument("source", type=Path, help="a run, or a folder with config.json, weights and vocab.txt")
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
-    parser.add_argument("--max-length", type=int, help="tokens of a text (256, or the run's own); longer ones are cut")
-    parser.add_argument("--pooling", choices=POOLINGS, default="mean", help="how token vectors become one (mean)")
+    parser.add_argument("--max-length", type=int, help="tokens of a text (the source's own, or 256); longer are cut")
+    told = "how token vectors become one (what sentence-transformers keeps in the folder, else mean)"
+    parser.add_argument("--pooling", choices=POOLINGS, help=told)
     parser.add_argument("--layer", type=int, help="of a Bert, whose vectors are taken, from 1 on (the last)")
     parser.add_argument("--alone", action="store_true", help="of a run: take single texts and give vectors only")
-    parser.add_argument("--normalize", action="store_true", help="give vectors in predictions length 1")
+    parser.add_argument("--normalize", action="store_true", default=None, help="give vectors length 1")
     add_import_option(parser)
     a = parser.parse_args(words)
 
     def start() -> int:
         from suites.nlp.embedder import export_embedder, export_run_embedder
 
-        options = {"pooling": a.pooling, "normalize": a.normalize, "layer": a.layer}
+        options = {"max_length": a.max_length, "layer": a.layer}
         if (a.source / "config.yml").is_file():
-            export_run_embedder(a.source, a.output, max_length=a.max_length, alone=a.alone, **options)
+            pooling = a.pooling or "mean"
+            export_run_embedder(
+                a.source, a.output, pooling=pooling, normalize=bool(a.normalize), alone=a.alone, **options
+            )
         else:
-            export_embedder(a.source, a.output, max_length=a.max_length or 256, **options)
-        print(f"{a.output}: vectors by {a.pooling} of what {a.source} encodes")
+            pooling = export_embedder(a.source, a.output, pooling=a.pooling, normalize=a.normalize, **options)
+        print(f"{a.output}: vectors by {pooling} of what {a.source} encodes")
         return 0
 
     return run(start, a.imports)

@@ -13,7 +13,7 @@ from typing import Any
 
 from framework.errors import CheckpointError
 from framework.outside import read_json
-from suites.nlp.fields import check_encoder, is_roberta
+from suites.nlp.fields import check_encoder, check_kind, is_roberta
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,11 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "init_std": ("initializer_range",),
 }
 _REQUIRED = ("vocab_size", "hidden_size", "layers", "heads", "max_positions")
-_ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
+_ACTIVATIONS = {
+    **dict.fromkeys(("gelu", "gelu_python"), "gelu"),
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu_tanh"),
+    "relu": "relu",
+}
 
 
 def config_from_json(fields: Mapping[str, Any], name: str = "config.json") -> BertConfig:
@@ -123,6 +127,7 @@ def config_from_json(fields: Mapping[str, Any], name: str = "config.json") -> Be
     Raises:
         CheckpointError: a size is missing, or the activation is not known; the message starts with `name`.
     """
+    check_kind(fields, name)
     found: dict[str, Any] = {}
     for ours, spellings in _SPELLINGS.items():
         for theirs in spellings:

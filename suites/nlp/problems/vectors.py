@@ -27,7 +27,7 @@ class Vectors(RowProblem):
 
     Args:
         pooling: how: "mean", "cls", "max", "mean_max" or "last"; a request to a server may choose another.
-        normalize: whether vectors in predictions have length 1.
+        normalize: whether vectors have length 1.
         of: what the model was trained for: its inputs are taken (a pair is one sequence) and its results given.
     """
 
@@ -62,7 +62,8 @@ class Vectors(RowProblem):
 
     def embeddings(self, outputs: Mapping[str, np.ndarray], batch: Batch, pooling: str) -> np.ndarray:
         """The texts' vectors, float32 [B, D]."""
-        return pool(outputs["vectors"], batch["offsets"], pooling)
+        found = pool(outputs["vectors"], batch["offsets"], pooling)
+        return normalized(found) if self._normalize else found
 
     def results(
         self, outputs: Mapping[str, np.ndarray], batch: Batch, examples: Sequence[Labelled], classes: Sequence[str]
@@ -71,7 +72,7 @@ class Vectors(RowProblem):
         if self._of is not None:
             return self._of.results(outputs, batch, examples, classes)
         found = self.embeddings(outputs, batch, self.poolings[0])
-        return [{"vector": row} for row in (normalized(found) if self._normalize else found).tolist()]
+        return [{"vector": row} for row in found.tolist()]
 
     def describe(self, example: Labelled, result: dict[str, Any]) -> str:
         """The text and the vector's first numbers, or its result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,30 +32,46 @@ _FIXED: dict[str, Any] = {
     "pad_token": "[PAD]",
     "mask_token": "[MASK]",
 }
-_ROBERTA_FIXED: dict[str, Any] = {"add_prefix_space": False, "unk_token": "<unk>", "errors": "replace"}
+_ROBERTA_FIXED: dict[str, Any] = {
+    "unk_token": "<unk>",
+    "cls_token": "<s>",
+    "bos_token": "<s>",
+    "sep_token": "</s>",
+    "eos_token": "</s>",
+    "pad_token": "<pad>",
+    "mask_token": "<mask>",
+    "errors": "replace",
+}
+_ADDED = ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder")
 _TELLING = """
 model_max_length max_len max_length tokenizer_class name_or_path special_tokens_map_file tokenizer_file vocab_file
 padding_side truncation_side pad_to_multiple_of pad_token_type_id stride truncation_strategy padding is_local
-model_input_names clean_up_tokenization_spaces added_tokens_decoder extra_special_tokens backend processor_class
+model_input_names clean_up_tokenization_spaces backend processor_class
 trim_offsets init_inputs local_files_only bos_token eos_token cls_token sep_token pad_token mask_token
-full_tokenizer_file additional_special_tokens
+full_tokenizer_file add_prefix_space
 """
 _NO_EFFECT = frozenset(_TELLING.split())
 
 
 def tokenizer_of(folder: Path) -> Tokenizer:
-    """RoBERTa's where its two files are there, else BERT's.
+    """RoBERTa's where its two files are there, or tokenizer.json has byte-level pairs; else BERT's.
 
     Raises CheckpointError for files that are missing or damaged, or ask for what these tokenizers do not do.
     """
-    settings = folder / "tokenizer_config.json"
+    settings, whole = folder / "tokenizer_config.json", folder / "tokenizer.json"
     fields = _object(settings) if settings.is_file() else {}
-    if all((folder / name).is_file() for name in ("vocab.json", "merges.txt")):
-        _check(fields, _ROBERTA_FIXED, settings)
-        return RobertaTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"))
-    _check(fields, _FIXED, settings)
-    whole = folder / "tokenizer.json"
-    vocabulary, options = _whole(_object(whole), whole) if whole.is_file() else ([], {})
+    json = _object(whole) if whole.is_file() else {}
+    pairs = all((folder / name).is_file() for name in ("vocab.json", "merges.txt"))
+    roberta = pairs or (json.get("model") or {}).get("type") == "BPE"
+    fixed = _ROBERTA_FIXED if roberta else _FIXED
+    _check(fields, fixed, settings)
+    _check_added(folder, fixed, json)
+    if roberta:
+        vocabulary, merges, space = _byte_pairs(json, whole) if json else ([], [], bool(fields.get("add_prefix_space")))
+        if pairs:
+            return RobertaTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"), space)
+        return RobertaTokenizer(vocabulary, merges, space)
+    vocabulary, options = _whole(json, whole) if json else ([], {})
     given = {ours: fields[theirs] for theirs, ours in _OPTIONS.items() if fields.get(theirs) is not None}
     vocab: str | list[str] = str(folder / "vocab.txt")
     if vocabulary and not (folder / "vocab.txt").is_file():
@@ -71,8 +88,60 @@ def _check(fields: dict[str, Any], fixed: dict[str, Any], path: Path) -> None:
         if field in fixed:
             if text is not None and text != fixed[field]:
                 raise CheckpointError(f"{path}: {field} is {text!r}; only {fixed[field]!r} is known")
-        elif field not in _NO_EFFECT and field not in _OPTIONS:
+        elif field not in _NO_EFFECT and field not in _OPTIONS and field not in _ADDED:
             expect_off(field, value, str(path))
+
+
+def _check_added(folder: Path, fixed: dict[str, Any], whole: dict[str, Any]) -> None:
+    """Raise CheckpointError for tokens beside the usual ones, which would be cut into pieces here."""
+    extra = folder / "added_tokens.json"
+    found = [(extra, token) for token in (_object(extra) if extra.is_file() else {})]
+    found += [(folder / "tokenizer.json", _content(token)) for token in whole.get("added_tokens") or []]
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        fields = _object(folder / name) if (folder / name).is_file() else {}
+        for field in _ADDED:
+            value = fields.get(field) or []
+            listed = value.values() if isinstance(value, dict) else value
+            found += [(folder / name, _content(token)) for token in listed]
+        if name == "special_tokens_map.json":
+            found += [(folder / name, _content(token)) for field, token in fields.items() if field not in _ADDED]
+    for path, token in found:
+        if token not in fixed.values():
+            raise CheckpointError(f"{path}: has the token {token!r:.60} of its own, which is not known here")
+
+
+def _content(token: Any) -> Any:
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def _byte_pairs(fields: dict[str, Any], path: Path) -> tuple[list[str], list[str], bool]:
+    """Vocabulary, merges and whether texts begin with a space, of tokenizer.json."""
+    model, splitter = fields.get("model") or {}, fields.get("pre_tokenizer") or {}
+    wanted = (
+        ("normalizer", fields.get("normalizer"), None),
+        ("pre_tokenizer.type", splitter.get("type"), "ByteLevel"),
+        ("pre_tokenizer.use_regex", splitter.get("use_regex", True), True),
+        ("model.dropout", model.get("dropout"), None),
+        ("model.continuing_subword_prefix", model.get("continuing_subword_prefix") or "", ""),
+        ("model.end_of_word_suffix", model.get("end_of_word_suffix") or "", ""),
+        ("model.byte_fallback", model.get("byte_fallback", False), False),
+        ("model.ignore_merges", model.get("ignore_merges", False), False),
+    )
+    _expect(wanted, path)
+    merges = [pair if isinstance(pair, str) else " ".join(map(str, pair)) for pair in model.get("merges") or []]
+    return _numbered(model.get("vocab") or {}, path), merges, bool(splitter.get("add_prefix_space"))
+
+
+def _expect(wanted: Iterable[tuple[str, Any, Any]], path: Path) -> None:
+    for name, found, known in wanted:
+        if found != known:
+            raise CheckpointError(f"{path}: {name} is {found!r}; only {known!r} is known")
+
+
+def _numbered(numbers: dict[str, int], path: Path) -> list[str]:
+    if sorted(numbers.values()) != list(range(len(numbers))):
+        raise CheckpointError(f"{path}: the numbers of model.vocab are not 0 to {len(numbers) - 1}")
+    return sorted(numbers, key=numbers.__getitem__)
 
 
 def _whole(fields: dict[str, Any], path: Path) -> tuple[list[str], dict[str, Any]]:
@@ -87,17 +156,9 @@ def _whole(fields: dict[str, Any], path: Path) -> tuple[list[str], dict[str, Any
         ("normalizer.clean_text", normalizer.get("clean_text", True), True),
         ("pre_tokenizer.type", (fields.get("pre_tokenizer") or {}).get("type"), "BertPreTokenizer"),
     )
-    for name, found, known in wanted:
-        if found != known:
-            raise CheckpointError(f"{path}: {name} is {found!r}; only {known!r} is known")
-    added = [t["content"] for t in fields.get("added_tokens") or [] if not t.get("special")]
-    if added:
-        raise CheckpointError(f"{path}: added_tokens has {added[0]!r}, which is no special token; that is not known")
-    numbers = model.get("vocab") or {}
-    if sorted(numbers.values()) != list(range(len(numbers))):
-        raise CheckpointError(f"{path}: the numbers of model.vocab are not 0 to {len(numbers) - 1}")
+    _expect(wanted, path)
     options = {ours: normalizer[theirs] for theirs, ours in _NORMALIZER.items() if normalizer.get(theirs) is not None}
-    return sorted(numbers, key=numbers.__getitem__), options
+    return _numbered(model.get("vocab") or {}, path), options
 
 
 def _object(path: Path) -> dict[str, Any]:
