@@ -27,7 +27,7 @@ from suites.segmentation.metrics import BoundaryF1, ConfusionMatrix
 from suites.segmentation.models.base import Segmenter
 from suites.segmentation.processor import SegmentationProcessor, label_maps
 from suites.segmentation.sample import IGNORE, Sample
-from suites.segmentation.transforms import collate
+from suites.segmentation.transforms import Transform, collate
 from suites.segmentation.windows import Windowed, window_batch
 from suites.vision.pipeline import Augmented
 from suites.vision.settings import EvalData, TrainData
@@ -162,6 +162,13 @@ class SegmentationTask(VisionTask):
     def collate(self, dataset: SegmentationDataset) -> Callable[[list[Sample]], Batch]:
         """Returns what makes a batch."""
         return collate
+
+    def augmented(self, dataset: Any, transforms: Sequence[Transform], *, training: bool) -> Augmented:
+        """The data set with its transforms, those of training for the sizes of its images."""
+        if training:
+            sizes = cache(dataset.sizes)
+            transforms = [transform.for_sizes(sizes) for transform in transforms]
+        return Augmented(dataset, transforms)
 
     def train_step(self, inputs: dict[str, Tensor]) -> dict[str, Loss]:
         """Loss terms by name; those of further outputs end in their number."""

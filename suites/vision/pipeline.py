@@ -33,6 +33,14 @@ class Transform(ABC):
         """The transform for a set of these classes; by default itself. ConfigError where it names others."""
         return self
 
+    def for_sizes(self, sizes: Callable[[], np.ndarray]) -> Transform:
+        """The transform for images of these sizes; by default itself.
+
+        `sizes` gives (H, W) of each image of the training set, int64 [S, 2], (0, 0) of one that cannot be read; it
+        reads their headers when it is first called.
+        """
+        return self
+
     @classmethod
     def sizes_of(cls, part: Part) -> Iterator[tuple[str, Any]]:
         """The arguments of one use in a config that are sizes of its results, with their values; by default none."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import cv2
 import numpy as np
@@ -14,6 +15,9 @@ from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.transforms.roles import Transform
 from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, pair
 from suites.vision.sample import scaled_size
+
+_MULTIPLE = 32  # of crops' sides: the largest stride of networks
+_log = logging.getLogger(__name__)
 
 
 @register("transform")
@@ -50,15 +54,35 @@ class RandomCrop(Transform):
         max_share: A crop in which one class has more than this share of the labelled pixels is drawn again, up to
             ten times (mmsegmentation's `cat_max_ratio`); 1 takes any.
         fill: RGB of the border, in [0, 1]; the mean colour, which normalises to 0.
+        shrink: Where images are smaller than `size`, crops are as large as the middle one of them (median of height and
+            of width, rounded up to 32). A crop that is mostly border teaches little, and its batch norms count the
+            border, which evaluation does not have.
     """
 
     def __init__(
-        self, size: int | Sequence[int], max_share: float = 1.0, fill: Sequence[float] = IMAGENET_MEAN
+        self,
+        size: int | Sequence[int],
+        max_share: float = 1.0,
+        fill: Sequence[float] = IMAGENET_MEAN,
+        shrink: bool = False,
     ) -> None:
-        self._size = pair(size, "RandomCrop")
+        self._size, self._shrink = pair(size, "RandomCrop"), shrink
         if not 0 < max_share <= 1:
             raise AttributeValueError(f"RandomCrop: max_share is {max_share}; it must be above 0 and at most 1")
         self._max_share, self._fill = max_share, tuple(fill)
+
+    def for_sizes(self, sizes: Callable[[], np.ndarray]) -> RandomCrop:
+        """The transform with crops that are no larger than the images, where it shrinks."""
+        known = sizes() if self._shrink else np.zeros((0, 2), np.int64)
+        known = known[known.all(axis=1)]
+        if not len(known):
+            return self
+        middle = np.ceil(np.median(known, axis=0) / _MULTIPLE).astype(int) * _MULTIPLE
+        size = int(min(self._size[0], middle[0])), int(min(self._size[1], middle[1]))
+        if size == self._size:
+            return self
+        _log.info("training: crops are %d x %d pixels and not %d x %d, as images are smaller", *size, *self._size)
+        return RandomCrop(size, self._max_share, self._fill)
 
     def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """Returns the crop."""

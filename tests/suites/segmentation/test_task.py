@@ -3,6 +3,7 @@
 import json
 import shutil
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -290,3 +291,14 @@ def test_images_of_several_sizes_are_evaluated_as_one_by_one(config_file, root, 
         found.append((len(loader), evaluate(task, predict_of(task), loader)["mIoU"]))
     (alone, one), (together, four) = found
     assert together < alone and four == pytest.approx(one, abs=1e-6)
+
+
+def test_own_data_of_small_pictures_is_not_padded_to_the_crop(tmp_path):
+    """The shipped configs for own data, on pictures of 120 x 100: most of a batch is picture."""
+    for part in ("train", "val"):
+        write_scenes(tmp_path, part, 8, size=(120, 100))
+    for name in ("photos", "unet_pairs", "deeplabv3p_mobilenetv2_pairs"):
+        overrides = [f"data.root={tmp_path}", "data.num_classes=3", "data.train.batch_size=4"]
+        task = build_task(read_config(Path(f"segmentation/{name}"), overrides))
+        images = next(iter(task.train_loader(seed=0, workers=0)))
+        assert images["images"].shape == (4, 128, 128, 3), name

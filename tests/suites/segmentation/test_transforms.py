@@ -264,3 +264,22 @@ def test_a_batch_of_two_sizes_says_what_to_do():
 def test_wrong_arguments_are_refused(make, match):
     with pytest.raises(AttributeValueError, match=match):
         make()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted"),
+    [
+        ([(120, 160)] * 3, (128, 160)), ([(640, 480)] * 2, (320, 320)),
+        ([(120, 160), (640, 480), (100, 100)], (128, 160)),
+        ([(60, 900)], (64, 320)), ([(0, 0), (90, 33)], (96, 64)), ([(0, 0)], (320, 320)), ([], (320, 320)),
+    ],
+)  # fmt: skip
+def test_crops_are_no_larger_than_the_middle_image(sizes, wanted):
+    known = np.array(sizes, np.int64).reshape(-1, 2)
+    crop = RandomCrop(320, shrink=True).for_sizes(lambda: known)
+    assert crop(blocks((480, 480), 40), rng()).size == wanted
+
+
+def test_crops_of_a_fixed_size_ask_no_sizes():
+    crop = RandomCrop(320)
+    assert crop.for_sizes(lambda: 1 / 0) is crop
