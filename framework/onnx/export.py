@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from framework.atomic import atomic_file
-from framework.errors import AttributeValueError, NotSupportedError
+from framework.creation import zeros
+from framework.errors import AttributeValueError, NotSupportedError, PaddockError
 from framework.graph.ir import Program, Value
+from framework.graph.native_executor import NativeExecution
 from framework.onnx import exporters as _exporters  # fills the table of exporters
 from framework.onnx.optional import require_onnx
 from framework.onnx.writer import EXPORTERS, Writer, element_number
 
 del _exporters
 OPSET = 17
+_LETTERS = {1: "N", 2: "N", 3: "N", 4: "NHW", 5: "NTHW", 6: "NVTHW"}  # of an input's axes, by their number
 IR_VERSION = 8  # of the file format; what came with operator set 17
 
 # For a Program to be exported: weights are constants, nothing is fused into operators that ONNX lacks.
@@ -37,9 +40,8 @@ def export(
 ) -> None:
     """Writes a Program as one ONNX file of operator set 17.
 
-    Inputs and outputs keep their names, types and layout (images are [N, H, W, C]). Their extents are open, the batch
-    and an image's height and width, unless the Program is tied to the shapes it was traced with
-    (`program.shape_reads`).
+    Inputs and outputs keep their names, types and layout (images are [N, H, W, C]). Their extents are open, see
+    `free_axes`, unless the Program is tied to the shapes it was traced with (`program.shape_reads`).
 
     Args:
         program: made with `pass_names=EXPORT_PASSES`; it must not update states.
@@ -71,11 +73,15 @@ def to_model(program: Program, output_names: Sequence[str] = (), metadata: Mappi
         for result, name in zip(writer.write(program), names, strict=True)
     ]
     nodes, needed = _without_unused(writer.nodes, names)
+    free = free_axes(program)
     graph = onnx.helper.make_graph(
         nodes,
         "paddock",
-        [_port(onnx, writer.get(v), v, not program.shape_reads) for v in program.inputs],
-        [_port(onnx, n, v, not program.shape_reads) for n, v in zip(names, program.results, strict=True)],
+        [_port(onnx, writer.get(v), v, axes) for v, axes in zip(program.inputs, free.values(), strict=True)],
+        [
+            _port(onnx, n, v, [] if program.shape_reads else range(len(v.shape)))
+            for n, v in zip(names, program.results, strict=True)
+        ],
         [initializer for initializer in writer.initializers if initializer.name in needed],
     )
     model = onnx.helper.make_model(
@@ -84,6 +90,33 @@ def to_model(program: Program, output_names: Sequence[str] = (), metadata: Mappi
     texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in (metadata or {}).items()}
     onnx.helper.set_model_props(model, texts)
     return model
+
+
+def free_axes(program: Program) -> dict[str, list[int]]:
+    """The axes of each input, by name, that may have other extents than the Program was traced with.
+
+    The first always; of images [N, H, W, C], clips [N, T, H, W, C] and the like those between it and the channels too,
+    where shapes can be inferred with twice the extent. None where the Program is tied to its shapes.
+    """
+    found: dict[str, list[int]] = {}
+    for i, v in enumerate(program.inputs):
+        inner = range(1, len(v.shape) - 1) if not program.shape_reads else ()
+        first = [0] if v.shape and not program.shape_reads else []
+        found[v.name or f"input{i}"] = first + [axis for axis in inner if _takes(program, i, axis)]
+    return found
+
+
+def _takes(program: Program, changed: int, axis: int) -> bool:
+    """Whether shapes can be inferred where one input's axis is twice as long."""
+    inputs = []
+    for i, v in enumerate(program.inputs):
+        shape = [n * 2 if (i, at) == (changed, axis) else n for at, n in enumerate(v.shape)]
+        inputs.append(zeros(shape, dtype=v.dtype))
+    try:
+        NativeExecution(program, None).plan(inputs)
+    except PaddockError:
+        return False
+    return True
 
 
 def _without_unused(nodes: Sequence[Any], results: Sequence[str]) -> tuple[list[Any], set[str]]:
@@ -121,12 +154,9 @@ def _refuse_what_cannot_be_written(program: Program) -> None:
         raise NotSupportedError(f"onnx: the Program updates {states}; export one that only runs forward")
 
 
-def _port(onnx: Any, name: str, v: Value, is_open: bool) -> Any:
-    """An input or output; of an image the channels stay fixed, of other values all axes but the last."""
-    shape: list[Any] = list(v.shape)
-    if is_open and v.kind == "input":
-        letters = {0: "N", 1: "H", 2: "W"} if len(shape) == 4 else {0: "N"}
-        shape = [f"{name}_{letters[i]}" if i in letters else n for i, n in enumerate(shape)]
-    elif is_open:
-        shape = [f"{name}_{i}" for i in range(len(shape))]
+def _port(onnx: Any, name: str, v: Value, free: Collection[int]) -> Any:
+    """An input or output, whose axes in `free` have names in place of extents."""
+    letters = _LETTERS.get(len(v.shape), "") if v.kind == "input" else ""
+    names = [*letters, *range(len(letters), len(v.shape))]
+    shape: list[Any] = [f"{name}_{names[axis]}" if axis in free else n for axis, n in enumerate(v.shape)]
     return onnx.helper.make_tensor_value_info(name, element_number(v), shape)
