@@ -8,14 +8,17 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from framework.data.blocks import Packed, create, pack, receive_block, receive_fd, send_fd, unpack
+from framework.data.kept import ONCE, KeptBlocks, Placement
 
 _SMALL = 1 << 16  # bytes that go through the pipe itself, which holds more, so that nobody waits in a write
 Extents = list[tuple[int, int]]
@@ -30,11 +33,17 @@ class _Placed(NamedTuple):
 
 
 class Block:
-    """Shared memory that this process holds, and need not map to hand it on."""
+    """Shared memory that this process holds, and need not map to hand it on.
 
-    def __init__(self, descriptor: int, size: int) -> None:
+    Args:
+        descriptor: of it, which is closed once this object is gone.
+        size: bytes.
+        done: called then, for a block that its owner uses again.
+    """
+
+    def __init__(self, descriptor: int, size: int, done: Callable[[], None] | None = None) -> None:
         self.descriptor, self.size = descriptor, size
-        weakref.finalize(self, os.close, descriptor).atexit = False
+        weakref.finalize(self, done or partial(os.close, descriptor)).atexit = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,34 @@ class Parcel:
     block: Block | None
 
 
+class Held:
+    """The blocks that another process keeps and this one holds, and those of them that it may use again."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, Block] = {}
+        self._reusable: deque[int] = deque()
+
+    def done(self) -> list[int]:
+        """Numbers of blocks that are free since the last call."""
+        return [self._reusable.popleft() for _ in range(len(self._reusable))]
+
+    def receive(self, connection: Connection, at: Placement) -> Block:
+        """The block where something lies, for as long as somebody has what this returns."""
+        for number in at.retired:
+            del self._blocks[number]
+        if at.fresh is not None:
+            block = Block(receive_fd(connection), at.fresh)
+            if at.block == ONCE:
+                return block
+            self._blocks[at.block] = block
+        block = self._blocks[at.block]
+        return Block(block.descriptor, block.size, partial(self._put_back, at.block, block))
+
+    def _put_back(self, number: int, block: Block) -> None:
+        """Called with the block itself, whose descriptor thus outlives a process that is ended."""
+        self._reusable.append(number)
+
+
 def send(connection: Connection, value: Any) -> None:
     """Send an object; the other end may be busy or hang. Raises ConnectionError where it is gone."""
     packed = pack(value)
@@ -52,7 +89,12 @@ def send(connection: Connection, value: Any) -> None:
         connection.send(_Placed(packed.extents, _written(packed)))
         return
     connection.send((packed.extents, packed.size))
-    _send_block(connection, [packed])
+    descriptor, memory = create(packed.size)
+    try:
+        packed.write(memory)
+        send_fd(connection, descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def receive(connection: Connection) -> Any:
@@ -70,30 +112,31 @@ def parcel(value: Any) -> Parcel:
     if packed.size <= _SMALL:
         return Parcel(_Placed(packed.extents, _written(packed)), None)
     descriptor, memory = create(packed.size)
-    block = Block(descriptor, len(memory))
     packed.write(memory)
-    return Parcel(_Placed(packed.extents, None), block)
+    return Parcel(_Placed(packed.extents, None), Block(descriptor, len(memory)))
 
 
-def send_each(connection: Connection, values: Sequence[Any]) -> None:
-    """Send objects that the other end takes as parcels; all large ones share one block."""
+def send_each(connection: Connection, values: Sequence[Any], kept: KeptBlocks) -> None:
+    """Send objects that the other end takes as parcels; all large ones share one of the blocks that are kept."""
     packed = [pack(value) for value in values]
     size = sum(each.size for each in packed)
     if size <= _SMALL:
-        connection.send(([_Placed(each.extents, _written(each)) for each in packed], 0))
+        connection.send(([_Placed(each.extents, _written(each)) for each in packed], None))
         return
+    memory, at = kept.place(size)
     places, base = [], 0
     for each in packed:
+        each.write(memory[base:])
         places.append(_Placed([(base + offset, length) for offset, length in each.extents], None))
         base += each.size
-    connection.send((places, size))
-    _send_block(connection, packed)
+    connection.send((places, at))
+    kept.send_fresh(connection, at)
 
 
-def receive_parcels(connection: Connection) -> list[Parcel]:
+def receive_parcels(connection: Connection, held: Held) -> list[Parcel]:
     """What `send_each` sent; raises EOFError where the other end is gone."""
-    places, size = connection.recv()
-    block = Block(receive_fd(connection), max(size, mmap.PAGESIZE)) if size else None
+    places, at = connection.recv()
+    block = held.receive(connection, at) if at is not None else None
     return [Parcel(placed, block) for placed in places]
 
 
@@ -124,16 +167,3 @@ def _written(packed: Packed) -> bytes:
     memory = bytearray(packed.size)
     packed.write(np.frombuffer(memory, np.uint8))
     return bytes(memory)
-
-
-def _send_block(connection: Connection, packed: Sequence[Packed]) -> None:
-    """Write objects one behind the other into a block and send it."""
-    descriptor, memory = create(sum(each.size for each in packed))
-    try:
-        base = 0
-        for each in packed:
-            each.write(memory[base:])
-            base += each.size
-        send_fd(connection, descriptor)
-    finally:
-        os.close(descriptor)

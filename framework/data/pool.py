@@ -117,18 +117,18 @@ class WorkerPool:
             self._receive()
         self._wanted.discard(number)
         member, result = self._done.pop(number)
-        if result.error is not None:
+        if result.placement is None:
             raise DataError(result.error)
-        memory = member.blocks[result.block][:]
-        weakref.finalize(memory, member.reusable.append, result.block).atexit = False
+        memory = member.blocks[result.placement.block][:]
+        weakref.finalize(memory, member.reusable.append, result.placement.block).atexit = False
         return Made(unpack(memory, result.extents), result.skipped)
 
     def discard(self) -> None:
         """Forget all jobs: their batches are dropped as they arrive."""
         self._wanted.clear()
         for member, result in self._done.values():
-            if result.error is None:
-                member.reusable.append(result.block)
+            if result.placement is not None:
+                member.reusable.append(result.placement.block)
         self._done.clear()
 
     def restart(self, hung: Hung, avoid: frozenset[int]) -> None:
@@ -202,14 +202,16 @@ class WorkerPool:
             self.close()
             raise WorkerError(f"DataLoader: a worker could not start:\n{result.error}")
         member.jobs.popleft()
-        for block in result.retired:
-            del member.blocks[block]
-        if result.fresh is not None:
-            member.blocks[result.block] = receive_block(member.connection, result.fresh)
+        at = result.placement
+        if at is not None:
+            for block in at.retired:
+                del member.blocks[block]
+            if at.fresh is not None:
+                member.blocks[at.block] = receive_block(member.connection, at.fresh)
         if result.number in self._wanted and result.number not in self._done:
             self._done[result.number] = member, result
-        elif result.error is None:
-            member.reusable.append(result.block)
+        elif at is not None:
+            member.reusable.append(at.block)
 
     def _died(self, member: _Member) -> None:
         self._raise_last_words(member)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import os
 import signal
 import sys
 import time
@@ -19,7 +18,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from framework.data.blocks import Packed, create, pack, receive_block, send_fd, unpack
+from framework.data.blocks import Packed, pack, receive_block, unpack
+from framework.data.kept import KeptBlocks, Placement
 from framework.data.recipe import BatchJob, Recipe
 from framework.errors import DataError
 
@@ -49,16 +49,13 @@ class Order:
 class Result:
     """A finished job: its batch lies in a block, or `error` says why there is none.
 
-    `fresh` is the size of a new block, whose descriptor follows; `retired` are blocks no longer used; `skipped` says
-    why samples were left out, by index.
+    `skipped` says why samples were left out, by index.
     """
 
     number: int
     error: str | None = None
-    block: int = -1
-    fresh: int | None = None
+    placement: Placement | None = None
     extents: list[tuple[int, int]] = field(default_factory=list)
-    retired: list[int] = field(default_factory=list)
     skipped: dict[int, str] = field(default_factory=dict)
 
 
@@ -129,11 +126,7 @@ class _Server:
         self._connection = connection
         self._recipe = recipe
         self._progress = progress
-        self._blocks: dict[int, np.ndarray] = {}
-        self._unsent = -1  # the descriptor of a block that the parent does not have yet
-        self._free: set[int] = set()
-        self._retired: list[int] = []
-        self._created = 0
+        self._blocks = KeptBlocks()
 
     def serve(self) -> None:
         while True:
@@ -143,14 +136,13 @@ class _Server:
                 return
             if order is None:
                 return
-            self._free.update(order.reusable)
+            self._blocks.put_back(order.reusable)
             result = self._work(order.job)
             self._progress.rest()
             try:
                 self._connection.send(result)
-                if result.fresh is not None:
-                    send_fd(self._connection, self._unsent)
-                    os.close(self._unsent)
+                if result.placement is not None:
+                    self._blocks.send_fresh(self._connection, result.placement)
             except ConnectionError:
                 return
 
@@ -165,24 +157,6 @@ class _Server:
             return Result(job.number, error=text[:_MAX_ERROR])
 
     def _place(self, number: int, packed: Packed) -> Result:
-        fitting = [i for i in self._free if len(self._blocks[i]) >= packed.size]
-        if fitting:
-            block = min(fitting, key=lambda i: len(self._blocks[i]))
-            self._free.remove(block)
-            packed.write(self._blocks[block])
-            return Result(number, block=block, extents=packed.extents)
-        self._retire()
-        # A quarter more than needed: batches differ a little in size, and a block is meant to be used again.
-        self._unsent, memory = create(packed.size + packed.size // 4)
-        block, self._created = self._created, self._created + 1
-        self._blocks[block] = memory
+        memory, at = self._blocks.place(packed.size)
         packed.write(memory)
-        retired, self._retired = self._retired, []
-        return Result(number, block=block, fresh=len(memory), extents=packed.extents, retired=retired)
-
-    def _retire(self) -> None:
-        """Give up the free blocks: they are too small for what is made now."""
-        for block in self._free:
-            del self._blocks[block]
-        self._retired.extend(self._free)
-        self._free.clear()
+        return Result(number, placement=at, extents=packed.extents)

@@ -18,7 +18,7 @@ from typing import Any
 
 from framework import limits
 from framework.data.blocks import pack
-from framework.data.exchange import Parcel, parcel, receive, receive_parcels, send, send_parcels
+from framework.data.exchange import Held, Parcel, parcel, receive, receive_parcels, send, send_parcels
 from framework.data.pool import default_start_method, start_fork_server
 from framework.errors import AttributeValueError, PaddockError
 from suites.engine.contract.batch import Batch
@@ -57,6 +57,7 @@ class _Reader:
 
     def __init__(self, context: Any, processor: Any, bounds: Bounds) -> None:
         self._connection, theirs = context.Pipe(duplex=True)
+        self._held = Held()
         self.process = context.Process(target=main, args=(theirs,), daemon=True, name="paddock-reader")
         self.process.start()
         theirs.close()
@@ -70,7 +71,7 @@ class _Reader:
             if not self.ready:
                 slow()
                 self._started()
-            self._connection.send(order)
+            self._connection.send((order, self._held.done()))
             if order == "items":
                 send(self._connection, values)
             else:
@@ -81,7 +82,7 @@ class _Reader:
                     raise Hung(what, seconds)
             found = _told(receive(self._connection))
             if order == "items" and values:
-                found = found._replace(items=receive_parcels(self._connection))
+                found = found._replace(items=receive_parcels(self._connection, self._held))
             return found
         except (EOFError, ConnectionError):
             self.process.join(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import signal
 import traceback
 from collections.abc import Sequence
@@ -13,10 +14,13 @@ from typing import Any, Literal, NamedTuple
 
 from framework import limits
 from framework.data.exchange import receive, receive_each, send, send_each
+from framework.data.kept import KeptBlocks
 from framework.data.worker import limit_library_threads
 from framework.errors import PaddockError
 
 _LATER = 2.0  # seconds that the server has to end a reader before the system does
+_KEPT_BYTES = 64 << 20  # that a reader keeps for later requests: of shared memory, and of what it freed
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
 _MOST_TOLD = 20_000  # characters of an error
 
 
@@ -72,9 +76,12 @@ def _serve(connection: Connection) -> None:
     limits.settle(**vars(allowed))
     limit_library_threads()
     bound_memory(bounds.memory)
+    keep_freed_memory()
     send(connection, Said("done", None))
+    kept = KeptBlocks(_KEPT_BYTES)
     while True:
-        order: Order = connection.recv()
+        order, free = connection.recv()
+        kept.put_back(free)
         signal.setitimer(signal.ITIMER_REAL, bounds.seconds + _LATER)
         said = carry_out(processor, bounds, order, _values(connection, order))
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -83,7 +90,7 @@ def _serve(connection: Connection) -> None:
             items, said = said.value.items, Said("done", said.value._replace(items=[]))
         send(connection, said)
         if items:
-            send_each(connection, items)
+            send_each(connection, items, kept)
         del said, items  # before the next order, which may be long in coming
 
 
@@ -147,3 +154,11 @@ def bound_memory(most: int) -> None:
         lines = Path("/proc/self/status").read_text().splitlines()
         has = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))
         resource.setrlimit(resource.RLIMIT_DATA, (has + most, has + most))
+
+
+def keep_freed_memory() -> None:
+    """Let this process keep some of what it frees: a picture of megabytes otherwise costs each page anew."""
+    with contextlib.suppress(AttributeError, OSError):  # glibc has it
+        libc = ctypes.CDLL(None)
+        libc.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+        libc.mallopt(_MMAP_THRESHOLD, _KEPT_BYTES // 2)  # the most that glibc takes
