@@ -189,13 +189,17 @@ class Readers(Reads):
         try:
             reader = reader or self._new()
             found = reader.ask(order, values, self._bounds.seconds, slow)
-        except (Hung, _Lost, OSError, EOFError) as error:
+        except Hung as error:
             self._drop(reader, str(error))
-            if isinstance(error, Hung):
-                raise
-            raise Broken(str(error)) from None
-        except BaseException:
+            raise
+        except (PaddockError, ReaderBug):  # its answer
             self._give(reader)
+            raise
+        except (_Lost, OSError, EOFError) as error:
+            self._drop(reader, str(error))
+            raise Broken(str(error)) from None
+        except BaseException as error:  # in the middle of an exchange: what comes next would be out of step
+            self._drop(reader, f"{type(error).__name__}: {error}")
             raise
         self._give(reader)
         return found

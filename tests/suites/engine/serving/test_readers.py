@@ -91,6 +91,20 @@ def test_good_requests_are_answered_while_more_items_hang_than_there_are_readers
         assert server.said == [] and 4 < len(server.service.readers._all) <= most_readers(2)
 
 
+def test_an_exchange_that_breaks_off_leaves_no_reader_out_of_step():
+    said = []
+    readers = Readers(toy.WordsProcessor(), 1, Bounds(20, 1 << 20, 1 << 30), said.append)
+    try:
+        for wrong in (readers.batch, readers.items):
+            with pytest.raises(Exception, match="pickle"):
+                wrong([lambda: None], 20)
+            parcels = readers.items(["a b"], 20).items
+            assert len(readers.batch(parcels, 20)["ids"]) == 2
+        assert len(said) == 2 and readers._places == len(readers._all) == 1
+    finally:
+        readers.close()
+
+
 def test_spare_readers_end_once_none_was_wanted_for_long(monkeypatch):
     monkeypatch.setattr("suites.engine.serving.readers._KEPT_SECONDS", 0.0)
     readers = Readers(toy.WordsProcessor(), 1, Bounds(20, 1 << 20, 1 << 30), print)
