@@ -24,6 +24,7 @@ from framework.outside import read_json
 from framework.table.remote.optional import zmq
 
 _LETTERS = 40  # of a key in Z85
+_HANDSHAKE_MS = 10_000  # for a client to show the key: until then it can make a server hold one command
 _NAME = b"job"  # of the user who shows the key as a password
 
 
@@ -106,6 +107,7 @@ class Guard:
         """Ask for the key on a socket that is not bound yet."""
         if self._key is None:
             return
+        socket.handshake_ivl = _HANDSHAKE_MS
         if self._key.encrypts:
             socket.curve_server = True
             socket.curve_publickey, socket.curve_secretkey = self._key.public, self._key.secret
