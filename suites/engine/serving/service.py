@@ -261,12 +261,34 @@ class Service:
         self, values: Sequence[Any], lengths: Sequence[int], seconds: float, gone: asyncio.Future[Any] | None
     ) -> ReadItems:
         """The items of a request: made here where that is bounded, else elsewhere; nobody else waits for it."""
-        total, is_quick = sum(lengths), self.processor.is_quick
-        quick = total <= _QUICK_BYTES and all(map(is_quick, values, lengths))
-        if quick and total <= _INLINE_BYTES and len(values) <= _INLINE_ITEMS:
-            return self._here.items(values, seconds)
-        threads, reads = (self._quickly, self._here) if quick else (self._reading, self.readers)
-        reading = asyncio.wrap_future(threads.submit(reads.items, values, seconds))
+        total = sum(lengths)
+        if total <= _QUICK_BYTES:
+            # A file may cost milliseconds even to look at: never where connections are served.
+            if not self.processor.files_in_json and total <= _INLINE_BYTES and len(values) <= _INLINE_ITEMS:
+                found = self._quick_items(values, lengths)
+            else:
+                found = await self._elsewhere(self._quickly, seconds, gone, self._quick_items, values, lengths)
+            if found is not None:
+                return found
+        read: ReadItems = await self._elsewhere(self._reading, seconds, gone, self.readers.items, values, seconds)
+        return read
+
+    def _quick_items(self, values: Sequence[Any], lengths: Sequence[int]) -> ReadItems | None:
+        """The items of a request if reading each is bounded."""
+        if not all(map(self.processor.is_quick, values, lengths)):
+            return None
+        return self._here.items(values, self.settings.timeout)
+
+    async def _elsewhere(
+        self,
+        threads: ThreadPoolExecutor,
+        seconds: float,
+        gone: asyncio.Future[Any] | None,
+        work: Callable[..., Any],
+        *arguments: Any,
+    ) -> Any:
+        """What `work` returns, in another thread."""
+        reading = asyncio.wrap_future(threads.submit(work, *arguments))
         await asyncio.wait({reading, gone} if gone else {reading}, timeout=seconds, return_when=FIRST_COMPLETED)
         if reading.done():
             return reading.result()

@@ -218,3 +218,27 @@ def test_readers_are_started_when_they_are_wanted():
     readers = Readers(toy.WordsProcessor(), 2, Bounds(20, 1 << 20, 1 << 30), print)
     assert readers._all == set() and readers.trouble() is None
     readers.close()
+
+
+class FilesProcessor(toy.WordsProcessor):
+    """Looks at files where it is not to hold up connections; keeps which threads did."""
+
+    files_in_json = True
+
+    def __init__(self):
+        self.threads = set()
+
+    def is_quick(self, value, length):
+        self.threads.add(threading.current_thread().name)
+        return True
+
+
+def test_files_are_never_looked_at_where_connections_are_served(model):
+    files = FilesProcessor()
+    served = type(model)(files, model.inputs, model.predict, model.replica, model.types)
+    with toy.running(served) as server:
+        files.threads.clear()
+        assert ask(server, "/v1/scores", {"input": "a"})[0] == 200
+        assert ask(server, "/v1/scores", {"input": ["a"] * 50})[0] == 200
+        assert server.service.readers._all == set()
+    assert files.threads and all(name.startswith("paddock-quick-reading") for name in files.threads)
