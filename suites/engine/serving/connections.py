@@ -227,7 +227,7 @@ class BoundedProtocol(HttpToolsProtocol):
 def _unread_bytes(transport: Any) -> int:
     """Bytes that a client has not taken: of the connection's buffer, and of the system's where it says how many."""
     size: int = transport.get_write_buffer_size()
-    with contextlib.suppress(ImportError, AttributeError, OSError):
+    with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # closed: -1
         import fcntl
         import termios
 

@@ -27,6 +27,7 @@ from suites.engine.serving.errors import Broken, DeadlineExceeded, QueueFull, Re
 from suites.engine.serving.reading import Bounds, Order, ReadItems, Said, carry_out, main
 
 _START_SECONDS = 60.0  # for a reader to import what it needs
+_END_SECONDS = 5.0  # to wait for the end of one that was killed
 _BRIEF = 0.25  # seconds after which an order is slow, and in which no reader came free where a spare one is started
 _SPARES = 3  # for each reader
 _KEPT_SECONDS = 30.0  # that spare readers stay after the last was wanted
@@ -69,7 +70,6 @@ class _Reader:
         what = "the items" if order == "items" else "a batch"
         try:
             if not self.ready:
-                slow()
                 self._started()
             self._connection.send((order, self._held.done()))
             if order == "items":
@@ -97,7 +97,7 @@ class _Reader:
     def end(self) -> None:
         """End it at once."""
         self.process.kill()
-        self.process.join()
+        self.process.join(_END_SECONDS)
         self._connection.close()
 
 
@@ -187,7 +187,9 @@ class Readers(Reads):
         """See `Reads`."""
         reader = self._take(patience, slow)
         try:
-            reader = reader or self._new()
+            if reader is None:
+                slow()
+                reader = self._new()
             found = reader.ask(order, values, self._bounds.seconds, slow)
         except Hung as error:
             self._drop(reader, str(error))

@@ -108,16 +108,18 @@ def test_items_beside_many_that_hang_are_answered_one_by_one(batcher):
 
 
 def test_a_batch_that_is_slow_to_prepare_holds_nobody_up_and_is_answered(batcher):
-    end = threading.Event()
+    begun, end = threading.Event(), threading.Event()
 
     def prepare(payloads, slow):
         if payloads == ["slow"]:
+            begun.set()
             slow()
             assert end.wait(20)
         return payloads
 
     workers = start(batcher, prepare=prepare, spare=1)
     late = batcher.submit(["slow"], [1])
+    assert begun.wait(20)
     assert [batcher.submit([f"{i}"], [1]).future.result(20) for i in range(5)] == [[f"{i}" * 2] for i in range(5)]
     assert not late.future.done()
     end.set()
