@@ -414,6 +414,8 @@ def _format_lines(form: Format, missing: Sequence[str], guesses: Mapping[str, Gu
 
 def _feature_lines(guesses: Mapping[str, Guess]) -> Iterator[str]:
     for role, title in (("feature", "features:"), ("label", "labels:")):
+        if role == "label":
+            yield from _lone_numbers(guesses)
         yield title
         for name, guess in guesses.items():
             if guess.role == role:
@@ -421,6 +423,17 @@ def _feature_lines(guesses: Mapping[str, Guess]) -> Iterator[str]:
             for other, declared in guess.more.items() if role == "feature" else ():
                 free = next(each for each in chain([other], (f"{other}_{k}" for k in count(2))) if each not in guesses)
                 yield f"  {_yaml(free)}: {_yaml(dict(declared))}  # of the dates in {name}"
+
+
+def _lone_numbers(guesses: Mapping[str, Guess]) -> Iterator[str]:
+    """A sparse feature for a log of nothing but numbers, as models look at least one value up."""
+    features = {name: guess for name, guess in guesses.items() if guess.role == "feature"}
+    if not features or any(g.declared["type"] != "Dense" or g.more for g in features.values()):
+        return
+    name = next((name for name, guess in features.items() if guess.form is None or not guess.form.date), None)
+    if name is not None:
+        declared = {"type": "Sparse", "column": name, "bucket": "log_square"}
+        yield f"  {_yaml(f'{name} in buckets')}: {_yaml(declared)}  # all are numbers, and models look one value up"
 
 
 def _role_lines(guesses: Mapping[str, Guess]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from framework import nn, ops
+from framework.errors import ConfigError
 from framework.table import Table
 from framework.tensor import Tensor
 from suites.ctr.models.base import CtrModel, Embedded
@@ -27,6 +28,11 @@ class TableNetwork(nn.Layer):
         super().__init__()
         self.body, self.table = body, table
         fields = body.fields
+        if not fields.fields:
+            raise ConfigError(
+                "data.schema: no feature is Sparse, MultiValued or Crossed, and models look values up; take a number "
+                "of few values as Sparse, or any with {type: Sparse, column: NAME, bucket: log_square}"
+            )
         self.ragged = [name for name, _ in fields.bags]
         self.ragged += [name for name, _ in fields.sequences] if body.uses_sequences else []
         self._single = len(fields.fields) - len(fields.bags)

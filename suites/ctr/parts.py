@@ -1,6 +1,7 @@
 """Imports every module whose components a config may name, so that they are registered."""
 
 import suites.ctr.cluster.run
+import suites.ctr.comparing
 import suites.ctr.datasets
 import suites.ctr.features
 import suites.ctr.guess

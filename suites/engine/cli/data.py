@@ -131,11 +131,14 @@ def schema_command(arguments: argparse.Namespace) -> int:
     text = str(declare(arguments.file, **settled))
     if arguments.output is None:
         print(text, end="")
-        return 0
-    if arguments.output.exists():
+    elif arguments.output.exists():
         raise ConfigError(f"{arguments.output}: is there already; it may have been edited, so name another file")
-    write_text(arguments.output, text)
-    print(f"{arguments.output}: look at each line, then train with -o data.schema={arguments.output}")
+    else:
+        write_text(arguments.output, text)
+        print(f"{arguments.output}: look at each line, then train with -o data.schema={arguments.output}")
+    if arguments.compare:
+        compare = component_of(arguments.suite, "comparison")
+        print("\n".join(f"# {line}" for line in compare(arguments.file, text, arguments.seconds)))
     return 0
 
 
@@ -238,6 +241,12 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     schema.add_argument("--encoding", metavar="NAME", help="of the file, such as gb18030 (its mark's, or UTF-8)")
     schema.add_argument("--decimal", choices=[".", ","], help="of numbers such as 1,234, which may mean two things")
     schema.add_argument("--dates", choices=["DMY", "MDY", "YMD"], help="order of dates such as 3/4/2024")
+    schema.add_argument(
+        "--compare",
+        action="store_true",
+        help="train with whole numbers as amounts and as codes, and say which is better",
+    )
+    schema.add_argument("--seconds", type=float, default=60.0, help="for --compare, both trainings together (60)")
     schema.add_argument("--suite", default="ctr", help="whose declaration (ctr)")
     schema.set_defaults(main=schema_command)
     add_import_option(schema)

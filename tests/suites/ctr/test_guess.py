@@ -1,18 +1,21 @@
 """What `paddock data schema` takes columns for, and what it says of odd ones."""
 
+import json
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
-from framework.errors import DataError
+from framework.errors import ConfigError, DataError
 from suites.ctr.datasets import ClickLog
 from suites.ctr.encoding import finite_number
 from suites.ctr.guess import guess_schema
 from suites.ctr.schema import schema_of
 from suites.engine.cli import main
+from suites.engine.config.building import build_task, read_config
 from suites.engine.data.intake.written import Written
 
 
@@ -135,6 +138,14 @@ def test_odd_cells_among_written_numbers_are_missing_and_counted(tmp_path):
     found, text = guess(tmp_path, {"price": ["free", "-", *prices[2:]]}, ";")
     assert "2 cells of price are no numbers and are taken for missing" in text
     assert set(found["format"]["missing"]) == {"-", "free"} and found["features"]["price"]["type"] == "Dense"
+
+
+def test_a_log_of_nothing_but_numbers_gets_a_feature_that_models_look_up(tmp_path):
+    found, _ = guess(tmp_path, {"price": PRICES})
+    assert found["features"]["price in buckets"] == {"type": "Sparse", "column": "price", "bucket": "log_square"}
+    dense = {"features": {"price": {"type": "Dense"}}, "labels": {"click": {}}}
+    with pytest.raises(ConfigError, match="no feature is Sparse, MultiValued or Crossed"):
+        build_task(read_config(Path("ctr/deepfm_csv"), [f"data.schema={json.dumps(dense)}"]))
 
 
 def test_codes_are_no_amounts(tmp_path):
