@@ -1,4 +1,4 @@
-"""Arguments of one component of which one makes another do nothing: declared where the component is registered.
+"""Arguments of one component or section of which one makes another do nothing: declared where that is defined.
 
 A config that gives both, or one without what it needs, is refused with the places of both; so is a call from Python.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+Section = TypeVar("Section", bound=type)
 Needed = str | tuple[str, Any]  # an argument, or an argument with the value that it must have
 
 
@@ -63,6 +64,18 @@ def declare(target: Callable[..., Any], bonds: Bonds) -> None:
     """Remember the bonds of a class or function."""
     if bonds != NONE:
         _declared[target] = bonds
+
+
+def bound(
+    *, exclusive: tuple[tuple[str, ...], ...] = (), needs: Mapping[str, Needed] | None = None
+) -> Callable[[Section], Section]:
+    """Declare the bonds of a section of configs, a dataclass that is not registered; see `Bonds`."""
+
+    def wrap(section: Section) -> Section:
+        declare(section, Bonds(exclusive, needs))
+        return section
+
+    return wrap
 
 
 def bonds_of(target: Callable[..., Any]) -> Bonds:

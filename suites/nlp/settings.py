@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from suites.engine.bonds import bound
 from suites.engine.config import Config, Factory, OfRole, rule
 from suites.engine.config.class_rules import add_rules
 from suites.engine.config.settings import RunConfig
@@ -31,6 +32,7 @@ class EvalData:
     batch_size: int = 32
 
 
+@bound(needs={"pool": "tokens"})
 @dataclass(kw_only=True)
 class TrainData:
     """What is trained on.
@@ -127,10 +129,3 @@ def two_passes_are_of_classes_without_a_teacher(config: Config) -> Iterator[tupl
         yield "r_drop", f"is for Classification, not for {config['problem.type']}; set it to null"
     if config["distil"] is not None:
         yield "r_drop", "does not go with distil, whose teacher says what to predict; set one of them to null"
-
-
-@rule("data.train.pool", suite="nlp")
-def pools_are_cut_by_tokens(config: Config) -> Iterator[tuple[str, str]]:
-    """Only batches bounded by their tokens are pooled."""
-    if config["data.train.pool"] and config["data.train.tokens"] is None:
-        yield "data.train.pool", "needs data.train.tokens, the bound of a batch"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from framework import limits
 from framework.errors import AttributeValueError, ConfigError
 from framework.optim import LossScaler, Optimizer, Schedule
+from suites.engine.bonds import bound
 from suites.engine.config import Factory, OfRole
 
 
@@ -78,6 +79,8 @@ class DataSettings:
         _at_least("runtime.data", max_skipped=(self.max_skipped, 0), timeout=(self.timeout, 0))
         if self.max_skipped > 1:
             raise AttributeValueError(f"runtime.data: max_skipped is {self.max_skipped}; it is a share, 1 at most")
+        if self.hung != "skip" and not self.timeout:
+            raise AttributeValueError(f"runtime.data: hung is {self.hung!r}, but timeout is 0, so that nothing hangs")
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class EmaSettings:
             raise AttributeValueError(f"runtime.ema: decay is {self.decay}; it must be in [0, 1)")
 
 
+@bound(needs=dict.fromkeys(("growth", "backoff", "interval", "floor"), ("mode", ("auto", "dynamic"))))
 @dataclass(frozen=True)
 class LossScaleSettings:
     """A factor on the loss that keeps small gradients from becoming 0 in float16; see `framework.optim.LossScaler`.
@@ -121,7 +125,8 @@ class LossScaleSettings:
         mode: "auto" is "dynamic" with precision float16 and "none" otherwise; "dynamic" moves the scale, "static" keeps
             `initial`. With both, an update whose gradients overflow is skipped.
         initial: The scale at the start.
-        growth: Factor on the scale after `interval` updates without an overflow.
+        growth: Factor on the scale after `interval` updates without an overflow. It and what follows are for a scale
+            that moves.
         backoff: Factor on the scale after an overflow.
         interval: Updates in a row without an overflow before the scale grows.
         floor: The scale never falls below it.

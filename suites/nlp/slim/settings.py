@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from framework.errors import AttributeValueError
+from suites.engine.bonds import bound
 from suites.engine.config import Factory, OfRole
 
 
@@ -66,6 +67,7 @@ class LayerMap:
             raise AttributeValueError("distil.layers: map is empty; name layers, or leave it out to spread them evenly")
 
 
+@bound(needs={"layers": ("online", True)})
 @dataclass(kw_only=True)
 class Distil:
     """Learning from a teacher beside the labels (Hinton et al. 2015; ERNIE Slim's recipe by its options).
@@ -122,5 +124,5 @@ class Distil:
             raise AttributeValueError(
                 "distil: online takes one teacher, keeps no labels and gives texts no class; set online: false for that"
             )
-        if self.layers is not None and not self.online:
+        if self.layers is not None and not self.online:  # made by code, not by a config
             raise AttributeValueError("distil: layers are learnt from a teacher in the step; set online: true")

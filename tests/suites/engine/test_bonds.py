@@ -1,7 +1,8 @@
 """Arguments that exclude each other, or need each other, are refused with both places; what docs say so is declared."""
 
 import re
-from dataclasses import dataclass
+import typing
+from dataclasses import dataclass, is_dataclass
 
 import pytest
 
@@ -22,6 +23,7 @@ REVIEWED = {
     ("ImageLabelPairs", "pairs", "images"): "as images",
     ("ImageLabelPairs", "pairs", "labels"): "as images",
     ("VocDetection", "split", "holdout"): "names a list of the set without, and a part with",
+    ("TrainData", "tokens", "batch_size"): "a config that bounds its batches by tokens inherits a batch size",
     ("BertTokenizer", "strip_accents", "lower_case"): "lower_case says what null is",
 }
 
@@ -37,6 +39,28 @@ def components():
     return [(name, target) for target, name in found.items()]
 
 
+def sections():
+    """(name, class) of the sections of all configs: dataclasses that are not registered, once each."""
+    load_suites(suite_names())
+    found = {}
+
+    def look(hint):
+        for inner in typing.get_args(hint):
+            look(inner)
+        made = typing.get_origin(hint) or hint
+        if isinstance(made, type) and is_dataclass(made) and made not in found:
+            found[made] = made.__name__
+            for each in typing.get_type_hints(made, include_extras=True).values():
+                look(each)
+
+    for suite in suite_names():
+        seen = REGISTRY.seen_by(suite)
+        for name in seen.names("config"):
+            look(seen.get("config", name))
+    registered = {target for _, target in components()}
+    return [(name, made) for made, name in found.items() if made not in registered]
+
+
 def related(parameters):
     """(argument, other) where the documentation of the argument says that it is for, or in place of, the other."""
     for parameter in parameters.values():
@@ -50,7 +74,26 @@ def related(parameters):
 
 @pytest.fixture(scope="module")
 def everything():
-    return components()
+    return [*components(), *sections()]
+
+
+def test_sections_and_schedules_are_among_what_is_audited(everything):
+    names = {name for name, _ in everything}
+    assert {"Runtime", "EvaluationSettings", "LossScaleSettings", "TrainData", "Distil", "Written", "Slices"} <= names
+    assert {"Constant", "Cosine", "MultiStep", "Piecewise", "Polynomial"} <= names
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("runtime.loss_scale={mode: static, growth: 4.0}", "growth: does nothing where 'mode' is 'static'"),
+        ("runtime.data={timeout: 0.0, hung: end}", "timeout is 0"),
+    ],
+)
+def test_settings_that_do_nothing_are_refused_in_sections_too(override, said):
+    load_suites(["ctr"])
+    with pytest.raises(ConfigError, match=said):
+        load_config("ctr/deepfm_csv", [override]).build("runtime")
 
 
 def test_declared_arguments_are_arguments(everything):

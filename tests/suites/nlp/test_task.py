@@ -282,7 +282,7 @@ def test_a_task_id_adds_its_row(folder):
     [
         ("model.num_classes=3", ConfigError, r"model.num_classes: is 3 but data.num_classes is 2"),
         ("data.num_classes=3", ConfigError, r"data.num_classes is 3 but there are 2 classes \(bad, good\)"),
-        ("data.train.tokens=null", ConfigError, r"data.train.pool: needs data.train.tokens"),
+        ("data.train.tokens=null", ConfigError, r"data.train.pool: does nothing without 'tokens'"),
         ("data.eval.batch_size=0", ConfigError, r"data.eval.batch_size: is 0"),
         ("layer_decay=2", ConfigError, r"layer_decay: is 2"),
         ("r_drop=0.0", ConfigError, r"r_drop: is 0.0; it must be above 0"),
