@@ -22,6 +22,7 @@ from suites.ctr.encoding import finite_number, whole_number
 from suites.ctr.guess_slots import guess_slots, is_slot_log
 from suites.ctr.schema import Format
 from suites.engine.data.intake.forms import MOST_ODD, NEARLY, Settled, Told, told
+from suites.engine.data.intake.naming import shown
 from suites.engine.data.intake.tables import Dialect, delimiter_of, repeated, rows_in
 from suites.engine.data.intake.texts import decoded, encoding_of, lines_of
 from suites.engine.data.intake.written import DateOrder, Decimal, Written, moment_of
@@ -119,7 +120,8 @@ def guess_schema(
         raise OtherKindError(f"{path}: has {len(found)} rows; some dozen are needed to guess what its columns are")
     bad = len(cells) - (1 if form.header else 0) - len(found)
     found = found[:: max(1, len(found) // rows)]
-    form = replace(form, strip=any(cell != cell.strip(" ") for row in found for cell in row))
+    named = cells[0] if form.header else []
+    form = replace(form, strip=any(cell != cell.strip(" ") for row in (named, *found) for cell in row))
     columns = {name: [row[i].strip(" ") for row in found] for i, name in enumerate(names)}
     return _text(path, form, columns, settled, bad)
 
@@ -191,10 +193,14 @@ def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]]) -> bool:
 
     The first one may be empty, as pandas names the numbers of rows.
     """
-    if any(finite_number(cell) is not None for cell in first) or not all(first[1:]):
+    ends = max((at for at, cell in enumerate(first) if cell), default=0)  # behind it delimiters that end each line
+    hollow = not any(row[ends + 1 :] and any(row[ends + 1 :]) for row in rest)
+    if any(finite_number(cell) is not None for cell in first) or not all(first[1 : ends + 1]):
+        return False
+    if ends + 1 < len(first) and not hollow:
         return False
     known = [{row[i] for row in rest if i < len(row)} for i in range(len(first))]
-    return not any(cell in values for cell, values in zip(first, known, strict=True))
+    return not any(cell and cell in values for cell, values in zip(first, known, strict=True))
 
 
 def _label_of(path: Path, columns: Mapping[str, Sequence[str]], missing: Sequence[str]) -> str:
@@ -378,9 +384,19 @@ def _text(
         *_format_lines(form, missing, guesses),
         *_feature_lines(guesses),
         *_role_lines(guesses),
-        *(f"# left out: {name}: {guess.why}" for name, guess in guesses.items() if guess.role == "left out"),
+        *(
+            f"# left out: {shown(name)}: {shown(guess.why)}"
+            for name, guess in guesses.items()
+            if guess.role == "left out"
+        ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _left_out_lines(guesses: Mapping[str, Guess]) -> Iterator[str]:
+    for name, guess in guesses.items():
+        if guess.role == "left out":
+            yield f"# left out: {shown(name)}: {shown(guess.why)}"
 
 
 def _odd_line(column: _Column) -> str:
@@ -419,10 +435,10 @@ def _feature_lines(guesses: Mapping[str, Guess]) -> Iterator[str]:
         yield title
         for name, guess in guesses.items():
             if guess.role == role:
-                yield f"  {_yaml(name)}: {_yaml(dict(guess.declared))}  # {guess.why}"
+                yield f"  {_yaml(name)}: {_yaml(dict(guess.declared))}  # {shown(guess.why)}"
             for other, declared in guess.more.items() if role == "feature" else ():
                 free = next(each for each in chain([other], (f"{other}_{k}" for k in count(2))) if each not in guesses)
-                yield f"  {_yaml(free)}: {_yaml(dict(declared))}  # of the dates in {name}"
+                yield f"  {_yaml(free)}: {_yaml(dict(declared))}  # of the dates in {shown(name)}"
 
 
 def _lone_numbers(guesses: Mapping[str, Guess]) -> Iterator[str]:
@@ -441,13 +457,16 @@ def _role_lines(guesses: Mapping[str, Guess]) -> Iterator[str]:
         found = next((n for n, g in guesses.items() if g.role == role or n.lower() in names), None)
         if found is not None:
             why = guesses[found].why if role != "group" else "its name; rows are ranked within it for GAUC"
-            yield f"{role}: {_yaml(found)}  # {why}"
+            yield f"{role}: {_yaml(found)}  # {shown(why)}"
 
 
 def _yaml(value: object) -> str:
     """A value on one line."""
+    style = '"' if "\n" in repr(value).replace("\\n", "\n") else None  # other styles spread it over lines
     return (
-        yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**9, sort_keys=False)
+        yaml.safe_dump(
+            value, default_flow_style=True, default_style=style, allow_unicode=True, width=10**9, sort_keys=False
+        )
         .removesuffix("\n...\n")
         .strip()
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from framework.errors import DataError
 from suites.engine.data.intake.dividing import copies_of, divided
-from suites.engine.data.intake.naming import ending
-from suites.engine.data.intake.texts import names_in, numbered_lines, rows_of
+from suites.engine.data.intake.naming import ending, shown
+from suites.engine.data.intake.texts import classes_in, names_in, numbered_lines, rows_of
 from suites.engine.data.sources import Source
 from suites.engine.reporting import Tally
 from suites.vision.images import IMAGE_SUFFIXES
 
+_log = logging.getLogger(__name__)
+_NAMED = 5  # in a message
 Row = TypeVar("Row")
 CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
 BESIDE = (".txt", ".xml", ".json", ".csv", ".yaml", ".yml", ".md")  # texts that belong to pictures
@@ -37,6 +40,11 @@ def pictures_below(source: Source, folder: str = "") -> list[str]:
     return source.files(folder, IMAGE_SUFFIXES, BESIDE)
 
 
+def read_classes_file(source: Source, name: str) -> list[str]:
+    """The classes that a file lists, a line each; DataError for one that is no text, or has a name twice."""
+    return classes_in(source.read(name, "text_bytes"), f"{source.root}/{name}")
+
+
 def listed_file(source: Source, name: str, what: str = "image") -> str:
     """The file that a list means by a name; DataError, which says where it was looked for, if there is none."""
     found = source.find(name)
@@ -48,7 +56,7 @@ def listed_file(source: Source, name: str, what: str = "image") -> str:
 def listed_classes(source: Source) -> list[str] | None:
     """The classes that the first class file in the root lists, if there is one."""
     names = source.names()
-    return next((read_lines(source, file) for file in CLASS_FILES if file in names), None)
+    return next((read_classes_file(source, file) for file in CLASS_FILES if file in names), None)
 
 
 def held_out(
@@ -73,6 +81,24 @@ def held_out(
         AttributeValueError: `holdout` is below 2 or the split another.
     """
     return divided(names, split, holdout, who, copies_of(source, names if pictures is None else pictures))
+
+
+def say_shared(what: str, pairs: Iterable[tuple[str, str | None]], noun: str) -> None:
+    """Logs how many annotations belong to several pictures, as those of `1.jpg` and `1.png`, or `1.JPG`, do.
+
+    Args:
+        what: the set.
+        pairs: (picture, its annotation or None).
+        noun: what annotations are called.
+    """
+    owners: dict[str, list[str]] = {}
+    for picture, annotation in pairs:
+        if annotation is not None:
+            owners.setdefault(annotation, []).append(picture)
+    shared = [", ".join(map(shown, pictures)) for pictures in owners.values() if len(pictures) > 1]
+    if shared:
+        named = "; ".join(shared[:_NAMED]) + (" ..." if len(shared) > _NAMED else "")
+        _log.warning("%s: %d %s belong to several pictures of one name: %s", what, len(shared), noun, named)
 
 
 def is_image(name: str) -> bool:

@@ -22,6 +22,7 @@ from suites.detection.datasets.shapes import Shape, read_shape
 from suites.detection.sample import GroundTruth
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
+from suites.engine.data.intake.written import is_plain, number_in
 from suites.engine.data.skipping import MAX_SKIPPED, SetError
 from suites.engine.data.sources import Source, find_data, open_source, read_file
 from suites.engine.names import did_you_mean
@@ -209,7 +210,7 @@ class _Reader:
             return
         box = self._get(annotation, "bbox", who)
         try:
-            x, y, width, height = (float(side) for side in box if isinstance(box, list))
+            x, y, width, height = (number_in(side) for side in box if isinstance(box, list))
         except (TypeError, ValueError, OverflowError):
             raise DataError(f"{self._path}: {who}: bbox is {box!r}; it must be [x, y, width, height]") from None
         corners = x, y, x + width, y + height
@@ -222,7 +223,7 @@ class _Reader:
     def _area(self, annotation: dict[str, Any], who: str) -> float:
         area = annotation.get("area")
         try:
-            return math.nan if area is None else float(area)
+            return math.nan if area is None else number_in(area)
         except (TypeError, ValueError, OverflowError):
             raise DataError(f"{self._path}: {who}: area is {area!r}; it must be a number") from None
 
@@ -352,6 +353,8 @@ def _value(entry: Any, key: str) -> Any:
 
 def _whole(value: Any) -> int | None:
     """The int64 that a number or a text says; None where it says none."""
+    if isinstance(value, bool) or (isinstance(value, str) and not is_plain(value.strip())):
+        return None
     try:
         whole = int(value)
     except (TypeError, ValueError, OverflowError):

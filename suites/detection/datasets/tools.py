@@ -23,6 +23,7 @@ from suites.detection.datasets.layout import ClassTable, size_of
 from suites.detection.datasets.voc import parse_xml
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
+from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED, SetError
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
@@ -178,12 +179,12 @@ def _cvat_entry(image: Any) -> Entry:
 def _cvat_shapes(image: Any) -> Iterator[tuple[Any, np.ndarray]]:
     for shape in image:
         if shape.tag == "box":
-            x1, y1, x2, y2 = (float(shape.get(key)) for key in ("xtl", "ytl", "xbr", "ybr"))
-            yield shape, _rectangle(x1, y1, x2, y2, float(shape.get("rotation") or 0))
+            x1, y1, x2, y2 = (number_in(shape.get(key)) for key in ("xtl", "ytl", "xbr", "ybr"))
+            yield shape, _rectangle(x1, y1, x2, y2, number_in(shape.get("rotation") or 0))
         elif shape.tag == "polygon":
             yield shape, _polygon([list(map(float, pair.split(","))) for pair in shape.get("points", "").split(";")])
         elif shape.tag == "ellipse":
-            yield shape, _ellipse(*(float(shape.get(key)) for key in ("cx", "cy", "rx", "ry")))
+            yield shape, _ellipse(*(number_in(shape.get(key)) for key in ("cx", "cy", "rx", "ry")))
 
 
 @register("dataset", needs={"split": "holdout"})
@@ -242,13 +243,13 @@ def _via_entry(image: Mapping[str, Any], key: str) -> Entry:
 def _via_outline(shape: Mapping[str, Any]) -> np.ndarray | None:
     kind = shape["name"]
     if kind == "rect":
-        x, y = float(shape["x"]), float(shape["y"])
-        return _rectangle(x, y, x + float(shape["width"]), y + float(shape["height"]))
+        x, y = number_in(shape["x"]), number_in(shape["y"])
+        return _rectangle(x, y, x + number_in(shape["width"]), y + number_in(shape["height"]))
     if kind == "polygon":
         return _polygon(list(zip(shape["all_points_x"], shape["all_points_y"], strict=True)))
     if kind in ("circle", "ellipse"):
         sides = (shape["r"], shape["r"]) if kind == "circle" else (shape["rx"], shape["ry"])
-        return _ellipse(float(shape["cx"]), float(shape["cy"]), *map(float, sides))
+        return _ellipse(number_in(shape["cx"]), number_in(shape["cy"]), *map(number_in, sides))
     if kind in ("point", "polyline"):
         return None
     raise ValueError(f"a shape of kind {kind!r}")

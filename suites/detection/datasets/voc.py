@@ -19,6 +19,7 @@ from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import ClassTable, flag
 from suites.detection.sample import Sample
 from suites.engine.data.intake.naming import Finder, Stems, as_written, ending, in_order, stem
+from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
@@ -241,7 +242,7 @@ class _Reader:
     def _float(self, parent: ET.Element, key: str, xml_name: str) -> float:
         text = parent.findtext(key)
         try:
-            value = float(text or "")
+            value = number_in(text or "")
         except ValueError:
             value = math.nan
         if not math.isfinite(value):

@@ -19,6 +19,7 @@ from framework.errors import DataError
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.sample import GroundTruth, Sample
+from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import Source, open_source, read_file
 from suites.engine.registry import register
@@ -188,7 +189,7 @@ class _Entry:
     def _numbers(self, at: int, least: int) -> list[float]:
         """The numbers of line `at`, finite."""
         try:
-            numbers = [float(word) for word in self.lines[at].split()]
+            numbers = [number_in(word) for word in self.lines[at].split()]
         except (IndexError, ValueError):
             numbers = []
         if len(numbers) < least or not all(map(math.isfinite, numbers)):

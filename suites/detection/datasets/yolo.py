@@ -18,11 +18,12 @@ from suites.detection.datasets.layout import size_of
 from suites.detection.datasets.yolo_lines import Keypoints, Line, keypoints_in, outline, parsed
 from suites.engine.config.yaml_text import parse_text
 from suites.engine.data.intake.naming import Finder, as_written, by_number, ending, stem
+from suites.engine.data.intake.tables import repeated
 from suites.engine.data.intake.texts import decoded, lines_of
 from suites.engine.data.skipping import MAX_SKIPPED, SetError
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
-from suites.vision.files import CLASS_FILES, held_out, listed_classes, pictures_below, read_lines
+from suites.vision.files import CLASS_FILES, held_out, listed_classes, pictures_below, read_lines, say_shared
 
 _log = logging.getLogger(__name__)
 NAMES = ("data.yaml", "dataset.yaml", "data.yml", "dataset.yml")
@@ -81,7 +82,9 @@ class YoloDetection(FileDataset):
         what = f"YoloDetection {root}" + (f" {split}" if split else "")
         intake = Intake(what, bad_images, max_skipped, masks=masks)
         reader = _Reader(intake, source, names)
-        for image, text in _with_texts(source, files):
+        both = list(_with_texts(source, files))
+        say_shared(what, both, "texts")
+        for image, text in both:
             reader.read(image, text)
         reader.add(_keypoints(lines, document, reader, source.root))
         self.passed = source.passed
@@ -115,9 +118,14 @@ def _class_names(source: Source, document: dict[str, Any]) -> list[str]:
     if document:
         names = document.get("names")
         if isinstance(names, dict):
-            names = [names[key] for key in sorted(names, key=lambda key: by_number(str(key)))]
+            keys = sorted(names, key=lambda key: by_number(str(key)))
+            if [str(key) for key in keys] != [str(at) for at in range(len(keys))]:
+                raise DataError(f"{document[_FILE]}: the numbers of `names` are not 0 to {len(keys) - 1}, each once")
+            names = [names[key] for key in keys]
         if not isinstance(names, list) or not names or any(isinstance(name, (list, dict)) for name in names):
             raise DataError(f"{document[_FILE]}: has no list `names`, the names of the classes")
+        if twice := repeated([str(name) for name in names]):
+            raise DataError(f"{document[_FILE]}: the class {twice[0]!r} stands twice in `names`; take one out")
         return [str(name) for name in names]
     listed = listed_classes(source)
     if listed is None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.intake.written import number_in
 
 _SLACK = 1e-3  # how far beyond the border, in shares of the picture, rounding may put a number
 _BOX = 4  # numbers x y w h
@@ -50,7 +51,7 @@ def parsed(text: str, where: str) -> Line:
     """A line; DataError where it is not a whole number and other numbers."""
     words = text.split()
     try:
-        label, values = float(words[0]), np.array([float(word) for word in words[1:]])
+        label, values = number_in(words[0]), np.array([number_in(word) for word in words[1:]])
     except ValueError:
         raise DataError(f"{where}: '{text.strip()[:60]}' are not all numbers; a class comes first") from None
     if not label.is_integer():

@@ -272,18 +272,30 @@ class _Folder(Source):
         try:
             with os.scandir(os.path.join(self.root, folder)) as entries:
                 for entry in entries:
-                    if self._leads_above(entry):
-                        self.passed.note("links to folders that are read anyway", os.path.join(folder, entry.name))
-                    elif entry.is_dir() or entry.is_file():
-                        yield entry.name, entry.is_dir()
+                    is_folder = self._is_folder(entry)
+                    if is_folder is not None:
+                        yield entry.name, is_folder
                     elif clutter(entry.name) is None:
-                        kind = "broken links" if entry.is_symlink() else "that are no regular files"
-                        self.passed.note(kind, os.path.join(folder, entry.name))
+                        self.passed.note(self._why_not(entry), os.path.join(folder, entry.name))
+        except (FileNotFoundError, NotADirectoryError):
+            return
         except OSError as error:
-            if isinstance(error, PermissionError):
-                raise DataError(
-                    f"{shown(os.path.join(self.root, folder))}: may not be read ({error.strerror})"
-                ) from None
+            raise DataError(f"{shown(os.path.join(self.root, folder))}: may not be read ({error.strerror})") from None
+
+    def _is_folder(self, entry: os.DirEntry[str]) -> bool | None:
+        """Whether an entry is a folder, or else a file; None for what is not read."""
+        try:
+            if self._leads_above(entry):
+                return None
+            return True if entry.is_dir() else False if entry.is_file() else None
+        except (OSError, RuntimeError):  # a link that leads to itself
+            return None
+
+    @staticmethod
+    def _why_not(entry: os.DirEntry[str]) -> str:
+        if not entry.is_symlink():
+            return "that are no regular files"
+        return "links to folders that are read anyway" if os.path.exists(entry.path) else "broken links"
 
     @staticmethod
     def _leads_above(entry: os.DirEntry[str]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from framework.errors import DataError
-from suites.engine.data.intake.texts import decoded, numbered_lines
+from suites.engine.data.intake.texts import decoded, numbered_lines, unique_keys
 from suites.engine.data.sources import read_file
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
@@ -158,6 +158,8 @@ def read_lines(
 def parse_json(where: str, text: str) -> Any:
     """A JSON value; DataError says what is wrong and where."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: is no JSON ({error})") from None

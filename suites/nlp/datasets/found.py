@@ -85,6 +85,8 @@ def _whole_json(data: bytes, path: str) -> list[Any] | None:
     try:
         value = json_in(data, path)
     except DataError:
+        if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):  # a list that is malformed
+            raise
         return None
     return value if isinstance(value, list) else None
 

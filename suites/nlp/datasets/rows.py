@@ -19,6 +19,13 @@ class RowDataset(TextDataset[Labelled]):
 
     example_type: ClassVar[type] = Labelled
 
+    def _hold_rows(self, path: str, rows: Iterable[tuple[int, Labelled]], label: str | None = None) -> None:
+        """Holds the examples of a file, each with its line; `label` is where their labels stand, if they have any."""
+        numbered = list(rows)
+        examples = [example for _, example in numbered]
+        labels = [example.label for example in examples] if label else []
+        self._hold(path, examples, [str(number) for number, _ in numbered], labels)
+
     def texts(self) -> Iterator[str]:
         """Texts and second texts."""
         for example in self.examples:
@@ -71,8 +78,7 @@ class Tsv(RowDataset):
             return Labelled(**{role: row[place] for role, place in places.items()})
 
         found = usable(f"Tsv {path}", lines, example, max_skipped, self.left_out)
-        examples, numbers = [made for _, made in found], [str(number) for (number, _), _ in found]
-        self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
+        self._hold_rows(path, ((number, made) for (number, _), made in found), label)
 
 
 @register("dataset")
@@ -126,8 +132,7 @@ class Csv(RowDataset):
             return Labelled(**{role: cells[place] for role, place in places.items()})
 
         found = usable(f"Csv {path}", rows, example, max_skipped, self.left_out)
-        examples, numbers = [made for _, made in found], [str(row.line) for row, _ in found]
-        self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
+        self._hold_rows(path, ((row.line, made) for row, made in found), label)
 
 
 @register("dataset")
@@ -169,9 +174,8 @@ class JsonLines(RowDataset):
             max_skipped,
             self.left_out,
         )
-        kept = [(str(number), example) for (number, _), example in made if example.label not in (drop or ())]
-        examples, numbers = [example for _, example in kept], [number for number, _ in kept]
-        self._hold(path, examples, numbers, [example.label for example in examples] if label else [])
+        kept = ((number, example) for (number, _), example in made if example.label not in (drop or ()))
+        self._hold_rows(path, kept, label)
 
 
 @register("dataset")
@@ -200,7 +204,7 @@ class TextLines(RowDataset):
             (number, line) for number, line in read_lines(path, max_skipped, self.left_out, encoding) if line.strip()
         ]
         found = usable(f"TextLines {path}", lines, example, max_skipped, self.left_out)
-        self._hold(path, [made for _, made in found], [str(number) for (number, _), _ in found], [])
+        self._hold_rows(path, ((number, made) for (number, _), made in found))
 
 
 def _places(where: str, columns: Sequence[str], roles: Mapping[str, str | None]) -> dict[str, int]:

@@ -9,14 +9,14 @@ from typing import Literal
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.data.intake.naming import Finder, stem
-from suites.engine.data.intake.texts import names_in
+from suites.engine.data.intake.texts import classes_in
 from suites.engine.data.skipping import MAX_SKIPPED, usable
 from suites.engine.data.sources import Source, open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Binary, Colour, Colours, Ids, LabelReader
-from suites.vision.files import held_out, pictures_below, read_list
+from suites.vision.files import held_out, pictures_below, read_list, say_shared
 from suites.vision.images import IMAGE_SUFFIXES
 
 _BINARY = ("background", "object")
@@ -90,6 +90,7 @@ class ImageLabelPairs(PairDataset):
             files = read_list(source, pairs, partial(_listed, source), max_skipped, self._skipped)
         self.passed = source.passed
         self.passed.say(f"ImageLabelPairs {root}")
+        say_shared(f"ImageLabelPairs {root}", files, "label maps")
         super().__init__(
             source.table([image for image, _ in files]),
             source.table([label for _, label in files]),
@@ -151,4 +152,4 @@ def _class_names(source: Source) -> list[str]:
     there = [name for name in CLASS_FILES if name in source.names()]
     if not there:
         raise DataError(f"{source.root}: no {' or '.join(CLASS_FILES)} with the names of the classes; set classes")
-    return names_in(source.read(there[0], "text_bytes"), f"{source.root}/{there[0]}", remark="#")
+    return classes_in(source.read(there[0], "text_bytes"), f"{source.root}/{there[0]}", remark="#")

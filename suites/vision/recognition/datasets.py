@@ -15,7 +15,7 @@ from suites.engine.data.intake.passed import PassedOver
 from suites.engine.data.skipping import SetError
 from suites.engine.data.sources import Source
 from suites.engine.reporting import Tally
-from suites.vision.files import read_lines
+from suites.vision.files import read_classes_file
 from suites.vision.pipeline import Augmented
 from suites.vision.recognition.sample import Labelled
 
@@ -143,5 +143,5 @@ def read_classes(source: Source, classes: str | list[str] | None, rows: Sequence
     if classes is None:
         return tuple(map(str, range(max(int(row[-1]) for row in rows) + 1)))
     if isinstance(classes, str):
-        return tuple(read_lines(source, classes))
+        return tuple(read_classes_file(source, classes))
     return tuple(classes)

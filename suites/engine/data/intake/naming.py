@@ -126,15 +126,14 @@ class Stems:
 
     Args:
         names: paths of files.
-        folder: what of them is left out at the beginning, with its slash.
         preferred: endings, of which the first that is there is taken.
     """
 
-    def __init__(self, names: Iterable[str], folder: str = "", preferred: Sequence[str] = ()) -> None:
+    def __init__(self, names: Iterable[str], preferred: Sequence[str] = ()) -> None:
         self._rank = {suffix: at for at, suffix in enumerate(preferred)}
         self._names: dict[str, list[str]] = {}
         for name in names:
-            self._names.setdefault(_form(stem(name.removeprefix(folder))), []).append(name)
+            self._names.setdefault(_form(stem(name)), []).append(name)
 
     def find(self, name: str) -> str | None:
         """The file of this path without an ending; None where there is none."""

@@ -79,6 +79,8 @@ def rows_in(lines: Sequence[str], dialect: Dialect, columns: int | None = None) 
 def _row(lines: Sequence[str], at: int, dialect: Dialect, columns: int | None) -> tuple[Row, int]:
     """The row that begins at a line, and the line behind it."""
     line, quote = lines[at], dialect.quote
+    if "\0" in line:
+        return Row(at + 1, [], "holds a NUL byte"), at + 1
     if quote is None or quote not in line:
         cells = line.split(dialect.delimiter)
         return Row(at + 1, [cell.strip() for cell in cells] if dialect.strip else cells), at + 1

@@ -175,6 +175,42 @@ def names_in(data: bytes, where: str, *, remark: str = "") -> list[str]:
     return found
 
 
+def classes_in(data: bytes, where: str, *, remark: str = "") -> list[str]:
+    """As `names_in`, of a list whose places are numbers of classes: no line between them is empty, none comes twice.
+
+    Raises:
+        DataError: a line between two names is empty, so that it is not clear which number the second has; or a name
+            stands twice.
+    """
+    found = names_in(data, where, remark=remark)
+    lines = [line.strip() for _, line in numbered_lines(data, where)]
+    while lines and not lines[-1]:
+        lines.pop()
+    first = next((at for at, line in enumerate(lines) if line), 0)
+    empty = next((at for at, line in enumerate(lines) if at >= first and not line), None)
+    if empty is not None:
+        raise DataError(f"{where}:{empty + 1}: the line is empty, and numbers of classes are lines; take it out")
+    if twice := [name for name in found if found.count(name) > 1]:
+        raise DataError(
+            f"{where}: the class {shown(twice[0])!r} stands {found.count(twice[0])} times; take the rest out"
+        )
+    return found
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """`object_pairs_hook` of JSON: an object in which no key stands twice, as one of the values would be lost.
+
+    Raises:
+        DataError: a key stands twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise DataError(f"the key {twice!r:.40} stands twice in one object")
+    return found
+
+
 def rows_of(
     lines: Iterable[tuple[int, str]],
     where: str,
@@ -214,7 +250,9 @@ def json_in(data: bytes, where: str) -> Any:
     """
     text = decoded(data, where)
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique_keys)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from None
     except json.JSONDecodeError as error:
         raise DataError(
             f"{where}:{error.lineno}:{error.colno}: the JSON is cut off or malformed ({error.msg}; {len(data)} bytes)"

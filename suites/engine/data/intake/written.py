@@ -112,6 +112,22 @@ def is_plain(text: str) -> bool:
     return _PLAIN.fullmatch(text) is not None
 
 
+def number_in(value: object) -> float:
+    """`float` for what people and tools write: a number, or a text of a plain one with or without spaces around it.
+
+    Raises:
+        TypeError: it is neither a number nor a text.
+        ValueError: the text is another, such as `1_0`, `٣`, `0x1` or `nan`.
+    """
+    if isinstance(value, str):
+        if not is_plain(value.strip()):
+            raise ValueError(f"{value!r:.40} is no number")
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r:.40} is no number")
+    return float(value)
+
+
 def plain_number(text: str, form: Written) -> str | None:
     """The number in plain digits; None for a text that is not of the form.
 

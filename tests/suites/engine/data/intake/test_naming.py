@@ -58,8 +58,8 @@ def test_capitals_count_where_two_files_differ_in_them_only():
 
 
 def test_a_text_finds_its_picture_whatever_the_ending_and_the_order_of_endings_decides():
-    stems = Stems(["d/1.PNG", "d/1.txt", "d/2.jpeg"], "d/", preferred=(".jpg", ".jpeg", ".png"))
-    assert (stems.find("1"), stems.find("2"), stems.find("3")) == ("d/1.PNG", "d/2.jpeg", None)
+    stems = Stems(["d/1.PNG", "d/1.txt", "d/2.jpeg"], preferred=(".jpg", ".jpeg", ".png"))
+    assert (stems.find("d/1"), stems.find("d/2"), stems.find("d/3")) == ("d/1.PNG", "d/2.jpeg", None)
 
 
 def test_a_name_in_a_message_holds_nothing_that_a_terminal_obeys():
