@@ -111,7 +111,8 @@ def guess_schema(
     if is_slot_log(lines):
         return guess_slots(path, lines[:rows])
     form = replace(_format(path, lines), encoding=encoding)
-    cells = [row.cells for row in rows_in(lines, Dialect(form.delimiter))]
+    spaced = any(f'{form.delimiter} "' in line for line in lines)  # quotes behind spaces count where these are stripped
+    cells = [row.cells for row in rows_in(lines, Dialect(form.delimiter, strip=spaced))]
     names = list(form.columns or [cell.strip() for cell in cells[0]])
     if twice := [name for name in repeated(names) if name]:
         raise DataError(f"{path}: {names.count(twice[0])} columns are called '{twice[0]}'; rename all but one")
@@ -121,7 +122,7 @@ def guess_schema(
     bad = len(cells) - (1 if form.header else 0) - len(found)
     found = found[:: max(1, len(found) // rows)]
     named = cells[0] if form.header else []
-    form = replace(form, strip=any(cell != cell.strip(" ") for row in (named, *found) for cell in row))
+    form = replace(form, strip=spaced or any(cell != cell.strip(" ") for row in (named, *found) for cell in row))
     columns = {name: [row[i].strip(" ") for row in found] for i, name in enumerate(names)}
     return _text(path, form, columns, settled, bad)
 
@@ -182,7 +183,7 @@ def _format(path: Path, lines: Sequence[str]) -> Format:
             f"{path}: no delimiter cuts its lines into columns (tried tab, comma, semicolon, | and \\x01); "
             "write the schema by hand"
         )
-    cells = [[cell.strip() for cell in row.cells] for row in rows_in(lines, Dialect(delimiter))]
+    cells = [[cell.strip() for cell in row.cells] for row in rows_in(lines, Dialect(delimiter, strip=True))]
     header = _is_header(cells[0], cells[1:])
     columns = None if header else tuple(f"c{i}" for i in range(len(cells[0])))
     return Format(delimiter=delimiter, header=header, columns=columns)

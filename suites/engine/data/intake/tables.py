@@ -156,7 +156,7 @@ def delimiter_of(lines: Sequence[str], default: str = ",") -> str:
     head = [line for line in lines[:200] if line]
 
     def agreement(mark: str) -> float:
-        counts = Counter(len(row.cells) for row in rows_in(head, Dialect(mark)))
+        counts = Counter(len(row.cells) for row in rows_in(head, Dialect(mark, strip=mark != " ")))
         columns, often = counts.most_common(1)[0] if counts else (1, 0)
         return 0.0 if columns < 2 else often / len(head) + min(columns, 100) * 1e-3
 
