@@ -15,10 +15,9 @@ from framework.errors import AttributeValueError, DataError
 from framework.limits import check
 from suites.video.cache import FrameCache
 from suites.video.timeline import Timeline
-from suites.vision.videos import OpenVideo, Painter, VideoSource, opened_video, told
+from suites.vision.videos import OpenVideo, Painter, VideoSource, opened_video, stamp_of, told
 
 if TYPE_CHECKING:
-    from av.packet import Packet
     from av.video.codeccontext import VideoCodecContext
     from av.video.frame import VideoFrame
 
@@ -123,8 +122,8 @@ def decode(
 
 
 def _without_times(video: OpenVideo, timeline: Timeline) -> bool:
-    """Whether packets do not say when they are shown: in AVI, unless each frame stands alone."""
-    return "avi" in video.container.format.name and not timeline.keys.all()
+    """Whether packets do not say when they are shown: in AVI, unless each frame stands alone, and where stamps lack."""
+    return timeline.counted or ("avi" in video.container.format.name and not timeline.keys.all())
 
 
 def _decoded(video: OpenVideo, timeline: Timeline, wanted: np.ndarray) -> Iterator[tuple[int, VideoFrame]]:
@@ -149,11 +148,14 @@ def _run(
     """
     missing = set(wanted)
     with told(video.name):
-        for place, sparing in ((int(timeline.stamps[start]), True), (_begin(video), False)):
-            video.container.seek(place, stream=video.stream)
+        for place, sparing in ((int(timeline.stamps[start]), True), (None, False)):
+            if place is None:
+                video.rewind()
+            else:
+                video.container.seek(place, stream=video.stream)
             stamps = {int(timeline.stamps[i]) for i in missing}
             for frame in _frames(video, stamps, sparing, alone=bool(timeline.keys.all())):
-                i = number.get(_stamp(frame), -1)
+                i = number.get(stamp_of(frame), -1)
                 if i in missing:
                     missing.discard(i)
                     yield i, frame
@@ -163,17 +165,12 @@ def _run(
 
 def _counted(video: OpenVideo, wanted: set[int]) -> Iterator[tuple[int, VideoFrame]]:
     """(number, frame) of the wanted frames, counted as they come out; all before them are decoded."""
-    with told(video.name):
-        video.container.seek(_begin(video), stream=video.stream)
-        for i, frame in enumerate(video.container.decode(video.stream)):
-            if i in wanted:
-                yield i, frame
-            if i >= max(wanted):
-                return
-
-
-def _begin(video: OpenVideo) -> int:
-    return min(0, video.stream.start_time or 0)
+    video.rewind()
+    for i, frame in enumerate(video.decoded()):
+        if i in wanted:
+            yield i, frame
+        if i >= max(wanted):
+            return
 
 
 def _frames(video: OpenVideo, wanted: set[int], sparing: bool, alone: bool) -> Iterator[VideoFrame]:
@@ -184,7 +181,7 @@ def _frames(video: OpenVideo, wanted: set[int], sparing: bool, alone: bool) -> I
     decoder, left = video.stream.codec_context, set(wanted)
     prefix = _prefix(decoder)
     for packet in video.container.demux(video.stream):
-        stamp = _stamp(packet)
+        stamp = stamp_of(packet)
         if not packet.size:
             break
         if sparing and stamp not in left and (alone or (prefix and _is_spare(memoryview(packet), prefix))):
@@ -194,12 +191,6 @@ def _frames(video: OpenVideo, wanted: set[int], sparing: bool, alone: bool) -> I
         if sparing and not left:
             break
     yield from decoder.decode(None)
-
-
-def _stamp(what: Packet | VideoFrame) -> int:
-    """When it is shown, else when it is decoded; -1 where it says neither."""
-    stamp = what.dts if what.pts is None else what.pts
-    return -1 if stamp is None else stamp
 
 
 def _prefix(decoder: VideoCodecContext) -> int:

@@ -11,7 +11,7 @@ import io
 import logging
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +25,11 @@ from framework.limits import check
 
 if TYPE_CHECKING:
     import av
+    from av.packet import Packet
     from av.video.frame import VideoFrame
 
 _log = logging.getLogger(__name__)
+_WITHOUT_KEY = 1000  # frames at the begin among which a key frame is looked for
 
 VIDEO_SUFFIXES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".m4v")
 # What FFmpeg may take a file for, and from where: a playlist of other files, or of addresses, is no video.
@@ -99,13 +101,24 @@ class OpenVideo:
         container: as PyAV opened it.
         name: of the file, for messages.
         threads: that decode it; 0 for as many as there are cores.
+        again: opens the file once more, where it can be.
 
     Raises:
         DataError: it has no pictures.
     """
 
-    def __init__(self, container: av.container.InputContainer, name: str, threads: int) -> None:
-        self.container, self.name = container, name
+    def __init__(
+        self,
+        container: av.container.InputContainer,
+        name: str,
+        threads: int,
+        again: Callable[[], av.container.InputContainer] | None = None,
+    ) -> None:
+        self.name, self._threads, self._again, self._said = name, threads, again, False
+        self._take(container, threads)
+
+    def _take(self, container: av.container.InputContainer, threads: int) -> None:
+        self.container, name = container, self.name
         moving = [s for s in container.streams.video if not int(s.disposition) & _attached_picture()]
         if not moving:
             others = sorted({stream.type for stream in container.streams})
@@ -129,23 +142,75 @@ class OpenVideo:
         return float(self.stream.average_rate or self.stream.guessed_rate or 25)
 
     def decoded(self) -> Iterator[VideoFrame]:
-        """All frames from here on in the order of their times."""
+        """All frames from here on, as they come out of the decoder.
+
+        Those before the first key frame refer to frames that are not there: they are left out, and how many is said.
+        """
+        decoder = self.stream.codec_context
+        first: int | None = None  # when the first key frame is shown
+        lost = 0
         with told(self.name):
-            yield from self.container.decode(self.stream)
+            for packet in self._from_first_key():
+                if first is None and packet.size:
+                    first = stamp_of(packet)
+                for frame in decoder.decode(packet):
+                    if first is not None and 0 <= stamp_of(frame) < first:
+                        lost += 1
+                    else:
+                        yield frame
+        self.say_lost(lost)
+
+    def _from_first_key(self) -> Iterator[Packet]:
+        """Packets from the first one that is a key frame on; all of them where none is."""
+        packets = iter(self.container.demux(self.stream))
+        before: list[Packet] = []
+        for packet in packets:
+            if packet.is_keyframe or not packet.size or len(before) == _WITHOUT_KEY:
+                if packet.is_keyframe:
+                    self.say_lost(len(before))
+                elif before:
+                    _log.warning("video %s: no frame stands alone, so the first ones may be damaged", self.name)
+                    yield from before
+                yield packet
+                break
+            before.append(packet)
+        yield from packets
+
+    def say_lost(self, count: int) -> None:
+        """Logs once that frames at the begin are left out."""
+        if count and not self._said:
+            self._said = True
+            _log.warning(
+                "video %s: begins in the middle; %d of its frames refer to frames before it and are left out",
+                *(self.name, count),
+            )
+
+    def rewind(self) -> None:
+        """Goes back to the first packet, also where it is no key frame."""
+        from av.error import FFmpegError
+
+        try:
+            self.container.seek(min(0, self.stream.start_time or 0), stream=self.stream, any_frame=True)
+        except FFmpegError:  # a file without an index of key frames
+            if self._again is None:
+                raise
+            self.container.close()
+            self._take(self._again(), self._threads)
 
     def timed(self) -> Iterator[tuple[float, VideoFrame]]:
         """(seconds from the first frame on, frame) of all frames in order; a stream that breaks ends there, warned of.
 
         Raises a DataError where there are none, or the first one cannot be decoded.
         """
-        first, count = 0.0, 0
+        first, last, count = 0.0, 0.0, 0
         try:
             for frame in self.decoded():
                 time = count / self.rate if frame.time is None else float(frame.time)
                 first = first if count else time
+                last = max(last, time - first)  # stamps that repeat or jump back
                 count += 1
                 check("video_frames", count, f"video {self.name}: it has too many frames", DataError)
-                yield time - first, frame
+                yield last, frame
         except DataError as error:
             if not count:
                 raise
@@ -158,6 +223,12 @@ class OpenVideo:
         painter = Painter(short_side)
         for seconds, frame in self.timed():
             yield TimedFrame(seconds, painter(frame, self.name))
+
+
+def stamp_of(what: Packet | VideoFrame) -> int:
+    """When it is shown, else when it is decoded; -1 where it says neither."""
+    stamp = what.dts if what.pts is None else what.pts
+    return -1 if stamp is None else stamp
 
 
 def _check_pixels(height: int, width: int, name: str) -> None:
@@ -197,12 +268,18 @@ def opened_video(source: VideoSource, name: str | None = None, threads: int = 1)
     library = pyav()
     name = name or ("of some bytes" if isinstance(source, bytes) else os.fspath(source))
     size = _checked_size(source, name)
-    with told(name, f"damaged, cut off, or no video that FFmpeg reads ({size} bytes)"):
-        container = library.open(
-            io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source), container_options=_TRUSTED
-        )
-    with container:
-        yield OpenVideo(container, name, threads)
+
+    def again() -> av.container.InputContainer:
+        file = io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source)
+        with told(name, f"damaged, cut off, or no video that FFmpeg reads ({size} bytes)"):
+            return library.open(file, container_options=_TRUSTED)
+
+    with again() as container:
+        video = OpenVideo(container, name, threads, again)
+        try:
+            yield video
+        finally:
+            video.container.close()
 
 
 @contextmanager
