@@ -72,7 +72,7 @@ def export_embedder(
     tokenizer = tokenizer_of(checkpoint)
     said = sentences_of(checkpoint, lower_case=bool(tokenizer.state().get("lower_case")))
     longest = encoder.max_length or _LENGTH
-    length = max_length or said.max_length or min(_LENGTH, longest)
+    length = max_length or min(said.max_length or _LENGTH, longest)
     if length > longest:
         raise CheckpointError(f"{checkpoint}: has positions for {longest} tokens; max_length is {length}")
     pooling = pooling or said.pooling or "mean"

@@ -24,6 +24,7 @@ _MODES = {"cls": "cls", "mean": "mean", "max": "max", "lasttoken": "last"}  # of
 _UNKNOWN = ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")
 _TELLING = ("word_embedding_dimension", "embedding_dimension", "include_prompt")
 _ABOUT = ("__version__", "similarity_fn_name", "prompts", "model_type")
+EVERY = 1 << 40  # tokens: no limit but the encoder's positions
 _LENGTHS = ("max_seq_length", "do_lower_case")
 
 
@@ -34,7 +35,8 @@ class Sentences:
     Attributes:
         pooling: how token vectors become one; None where nothing says so.
         normalize: whether vectors have length 1.
-        max_length: tokens of a text at most, the special ones among them; None where nothing says so.
+        max_length: tokens of a text at most, the special ones among them, perhaps more than there are positions for;
+            None where nothing says so.
     """
 
     pooling: str | None = None
@@ -73,7 +75,7 @@ def sentences_of(folder: Path, *, lower_case: bool = True) -> Sentences:
             f"{path}: a text goes through {', '.join(kinds) or 'nothing'}; only Transformer, Pooling and perhaps "
             "Normalize are computed"
         )
-    return Sentences(pooling, kinds[-1] == "Normalize", length)
+    return Sentences(pooling, kinds[-1] == "Normalize", length or _tokenizers_length(folder / "tokenizer_config.json"))
 
 
 def _pooling(path: Path) -> str:
@@ -106,6 +108,12 @@ def _length(path: Path, lower_case: bool) -> int | None:
     if length is not None and (type(length) is not int or length < 1):
         raise CheckpointError(f"{path}: max_seq_length is {length!r}; it must be a whole number from 1 on")
     return length
+
+
+def _tokenizers_length(path: Path) -> int:
+    """What sentence-transformers takes where it keeps no length: the tokenizer's, else as much as fits."""
+    length = _object(path).get("model_max_length") if path.is_file() else None
+    return length if type(length) is int and length > 0 else EVERY
 
 
 def _check_prompt(path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import CheckpointError
-from framework.io import load_tensors
+from framework.io import read_arrays
 from framework.nn import Layer, init
 from framework.outside import expanded
 from suites.engine.names import did_you_mean
@@ -65,7 +65,7 @@ def load_what_fits(model: Layer, path: Path) -> list[str]:
 
     Raises CheckpointError where nothing fits.
     """
-    if path.suffix == ".safetensors" and model.state_dict().keys() & load_tensors(path).keys():
+    if path.suffix == ".safetensors" and has_our_names(model, path):
         return load_weights(model, path, partial=True)
     return [str(load_pretrained(model, path))]
 
@@ -230,6 +230,20 @@ def schemes_of(layer: Layer) -> dict[str, Callable[[], Names]]:
         for scheme in getattr(layer, "schemes", ())
     }
     return {OWN: lambda: Names({name: Source((name,)) for name in layer.state_dict()}), **offered}
+
+
+def has_our_names(layer: Layer, path: Path) -> bool:
+    """Whether a safetensors file has tensors of a layer under our names, and no more under another scheme's.
+
+    torchvision's ResNet shares `fc.weight` with ours, and no other name.
+    """
+    arrays = read_arrays(path)
+    if not layer.state_dict().keys() & arrays.keys():
+        return False
+    try:
+        return _recognised(layer, arrays, None, str(path))[0] == OWN
+    except CheckpointError:  # few names of any scheme
+        return True
 
 
 def _recognised(

@@ -8,7 +8,7 @@ import pytest
 from framework.errors import CheckpointError
 from suites.engine.predict.inference import open_model
 from suites.engine.serving.pooling import normalized, pool
-from suites.nlp.sentences import Sentences, sentences_of
+from suites.nlp.sentences import EVERY, Sentences, sentences_of
 from tests.suites.nlp.test_embedder import checkpoint as checkpoint  # a fixture
 from tools import embedder
 
@@ -34,20 +34,31 @@ def written(folder, modules=MODULES, pooling=MEAN, length=None, about=None):
 @pytest.mark.parametrize(
     ("change", "wanted"),
     [
-        ({}, Sentences("mean", True, None)),
-        ({"modules": MODULES[:2]}, Sentences("mean", False, None)),
-        ({"pooling": {"pooling_mode_cls_token": True, "include_prompt": True}}, Sentences("cls", True, None)),
-        ({"pooling": {"pooling_mode_max_tokens": True}}, Sentences("max", True, None)),
-        ({"pooling": {"pooling_mode_lasttoken": True}}, Sentences("last", True, None)),
-        ({"pooling": {"pooling_mode": "max"}}, Sentences("max", True, None)),
+        ({}, Sentences("mean", True, EVERY)),
+        ({"modules": MODULES[:2]}, Sentences("mean", False, EVERY)),
+        ({"pooling": {"pooling_mode_cls_token": True, "include_prompt": True}}, Sentences("cls", True, EVERY)),
+        ({"pooling": {"pooling_mode_max_tokens": True}}, Sentences("max", True, EVERY)),
+        ({"pooling": {"pooling_mode_lasttoken": True}}, Sentences("last", True, EVERY)),
+        ({"pooling": {"pooling_mode": "max"}}, Sentences("max", True, EVERY)),
         ({"length": {"max_seq_length": 128, "do_lower_case": False}}, Sentences("mean", True, 128)),
-        ({"length": {"max_seq_length": None, "do_lower_case": True}}, Sentences("mean", True, None)),
-        ({"about": {"prompts": {"query": "q: "}, "default_prompt_name": None}}, Sentences("mean", True, None)),
-        ({"about": {"__version__": {"pytorch": "2"}, "similarity_fn_name": "cosine"}}, Sentences("mean", True, None)),
+        ({"length": {"max_seq_length": None, "do_lower_case": True}}, Sentences("mean", True, EVERY)),
+        ({"about": {"prompts": {"query": "q: "}, "default_prompt_name": None}}, Sentences("mean", True, EVERY)),
+        ({"about": {"__version__": {"pytorch": "2"}, "similarity_fn_name": "cosine"}}, Sentences("mean", True, EVERY)),
     ],
 )
 def test_the_files_say_pooling_length_and_normalisation(tmp_path, change, wanted):
     assert sentences_of(written(tmp_path / "s", **change)) == wanted
+
+
+@pytest.mark.parametrize(("said", "wanted"), [(12, 12), (10**30, 10**30), (None, EVERY), ("x", EVERY)])
+def test_without_a_length_of_its_own_the_tokenizers_counts(tmp_path, said, wanted):
+    folder = written(tmp_path / "s", length={"max_seq_length": None})
+    (folder / "tokenizer_config.json").write_text(json.dumps({"model_max_length": said}))
+    assert sentences_of(folder).max_length == wanted
+
+
+def test_a_folder_without_such_files_says_nothing(tmp_path):
+    assert sentences_of(tmp_path) == Sentences(None, False, None)
 
 
 @pytest.mark.parametrize(

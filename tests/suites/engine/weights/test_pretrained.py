@@ -1,5 +1,7 @@
 """`pretrained`: names are found out, everything is accounted for, and a run loads what its parts ask for, once."""
 
+import re
+
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -252,3 +254,19 @@ def test_runtime_weights_take_files_of_ours_and_of_others(config, scheme):
         np.array_equal(trained[n], t.numpy()) for n, t in source.state_dict().items() if n.startswith("backbone.")
     )
     assert cli.main([*words[:-1], "runtime.weights=nothing", "--overwrite"]) == 2
+
+
+def test_runtime_weights_say_what_they_are_of_as_pretrained_does(config, capsys):
+    folder, _ = config
+    text = (folder / "c.yml").read_text()
+    text = text.replace("type: MobileNetV2, scale: 0.25", "type: ResNet, depth: 18, width: 8").replace(
+        "freeze_at: 3", "freeze_at: 0"
+    )
+    (folder / "r.yml").write_text(re.sub(r"pretrained: [^,]+, ", "", text))
+    source = drawn(ImageClassifier(ResNet(18, width=8, out_strides=(4, 8)), 10), 9)
+    path = saved(folder / "whole.safetensors", source, "torchvision")
+    words = ["train", str(folder / "r.yml"), "--runs", str(folder / "runs"), "-o"]
+    assert cli.main([*words, f"runtime.weights={path}"]) == 2
+    assert "its names do not say which network it is of" in capsys.readouterr().err
+    assert cli.main([*words, f"runtime.weights={path}@torchvision", "--overwrite"]) == 0
+    assert f"weights from {path}" in (folder / "runs" / "r" / "log.txt").read_text()
