@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
+
+from framework.errors import DataError
+from framework.outside import open_file
 
 _MOST_FILES = 20_000  # of a set
 _MOST_BYTES = 256 << 20  # read of both sets together
@@ -73,9 +75,9 @@ def _digest(path: str, budget: _Budget, most: int | None) -> bytes | None:
     if budget.left <= 0:
         return None
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path, None, DataError) as file:
             data = file.read(budget.left if most is None else most)
-    except OSError:
+    except (OSError, DataError):
         return None
     budget.left -= len(data)
     return hashlib.sha256(data).digest() if budget.left > 0 else None

@@ -16,20 +16,19 @@ from framework.atomic import write_text
 from framework.data import DataLoader
 from framework.devices import placement
 from framework.errors import ConfigError
-from suites.engine.contract.capabilities import ManyBatches, count_batch, count_set, write_picture
+from suites.engine.contract.capabilities import count_batch, count_set, write_picture
 from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Loss
+from suites.engine.predict.items import Predict, predict_items
 from suites.engine.reporting.tally import Tally, add_skipped
 
 if TYPE_CHECKING:
     from suites.engine.contract.batch import Batch
     from suites.engine.contract.metric import Metric
-    from suites.engine.contract.processor import Processor
     from suites.engine.contract.task import Task
 
 _log = logging.getLogger(__name__)
 LossesOf = Callable[["Batch"], dict[str, tuple[float, float]]]  # of a batch: mean and weight of each term
-Predict = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
 
 
 class Interrupted(Exception):
@@ -140,15 +139,6 @@ def evaluate(
 def named_figures(name: str, figures: dict[str, float]) -> dict[str, float]:
     """Return figures with the name of their evaluation set before them, where it has one: `test/AP`."""
     return {f"{name}/{key}" if name else key: value for key, value in figures.items()}
-
-
-def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predict, items: list[Any]) -> list[Any]:
-    """Return the results for a few items, as one batch or as many as the processor makes of them."""
-    if not isinstance(processor, ManyBatches):
-        batch = processor.prepare(items)
-        return processor.results(predict({name: batch[name] for name in inputs}), batch)
-    batches = processor.batches(items)
-    return processor.joined((predict({name: batch[name] for name in inputs}), batch) for batch in batches)
 
 
 def item_predictor(task: Task, predict: Predict) -> Callable[[Any], Any]:

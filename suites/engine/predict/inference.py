@@ -45,7 +45,8 @@ from suites.engine.contract.task import Task
 from suites.engine.data.intake.naming import in_order
 from suites.engine.hosts.devices import placed
 from suites.engine.predict.deploying import deployed_program
-from suites.engine.predict.evaluation import Predict, evaluate, predict_items, predict_of, write_results
+from suites.engine.predict.evaluation import evaluate, predict_of, write_results
+from suites.engine.predict.items import Predict, predict_items
 from suites.engine.predict.quantizing import Quantization, quantize_for
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.train.profiling import StepProfile

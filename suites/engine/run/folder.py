@@ -29,7 +29,8 @@ from framework.confined import confine, expect_no_way_out
 from framework.errors import CheckpointError, ConfigError
 from framework.outside import read_json
 from suites.engine.config import Config, load_config
-from suites.engine.predict.evaluation import Predict, item_predictor
+from suites.engine.predict.evaluation import item_predictor
+from suites.engine.predict.items import Predict
 from suites.engine.reporting.cases import draw_cases
 from suites.engine.reporting.lines import LAST
 from suites.engine.reporting.plots import Plot, never_predicted, to_plain

@@ -8,11 +8,13 @@ lock for ever. While all readers are busy for long, spare ones are started: item
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from multiprocessing import get_context, util
 from typing import Any
 
@@ -24,7 +26,7 @@ from framework.errors import AttributeValueError, PaddockError
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import Processor
 from suites.engine.serving.errors import Broken, DeadlineExceeded, QueueFull, RequestError, TooLarge
-from suites.engine.serving.reading import Bounds, Order, ReadItems, Said, carry_out, main
+from suites.engine.serving.reading import Batches, Bounds, Further, Order, ReadItems, Said, carry_out, main, read_items
 
 _START_SECONDS = 60.0  # for a reader to import what it needs
 _END_SECONDS = 5.0  # to wait for the end of one that was killed
@@ -65,25 +67,48 @@ class _Reader:
         send(self._connection, (processor, bounds, limits.current()))
         self.ready = False
 
-    def ask(self, order: Order, values: Sequence[Any], seconds: float, slow: Callable[[], None]) -> Any:
-        """What an order comes to; raises Hung, _Lost, or what the reader said."""
-        what = "the items" if order == "items" else "a batch"
+    def items(self, values: Sequence[Any], seconds: float, slow: Callable[[], None]) -> ReadItems:
+        """The items of values; raises Hung, _Lost, or what the reader said."""
+        with self._watched("the items"):
+            self._order("items")
+            send(self._connection, values)
+            found: ReadItems = _told(self._answer("the items", seconds, slow))
+            return found._replace(items=receive_parcels(self._connection, self._held)) if values else found
+
+    def batches(self, items: Sequence[Any], seconds: float, slow: Callable[[], None]) -> Iterator[Batch]:
+        """The batches of items, one by one; raises as `items` does. It may be left in the middle."""
+        with self._watched("a batch"):
+            self._order("batches")
+            send_parcels(self._connection, [v if isinstance(v, Parcel) else parcel(v) for v in items])
+            said = self._answer("a batch", seconds, slow)
+            while said.kind == "more":
+                wanted: Further = "stop"
+                try:
+                    yield said.value
+                    wanted = "next"
+                finally:
+                    self._connection.send(wanted)
+                said = self._answer("a batch", seconds, slow)
+            if (last := _told(said)) is not None:
+                yield last
+
+    def _order(self, order: Order) -> None:
+        if not self.ready:
+            self._started()
+        self._connection.send((order, self._held.done()))
+
+    def _answer(self, what: str, seconds: float, slow: Callable[[], None]) -> Said:
+        if not self._connection.poll(min(_BRIEF, seconds)):
+            slow()
+            if not self._connection.poll(seconds - min(_BRIEF, seconds)):
+                raise Hung(what, seconds)
+        said: Said = receive(self._connection)
+        return said
+
+    @contextlib.contextmanager
+    def _watched(self, what: str) -> Iterator[None]:
         try:
-            if not self.ready:
-                self._started()
-            self._connection.send((order, self._held.done()))
-            if order == "items":
-                send(self._connection, values)
-            else:
-                send_parcels(self._connection, [v if isinstance(v, Parcel) else parcel(v) for v in values])
-            if not self._connection.poll(min(_BRIEF, seconds)):
-                slow()
-                if not self._connection.poll(seconds - min(_BRIEF, seconds)):
-                    raise Hung(what, seconds)
-            found = _told(receive(self._connection))
-            if order == "items" and values:
-                found = found._replace(items=receive_parcels(self._connection, self._held))
-            return found
+            yield
         except (EOFError, ConnectionError):
             self.process.join(5)
             raise _Lost(f"reading {what} ended its process ({_how(self.process.exitcode)})") from None
@@ -105,28 +130,26 @@ class Reads(ABC):
     """What makes items and batches; safe to use from any thread."""
 
     @abstractmethod
-    def ask(self, order: Order, values: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None) -> Any:
-        """What an order comes to: `ReadItems` or a batch.
+    def items(self, values: Sequence[Any], patience: float) -> ReadItems:
+        """Items of the JSON values of one request, waiting so many seconds for a free reader.
 
-        Args:
-            order: what to do.
-            values: JSON values, or items as `items` gave them.
-            patience: seconds to wait for a free reader.
-            slow: called where it takes long, at most a few times, before it is done.
-
-        Raises RequestError for a value that is no item, TooLarge for items over the bound, PaddockError for items that
-        do not go together, and Hung, QueueFull or Broken where reading did not end well.
+        Raises RequestError for a value that is no item, TooLarge for items over the bound, and Hung, QueueFull or
+        Broken where reading did not end well.
         """
 
-    def items(self, values: Sequence[Any], patience: float) -> ReadItems:
-        """Items of the JSON values of one request."""
-        found: ReadItems = self.ask("items", list(values), patience)
-        return found
+    @abstractmethod
+    def batches(
+        self, items: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None
+    ) -> Generator[Batch]:
+        """The batches of items, as `items` gave them, one by one; it may be closed in the middle.
 
-    def batch(self, items: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None) -> Batch:
-        """A batch of items; see `ask`."""
-        found: Batch = self.ask("batch", list(items), patience, slow)
-        return found
+        Args:
+            items: that go together.
+            patience: seconds to wait for a free reader.
+            slow: called where it takes long, at most a few times for each batch, before it is there.
+
+        Raises PaddockError for items that do not go together, and as `items` does.
+        """
 
     def start(self) -> None:  # noqa: B027  (nothing to start)
         """Start what the first request would otherwise wait for."""
@@ -145,9 +168,22 @@ class Here(Reads):
     def __init__(self, processor: Processor, bounds: Bounds) -> None:
         self._processor, self._bounds = processor, bounds
 
-    def ask(self, order: Order, values: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None) -> Any:
+    def items(self, values: Sequence[Any], patience: float) -> ReadItems:
         """See `Reads`."""
-        return _told(carry_out(self._processor, self._bounds, order, values))
+        found: ReadItems = _told(
+            carry_out(self._bounds, partial(read_items, self._processor, self._bounds.decoded, values))
+        )
+        return found
+
+    def batches(
+        self, items: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None
+    ) -> Generator[Batch]:
+        """See `Reads`."""
+        made = Batches(self._processor, self._bounds, items)
+        while (said := made.next()).kind == "more":
+            yield said.value
+        if (last := _told(said)) is not None:
+            yield last
 
 
 class Readers(Reads):
@@ -183,18 +219,31 @@ class Readers(Reads):
         self._freed = -math.inf  # when one came free last
         self._failed = False  # whether the last one could not be started
 
-    def ask(self, order: Order, values: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None) -> Any:
+    def items(self, values: Sequence[Any], patience: float) -> ReadItems:
         """See `Reads`."""
+        with self._one(patience, lambda: None) as reader:
+            return reader.items(values, self._bounds.seconds, lambda: None)
+
+    def batches(
+        self, items: Sequence[Any], patience: float, slow: Callable[[], None] = lambda: None
+    ) -> Generator[Batch]:
+        """See `Reads`."""
+        with self._one(patience, slow) as reader:
+            yield from reader.batches(items, self._bounds.seconds, slow)
+
+    @contextlib.contextmanager
+    def _one(self, patience: float, slow: Callable[[], None]) -> Iterator[_Reader]:
+        """A reader for the time of the block; one that hangs or is lost in it is replaced."""
         reader = self._take(patience, slow)
         try:
             if reader is None:
                 slow()
                 reader = self._new()
-            found = reader.ask(order, values, self._bounds.seconds, slow)
+            yield reader
         except Hung as error:
             self._drop(reader, str(error))
             raise
-        except (PaddockError, ReaderBug):  # its answer
+        except (PaddockError, ReaderBug, GeneratorExit):  # its answer, or it was told that no more is wanted
             self._give(reader)
             raise
         except (_Lost, OSError, EOFError) as error:
@@ -204,7 +253,6 @@ class Readers(Reads):
             self._drop(reader, f"{type(error).__name__}: {error}")
             raise
         self._give(reader)
-        return found
 
     def start(self) -> None:
         """See `Reads`."""

@@ -6,8 +6,9 @@ import contextlib
 import ctypes
 import signal
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,6 +18,9 @@ from framework.data.exchange import receive, receive_each, send, send_each
 from framework.data.kept import KeptBlocks
 from framework.data.worker import limit_library_threads
 from framework.errors import PaddockError
+from suites.engine.contract.batch import Batch
+from suites.engine.contract.capabilities import ManyBatches
+from suites.engine.predict.items import batches_of
 
 _LATER = 2.0  # seconds that the server has to end a reader before the system does
 _KEPT_BYTES = 64 << 20  # that a reader keeps for later requests: of shared memory, and of what it freed
@@ -40,7 +44,8 @@ class Bounds:
     memory: int
 
 
-Order = Literal["items", "batch"]  # to make of JSON values, or of items
+Order = Literal["items", "batches"]  # to make of JSON values, or of items
+Further = Literal["next", "stop"]  # whether the batch after one that was sent is wanted
 
 
 class ReadItems(NamedTuple):
@@ -56,7 +61,13 @@ class ReadItems(NamedTuple):
 
 
 class Said(NamedTuple):
-    """An answer: "done" with a value, or why not: "large", "item" (which one is wrong), "refused", an error's type."""
+    """An answer.
+
+    Args:
+        kind: "done" with a value, "more" with one of several; or why not: "large", "item" (which one is wrong),
+            "refused", or an error's type.
+        value: what it came to, or a message.
+    """
 
     kind: str
     value: Any
@@ -82,29 +93,72 @@ def _serve(connection: Connection) -> None:
     while True:
         order, free = connection.recv()
         kept.put_back(free)
-        signal.setitimer(signal.ITIMER_REAL, bounds.seconds + _LATER)
-        said = carry_out(processor, bounds, order, _values(connection, order))
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        items: list[Any] = []
-        if isinstance(said.value, ReadItems):
-            items, said = said.value.items, Said("done", said.value._replace(items=[]))
-        send(connection, said)
-        if items:
-            send_each(connection, items, kept)
-        del said, items  # before the next order, which may be long in coming
-
-
-def _values(connection: Connection, order: Order) -> list[Any]:
-    found: list[Any] = receive(connection) if order == "items" else receive_each(connection)
-    return found
-
-
-def carry_out(processor: Any, bounds: Bounds, order: Order, values: Sequence[Any]) -> Said:
-    """What an order comes to."""
-    try:
         if order == "items":
-            return Said("done", read_items(processor, bounds.decoded, values))
-        return Said("done", processor.prepare(values))
+            _send_items(connection, processor, bounds, kept)
+        else:
+            _send_batches(connection, processor, bounds)
+
+
+def _send_items(connection: Connection, processor: Any, bounds: Bounds, kept: KeptBlocks) -> None:
+    with _timed(bounds):
+        said = carry_out(bounds, partial(read_items, processor, bounds.decoded, receive(connection)))
+    items: list[Any] = []
+    if isinstance(said.value, ReadItems):
+        items, said = said.value.items, Said("done", said.value._replace(items=[]))
+    send(connection, said)
+    if items:
+        send_each(connection, items, kept)
+
+
+def _send_batches(connection: Connection, processor: Any, bounds: Bounds) -> None:
+    """Send one batch after the other, each when it is wanted, so that one alone is in memory."""
+    with _timed(bounds):
+        batches = Batches(processor, bounds, receive_each(connection))
+        said = batches.next()
+    send(connection, said)
+    while said.kind == "more" and connection.recv() == "next":
+        del said
+        with _timed(bounds):
+            said = batches.next()
+        send(connection, said)
+
+
+@contextlib.contextmanager
+def _timed(bounds: Bounds) -> Iterator[None]:
+    """Inside, the system ends this process where it takes too long."""
+    signal.setitimer(signal.ITIMER_REAL, bounds.seconds + _LATER)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class Batches:
+    """The batches of some items, made one by one.
+
+    Args:
+        processor: makes them.
+        bounds: for the message where one takes too much.
+        items: as `from_json` gave them.
+    """
+
+    def __init__(self, processor: Any, bounds: Bounds, items: Sequence[Any]) -> None:
+        self._bounds = bounds
+        self._several = isinstance(processor, ManyBatches)
+        self._made = self._make(processor, items)
+
+    @staticmethod
+    def _make(processor: Any, items: Sequence[Any]) -> Iterator[Batch]:
+        yield from batches_of(processor, items)
+
+    def next(self) -> Said:
+        """The next batch: "more" where there may be others behind it, "done" with None where there was none."""
+        said = carry_out(self._bounds, lambda: next(self._made, None))
+        return Said("more", said.value) if said.kind == "done" and said.value is not None and self._several else said
+
+
+def carry_out(bounds: Bounds, work: Callable[[], Any]) -> Said:
+    """What a piece of work comes to."""
+    try:
+        return Said("done", work())
     except _TooMuch as error:
         return Said("large", str(error))
     except _WrongItem as error:

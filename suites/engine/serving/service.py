@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import time
 from asyncio import FIRST_COMPLETED
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -19,10 +20,11 @@ import numpy as np
 from framework.data.exchange import Parcel
 from framework.errors import AttributeValueError, PaddockError
 from suites.engine.contract.batch import Batch
+from suites.engine.contract.capabilities import Found
 from suites.engine.contract.feeding import Outputs
 from suites.engine.contract.processor import served
-from suites.engine.predict.evaluation import Predict
 from suites.engine.predict.inference import Model
+from suites.engine.predict.items import Predict, joined
 from suites.engine.serving.batcher import Batcher, Limits, Ticket
 from suites.engine.serving.errors import Cancelled, DeadlineExceeded, NotThere, QueueFull, RequestError, TooLarge
 from suites.engine.serving.metrics import Metrics
@@ -168,9 +170,8 @@ class Service:
             if not quick:
                 self.readers.start()
             item = (self._here if quick else self.readers).items([example], _WARM_SECONDS).items[0]
-            prepared = self._prepared([Job(item, (None, *self.poolings[:1]))], lambda: None)
             for run in self._runs:
-                run(prepared)
+                run(self._prepared([Job(item, (None, *self.poolings[:1]))], lambda: None))
         self._warm = True
 
     def start(self) -> None:
@@ -376,32 +377,41 @@ class Service:
         self._say(f"a reader is replaced: {why}")
 
     # -- in the workers' threads
-    def _prepared(self, jobs: list[Any], slow: Callable[[], None]) -> tuple[list[Any], Batch]:
-        """Jobs, and the batch of their items; the batch of arrays as they are is empty."""
+    def _prepared(self, jobs: list[Any], slow: Callable[[], None]) -> tuple[list[Any], Generator[Batch]]:
+        """Jobs, and the batches of their items, of which the first is made; arrays as they are have none."""
         if isinstance(jobs[0], RawJob):
-            return jobs, {}
+            return jobs, _begun(_no_batches())
         items = [job.item for job in jobs]
         reads = self.readers if any(isinstance(item, Parcel) for item in items) else self._here
-        return jobs, reads.batch(items, self.settings.timeout, slow)
+        return jobs, _begun(reads.batches(items, self.settings.timeout, slow))
 
     def _runner(self, predict: Predict) -> Run:
         processor, names = self.processor, self.model.inputs
 
-        def run(prepared: tuple[list[Any], Batch]) -> list[Any]:
-            jobs, batch = prepared
+        def run(prepared: tuple[list[Any], Generator[Batch]]) -> list[Any]:
+            jobs, batches = prepared
             if isinstance(jobs[0], RawJob):
                 return [predict(job.arrays) for job in jobs]
-            arrays = {name: batch[name] for name in names}
-            outputs = predict(arrays)
-            self._learn_types(arrays, outputs)
+            version, wants = None, {want for job in jobs for want in job.wants}
             found: dict[str | None, Any] = {}
-            for want in {want for job in jobs for want in job.wants}:
-                if want is None:
-                    found[None] = [processor.served(result) for result in processor.results(outputs, batch)]
+
+            def outputs_of() -> Iterator[Found]:
+                nonlocal version
+                for batch in batches:
+                    arrays = {name: batch[name] for name in names}
+                    outputs = predict(arrays)
+                    self._learn_types(arrays, outputs)
+                    version = outputs.version if isinstance(outputs, Outputs) else None
+                    for want in wants - {None}:
+                        found[want] = processor.embeddings(outputs, batch, want or "")
+                        self._widths[want] = found[want].shape[-1]
+                    yield outputs, batch
+
+            with contextlib.closing(batches):
+                if None in wants:
+                    found[None] = [processor.served(result) for result in joined(processor, outputs_of())]
                 else:
-                    found[want] = processor.embeddings(outputs, batch, want)
-                    self._widths[want] = found[want].shape[-1]
-            version = outputs.version if isinstance(outputs, Outputs) else None
+                    deque(outputs_of(), maxlen=0)
             return [_Found([found[want][i] for want in job.wants], version) for i, job in enumerate(jobs)]
 
         return run
@@ -417,6 +427,23 @@ class Service:
     def _died(self, error: BaseException, given_up: bool) -> None:
         self.metrics.deaths.inc()
         self._on_death(error, given_up)
+
+
+def _begun(batches: Generator[Batch]) -> Generator[Batch]:
+    """The same batches, of which the first is made now."""
+    first = next(batches, None)
+
+    def go_on() -> Generator[Batch]:
+        with contextlib.closing(batches):
+            if first is not None:
+                yield first
+            yield from batches
+
+    return go_on()
+
+
+def _no_batches() -> Generator[Batch]:
+    yield from ()
 
 
 def text_length(value: Any) -> int:

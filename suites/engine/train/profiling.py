@@ -12,7 +12,7 @@ from framework.atomic import write_text
 from framework.profiler import Profile
 
 if TYPE_CHECKING:
-    from suites.engine.predict.evaluation import Predict
+    from suites.engine.predict.items import Predict
 
 STEPS = 10  # recorded by default
 WARM_UP = 2  # before: the first step traces and plans, the second meets cold caches

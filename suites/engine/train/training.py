@@ -19,7 +19,8 @@ from suites.engine.contract.cluster import check_address, cluster_of
 from suites.engine.contract.resources import load_deployed
 from suites.engine.hosts.devices import placed
 from suites.engine.hosts.job import submit, submits
-from suites.engine.predict.evaluation import Predict, evaluate, named_figures, predict_of
+from suites.engine.predict.evaluation import evaluate, named_figures, predict_of
+from suites.engine.predict.items import Predict
 from suites.engine.reporting.tally import Tally
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.run.ownership import is_owned

@@ -12,8 +12,8 @@ from framework.optim import SGD
 from suites.ctr.metrics import log_loss
 from suites.ctr.step import CtrStep
 from suites.engine.config.building import build_task, read_config
-from suites.engine.predict.evaluation import predict_items
 from suites.engine.predict.inference import export_run, open_model, open_run
+from suites.engine.predict.items import predict_items
 from suites.engine.train.training import evaluate_weights, train
 from tests.suites.ctr.helpers import SCHEMA
 from tests.suites.ctr.test_task import MODELS, folder  # noqa: F401  (a fixture)

@@ -9,8 +9,9 @@ from framework.errors import CheckpointError, ConfigError, DataError
 from suites import ctr, engine
 from suites.ctr.retrieval import RetrievalScores
 from suites.ctr.schema import schema_of
-from suites.engine.predict.evaluation import predict_items, predict_of
+from suites.engine.predict.evaluation import predict_of
 from suites.engine.predict.inference import export_run, open_model, open_run
+from suites.engine.predict.items import predict_items
 from suites.engine.train.training import train
 from tests.suites.ctr.helpers import columns, schema, write_csv
 

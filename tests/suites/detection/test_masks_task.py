@@ -6,8 +6,8 @@ import json
 import pytest
 from pycocotools import mask as coco
 
-from suites.engine.predict.evaluation import predict_items
 from suites.engine.predict.inference import export_run, infer_files, open_model
+from suites.engine.predict.items import predict_items
 from suites.engine.train.training import evaluate_weights, train
 from tests.suites.detection.datasets.helpers import SIZE, write_coco
 

@@ -9,7 +9,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.detection.processor import DetectionProcessor
 from suites.detection.sample import Sample
 from suites.detection.views import Slices, Views
-from suites.engine.predict.evaluation import predict_items
+from suites.engine.predict.items import predict_items
 from suites.vision.structures import Boxes, Instances
 from suites.vision.transforms import Normalize, ResizeKeepRatio
 

@@ -8,8 +8,8 @@ import pytest
 from framework import from_numpy, no_grad
 from framework.errors import AttributeValueError, CheckpointError, ConfigError, NotSupportedError
 from framework.nn import init
-from suites.engine.predict.evaluation import predict_items
 from suites.engine.predict.inference import open_model, open_run
+from suites.engine.predict.items import predict_items
 from suites.engine.serving.pooling import normalized
 from suites.engine.train.training import train
 from suites.nlp.embedder import export_embedder, export_run_embedder

@@ -10,8 +10,8 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from framework import no_grad, program
 from framework.nn import init
 from suites.engine.config import build_value
-from suites.engine.predict.evaluation import predict_items
 from suites.engine.predict.inference import Model
+from suites.engine.predict.items import predict_items
 from suites.engine.serving.batcher import Limits
 from suites.engine.serving.client import Client, ServerError
 from suites.engine.serving.service import Settings

@@ -9,8 +9,9 @@ from framework import limits
 from framework.errors import DataError
 from suites.engine.config import load_config
 from suites.engine.config.building import build_task
-from suites.engine.predict.evaluation import predict_items, predict_of
+from suites.engine.predict.evaluation import predict_of
 from suites.engine.predict.inference import Model
+from suites.engine.predict.items import predict_items
 from suites.video.processor import VideoProcessor
 from suites.vision.film import encode_film
 from suites.vision.transforms import Normalize

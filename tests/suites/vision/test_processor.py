@@ -10,8 +10,9 @@ from framework.errors import DataError
 from suites.classification.processor import ClassificationProcessor
 from suites.engine.config import load_config
 from suites.engine.config.building import build_task
-from suites.engine.predict.evaluation import predict_items, predict_of
+from suites.engine.predict.evaluation import predict_of
 from suites.engine.predict.inference import Model
+from suites.engine.predict.items import predict_items
 from suites.engine.registry import load_suites
 from suites.vision.images import encode_image
 from suites.vision.transforms import Resize

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from suites.engine.contract.batch import Batch
 if TYPE_CHECKING:
     from suites.engine.contract.feeding import Feed
     from suites.engine.contract.processor import Processor
+
+
+Found: TypeAlias = tuple[Mapping[str, np.ndarray], Batch]  # outputs, and the batch that they are of
 
 
 @runtime_checkable
@@ -39,7 +42,7 @@ class ManyBatches(Protocol):
     def batches(self, items: Sequence[Any]) -> Iterable[Batch]:
         """Make the batches that are predicted on one after the other for these items."""
 
-    def joined(self, found: Iterable[tuple[Mapping[str, np.ndarray], Batch]]) -> list[Any]:
+    def joined(self, found: Iterable[Found]) -> list[Any]:
         """Return the results of the items out of the outputs on all of their `batches`.
 
         Outputs may be overwritten when the next batch is asked for.

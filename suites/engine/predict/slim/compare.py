@@ -13,8 +13,8 @@ import numpy as np
 from framework import set_num_threads
 from framework.atomic import write_text
 from framework.errors import AttributeValueError, ConfigError, DataError
-from suites.engine.predict.evaluation import Predict
 from suites.engine.predict.inference import evaluate_export, export_run, open_model, open_run
+from suites.engine.predict.items import Predict
 from suites.engine.predict.quantizing import Quantization
 
 _BATCH = 32  # inputs of a batch whose throughput is measured

@@ -16,14 +16,8 @@ from framework.errors import ConfigError, NumericsError, PaddockError, WorkerErr
 from suites.engine.config.settings import EarlyStopSettings, EvaluationSettings
 from suites.engine.contract.resources import resources_of, save_deployed
 from suites.engine.data.copies import copied_files, copies_text
-from suites.engine.predict.evaluation import (
-    Interrupted,
-    LossesOf,
-    Predict,
-    draw_examples,
-    evaluate,
-    named_figures,
-)
+from suites.engine.predict.evaluation import Interrupted, LossesOf, draw_examples, evaluate, named_figures
+from suites.engine.predict.items import Predict
 from suites.engine.reporting.tally import TRAIN, Tally, set_name
 from suites.engine.run.folder import RunFolder
 from suites.engine.train.hooks.interval import Interval

@@ -31,6 +31,11 @@ sys.exit(serve.main(sys.argv[1:]))
 SPIN = hostile.post("/v1/scores", b'{"input": "SPIN"}')
 
 
+def only(batches):
+    (batch,) = batches
+    return batch
+
+
 @pytest.fixture(scope="module")
 def bounded(model):
     with toy.running(model, Settings(name="words", read_seconds=0.7)) as found:
@@ -95,11 +100,11 @@ def test_an_exchange_that_breaks_off_leaves_no_reader_out_of_step():
     said = []
     readers = Readers(toy.WordsProcessor(), 1, Bounds(20, 1 << 20, 1 << 30), said.append)
     try:
-        for wrong in (readers.batch, readers.items):
+        for wrong in (lambda *given: only(readers.batches(*given)), readers.items):
             with pytest.raises(Exception, match="pickle"):
                 wrong([lambda: None], 20)
             parcels = readers.items(["a b"], 20).items
-            assert len(readers.batch(parcels, 20)["ids"]) == 2
+            assert len(only(readers.batches(parcels, 20))["ids"]) == 2
         assert len(said) == 2 and readers._places == len(readers._all) == 1
     finally:
         readers.close()
@@ -111,13 +116,13 @@ def test_spare_readers_end_once_none_was_wanted_for_long(monkeypatch):
     try:
         with ThreadPoolExecutor(2) as pool:
             parcels = readers.items(["SLEEP 1", "a"], 20).items
-            slow = pool.submit(readers.batch, parcels[:1], 20)
+            slow = pool.submit(lambda: only(readers.batches(parcels[:1], 20)))
             while readers._idle:
                 time.sleep(0.01)
-            assert len(readers.batch(parcels[1:], 20)["ids"]) == 1
+            assert len(only(readers.batches(parcels[1:], 20))["ids"]) == 1
             assert len(slow.result()["ids"]) == 2
         assert readers._places == len(readers._all) == 1
-        assert len(readers.batch(parcels[1:], 20)["ids"]) == 1
+        assert len(only(readers.batches(parcels[1:], 20))["ids"]) == 1
     finally:
         readers.close()
 
@@ -211,7 +216,7 @@ def test_what_is_quick_to_read_is_read_in_the_servers_process_and_shares_batches
         readers = server.service.readers
         assert readers._all == set()
         read = [*readers.items(["word " * 10], 20).items, ["a"]]
-        assert len(readers.batch(read, 20)["ids"]) == 11
+        assert len(only(readers.batches(read, 20))["ids"]) == 11
 
 
 def test_readers_are_started_when_they_are_wanted():
