@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
 import logging
 import tempfile
@@ -13,7 +14,9 @@ from pathlib import Path
 
 import yaml
 
+from framework.atomic import write_bytes
 from framework.errors import DataError, NotSupportedError
+from framework.outside import read_text
 from suites.ctr.encoding import whole_number
 from suites.ctr.features import Dense, Feature, Signed, Sparse
 from suites.ctr.guess import sample_lines
@@ -53,8 +56,9 @@ def compare(path: Path, text: str, seconds: float = 60.0) -> list[str]:
         return ["no feature of whole numbers could be Dense as well as Sparse, so there is nothing to compare"]
     with tempfile.TemporaryDirectory(prefix="paddock-") as folder, _quiet():
         log = Path(folder) / "sample.csv"
-        with log.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([names, *rows])
+        written = io.StringIO(newline="")
+        csv.writer(written, lineterminator="\n").writerows([names, *rows])
+        write_bytes(log, written.getvalue().encode("utf-8", "surrogateescape"))
         found = {
             kind: _trained(_as_kind(schema, wanted, kind), log, f"as_{kind}", seconds / 2)
             for kind in ("Dense", "Sparse")
@@ -112,7 +116,7 @@ def _trained(schema: Schema, log: Path, name: str, seconds: float) -> float:
         "runtime.data.max_skipped=0.05",
     ]
     train(_CONFIG, overrides, runs=log.parent, name=name)
-    figures = json.loads((log.parent / name / "metrics.json").read_text(encoding="utf-8"))
+    figures = json.loads(read_text(log.parent / name / "metrics.json"))
     return float(figures["auc"])
 
 

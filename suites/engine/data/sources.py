@@ -343,12 +343,10 @@ class _FolderTable(FileTable):
 
     def ends(self, index: int, first: int, last: int) -> tuple[int, bytes, bytes]:
         try:
-            file = os.open(self.path(index), os.O_RDONLY | os.O_NONBLOCK)
-            try:
-                size = os.fstat(file).st_size
-                return size, os.pread(file, first, 0), os.pread(file, last, max(0, size - last))
-            finally:
-                os.close(file)
+            with open_file(self.path(index), None, DataError) as file:
+                number = file.fileno()
+                size = os.fstat(number).st_size
+                return size, os.pread(number, first, 0), os.pread(number, last, max(0, size - last))
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise DataError(f"{self.full_name(index)}: cannot be read ({why})") from None
