@@ -24,9 +24,11 @@ from suites.engine.predict.inference import Model
 from suites.engine.serving.app import make_app
 from suites.engine.serving.connections import Bounds
 from suites.engine.serving.http import BODY_SECONDS
+from suites.engine.serving.log import Log
 from suites.engine.serving.service import Service, Settings
 from suites.engine.serving.split import Arm, Split
 
+_LOG_SECONDS = 1.0  # at the end, for what was said last
 _SWITCH_SECONDS = 0.0005  # the interpreter's default lets a worker that has its results wait 5 ms for the HTTP thread
 
 
@@ -106,11 +108,12 @@ class Server:
             place: where to listen.
             others: further models.
             name: under which requests are shared out; by default that of the first model.
-            say: gets what belongs in a log; by default standard error.
+            say: gets what belongs in a log; by default standard error, which nobody waits for.
 
         Raises OSError if the address is not to be had, AttributeValueError for names or shares that do not go together.
         """
-        self._say = say or (lambda text: print(text, file=sys.stderr, flush=True))
+        self._log = Log()
+        self._say = say or self._log
         self._drain = place.drain
         self._failed = False
         self.service = Service(model, settings, on_death=self._worker_died, say=self._say)
@@ -144,6 +147,7 @@ class Server:
             self._socket.close()
         if not finished:
             self._say(f"a worker did not end within {self._drain:.0f} s")
+        self._log.flush(_LOG_SECONDS)
         if self._failed or not finished:
             return 1
         return INTERRUPTED if signal.SIGINT in received else 0

@@ -208,8 +208,11 @@ def main() -> int:
         return serve(asked.serve)
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "tests.suites.engine.serving.hostile", "--serve", folder]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stdout and process.stderr
+        with (
+            tempfile.TemporaryFile("w+") as said,
+            subprocess.Popen(words, stdout=subprocess.PIPE, stderr=said, text=True) as process,
+        ):
+            assert process.stdout
             host, port = process.stdout.readline().strip().rsplit(":", 1)
             address = (host, int(port))
             soak(address, min(180.0, 6 * asked.minutes), asked.clients)  # fills free lists, starts threads
@@ -220,7 +223,9 @@ def main() -> int:
             time.sleep(3)
             after, alive = resident_bytes(process.pid), ask(address, "a b c")
             process.terminate()
-            log = process.stderr.read()
+            process.wait()
+            said.seek(0)
+            log = said.read()
     print(dict(sorted(counts.items())))
     print(f"resident: {before / 2**20:.1f} MB before, {after / 2**20:.1f} MB after ({after / before - 1:+.1%})")
     print(f"a good request afterwards: {alive}; tracebacks in the log: {log.count('Traceback')}")
