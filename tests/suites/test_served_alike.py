@@ -96,19 +96,22 @@ def test_a_server_answers_what_infer_says_and_puts_no_more_rows_together(name, r
 def test_a_batch_that_fails_in_the_middle_leaves_its_reader_of_use():
     """The reader waits with the batch after the one that failed."""
     processor, network, _ = CASES["windows"]
-    calls = []
+    calls, broken = [], []
 
     def predict(arrays):
         calls.append(1)
-        if len(calls) % 2 == 0 and len(calls) < 6:
+        if broken and len(calls) == 2:
             raise ValueError("no memory for it")
         return network(arrays)
 
     (item,) = pictures(of_one_size=False)[:1]
     value = base64.b64encode(encode_image(item)).decode()
     with running(Model(processor, ("images",), predict, lambda: predict), Settings(name="seen")) as server:
-        calls.clear()
-        assert [asked(server, value) for _ in range(2)] == [500, 500]
+        broken.append(True)
+        for _ in range(3):
+            calls.clear()
+            assert asked(server, value) == 500
+        broken.clear()
         assert asked(server, value) == 200
         assert len(server.service.readers._all) == 2 and not any("replaced" in line for line in server.said)
 

@@ -239,7 +239,7 @@ def _origins(called: str, variant: Variant) -> Origins:
     blurred = tuple(re.sub(r"(resnet|resnext)", rf"\1{how}", called) for how in ("aa", "blur"))
     if variant == "a":
         return Origins(("caffe",), (called, *blurred))
-    gluon = re.sub(r"\d+$", r"\g<0>_v1b", called) if variant == "b" else re.sub(r"(\d+)([cds])\b", r"\1_v1\2", called)
+    gluon = f"{called}_v1b" if variant == "b" else f"{called[:-1]}_v1{called[-1]}"
     same = (called, f"gluon_{gluon}", f"gluon_{called}", *older)
     return Origins(("torchvision", *same) if variant == "b" and not called.startswith("se") else same, blurred)
 

@@ -13,12 +13,14 @@ from functools import cache
 from typing import Literal
 
 from framework.errors import AttributeValueError, DataError
+from framework.patterns import checked
 
 DateOrder = Literal["YMD", "DMY", "MDY"]
 Decimal = Literal[".", ","]
 Thousands = Literal["", ",", ".", " ", "'"]
-_PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_SPACE = "[ \u00a0\u202f]"
+_PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_SPACES = " \u00a0\u202f"
+_SPACE = f"[{_SPACES}]"
 _SIGN = "[+\u2212-]"
 _MARKS = {" ": _SPACE, "'": "['\u2019]"}  # what else stands for a mark between thousands
 _TIME = (
@@ -134,17 +136,17 @@ def plain_number(text: str, form: Written) -> str | None:
     >>> plain_number("-1.234,50 €", Written(decimal=",", thousands=".", currency="€"))
     '-1234.50'
     """
-    found = _pattern(form).fullmatch(text)
+    found = _pattern(form).fullmatch(text.strip(_SPACES))
     if found is None:
         return None
-    whole, decimals, exponent = found["whole"], found["decimals"], found["exponent"] or ""
-    digits = re.sub(r"\D", "", whole, flags=re.ASCII)
-    if not digits and not decimals:
-        return None
     groups = found.groupdict()
-    sign = groups["sign"] or groups.get("late") or "+"
+    sign, late = groups["sign"], groups.get("late")
+    if (sign and late) or (groups.get("named") and groups.get("after")):
+        return None
+    decimals = groups["decimals"] if groups["only"] is None else groups["only"]
+    digits = re.sub(r"\D", "", groups["whole"] or "", flags=re.ASCII)
     point = "" if decimals is None else f".{decimals}"
-    return f"{'' if sign == '+' else '-'}{digits}{point}{exponent}"
+    return f"{'' if (sign or late or '+') == '+' else '-'}{digits}{point}{groups['exponent'] or ''}"
 
 
 def moment_of(text: str, order: DateOrder) -> Moment | None:
@@ -153,8 +155,8 @@ def moment_of(text: str, order: DateOrder) -> Moment | None:
     >>> moment_of("1.2.1970", "DMY").days, moment_of("1970-01-05 17:05", "YMD").weekday
     (31.0, 0)
     """
-    found = _date_pattern(order).fullmatch(text)
-    if found is None:
+    found = _date_pattern(order).fullmatch(text.strip(_SPACES))
+    if found is None or found["mark"] != found["again"]:
         return None
     try:
         days = calendar(*(int(found[name]) for name in ("year", "month", "day"))).toordinal() - _EPOCH
@@ -179,18 +181,20 @@ def moment_of(text: str, order: DateOrder) -> Moment | None:
 def _pattern(form: Written) -> re.Pattern[str]:
     mark = _MARKS.get(form.thousands, re.escape(form.thousands))
     grouped = rf"[1-9]\d{{0,2}}(?:{mark}\d{{3}})+|" if form.thousands else ""
-    before, behind = rf"(?P<sign>{_SIGN})?{_SPACE}*", "%" if form.percent else ""
+    before = rf"(?:(?P<sign>{_SIGN}){_SPACE}*)?"
+    behind = rf"{_SPACE}*%" if form.percent else ""
     if form.currency:  # on one side of the number, with a sign of the number before or behind it
         named = re.escape(form.currency)
-        before += rf"(?:(?P<named>{named}){_SPACE}*(?(sign)|(?P<late>{_SIGN})?))?"
-        behind += rf"(?(named)|(?:{named})?)"
-    point = rf"(?:{re.escape(form.decimal)}(?P<decimals>\d*))?(?P<exponent>[eE][+-]?\d+)?"
-    return re.compile(rf"{_SPACE}*{before}(?P<whole>{grouped}\d*){point}{_SPACE}*{behind}{_SPACE}*", re.ASCII)
+        before += rf"(?:(?P<named>{named}){_SPACE}*(?P<late>{_SIGN})?)?"
+        behind += rf"(?P<after>{named})?" if form.percent else rf"(?:{_SPACE}*(?P<after>{named}))?"
+    point, exponent = re.escape(form.decimal), r"(?P<exponent>[eE][+-]?\d+)?"
+    number = rf"(?:(?P<whole>{grouped}\d+)(?:{point}(?P<decimals>\d*))?|{point}(?P<only>\d+)){exponent}"
+    return checked(before + number + behind, re.ASCII, "fullmatch")
 
 
 @cache
 def _date_pattern(order: DateOrder) -> re.Pattern[str]:
     widths = {"year": r"\d{4}", "month": r"\d{1,2}", "day": r"\d{1,2}"}
     first, second, third = (f"(?P<{name}>{widths[name]})" for name in _ORDERS[order])
-    day = rf"{first}(?P<mark>[-/.]){second}(?P=mark){third}"
-    return re.compile(rf"{_SPACE}*{day}(?:{_TIME})?{_SPACE}*", re.ASCII)
+    day = rf"{first}(?P<mark>[-/.]){second}(?P<again>[-/.]){third}"
+    return checked(rf"{day}(?:{_TIME})?", re.ASCII, "fullmatch")
