@@ -63,7 +63,8 @@ def test_a_signal_ends_it_after_the_last_answer(process, number, status):
 def test_the_documentation_names_what_is_there():
     text = (ROOT / "docs" / "howto" / "serving.md").read_text()
     known = {word for action in options()._actions for word in action.option_strings}
-    known |= {"--output", "--alone", "--layer", "--cacert", "--minutes", "--limit"}  # of others, or of all commands
+    known |= {"--output", "--alone", "--layer", "--pooling", "--normalize", "--max-length"}  # of paddock embedder
+    known |= {"--cacert", "--minutes", "--limit"}  # of others, or of all commands
     assert set(re.findall(r"--[a-z][a-z-]+", text)) <= known
 
 

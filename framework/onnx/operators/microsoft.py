@@ -1,7 +1,7 @@
 """Operators of ONNX Runtime's own (domain com.microsoft) that its optimiser and its exporters write most.
 
 Each is what a few of ONNX's operators say together; inputs and attributes that mean more are refused by name.
-https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+ONNX Runtime documents them in its ContribOperators.md.
 Letters: B sequences, T tokens, D width, H heads.
 """
 

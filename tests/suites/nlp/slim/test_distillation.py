@@ -187,7 +187,7 @@ def test_what_is_wrong_is_told(folder):
     fails(ConfigError, "temperature is 0.0; it must be above 0", toy.BOW, "distil.temperature=0")
     fails(ConfigError, "teachers is empty", toy.BOW, "distil.teachers=[]")
     fails(ConfigError, "nothing is learnt from the teacher", toy.BOW, "distil.soft=0")
-    fails(ConfigError, "set online: true", toy.BOW, "distil.layers={}")
+    fails(ConfigError, "does nothing where 'online' is False", toy.BOW, "distil.layers={}")
     fails(ConfigError, "online takes one teacher", toy.BOW, "distil.online=true", "distil.labels=x")
     fails(ConfigError, "cuts texts to other tokens than the student", toy.BOW, "distil.online=true", "distil.layers={}")
     fails(
