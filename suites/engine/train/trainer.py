@@ -75,8 +75,8 @@ class Trainer:
     ...                   schedule=partial(optim.Cosine, base_lr=0.01), epochs=12)
     >>> trainer.fit("runs/mine")                                                     # doctest: +SKIP
 
-    A model whose weights nobody drew or loaded is drawn from the seed. On several hosts (`framework.hosts.join`) all of
-    them call `fit`, and host 0 keeps the run.
+    `fit` initialises the model from `seed` unless you initialised or loaded it. On several hosts
+    (`framework.hosts.join`) all of them call `fit`, and host 0 keeps the run.
 
     Args:
         task: model, data, losses and metric.
