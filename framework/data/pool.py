@@ -32,7 +32,7 @@ from framework.data.blocks import create, pack, receive_block, send_fd, unpack
 from framework.data.dataset import describe
 from framework.data.faults import FaultPolicy
 from framework.data.recipe import BatchJob, Made, Recipe
-from framework.data.worker import LEFT_TO_PARENT, NOT_STARTED, Order, Progress, Result, Setup
+from framework.data.worker import LEFT_TO_PARENT, NOT_STARTED, Order, Progress, Result, Setup, library_threads_away
 from framework.data.worker import main as worker_main
 from framework.errors import AttributeValueError, DataError, WorkerError
 from framework.remedies import with_remedy
@@ -329,7 +329,7 @@ def _start(context: Any, worker_init: Callable[[int], None] | None, rank: int, p
     progress.begin(Progress.STARTING)
     ours, theirs = context.Pipe(duplex=True)
     process = context.Process(target=worker_main, args=(theirs, worker_init), daemon=True)
-    with _signals_left_to_parent():
+    with _signals_left_to_parent(), library_threads_away(context.get_start_method()):
         process.start()
     theirs.close()
     return _Member(rank, process, ours, progress)

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import ClassVar
@@ -117,6 +117,21 @@ def limit_library_threads() -> None:
     cv2 = sys.modules.get("cv2")
     if cv2 is not None:
         cv2.setNumThreads(1)
+
+
+@contextlib.contextmanager
+def library_threads_away(start_method: str) -> Iterator[None]:
+    """Inside, a process may be forked: OpenCV's threads are ended, as a child lacks them and would wait for them."""
+    cv2 = sys.modules.get("cv2")
+    if cv2 is None or start_method != "fork":
+        yield
+        return
+    count = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(count)
 
 
 class _Server:

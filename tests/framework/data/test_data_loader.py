@@ -121,6 +121,21 @@ def test_batches_do_not_depend_on_workers_or_start_method(workers, method, two_e
         assert_same(ours, reference)
 
 
+def test_forked_workers_start_where_opencv_has_threads():
+    """A child has none of them, and waited for their end without one."""
+    code = """
+import cv2, numpy as np
+from tests.framework.data.test_data_loader import make
+if __name__ == "__main__":
+    cv2.setNumThreads(4)
+    cv2.GaussianBlur(np.zeros((2000, 2000, 3), np.uint8), (31, 31), 5)
+    with make(2, start_method="fork") as loader:
+        assert len(list(loader)) == 6
+    assert cv2.getNumThreads() == 4
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60, check=True)
+
+
 def test_stream_runs_across_epochs(two_epochs):
     with make(2) as loader:
         for reference, batch in zip(two_epochs, loader.stream(), strict=False):
