@@ -19,11 +19,12 @@ from framework.data.faults import FaultPolicy, Skipped
 from framework.data.pool import Hung, WorkerPool
 from framework.data.recipe import BatchFunction, BatchJob, Made, Recipe, SampleTransform
 from framework.data.sampler import BatchSampler, FixedBatches, Sampler, SequentialSampler, ShuffledSampler
+from framework.data.source import SourceBase
 from framework.data.world import ALONE, World
 from framework.errors import AttributeValueError, CheckpointError, DataError, WorkerError
 
 
-class DataLoader:
+class DataLoader(SourceBase):
     """Makes batches: order, samples, transforms, collate.
 
     Args:
@@ -130,12 +131,6 @@ class DataLoader:
         """Batches an epoch has; None for a `StreamLoader`."""
         return len(self)
 
-    def __enter__(self) -> DataLoader:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     @property
     def dataset(self) -> Any:
         """The dataset that is read."""
@@ -168,16 +163,6 @@ class DataLoader:
     def seek(self, epoch: int, batch: int = 0) -> None:
         """Move to a batch; the next one given out is this."""
         self._position = epoch * len(self) + batch
-
-    @property
-    def passes_over(self) -> int:
-        """0: passes are epochs here, which `length` counts."""
-        return 0
-
-    @property
-    def ended(self) -> bool:
-        """False: one epoch follows the other."""
-        return False
 
     def mark(self) -> tuple[int, int]:
         """The position: epoch and batch."""

@@ -1,4 +1,4 @@
-"""Source: what gives batches to a training. Endless: base of those whose batches nobody counted."""
+"""Source: what gives batches to a training. SourceBase and Endless: what they share."""
 
 from __future__ import annotations
 
@@ -77,10 +77,8 @@ class Source(Protocol):
         """Continue where `state` was taken; raise CheckpointError if other batches would be made."""
 
 
-class Endless:
-    """Base of sources without a length, which cannot go back."""
-
-    length: None = None
+class SourceBase:
+    """What all sources share: closed at the end of a `with` block, and batches without an end."""
 
     def __enter__(self) -> Self:
         return self
@@ -90,13 +88,22 @@ class Endless:
 
     @property
     def passes_over(self) -> int:
-        """How many passes are over; by default none ever is."""
+        """How many passes have ended; 0 where `length` counts epochs, or where no pass ever ends."""
         return 0
 
     @property
     def ended(self) -> bool:
         """Whether no further batch comes; by default they go on without an end."""
         return False
+
+    def close(self) -> None:
+        """Stop workers or threads; by default there are none."""
+
+
+class Endless(SourceBase):
+    """Base of sources without a length, which cannot go back."""
+
+    length: None = None
 
     def mark(self) -> None:
         """None: there is no way back."""
@@ -106,7 +113,4 @@ class Endless:
         raise AssertionError(f"{type(self).__name__} has no way back")
 
     def start(self) -> None:
-        """Do nothing: there are no workers."""
-
-    def close(self) -> None:
         """Do nothing: there are no workers."""

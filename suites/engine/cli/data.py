@@ -127,6 +127,11 @@ def schema_command(arguments: argparse.Namespace) -> int:
     declare = component_of(arguments.suite, "declaration")
     if declare is None:
         raise NotSupportedError(f"data schema: the suite '{arguments.suite}' declares no columns")
+    compare = component_of(arguments.suite, "comparison")
+    if arguments.compare and compare is None:
+        raise NotSupportedError(f"data schema --compare: the suite '{arguments.suite}' compares nothing; take it away")
+    if arguments.seconds is not None and not (arguments.compare and arguments.seconds > 0):
+        raise ConfigError(f"data schema: --seconds {arguments.seconds:g} is the time of --compare, above 0")
     settled = {"encoding": arguments.encoding, "decimal": arguments.decimal, "dates": arguments.dates}
     text = str(declare(arguments.file, **settled))
     if arguments.output is None:
@@ -137,8 +142,7 @@ def schema_command(arguments: argparse.Namespace) -> int:
         write_text(arguments.output, text)
         print(f"{arguments.output}: look at each line, then train with -o data.schema={arguments.output}")
     if arguments.compare:
-        compare = component_of(arguments.suite, "comparison")
-        print("\n".join(f"# {line}" for line in compare(arguments.file, text, arguments.seconds)))
+        print("\n".join(f"# {line}" for line in compare(arguments.file, text, arguments.seconds or 60.0)))
     return 0
 
 
@@ -246,7 +250,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         action="store_true",
         help="train with whole numbers as amounts and as codes, and say which is better",
     )
-    schema.add_argument("--seconds", type=float, default=60.0, help="for --compare, both trainings together (60)")
+    schema.add_argument("--seconds", type=float, help="for --compare, both trainings together (60)")
     schema.add_argument("--suite", default="ctr", help="whose declaration (ctr)")
     schema.set_defaults(main=schema_command)
     add_import_option(schema)

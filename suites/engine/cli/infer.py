@@ -61,7 +61,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         from framework.limits import allow
         from suites.engine.contract.capabilities import OverTime, TakesLive, with_texts
         from suites.engine.contract.processor import with_min_score
-        from suites.engine.predict.inference import infer_files, infer_films, open_model
+        from suites.engine.predict.films import infer_films
+        from suites.engine.predict.inference import infer_files, open_model
 
         profile = StepProfile(a.output or Path()) if a.profile else None
         model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products)

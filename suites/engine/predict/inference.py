@@ -26,16 +26,7 @@ from framework.onnx import open_model as open_onnx
 from framework.predictor import Predictor
 from suites.engine.config.building import build_runtime, build_task, limited, read_config, task_class
 from suites.engine.config.plugins import require_plugins
-from suites.engine.contract.capabilities import (
-    DrawsTime,
-    OverTime,
-    Publishes,
-    adopt,
-    feed_of,
-    film,
-    require_input,
-    write_picture,
-)
+from suites.engine.contract.capabilities import Publishes, adopt, feed_of, require_input, write_picture
 from suites.engine.contract.feeding import Feed, Outputs
 from suites.engine.contract.fitting import fitting_of
 from suites.engine.contract.prediction import Prediction
@@ -307,7 +298,7 @@ def infer_files(
     """
     if output is not None:
         confine(output)
-    words = [found for word in inputs for found in _matches(str(word))]
+    words = [found for word in inputs for found in matched(str(word))]
     for word in words:
         require_input(model.processor, word)
     predict = model.predict if profile is None else profile.around(model.predict)
@@ -324,58 +315,11 @@ def infer_files(
             elif output is None:
                 raise ConfigError("infer: pictures are drawn, so it needs --output, the folder to write them to")
             else:
-                _write_drawing(model.processor, output / Path(name).stem, drawing, result, report.pictures)
+                write_drawing(model.processor, output / Path(name).stem, drawing, result, report.pictures)
     if output is not None:
         write_results(output / "predictions.json", results)
     if profile is not None:
         profile.report()
-    return report
-
-
-def infer_films(
-    model: Model, inputs: Sequence[Path | str], output: Path | None, how: OverTime | None = None
-) -> InferenceReport:
-    """Predict over the time of videos and live inputs; write `predictions.json`, and perhaps a video.
-
-    Args:
-        model: what predicts.
-        inputs: video files and patterns, or what the processor says `is_live`, such as a camera's number.
-        output: the folder of predictions.json; None writes none.
-        how: what is wanted; each frame by itself by default.
-
-    A video that cannot be read is skipped and reported. Raises ConfigError for a video of several inputs, or where
-    nothing would be written.
-    """
-    how = how or OverTime()
-    names = [name for word in inputs for name in _matches(str(word))]
-    if how.window is not None and not how.window > 0:
-        raise ConfigError(f"infer: --window is {how.window:g} s; it must be above 0")
-    if how.video is not None and len(names) > 1:
-        raise ConfigError(f"infer: --video writes one file, but there are {len(names)} inputs; name one of them")
-    if output is None and how.video is None:
-        raise ConfigError("infer: it needs --output, the folder to write predictions.json to, or --video")
-    if output is not None:
-        confine(output)
-
-    def predict(items: list[Any]) -> list[Any]:
-        return predict_items(model.processor, model.inputs, model.predict, items)
-
-    report = InferenceReport([], [], [])
-    results: dict[str, Any] = {}
-    for name in names:
-        try:
-            results[name] = film(model.processor, Path(name), predict, how)
-        except DataError as error:
-            report.skipped.append(str(error))
-    for name, found in results.items() if output is not None else ():
-        drawing = model.processor.drawn_over_time(found) if isinstance(model.processor, DrawsTime) else None
-        if output is not None and drawing is not None:
-            _write_drawing(model.processor, output / Path(name).stem, drawing, found, report.pictures)
-    if how.video is not None and results:
-        report.pictures.append(how.video)
-    report.lines.extend(f"{name}: done" for name in results)
-    if output is not None:
-        write_results(output / "predictions.json", results)
     return report
 
 
@@ -393,7 +337,7 @@ def _read_inputs(words: Iterable[str], processor: Processor, skipped: list[str])
             skipped.append(f"{named}: there is no file of a kind that this model reads in it")
 
 
-def _matches(word: str) -> list[str]:
+def matched(word: str) -> list[str]:
     """The files and folders that a pattern stands for, in order; a word that matches nothing stands for itself."""
     return [word] if os.path.exists(word) else in_order(glob.glob(word, recursive=True)) or [word]
 
@@ -408,7 +352,7 @@ def _new_name(name: str, taken: Mapping[str, Any]) -> str:
     return name if name not in taken else f"{name} ({len(taken)})"
 
 
-def _write_drawing(processor: Processor, path: Path, drawing: np.ndarray, result: Any, pictures: list[Path]) -> None:
+def write_drawing(processor: Processor, path: Path, drawing: np.ndarray, result: Any, pictures: list[Path]) -> None:
     """Write a picture and the further files of a result beside it; `path` is without ending."""
     picture = path.with_name(f"{path.name}.jpg")
     if picture in pictures:  # the same file name in another folder

@@ -34,3 +34,11 @@ def test_where_nothing_can_be_taken_in_two_ways_nothing_is_trained(log):
     slots = {"format": {"kind": "slot"}, "features": {"6": {"type": "Sparse"}}, "labels": {"click": {}}}
     with pytest.raises(NotSupportedError, match="takes delimited text, not slot"):
         compare(log, json.dumps(slots))
+
+
+@pytest.mark.parametrize("words", [["--seconds", "5"], ["--compare", "--seconds", "0"]])
+def test_seconds_that_would_do_nothing_are_refused(tmp_path, capsys, words):
+    log = tmp_path / "log.csv"
+    log.write_text("click,a\n" + "1,2\n0,3\n" * 9)
+    assert main(["data", "schema", str(log), *words]) == 2
+    assert "is the time of --compare, above 0" in capsys.readouterr().err
