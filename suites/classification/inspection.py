@@ -1,4 +1,4 @@
-"""What is wrong with a set of labelled images, for `paddock data check`; every image is read."""
+"""What is wrong with a set of labelled images, for `paddock data check`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ from suites.vision.recognition.sample import LabelledImage
 
 @register("inspector", "classification")
 class ImageInspector(RecognitionInspector):
-    """Reads every image; copies are those of equal pixels."""
+    """Copies are images of equal pixels, or where these are not decoded equal files."""
 
     noun: ClassVar[str] = "images"
 
-    def look(self, dataset: RecognitionDataset, at: int) -> Seen:
-        """The digest of an image's pixels, its classes and its size."""
+    def look(self, dataset: RecognitionDataset, at: int, decode: bool) -> Seen:
+        """The digest of an image, its classes and its size."""
+        if not decode and (file := dataset.glance(at)) is not None:
+            return Seen(file.digest, _names(dataset, dataset.labels_of(at)), size=file.size)
         sample = dataset[at]
         pixels = sample.pixels
         content = f"{pixels.shape}".encode() + pixels.tobytes()
-        labels = tuple(dataset.class_names[k] for k in sample.labels.tolist())
-        return Seen(hashlib.sha256(content).hexdigest(), labels, size=(pixels.shape[0], pixels.shape[1]))
+        height, width = pixels.shape[:2]
+        return Seen(hashlib.sha256(content).hexdigest(), _names(dataset, sample.labels), size=(height, width))
 
     def picture(self, sample: LabelledImage, class_names: Sequence[str]) -> np.ndarray:
         """The image with its classes."""
         canvas = sample.pixels.copy()
         put_classes(canvas, [{"class": class_names[k]} for k in sample.labels.tolist()], class_names)
         return canvas
+
+
+def _names(dataset: RecognitionDataset, labels: np.ndarray) -> tuple[str, ...]:
+    return tuple(dataset.class_names[k] for k in labels.tolist())

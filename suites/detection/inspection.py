@@ -35,23 +35,20 @@ _LONG = 10.0  # ratio of sides beyond which no anchor fits
 
 @register("inspector", "detection")
 class DetectionInspector(VisualInspector):
-    """Reads every picture, and looks at all boxes at once."""
+    """Looks at the pictures one by one, and at all boxes at once."""
 
     formats: ClassVar[tuple[str, ...]] = tuple(WRITERS)
 
-    def inspect(self, dataset: DetectionDataset) -> Inspected:
+    def look_at(self, dataset: DetectionDataset, decode: bool) -> Inspected:
         """What `dataset` holds, and what is wrong with it."""
         names = [dataset.name_of(at) for at in range(len(dataset))]
         digests, broken = [], []
-        labels: list[Hashable] = []
         for at in range(len(dataset)):
             try:
-                sample = dataset[at]
-                digests.append(hashlib.sha256(sample.image.tobytes()).hexdigest())
-                labels.append(_truth(sample))
+                file = None if decode else dataset.glance(at)
+                digests.append(hashlib.sha256(dataset[at].image.tobytes()).hexdigest() if file is None else file.digest)
             except (DataError, OSError) as error:
                 digests.append("")
-                labels.append(None)
                 broken.append((at, str(error)))
         findings = left_out_findings(dataset)
         if broken:
@@ -62,7 +59,7 @@ class DetectionInspector(VisualInspector):
             text = f"{len(dataset.unannotated)} pictures have no annotation and are not used"
             advice = "where they show nothing, give them an annotation without objects; they teach the background"
             findings.append(Finding("note", text, dataset.unannotated, advice=advice))
-        findings += copies_within(names, digests, labels) + _box_findings(dataset, names)
+        findings += copies_within(names, digests, _truths(dataset)) + _box_findings(dataset, names)
         return Inspected(_summary(dataset), findings, digests, names)
 
     def picture(self, sample: Sample, class_names: Sequence[str]) -> np.ndarray:
@@ -77,10 +74,11 @@ class DetectionInspector(VisualInspector):
         return path
 
 
-def _truth(sample: Sample) -> Hashable:
-    """Classes and boxes of a picture in whole pixels, in one order."""
-    boxes = np.rint(sample.instances.boxes.array).astype(int).tolist()
-    return tuple(sorted(zip(sample.instances.classes.tolist(), map(tuple, boxes), strict=True)))
+def _truths(dataset: DetectionDataset) -> list[Hashable]:
+    """Classes and boxes of each picture in whole pixels, in one order."""
+    truth = dataset.ground_truth()
+    rows = np.concatenate([truth.classes[:, None], np.rint(truth.boxes)], axis=1).astype(int).tolist()
+    return [tuple(sorted(map(tuple, rows[first:last]))) for first, last in pairwise(truth.offsets)]
 
 
 def _summary(dataset: DetectionDataset) -> list[str]:

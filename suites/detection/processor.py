@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ from suites.detection.transforms import Transform, collate
 from suites.detection.views import Views
 from suites.detection.visualize import draw_instances
 from suites.engine.config import build_value, plain
-from suites.engine.contract.batch import Batch
+from suites.engine.contract.batch import Batch, Found
 from suites.vision.geometry import Placement
 from suites.vision.processor import ImageProcessor
 from suites.vision.structures import Boxes, Instances, Masks
@@ -65,17 +64,13 @@ class DetectionProcessor(ImageProcessor):
         if self._views is None:
             yield self.prepare(items)
             return
-        for number, item in enumerate(items):
-            seen = self._views.of(self.sample_of(item, number), self._transforms)
-            while part := list(itertools.islice(seen, self._views.together)):
-                for alike in _of_one_size(part) if self._padded_to is None else [part]:
-                    yield {**self.collate(alike), "owners": np.full(len(alike), number, np.int64)}
+        samples = [self.sample_of(item, number) for number, item in enumerate(items)]
+        yield from self._views.batches(samples, self._transforms, self.collate, pads=self._padded_to is not None)
 
-    def joined(self, found: Iterable[tuple[Mapping[str, np.ndarray], Batch]]) -> list[list[dict[str, Any]]]:
+    def joined(self, found: Iterable[Found]) -> list[list[dict[str, Any]]]:
         """The results, of all views together."""
         if self._views is None:
-            ((outputs, batch),) = found
-            return self.results(outputs, batch)
+            return [result for outputs, batch in found for result in self.results(outputs, batch)]
         parts: dict[int, list[Instances]] = {}
         for outputs, batch in found:
             for owner, objects in zip(batch["owners"].tolist(), found_on_originals(outputs, batch), strict=True):
@@ -137,13 +132,6 @@ def found_on_originals(outputs: Mapping[str, np.ndarray], batch: Batch) -> list[
             objects = replace(objects, masks=pasted(grids, objects.boxes, (height, width)))
         found.append(objects)
     return found
-
-
-def _of_one_size(samples: Sequence[Sample]) -> list[list[Sample]]:
-    groups: dict[tuple[int, int], list[Sample]] = {}
-    for sample in samples:
-        groups.setdefault(sample.size, []).append(sample)
-    return list(groups.values())
 
 
 def _sign(scale: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,17 @@ from suites.detection.models.base import Detector, MaskTargets, Targets
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
-from suites.detection.views import Viewed, Views
+from suites.detection.views import Views
 from suites.detection.visualize import draw_finding
 from suites.engine.config import Factory
-from suites.engine.contract.batch import Batch, readable
+from suites.engine.contract.batch import Batch, Found, readable
 from suites.engine.contract.losses import Loss, count_of
 from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
 from suites.engine.reporting import Case, Plot, Tally
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.structures import Instances
-from suites.vision.task import VisionTask
+from suites.vision.task import VisionTask, unprepared
 
 
 class BoxMetric(Metric):
@@ -45,9 +45,14 @@ class BoxMetric(Metric):
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Takes in the detections of one batch."""
+        self.update_joined([(outputs, batch)])
+
+    def update_joined(self, found: Iterable[Found]) -> None:
+        """Takes in the detections on all views of some images."""
         parts: dict[int, list[Instances]] = {}
-        for image_id, found in zip(batch["image_ids"].tolist(), found_on_originals(outputs, batch), strict=True):
-            parts.setdefault(image_id, []).append(found)
+        for outputs, batch in found:
+            for image_id, objects in zip(batch["image_ids"].tolist(), found_on_originals(outputs, batch), strict=True):
+                parts.setdefault(image_id, []).append(objects)
         for image_id, several in parts.items():
             self._evaluator.add(image_id, several[0] if self._views is None else self._views.merged(several))
 
@@ -133,17 +138,22 @@ class DetectionTask(VisionTask):
         return partial(collate, padded_to=self._padded_to, masks=masks, landmarks=self.model.landmarks)
 
     def eval_loader(self, *, workers: int) -> DataLoader:
-        """The evaluation set in order; with several views all of an image are in one batch.
+        """The evaluation set in order; with several views the samples as they are, see `parts`.
 
         Raises DataError where the set holds nothing that a figure could be made of.
         """
         self.metric()  # it refuses such a set: now, and not after the first epochs
         if self._views is None:
             return super().eval_loader(workers=workers)
-        data = self.eval_data
-        views = Viewed(self.augmented(self._eval_set, (), training=False), data.transforms, self._views)
-        together = self.collate(self._eval_set)
-        return DataLoader(views, data.batch_size, workers=workers, collate=partial(_flat, collate=together))
+        seen = self.augmented(self._eval_set, (), training=False)
+        return DataLoader(seen, self.eval_data.batch_size, workers=workers, collate=unprepared)
+
+    def parts(self, batch: Batch) -> Iterable[Batch]:
+        """The batch; or the views of its samples, at most `views.together` at a time."""
+        if self._views is None:
+            return (batch,)
+        collate, pads = self.collate(self._eval_set), self._padded_to is not None
+        return self._views.batches(batch["samples"], self.eval_data.transforms, collate, pads=pads)
 
     def train_loader(self, *, seed: int, workers: int) -> DataLoader:
         """Shuffled, augmented batches; a short last batch is left out.
@@ -213,10 +223,6 @@ class DetectionTask(VisionTask):
     def names(self, batch: Batch) -> list[str]:
         """What messages call the images of a batch."""
         return [f"image {image_id}" for image_id in batch.get("image_ids", ())]
-
-
-def _flat(samples: list[list[Sample]], collate: Callable[[list[Sample]], Batch]) -> Batch:
-    return collate([view for views in samples for view in views])
 
 
 def _short_name(dataset: DetectionDataset, index: int) -> str:

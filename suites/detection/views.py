@@ -5,7 +5,8 @@ Letters: H W picture size, V views of a picture.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from framework import no_grad, ops, tensor
 from framework.errors import AttributeValueError, DataError
 from suites.detection.sample import Sample
 from suites.detection.transforms import Transform
-from suites.vision.pipeline import Augmented
+from suites.engine.contract.batch import Batch
 from suites.vision.structures import Instances
 
 _MOST_SLICES = 4096
@@ -110,6 +111,31 @@ class Views:
                     size = max(1, round(seen.size[0] * scale)), max(1, round(seen.size[1] * scale))
                     yield seen if scale == 1 else seen.scaled(size)
 
+    def batches(
+        self,
+        samples: Sequence[Sample],
+        transforms: Sequence[Transform],
+        collate: Callable[[list[Sample]], Batch],
+        *,
+        pads: bool,
+    ) -> Iterator[Batch]:
+        """Batches of the views of each sample in turn, of at most `together`, made when they are asked for.
+
+        Args:
+            samples: N pictures.
+            transforms: those of evaluation.
+            collate: makes a batch.
+            pads: whether it takes views of different sizes.
+
+        Yields:
+            What `collate` gives, and `owners` int64 [V], the number of the sample.
+        """
+        for number, sample in enumerate(samples):
+            seen = self.of(sample, transforms)
+            while part := list(itertools.islice(seen, self.together)):
+                for alike in [part] if pads else _of_one_size(part):
+                    yield {**collate(alike), "owners": np.full(len(alike), number, np.int64)}
+
     def merged(self, parts: Sequence[Instances]) -> Instances:
         """What was found in all views of a picture, each object once, best first."""
         every = Instances.joined([part for part in parts if len(part)] or [Instances.none()])
@@ -128,13 +154,8 @@ class Views:
         return every[kept.numpy()[: int(count)]]
 
 
-class Viewed(Augmented):
-    """A data set whose sample is the list of its views."""
-
-    def __init__(self, augmented: Augmented, transforms: Sequence[Transform], views: Views) -> None:
-        super().__init__(augmented.dataset, ())
-        self._after, self._views = list(transforms), views
-
-    def sample(self, index: int, rng: np.random.Generator) -> list[Sample]:
-        """The views of sample `index`."""
-        return list(self._views.of(self.dataset[index], self._after))
+def _of_one_size(samples: Sequence[Sample]) -> list[list[Sample]]:
+    groups: dict[tuple[int, int], list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault(sample.size, []).append(sample)
+    return list(groups.values())

@@ -43,7 +43,7 @@ class _Seen:
     """What was gathered over a set.
 
     Attributes:
-        pixels: int64 [256] of each label; numbers: the same of the files' numbers, as far as they hold some.
+        pixels: int64 [256] of each label.
         images: int64 [256], with each label.
         sizes: (H, W) of each image that can be used.
         void: share of each image; `names` and `at` say which it is.
@@ -51,7 +51,6 @@ class _Seen:
     """
 
     pixels: np.ndarray = field(default_factory=lambda: np.zeros(256, np.int64))
-    numbers: np.ndarray = field(default_factory=lambda: np.zeros(256, np.int64))
     images: np.ndarray = field(default_factory=lambda: np.zeros(256, np.int64))
     sizes: list[tuple[int, int]] = field(default_factory=list)
     void: list[tuple[int, float]] = field(default_factory=list)
@@ -68,29 +67,27 @@ class _Seen:
 
 @register("inspector", "segmentation")
 class SegmentationInspector(VisualInspector):
-    """Reads every image and its label map."""
+    """Looks at every image, and decodes its label map."""
 
     formats: ClassVar[tuple[str, ...]] = ("pairs",)
 
-    def inspect(self, dataset: SegmentationDataset) -> Inspected:
+    def look_at(self, dataset: SegmentationDataset, decode: bool) -> Inspected:
         """What `dataset` holds, and what is wrong with it."""
         names = [dataset.name_of(at) for at in range(len(dataset))]
         seen, digests = _Seen(), []
         labels = []
         for at in range(len(dataset)):
-            if isinstance(dataset, PairDataset) and (numbers := dataset.numbers(at)) is not None:
-                seen.numbers += numbers
             try:
-                sample = dataset[at]
+                digest, label_map = _content(dataset, at, decode)
             except (DataError, OSError) as error:
                 fault = error.fault if isinstance(error, LabelMapError) else "image"
                 seen.faults.setdefault(fault, []).append((at, str(error)))
                 digests.append("")
                 labels.append(b"")
                 continue
-            digests.append(hashlib.sha256(sample.image.tobytes()).hexdigest())
-            labels.append(hashlib.sha256(sample.labels.tobytes()).digest())
-            seen.add(at, sample.labels)
+            digests.append(digest)
+            labels.append(hashlib.sha256(label_map.tobytes()).digest())
+            seen.add(at, label_map)
         findings = [
             *left_out_findings(dataset),
             *_faults(seen),
@@ -125,6 +122,15 @@ class SegmentationInspector(VisualInspector):
         return folder
 
 
+def _content(dataset: SegmentationDataset, at: int, decode: bool) -> tuple[str, np.ndarray]:
+    """The digest of an image, and its label map, which is decoded in any case."""
+    if not decode and isinstance(dataset, PairDataset):
+        file = dataset.glance(at)
+        return file.digest, dataset.label_map(at, file.size)
+    sample = dataset[at]
+    return hashlib.sha256(sample.image.tobytes()).hexdigest(), sample.labels
+
+
 def _summary(seen: _Seen, dataset: SegmentationDataset) -> list[str]:
     labelled = int(seen.pixels[: dataset.num_classes].sum())
     lines = [f"{len(dataset)} images, {len(seen.sizes)} of them with a label map that can be used"]
@@ -151,8 +157,11 @@ def _faults(seen: _Seen) -> list[Finding]:
 
 def _numbering(seen: _Seen, dataset: SegmentationDataset) -> list[Finding]:
     """Where the numbers in the files look as if they began at 1, or were grey levels of a mask."""
-    there = np.flatnonzero(seen.numbers)
-    if not len(there) or not seen.faults.get("classes"):
+    if not seen.faults.get("classes") or not isinstance(dataset, PairDataset):
+        return []
+    found = (dataset.numbers(at) for at in range(len(dataset)))
+    there = np.flatnonzero(sum(numbers for numbers in found if numbers is not None))
+    if not len(there):
         return []
     text = f"the numbers in the label files are {', '.join(map(str, there[:20]))}"
     if len(there) == 2 and there[0] == 0 and dataset.num_classes == 2:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import base64
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from suites.engine.config import build_value, plain
-from suites.engine.contract.batch import Batch
+from suites.engine.contract.batch import Batch, Found
 from suites.segmentation.labels import encode_labels
 from suites.segmentation.sample import IGNORE, Sample, labels_to_original
 from suites.segmentation.transforms import Transform, collate
 from suites.segmentation.visualize import draw_labels, shrunk
-from suites.segmentation.windows import Window, Windows, stitched, window_batch
+from suites.segmentation.windows import Windows, stitched, window_batch
 from suites.vision.geometry import Placement
 from suites.vision.processor import ImageProcessor
 
@@ -62,28 +61,23 @@ class SegmentationProcessor(ImageProcessor):
         """The images as a batch, or all windows of all of them."""
         if self._windows is None:
             return super().prepare(items)
-        return window_batch([list(self._windows_of(item, number)) for number, item in enumerate(items)])
+        return window_batch([list(self._windows.of(sample, self._transforms)) for sample in self._samples(items)])
 
     def batches(self, items: Sequence[np.ndarray]) -> Iterable[Batch]:
         """One batch; where a window is slid, as many as keep within `windows.together`."""
         if self._windows is None:
             yield self.prepare(items)
             return
-        for number, item in enumerate(items):
-            windows = self._windows_of(item, number)
-            while part := list(itertools.islice(windows, self._windows.together)):
-                yield window_batch([part], first=number)
+        yield from self._windows.batches(self._samples(items), self._transforms)
 
-    def joined(self, found: Iterable[tuple[Mapping[str, np.ndarray], Batch]]) -> list[np.ndarray]:
+    def joined(self, found: Iterable[Found]) -> list[np.ndarray]:
         """The label maps, of all windows of an image together."""
         if self._windows is not None:
             return list(stitched(found))
-        ((outputs, batch),) = found
-        return self.results(outputs, batch)
+        return [result for outputs, batch in found for result in self.results(outputs, batch)]
 
-    def _windows_of(self, item: np.ndarray, number: int) -> Iterator[Window]:
-        assert self._windows is not None
-        return self._windows.of(self.sample_of(item, number), self._transforms)
+    def _samples(self, items: Sequence[np.ndarray]) -> list[Sample]:
+        return [self.sample_of(item, number) for number, item in enumerate(items)]
 
     def results(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> list[np.ndarray]:
         """For each image, the class of each of its own pixels: uint8 [H, W]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from framework.data import DataLoader
 from framework.errors import AttributeValueError, DataError
 from framework.tensor import Tensor
-from suites.engine.contract.batch import Batch, readable
+from suites.engine.contract.batch import Batch, Found, readable
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
 from suites.engine.registry import register
@@ -28,11 +28,11 @@ from suites.segmentation.models.base import Segmenter
 from suites.segmentation.processor import SegmentationProcessor, label_maps
 from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.transforms import Transform, collate
-from suites.segmentation.windows import Windowed, window_batch
+from suites.segmentation.windows import stitched
 from suites.vision.pipeline import Augmented
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.sizes import EqualSizes
-from suites.vision.task import VisionTask
+from suites.vision.task import VisionTask, unprepared
 
 _log = logging.getLogger(__name__)
 _LOOKED_AT = 20  # label maps that are counted where nothing is trained
@@ -64,12 +64,27 @@ class SegmentationMetric(Metric):
         self._boundary = BoundaryF1(len(class_names), tolerance) if tolerance else None
 
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
-        """Takes in the label maps of one batch."""
-        ids = batch["image_ids"]
-        if "owners" in batch:  # of windows: the first one's of each image
-            ids = ids[np.unique(batch["owners"], return_index=True)[1]]
-        for image_id, truth, found in zip(ids.tolist(), batch["truth"], label_maps(outputs, batch), strict=True):
+        """Takes in the label maps of one batch of whole images."""
+        rows = zip(batch["image_ids"].tolist(), batch["truth"], label_maps(outputs, batch), strict=True)
+        for image_id, truth, found in rows:
             self.add(truth, found, image_id)
+
+    def update_joined(self, found: Iterable[Found]) -> None:
+        """Takes in the label maps of some images, whole or in windows."""
+        images: dict[int, tuple[int, np.ndarray]] = {}
+
+        def windows() -> Iterator[Found]:
+            for outputs, batch in found:
+                if "owners" not in batch:
+                    self.update(outputs, batch)
+                    continue
+                ((truth, owner),) = zip(batch["truth"], batch["wholes"], strict=True)
+                images.setdefault(owner, (int(batch["image_ids"][0]), truth))
+                yield outputs, batch
+
+        maps = list(stitched(windows()))
+        for (image_id, truth), labels in zip(images.values(), maps, strict=True):
+            self.add(truth, labels, image_id)
 
     def add(self, truth: np.ndarray, found: np.ndarray, image_id: int = -1) -> None:
         """Takes in the true and predicted labels of one image, uint8 [H, W]."""
@@ -186,7 +201,7 @@ class SegmentationTask(VisionTask):
         return self._inference.outputs(self.model, inputs["images"])
 
     def eval_loader(self, *, workers: int) -> DataLoader:
-        """The evaluation set in order; where a window is slid, all windows of an image are in one batch.
+        """The evaluation set in order; where a window is slid the samples as they are, see `parts`.
 
         Images that the transforms leave at different sizes are in different batches.
         """
@@ -196,8 +211,13 @@ class SegmentationTask(VisionTask):
             batches = self._equal_sizes(seen)
             options: dict[str, Any] = {"batch_size": data.batch_size} if batches is None else {"batch_sampler": batches}
             return DataLoader(seen, workers=workers, collate=self.collate(self._eval_set), **options)
-        seen = Windowed(self._eval_set, data.transforms, windows)
-        return DataLoader(seen, data.batch_size, workers=workers, collate=window_batch)
+        seen = self.augmented(self._eval_set, (), training=False)
+        return DataLoader(seen, data.batch_size, workers=workers, collate=unprepared)
+
+    def parts(self, batch: Batch) -> Iterable[Batch]:
+        """The batch; or the windows of its samples, at most `windows.together` at a time."""
+        windows = self._inference.windows
+        return (batch,) if windows is None else windows.batches(batch["samples"], self.eval_data.transforms)
 
     def _equal_sizes(self, seen: Augmented) -> EqualSizes | None:
         """Batches of images of one size; None where the transforms bring all to one, or all have one."""
@@ -242,7 +262,8 @@ class SegmentationTask(VisionTask):
 
     def count_batch(self, tally: Tally, batch: Batch, *, training: bool) -> None:
         """The classes of the pixels of the files, and their sizes."""
-        names, maps = self._eval_set.class_names, batch["truth"]
+        names = self._eval_set.class_names
+        maps = [sample.truth for sample in batch["samples"]] if "samples" in batch else batch["truth"]
         counts = np.sum([np.bincount(labels.reshape(-1), minlength=256) for labels in maps], axis=0)
         named = dict(zip(names, counts[: len(names)].tolist(), strict=True))
         tally.add("pixels by class", named | {"(ignored)": int(counts[IGNORE])}, len(maps))

@@ -6,18 +6,17 @@ its area. Letters: N images, V windows of all of them, H W image size, h w windo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from framework.errors import AttributeValueError, ConfigError
-from suites.engine.contract.batch import Batch
+from suites.engine.contract.batch import Batch, Found
 from suites.segmentation.sample import Sample, labels_to_original
 from suites.segmentation.transforms import Transform, collate
 from suites.vision.geometry import Placement
-from suites.vision.pipeline import Augmented
 from suites.vision.transforms import Normalize
 
 
@@ -28,7 +27,7 @@ class Windows:
     Args:
         size: side of the square window in pixels; an image that has fewer is one window along that axis.
         stride: step from window to window, at most `size`.
-        together: windows of an image in one batch of `paddock infer`, which bounds the memory.
+        together: windows that are predicted on at a time, which bounds the memory.
     """
 
     size: int
@@ -68,6 +67,13 @@ class Windows:
                     "data.eval.transforms: with windows, Normalize is the last; move the others before it"
                 )
             yield Window(part, (top, left), whole)
+
+    def batches(self, samples: Sequence[Sample], transforms: Sequence[Transform]) -> Iterator[Batch]:
+        """Batches of the windows of each sample in turn, of at most `together`, made when they are asked for."""
+        for number, sample in enumerate(samples):
+            windows = self.of(sample, transforms)
+            while part := list(itertools.islice(windows, self.together)):
+                yield window_batch([part], first=number)
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ def window_batch(images: Sequence[Sequence[Window]], first: int = 0) -> Batch:
     }
 
 
-def stitched(found: Iterable[tuple[Mapping[str, np.ndarray], Batch]]) -> Iterator[np.ndarray]:
+def stitched(found: Iterable[Found]) -> Iterator[np.ndarray]:
     """The label map of each image, uint8 at its original size, out of the windows of one batch or more, in order.
 
     Args:
@@ -158,18 +164,6 @@ class _Stitcher:
         self._band[: len(self._band) - done] = self._band[done:].copy()
         self._band[len(self._band) - done :] = 0
         self._top = to
-
-
-class Windowed(Augmented):
-    """A data set whose sample is the list of its windows."""
-
-    def __init__(self, dataset: Any, transforms: Sequence[Transform], windows: Windows) -> None:
-        super().__init__(dataset, ())
-        self._after, self._windows = list(transforms), windows
-
-    def sample(self, index: int, rng: np.random.Generator) -> list[Window]:
-        """The windows of sample `index`."""
-        return list(self._windows.of(self.dataset[index], self._after))
 
 
 def starts(length: int, window: int, stride: int) -> list[int]:

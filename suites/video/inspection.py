@@ -31,8 +31,8 @@ class VideoInspector(RecognitionInspector):
 
     noun: ClassVar[str] = "clips"
 
-    def look(self, dataset: RecognitionDataset, at: int) -> Seen:
-        """The digest of some frames, or of all features, and how many there are."""
+    def look(self, dataset: RecognitionDataset, at: int, decode: bool) -> Seen:
+        """The digest of some frames, or of all features, and how many there are; frames are decoded in any case."""
         if not isinstance(dataset, VideoDataset):
             sample = dataset.load(at)
             rows = sample.features  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.engine.data.intake.naming import ending
 from suites.engine.data.sources import FileTable
-from suites.vision.images import IMAGE_SUFFIXES, check_complete, checked_header
+from suites.vision.images import IMAGE_SUFFIXES, checked_file
 
 _log = logging.getLogger(__name__)
 _MOST_FILES = 10_000  # whose ends are read; of more, evenly spread ones
@@ -77,11 +77,7 @@ def _damage(files: FileTable, at: int) -> str:
     """Why decoding would refuse a file, from its container and header; "" where it would not."""
     name = files.full_name(at)
     try:
-        data = files.read(at)
-        if not data:
-            return f"image {name}: the file is empty (0 bytes)"
-        check_complete(data, name)
-        checked_header(data, name)
+        checked_file(files.read(at), name)
     except DataError as error:
         return str(error)
     return ""

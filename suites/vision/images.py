@@ -72,10 +72,7 @@ def decode(data: bytes, name: str, flags: int) -> np.ndarray:
     Raises:
         DataError: as `decode_image` does, but for floating-point pixels.
     """
-    if not data:
-        raise DataError(f"image {name}: the file is empty (0 bytes)")
-    check_complete(data, name)
-    header = checked_header(data, name)
+    header = checked_file(data, name)
     multiplied = header.directory is not None and header.directory.multiplied
     if header.directory is not None:
         data = shown_as_stored(data, header.directory)
@@ -120,6 +117,14 @@ def _unknown(data: bytes, name: str) -> DataError:
     return DataError(
         f"image {name}: damaged, or not an image OpenCV reads ({len(data)} bytes, first {data[:8]!r}); {kinds}"
     )
+
+
+def checked_file(data: bytes, name: str) -> Header:
+    """The header of an image file that is whole by its container; raises as `checked_header` does, or if it is not."""
+    if not data:
+        raise DataError(f"image {name}: the file is empty (0 bytes)")
+    check_complete(data, name)
+    return checked_header(data, name)
 
 
 def checked_header(data: bytes, name: str) -> Header:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suites.engine.contract.inspection import Finding, Inspector
+from suites.engine.contract.inspection import Finding, Inspected, Inspector
 from suites.vision.images import write_image
 from suites.vision.joining import Joining
 from suites.vision.pipeline import Augmented
@@ -33,6 +35,24 @@ def left_out_findings(dataset: Any) -> list[Finding]:
 
 class VisualInspector(Inspector):
     """Looks at data sets of pictures."""
+
+    @abstractmethod
+    def look_at(self, dataset: Any, decode: bool) -> Inspected:
+        """What a set holds and what is wrong with it.
+
+        Args:
+            dataset: the samples.
+            decode: every picture; else those that `dataset.glance` says nothing of.
+        """
+
+    def inspect(self, dataset: Any) -> Inspected:
+        """Decodes every picture."""
+        return self.look_at(dataset, decode=True)
+
+    def glance(self, dataset: Any) -> Inspected:
+        """Reads the files, and decodes only where these do not say enough."""
+        found = self.look_at(dataset, decode=False)
+        return replace(found, summary=[*found.summary, "pictures were not decoded; with --decode they are"])
 
     def augmented(self, config: Config, name: str, dataset: Any) -> Augmented:
         """The set through its transforms but `Normalize`, after which nothing can be seen."""

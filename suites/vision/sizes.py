@@ -8,11 +8,11 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.data.sources import FileTable
+from suites.vision.glances import may_turn
 from suites.vision.headers import image_size
 from suites.vision.images import decode_image
 
 _HEAD = 1 << 16  # bytes in which most headers lie
-_TURNED = (b"Exif", b"eXIf")  # a picture with such tags may be turned when it is decoded
 
 
 def picture_sizes(files: FileTable) -> np.ndarray:
@@ -23,7 +23,7 @@ def picture_sizes(files: FileTable) -> np.ndarray:
 def _size(files: FileTable, at: int) -> tuple[int, int]:
     try:
         head = files.head(at, _HEAD)
-        found = None if any(mark in head for mark in _TURNED) else image_size(head)
+        found = None if may_turn(head) else image_size(head)
         if found is not None:
             return found
         height, width = decode_image(files.read(at), files.full_name(at)).shape[:2]

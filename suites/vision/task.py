@@ -100,3 +100,8 @@ class VisionTask(DataTask[TrainData, EvalData]):
             workers=workers,
             collate=self.collate(self._eval_set),
         )
+
+
+def unprepared(samples: list[Any]) -> Batch:
+    """The samples as they are, for a task that makes the `parts` of its batches of evaluation."""
+    return {"samples": samples}

@@ -21,6 +21,7 @@ from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
 from suites.vision.damaged import find_damaged
 from suites.vision.files import held_out, listed_file, pictures_below, read_lines, read_list
+from suites.vision.glances import Glance, glance
 from suites.vision.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import (
     RecognitionDataset,
@@ -58,6 +59,14 @@ class _ImageFiles(RecognitionDataset):
     def name_of(self, index: int) -> str:
         """The image file."""
         return self._files.full_name(index)
+
+    def labels_of(self, index: int) -> np.ndarray:
+        """Classes of image `index`, int64 [L]."""
+        return self.labels[index : index + 1]
+
+    def glance(self, index: int) -> Glance:
+        """What its file says."""
+        return glance(self._files, index)
 
 
 @register("dataset", needs={"split": "holdout"})
@@ -158,12 +167,16 @@ class ImageList(_ImageFiles):
         every = np.concatenate(self._lists) if self.multi_label else self.labels
         return np.bincount(every, minlength=self.num_classes)
 
+    def labels_of(self, index: int) -> np.ndarray:
+        """Classes of image `index`, int64 [L]."""
+        return self._lists[index] if self.multi_label else super().labels_of(index)
+
     def load(self, index: int, rng: np.random.Generator | None = None) -> LabelledImage:
         """Image `index`."""
         image = super().load(index, rng)
         if not self.multi_label:
             return image
-        own = self._lists[index]
+        own = self.labels_of(index)
         return replace(image, labels=own, weights=np.ones(len(own), np.float32))
 
 

@@ -17,6 +17,7 @@ from suites.engine.data.sources import FileTable
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
 from suites.vision.damaged import find_damaged
+from suites.vision.glances import Glance, glance
 from suites.vision.images import decode_image
 from suites.vision.stated import Fitter
 from suites.vision.structures import Boxes, Instances
@@ -64,6 +65,10 @@ class DetectionDataset(ABC):
     @abstractmethod
     def name_of(self, index: int) -> str:
         """The file, or other name, of image `index` for messages."""
+
+    def glance(self, index: int) -> Glance | None:
+        """What its file says without decoding; None where there is no such file. Raises as `__getitem__` does."""
+        return None
 
     def file_of(self, index: int) -> bytes | None:
         """The bytes of its image file; None where there is no file."""
@@ -188,6 +193,19 @@ class FileDataset(DetectionDataset):
         """The image file of sample `index`."""
         return self._files.full_name(self._chosen[index])
 
+    def glance(self, index: int) -> Glance:
+        """What its file says, of the shape that its annotation says where it says one."""
+        return self._glance(self._chosen[index])
+
+    def _glance(self, at: int) -> Glance:
+        try:
+            found = glance(self._files, at)
+            height, width = self._sizes[at].tolist()
+            self._fitter.scale((height, width), found.size, self._files.full_name(at))
+        except DataError as error:
+            raise PictureError(str(error)) from None
+        return found
+
     def file_of(self, index: int) -> bytes:
         """The bytes of that file."""
         return self._files.read(self._chosen[index])
@@ -221,13 +239,13 @@ class FileDataset(DetectionDataset):
         self.counts["dropped"] = int(self._table.dropped[self._chosen].sum())
 
     def _check_images(self, intake: Intake) -> None:
-        """Finds sizes that annotations do not tell; with `bad_images: "skip"`, decodes every picture."""
+        """Finds sizes that annotations do not state, by headers; with `bad_images: "skip"`, decodes every picture."""
         good = np.ones(len(self._files), bool)
         for at in range(len(self._files)):
             if self._sizes[at].all() and not intake.checks_pictures:
                 continue
             try:
-                self._sizes[at] = self._picture(at).shape[:2]
+                self._sizes[at] = self._picture(at).shape[:2] if intake.checks_pictures else self._glance(at).size
             except PictureError as error:
                 intake.leave_out(error)
                 good[at] = False

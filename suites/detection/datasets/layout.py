@@ -9,25 +9,16 @@ from suites.detection.datasets.intake import PictureError
 from suites.engine.data.skipping import SetError
 from suites.engine.data.sources import Source
 from suites.engine.names import did_you_mean
-from suites.vision.images import check_complete, checked_size, decode_image
-
-_PLAIN = (b"\xff\xd8", b"\x89P", b"BM")  # how files of JPEG, PNG and BMP begin
+from suites.vision.glances import shown_size
 
 
 def size_of(source: Source, name: str) -> tuple[int, int]:
-    """(H, W) of a picture as it is shown, so with the EXIF orientation applied; PictureError if it is damaged.
-
-    It is decoded only where it may be turned.
-    """
+    """(H, W) of a picture as it is shown, so with the EXIF orientation applied; PictureError if it is damaged."""
     data, where = source.read(name), f"{source.root}/{name}"
     try:
-        if data[:2] in _PLAIN and not any(mark in data for mark in (b"Exif", b"eXIf")):
-            check_complete(data, where)
-            return checked_size(data, where)
-        height, width = decode_image(data, where).shape[:2]
+        return shown_size(data, where)
     except DataError as error:
         raise PictureError(str(error)) from None
-    return height, width
 
 
 def flag(value: object, who: str) -> bool:

@@ -1,7 +1,8 @@
 """Look at the data of a config before training: `paddock data check detection/yolov3_demo`, `paddock data draw ...`.
 
-`check` reads every sample, says what is wrong and where, and exits with 1 if that would spoil the training. It also
-takes a plain folder or file: `paddock data check photos` says what that is and how to train on it.
+`check` reads every sample, says what is wrong and where, and exits with 1 if that would spoil the training. Of more
+than 20,000 pictures it reads the files and decodes none, unless you say --decode. It also takes a plain folder or
+file: `paddock data check photos` says what that is and how to train on it.
 `draw` writes pictures of samples with their truth, as they are or as the network sees them.
 `convert` writes a set in another format, whole or split at random.
 `split` does the latter: `paddock data split CONFIG --output parts --parts train=0.7 val=0.2 test=0.1`.
@@ -12,6 +13,7 @@ takes a plain folder or file: `paddock data check photos` says what that is and 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from suites.engine.config import Config
     from suites.engine.contract.inspection import Inspected, Inspector
 
+_MOST_DECODED = 20_000  # samples of all sets; of more, files are read and nothing is decoded
 _REFUSALS = 3  # reasons of suites that are shown
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
@@ -36,9 +39,11 @@ def check_command(arguments: argparse.Namespace) -> int:
     opened = _datasets(config, inspector)
     sets = {name: named_parts(name, inspector.parts(whole)) for name, whole in opened.items()}
     found: dict[str, dict[str, Inspected]] = {whole: {} for whole in sets}
+    total = sum(len(part) for parts in sets.values() for part in parts.values() if isinstance(part, Sized))
+    look = inspector.inspect if arguments.decode or total <= _MOST_DECODED else inspector.glance
     for whole, parts in sets.items():
         for name, dataset in parts.items():
-            found[whole][name] = inspected = inspector.inspect(dataset)
+            found[whole][name] = inspected = look(dataset)
             print("\n".join([f"{name}:", *(f"  {line}" for line in inspected.summary)]))
             for finding in sorted(inspected.findings, key=lambda one: _ORDER[one.level]):
                 print("\n".join(finding.lines()))
@@ -219,6 +224,7 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     check = commands.add_parser("check", help="say what is wrong with the data, where, and how often")
     check.add_argument("--pictures", type=Path, help="write pictures of what was found into this folder")
+    check.add_argument("--decode", action="store_true", help="decode every picture, also of more than 20,000")
     check.set_defaults(main=check_command)
     draw = commands.add_parser("draw", help="write pictures of samples with their truth")
     draw.add_argument("--output", type=Path, default=Path("drawn"), help="the folder to write (drawn)")

@@ -6,10 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from framework.errors import DataError
 from suites.engine.config import Factory
 
 Batch = Mapping[str, Any]  # arrays [N, ...] by name, and lists of N with what is no array
+Found = tuple[Mapping[str, np.ndarray], Batch]  # outputs, and the batch that they are of
 
 
 def readable(

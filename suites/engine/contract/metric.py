@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suites.engine.contract.batch import Batch
+from suites.engine.contract.batch import Batch, Found
 
 if TYPE_CHECKING:
     from suites.engine.reporting import Case, Plot
@@ -20,6 +20,14 @@ class Metric(ABC):
     @abstractmethod
     def update(self, outputs: Mapping[str, np.ndarray], batch: Batch) -> None:
         """Take in the outputs of `eval_step` for one batch; the arrays must be copied to be kept."""
+
+    def update_joined(self, found: Iterable[Found]) -> None:
+        """Take in the outputs on what one batch was predicted on by; by default one after the other.
+
+        Outputs may be overwritten when the next ones are asked for.
+        """
+        for outputs, batch in found:
+            self.update(outputs, batch)
 
     def leave_out(self, indices: Sequence[int]) -> None:  # noqa: B027  (an offer, not a duty)
         """Take note, before `result`, of samples of the evaluation set that could not be read."""

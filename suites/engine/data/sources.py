@@ -7,6 +7,7 @@ read in place, nothing is unpacked. A relative path is looked for in the working
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import struct
@@ -24,12 +25,18 @@ from framework.errors import DataError
 from framework.outside import expanded, open_file, read_bytes
 from suites.engine.data.intake.naming import Finder, as_written, clutter, ending, in_order, shown
 from suites.engine.data.intake.passed import PassedOver
+from suites.engine.data.remembered import Remembered
 
 FOLDER_VARIABLE = "PADDOCK_DATA"
 
 _log = logging.getLogger(__name__)
 _STANDS_FOR_IT = "data"  # the first part of a path that names the folder of all data sets
 _UTF8_NAME = 0x800  # flag of a zip's member
+_Listing = tuple[list[str], list[str], list[tuple[str, str]]]  # files, folders, what is passed over and why
+# Of folders without links, whose targets may change.
+_LISTINGS: Remembered[_Listing] = Remembered(200_000, weight=lambda found: 1 + len(found[0]) + len(found[1]))
+_ENDS: Remembered[bytes] = Remembered(100_000)  # digests
+_DIGESTS: Remembered[bytes] = Remembered(100_000)
 _LOCAL_HEADER = 30  # bytes before the name in a zip's local file header
 
 
@@ -90,8 +97,8 @@ class Source(ABC):
         self._listed: dict[str, tuple[list[str], list[str]]] = {}
 
     @abstractmethod
-    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """(name, whether it is a folder) of what lies directly in `folder`; nothing if there is no such folder."""
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool | str]]:
+        """(name, whether it is a folder, or why it is not read) of what lies in `folder`; nothing if there is none."""
 
     @abstractmethod
     def exists(self, name: str) -> bool:
@@ -100,6 +107,11 @@ class Source(ABC):
     @abstractmethod
     def read(self, name: str, limit: str = "member_bytes") -> bytes:
         """Bytes of a file; a DataError names one that cannot be read, or is over the limit of this name."""
+
+    def digest(self, name: str, end: int | None = None) -> bytes:
+        """A digest of a file's bytes, or only of its size and so many bytes at each end; raises as `read`."""
+        data = self.read(name)
+        return _digest(data) if end is None else _digest_of_ends(len(data), data[: 2 * end], data[-end:], end)
 
     @abstractmethod
     def size(self, name: str) -> int:
@@ -181,15 +193,23 @@ class Source(ABC):
     def _list(self, folder: str) -> tuple[list[str], list[str]]:
         """Files and folders of a folder without clutter, which is noted once."""
         if folder not in self._listed:
-            found: tuple[list[str], list[str]] = [], []
-            for name, is_folder in self._entries(folder):
-                why = clutter(name)
-                if why is None:
-                    found[is_folder].append(name)
-                else:
-                    self.passed.note(why, f"{folder}/{name}" if folder else name)
-            self._listed[folder] = in_order(found[0]), in_order(found[1])
+            files, folders, passed = self._listing(folder)
+            for why, name in passed:
+                self.passed.note(why, f"{folder}/{name}" if folder else name)
+            self._listed[folder] = files, folders
         return self._listed[folder]
+
+    def _listing(self, folder: str) -> _Listing:
+        files: list[str] = []
+        folders: list[str] = []
+        passed: list[tuple[str, str]] = []
+        for name, kind in self._entries(folder):
+            why = clutter(name) or (kind if isinstance(kind, str) else None)
+            if why is not None:
+                passed.append((why, name))
+            else:
+                (folders if kind else files).append(name)
+        return in_order(files), in_order(folders), passed
 
 
 def find_data(path: str | os.PathLike[str]) -> Path:
@@ -268,15 +288,12 @@ class _Folder(Source):
     def __init__(self, root: Path) -> None:
         super().__init__(str(root))
 
-    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool | str]]:
         try:
             with os.scandir(os.path.join(self.root, folder)) as entries:
                 for entry in entries:
                     is_folder = self._is_folder(entry)
-                    if is_folder is not None:
-                        yield entry.name, is_folder
-                    elif clutter(entry.name) is None:
-                        self.passed.note(self._why_not(entry), os.path.join(folder, entry.name))
+                    yield entry.name, self._why_not(entry) if is_folder is None else is_folder
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
@@ -314,6 +331,16 @@ class _Folder(Source):
             self.passed.note("links to folders that are read anyway", path)
         return repeats
 
+    def _listing(self, folder: str) -> _Listing:
+        path = os.path.join(self.root, folder)
+        return _LISTINGS.get(path, lambda: super(_Folder, self)._listing(folder), unless=lambda: _holds_links(path))
+
+    def digest(self, name: str, end: int | None = None) -> bytes:
+        path = os.path.join(self.root, name)
+        if end is None:
+            return _DIGESTS.get(path, lambda: _digest(_read_path(path)))
+        return _ENDS.get(path, lambda: _digest_of_ends(*_ends(path, 2 * end, end), end))
+
     def exists(self, name: str) -> bool:
         return os.path.isfile(os.path.join(self.root, name))
 
@@ -342,14 +369,34 @@ class _FolderTable(FileTable):
             raise DataError(f"{self.full_name(index)}: cannot be read ({error.strerror or error})") from None
 
     def ends(self, index: int, first: int, last: int) -> tuple[int, bytes, bytes]:
-        try:
-            with open_file(self.path(index), None, DataError) as file:
-                number = file.fileno()
-                size = os.fstat(number).st_size
-                return size, os.pread(number, first, 0), os.pread(number, last, max(0, size - last))
-        except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise DataError(f"{self.full_name(index)}: cannot be read ({why})") from None
+        return _ends(self.path(index), first, last)
+
+
+def _ends(path: str, first: int, last: int) -> tuple[int, bytes, bytes]:
+    """Size, first and last bytes of a file."""
+    try:
+        with open_file(path, None, DataError) as file:
+            number = file.fileno()
+            size = os.fstat(number).st_size
+            begin = os.pread(number, first, 0)
+            end = begin[-last:] if size <= first else os.pread(number, last, max(0, size - last))
+            return size, begin, end
+    except (OSError, ValueError) as error:
+        raise DataError(f"{shown(path)}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+
+
+def _holds_links(folder: str) -> bool:
+    with os.scandir(folder) as entries:
+        return any(entry.is_symlink() for entry in entries)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _digest_of_ends(size: int, first: bytes, last: bytes, end: int) -> bytes:
+    """Of a file of at most `2 * end` bytes its digest."""
+    return _digest(first if size <= 2 * end else b"%d " % size + first[:end] + last)
 
 
 def _read_path(path: str, limit: str = "member_bytes") -> bytes:
@@ -376,7 +423,7 @@ class _Zip(Source):
         if not self._infos:
             raise DataError(f"{archive}: holds no files under {inside!r}")
 
-    def _entries(self, folder: str) -> Iterator[tuple[str, bool]]:
+    def _entries(self, folder: str) -> Iterator[tuple[str, bool | str]]:
         return ((name, is_folder) for name, is_folder in self._tree.get(folder.strip("/"), {}).items())
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,14 @@ from framework.atomic import write_text
 from framework.data import DataLoader
 from framework.devices import placement
 from framework.errors import ConfigError
-from suites.engine.contract.capabilities import count_batch, count_set, write_picture
+from suites.engine.contract.capabilities import count_batch, count_set, parts_of, write_picture
 from suites.engine.contract.fitting import fitting_here
 from suites.engine.contract.losses import Loss
 from suites.engine.predict.items import Predict, predict_items
 from suites.engine.reporting.tally import Tally, add_skipped
 
 if TYPE_CHECKING:
-    from suites.engine.contract.batch import Batch
+    from suites.engine.contract.batch import Batch, Found
     from suites.engine.contract.metric import Metric
     from suites.engine.contract.task import Task
 
@@ -93,6 +93,19 @@ def _as_tensors(step: Callable[..., Any]) -> Callable[..., Any]:
     return lambda arrays: step({name: from_numpy(array) for name, array in arrays.items()})
 
 
+def found_on(task: Task, predict: Predict, batch: Batch, note: Callable[[Batch], object]) -> Iterator[Found]:
+    """Yield the outputs on each part that a batch of evaluation is predicted on by; `note` is called with each.
+
+    Raises ConfigError where a part lacks what the model reads.
+    """
+    for part in parts_of(task, batch):
+        if missing := [name for name in task.eval_inputs if name not in part]:
+            held, lacks = ", ".join(part), ", ".join(missing)
+            raise ConfigError(f"evaluation: its batches hold {held} but the model reads {lacks} too")
+        note(part)
+        yield predict({name: part[name] for name in task.eval_inputs}), part
+
+
 def evaluate(
     task: Task,
     predict: Predict,
@@ -114,16 +127,20 @@ def evaluate(
         look: takes the metric at the end, to ask it for its report, its plots and its worst samples.
         tally: counts what the set holds.
     """
-    metric, parts = task.metric(), []
+    metric = task.metric()
+    terms: list[dict[str, tuple[float, float]]] = []
     loader.skipped.forget()
     if tally is not None:
         count_set(task, tally, loader.dataset, training=False)
+
+    def note(part: Batch) -> None:
+        if losses is not None:
+            terms.append(losses(part))
+
     for done, batch in enumerate(loader, start=1):
-        metric.update(predict({name: batch[name] for name in task.eval_inputs}), batch)
+        metric.update_joined(found_on(task, predict, batch, note))
         if tally is not None:
             count_batch(task, tally, batch, training=False)
-        if losses is not None:
-            parts.append(losses(batch))
         after_batch(done)
     if loader.skipped:
         left = len(loader.dataset) - len(loader.skipped)
@@ -131,7 +148,7 @@ def evaluate(
         metric.leave_out(loader.skipped.indices)
         if tally is not None:
             add_skipped(tally, loader)
-    figures = {name: float(value) for name, value in metric.result().items()} | _means(parts)
+    figures = {name: float(value) for name, value in metric.result().items()} | _means(terms)
     look(metric)
     return figures | ({"skipped": float(len(loader.skipped))} if loader.skipped else {})
 

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from suites.engine.contract.batch import Batch
-from suites.engine.contract.capabilities import Found, ManyBatches
+from suites.engine.contract.batch import Batch, Found
+from suites.engine.contract.capabilities import ManyBatches
 from suites.engine.contract.processor import Processor
 
 Predict: TypeAlias = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
@@ -26,8 +26,7 @@ def joined(processor: Processor, found: Iterable[Found]) -> list[Any]:
     """The results of the items, out of the outputs on all of their batches."""
     if isinstance(processor, ManyBatches):
         return processor.joined(found)
-    ((outputs, batch),) = found
-    return processor.results(outputs, batch)
+    return [result for outputs, batch in found for result in processor.results(outputs, batch)]
 
 
 def predict_items(processor: Processor, inputs: tuple[str, ...], predict: Predict, items: list[Any]) -> list[Any]:

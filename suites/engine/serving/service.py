@@ -19,8 +19,7 @@ import numpy as np
 
 from framework.data.exchange import Parcel
 from framework.errors import AttributeValueError, PaddockError
-from suites.engine.contract.batch import Batch
-from suites.engine.contract.capabilities import Found
+from suites.engine.contract.batch import Batch, Found
 from suites.engine.contract.feeding import Outputs
 from suites.engine.contract.processor import served
 from suites.engine.predict.inference import Model

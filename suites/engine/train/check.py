@@ -9,6 +9,7 @@ import math
 import tempfile
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from framework import from_numpy, no_grad
 from framework.errors import ConfigError, NumericsError
@@ -21,7 +22,7 @@ from suites.engine.contract.losses import Loss
 from suites.engine.contract.step import Step
 from suites.engine.contract.task import Task
 from suites.engine.hosts.devices import training_device
-from suites.engine.predict.evaluation import losses_of, predict_of
+from suites.engine.predict.evaluation import found_on, losses_of, predict_of
 from suites.engine.run import checkpoint
 from suites.engine.train.train_step import TrainStep, step_of
 from suites.engine.weights import load_wanted
@@ -82,11 +83,9 @@ def _save_and_load(step: Step) -> None:
 def _check_evaluation(task: Task, runtime: Runtime) -> None:
     with task.eval_loader(workers=0) as loader:
         batch: Batch = next(iter(loader))
-    _check_names(batch, task.eval_inputs)
-    predict = predict_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)
-    task.metric().update(predict({name: batch[name] for name in task.eval_inputs}), batch)
-    if runtime.evaluation.loss:
-        losses_of(task, eager=runtime.eager, conv_algorithm=runtime.conv_algorithm)(batch)
+    how: dict[str, Any] = {"eager": runtime.eager, "conv_algorithm": runtime.conv_algorithm}
+    losses = losses_of(task, **how) if runtime.evaluation.loss else None
+    task.metric().update_joined(found_on(task, predict_of(task, **how), batch, losses or (lambda part: None)))
 
 
 def _check_names(batch: Batch, names: tuple[str, ...]) -> None:

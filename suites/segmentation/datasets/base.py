@@ -17,6 +17,7 @@ from suites.segmentation.labels import LabelMapError, decode_labels
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.damaged import find_damaged
 from suites.vision.drawing import class_colour
+from suites.vision.glances import Glance, glance
 from suites.vision.images import decode_image
 from suites.vision.sizes import picture_sizes
 
@@ -102,18 +103,28 @@ class PairDataset(SegmentationDataset):
         return len(self._images)
 
     def __getitem__(self, index: int) -> Sample:
-        image, name = self.image(index), self._labels.full_name(index)
-        labels = self._reader(self._labels.read(index), name)
-        self._same_size(labels, image, index, name)
-        return Sample(image=image, labels=labels, image_id=index)
+        image = self.image(index)
+        return Sample(image=image, labels=self.label_map(index, image.shape[:2]), image_id=index)
 
-    def _same_size(self, labels: np.ndarray, image: np.ndarray, index: int, name: str) -> None:
-        if labels.shape != image.shape[:2]:
+    def label_map(self, index: int, size: tuple[int, int]) -> np.ndarray:
+        """Label map `index`, uint8 [H, W]; LabelMapError where it is damaged, or not of its image's size (H, W)."""
+        labels, name = self._label_map(index)
+        if labels.shape != size:
             raise LabelMapError(
                 f"label map {name}: is {labels.shape[1]}x{labels.shape[0]} but its image {self.name_of(index)} is "
-                f"{image.shape[1]}x{image.shape[0]} (width x height)",
+                f"{size[1]}x{size[0]} (width x height)",
                 "size",
             )
+        return labels
+
+    def _label_map(self, index: int) -> tuple[np.ndarray, str]:
+        """Label map `index` as its file has it, and the file's name."""
+        name = self._labels.full_name(index)
+        return self._reader(self._labels.read(index), name), name
+
+    def glance(self, index: int) -> Glance:
+        """What the file of image `index` says without decoding."""
+        return glance(self._images, index)
 
     def sizes(self) -> np.ndarray:
         """See `SegmentationDataset`."""
@@ -121,6 +132,8 @@ class PairDataset(SegmentationDataset):
 
     def numbers(self, index: int) -> np.ndarray | None:
         """int64 [256], how often each number stands in the label file; None where it holds none, but colours."""
+        if index >= len(self._labels):  # of another kind, such as SBD's
+            return None
         try:
             found = decode_labels(self._labels.read(index), self._labels.full_name(index))
         except DataError:

@@ -20,7 +20,7 @@ from suites.engine.reporting import Tally
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Ids
 from suites.segmentation.labels import check_labels
-from suites.segmentation.sample import IGNORE, Sample
+from suites.segmentation.sample import IGNORE
 from suites.vision.files import read_lines
 
 CLASSES = (
@@ -91,14 +91,13 @@ class VocSegmentation(PairDataset):
             [_colour(label) for label in range(len(CLASSES))],
         )
 
-    def __getitem__(self, index: int) -> Sample:
+    def _label_map(self, index: int) -> tuple[np.ndarray, str]:
         if index < self._own or self._mats is None:
-            return super().__getitem__(index)
-        image, at = self.image(index), index - self._own
+            return super()._label_map(index)
+        at = index - self._own
         labels = _read_mat(self._mats.read(at), name := self._mats.full_name(at))
-        self._same_size(labels, image, index, name)
         check_labels(labels, self.num_classes, IGNORE, name)
-        return Sample(image=image, labels=labels, image_id=index)
+        return labels, name
 
 
 def _listed(source: Source, split: str) -> list[str]:

@@ -16,6 +16,7 @@ from suites.engine.data.skipping import SetError
 from suites.engine.data.sources import Source
 from suites.engine.reporting import Tally
 from suites.vision.files import read_classes_file
+from suites.vision.glances import Glance
 from suites.vision.pipeline import Augmented
 from suites.vision.recognition.sample import Labelled
 
@@ -61,6 +62,14 @@ class RecognitionDataset(ABC):
     @abstractmethod
     def name_of(self, index: int) -> str:
         """The file, or other name, of sample `index` for messages."""
+
+    def labels_of(self, index: int) -> np.ndarray:
+        """Classes of sample `index`, int64 [L]."""
+        return self[index].labels
+
+    def glance(self, index: int) -> Glance | None:
+        """What its file says without decoding; None where there is no such file. Raises as `load` does."""
+        return None
 
     def skipped(self) -> Tally:
         """Samples that cannot be used and were left out when the set was opened, and why."""

@@ -44,21 +44,21 @@ class RecognitionInspector(VisualInspector):
     noun: ClassVar[str]
 
     @abstractmethod
-    def look(self, dataset: Any, at: int) -> Seen:
-        """What there is to see of a sample; a DataError says why it cannot be read."""
+    def look(self, dataset: Any, at: int, decode: bool) -> Seen:
+        """What there is to see of a sample, decoded or not; a DataError says why it cannot be read."""
 
     def more(self, dataset: Any, seen: Sequence[Seen | None], names: Sequence[str]) -> list[Finding]:
         """Further findings of the suite's own."""
         return []
 
-    def inspect(self, dataset: RecognitionDataset) -> Inspected:
+    def look_at(self, dataset: RecognitionDataset, decode: bool) -> Inspected:
         """What `dataset` holds, and what is wrong with it."""
         names = [dataset.name_of(at) for at in range(len(dataset))]
         seen: list[Seen | None] = []
         broken = []
         for at in range(len(dataset)):
             try:
-                seen.append(self.look(dataset, at))
+                seen.append(self.look(dataset, at, decode))
             except (DataError, OSError) as error:
                 seen.append(None)
                 broken.append((at, str(error)))

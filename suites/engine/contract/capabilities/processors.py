@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from framework.atomic import atomic_file
 from framework.errors import ConfigError, NotSupportedError
-from suites.engine.contract.batch import Batch
+from suites.engine.contract.batch import Batch, Found
 
 if TYPE_CHECKING:
     from suites.engine.contract.feeding import Feed
     from suites.engine.contract.processor import Processor
-
-
-Found: TypeAlias = tuple[Mapping[str, np.ndarray], Batch]  # outputs, and the batch that they are of
 
 
 @runtime_checkable

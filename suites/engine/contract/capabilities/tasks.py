@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
@@ -82,6 +82,17 @@ class PlotsRuns(Protocol):
     @classmethod
     def run_plots(cls, run: Path) -> Sequence[Plot]:
         """Return plots of what this kind of task wrote into a run's folder."""
+
+
+@runtime_checkable
+class ManyParts(Protocol):
+    """Batches of evaluation that are predicted on in several parts, such as windows of large pictures."""
+
+    def parts(self, batch: Batch) -> Iterable[Batch]:
+        """Make what is predicted on one after the other for a batch of `eval_loader`.
+
+        The metric's `update_joined` takes them in together.
+        """
 
 
 @runtime_checkable
@@ -167,6 +178,11 @@ def drawn_case(task: Task, case: Case, predict: Callable[[Any], Any]) -> tuple[s
     name, item = task.example(case.index)
     drawing = task.processor().draw(item, predict(item))
     return name, [(drawing, "")] if isinstance(drawing, str) else drawing
+
+
+def parts_of(task: Task, batch: Batch) -> Iterable[Batch]:
+    """Return what a batch of evaluation is predicted on by, see `ManyParts`; by default the batch."""
+    return task.parts(batch) if isinstance(task, ManyParts) else (batch,)
 
 
 def count_set(task: Task, tally: Tally, dataset: Any, *, training: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -12,6 +11,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.engine.data.intake.naming import stem
 from suites.engine.data.sources import Source
 
+END = 4096  # bytes of each end of a file that are compared first
 EVERY = 5  # of a set without parts: each fifth sample is for evaluation
 Part = Literal["train", "val"]
 _VARIANT = re.compile(r"_(?:jpg|jpeg|png|webp|bmp)\.rf\.[0-9A-Za-z]{8,40}$")  # how Roboflow names augmented copies
@@ -55,18 +55,20 @@ def expect_samples(count: int, part: str, every: int, who: str) -> None:
 def copies_of(source: Source, files: Sequence[str]) -> list[Hashable]:
     """For each file what is equal for copies of it: equal bytes, or variants of one picture that Roboflow wrote.
 
-    Only files of equal size are read.
+    Only files of equal size are read, and of these only those as a whole that begin and end alike.
     """
     originals = [_VARIANT.sub("", stem(name)) if ".rf." in name else name for name in files]
     sizes = [source.size(name) for name in files]
     alike = Counter(sizes)
+    ends = [_digest(source, name, END) if alike[size] > 1 else None for name, size in zip(files, sizes, strict=True)]
+    close = Counter(ends)
     keys: dict[Hashable, Hashable] = {}
     found: list[Hashable] = []
-    for name, original, size in zip(files, originals, sizes, strict=True):
-        key: Hashable = original
-        if alike[size] > 1:
-            key = keys.setdefault(_digest(source, name), original)
-        found.append(key)
+    for name, original, size, key in zip(files, originals, sizes, ends, strict=True):
+        if key is None or close[key] == 1:
+            found.append(original)
+        else:
+            found.append(keys.setdefault(key if size <= 2 * END else _digest(source, name), original))
     return found
 
 
@@ -80,8 +82,8 @@ def copies_of_groups(source: Source, groups: Sequence[Sequence[str]]) -> list[Ha
     ]
 
 
-def _digest(source: Source, name: str) -> Hashable:
+def _digest(source: Source, name: str, end: int | None = None) -> Hashable:
     try:
-        return hashlib.blake2b(source.read(name), digest_size=16).digest()
+        return source.digest(name, end)
     except DataError:
         return name  # told when it is read

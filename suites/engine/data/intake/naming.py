@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 _DIGITS = re.compile(r"([0-9]+)")
 # What systems and tools leave among data: NAS servers, Windows, macOS, Python.
@@ -49,12 +49,15 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def ending(name: str) -> str:
     """The ending of a file's name in lower case, with its dot; "" where it has none."""
-    return PurePosixPath(name).suffix.lower()
+    last = name.rstrip("/").rpartition("/")[2]  # `PurePosixPath` takes ten times as long
+    dot = last.rfind(".")
+    return last[dot:].lower() if 0 < dot < len(last) - 1 else ""
 
 
 def stem(name: str) -> str:
     """A path without the ending of its file."""
-    return name.removesuffix(PurePosixPath(name).suffix)
+    kind = ending(name)
+    return name[: len(name) - len(kind)] if kind and not name.endswith("/") else name
 
 
 def shown(name: str) -> str:
