@@ -10,6 +10,7 @@ import pytest
 import framework
 from framework import nn, ops, optim
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError, StateError
+from tests.devices import DEVICE
 
 jax = pytest.importorskip("jax", reason="the extra [xla] is not installed")
 
@@ -19,7 +20,7 @@ from framework.xla.device_array import DeviceArray  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _on_xla():
-    with framework.device("xla-cpu"):
+    with framework.device(DEVICE):
         yield
 
 
@@ -89,7 +90,7 @@ def trained(device, make_optimizer, steps=3, devices=1, batch=4, look=lambda opt
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_training_in_float64_gives_the_native_states(name):
-    losses, states = trained("xla-cpu", OPTIMIZERS[name])
+    losses, states = trained(DEVICE, OPTIMIZERS[name])
     native_losses, native_states = trained("cpu", OPTIMIZERS[name])
     np.testing.assert_allclose(losses, native_losses, rtol=1e-10)
     assert losses[0] != losses[-1]
@@ -141,7 +142,7 @@ def test_results_may_be_given_to_the_next_program():
 def test_a_program_runs_where_it_is_called_and_is_kept_for_each_device():
     w = state([1.0])
     step = framework.program(lambda: w.set(w + 1.0))
-    for device in ("xla-cpu", "cpu", "xla-cpu", "cpu"):
+    for device in (DEVICE, "cpu", DEVICE, "cpu"):
         with framework.device(device):
             assert framework.current_device() == device
             step()
@@ -338,7 +339,7 @@ def test_unknown_devices_and_devices_that_are_not_there_are_named():
     if not any(d.platform == "tpu" for d in jax.devices()):
         with pytest.raises(NotSupportedError, match=r"there is no tpu that JAX .* can use"):
             framework.set_device("tpu")
-    assert framework.current_device() == "xla-cpu"
+    assert framework.current_device() == DEVICE
 
 
 @pytest.mark.parametrize(("version", "text"), [("0.4.30", "JAX 0.4.30 is too old"), (None, "JAX is not installed")])
@@ -349,7 +350,7 @@ def test_jax_missing_or_too_old_is_one_error_with_the_command(monkeypatch, versi
     else:
         monkeypatch.setattr(jax, "__version__", version)
     with pytest.raises(NotSupportedError, match=rf"{text}.*pip install 'jax>="):
-        runtime.find_devices("xla-cpu", 1)
+        runtime.find_devices(DEVICE, 1)
     runtime.jax.cache_clear()
 
 

@@ -6,6 +6,7 @@ import pytest
 import framework
 from framework import ops
 from framework.errors import AttributeValueError
+from tests.devices import DEVICE
 
 jax = pytest.importorskip("jax", reason="the extra [xla] is not installed")
 
@@ -23,7 +24,7 @@ def draw(*shape, seed=0):
 
 
 def run(function, *arrays, products="bfloat16"):
-    with framework.device("xla-cpu", products=products):
+    with framework.device(DEVICE, products=products):
         return framework.program(function)(*arrays).numpy()
 
 
@@ -93,14 +94,14 @@ def test_each_kind_of_product_is_compiled_by_itself():
     step = framework.program(lambda x: ops.matmul(x, x))
     found = []
     for products in ("float32", "bfloat16", "float32"):
-        with framework.device("xla-cpu", products=products):
-            assert framework.devices.placement() == ("xla-cpu", 1, products)
+        with framework.device(DEVICE, products=products):
+            assert framework.devices.placement() == (DEVICE, 1, products)
             found.append(step(x).numpy())
     assert (found[0] == found[2]).all() and not (found[0] == found[1]).all()
 
 
 def test_the_cpus_own_kernels_never_round_and_other_names_are_refused():
-    for name, products in (("cpu", "bfloat16"), ("xla-cpu", "int4")):
+    for name, products in (("cpu", "bfloat16"), (DEVICE, "int4")):
         with pytest.raises(AttributeValueError, match=f"products is '{products}' with {name}; there are float32, tf32"):
             framework.set_device(name, products=products)
 
@@ -125,6 +126,6 @@ def test_mixed_precision_trains_convolutions_of_every_kind_as_the_cpu_does(produ
         with framework.device(device, products=products):
             return [t.numpy() for t in framework.program(step)(*tensors)]
 
-    for found, native in zip(on("xla-cpu", products), on("cpu", "float32"), strict=True):
+    for found, native in zip(on(DEVICE, products), on("cpu", "float32"), strict=True):
         assert found.dtype == native.dtype
         assert np.abs(found - native).max() <= 8 * U * np.abs(native).max()  # four roundings on the way, twice each

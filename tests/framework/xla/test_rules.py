@@ -6,6 +6,7 @@ import pytest
 import framework
 from framework.ops import dispatch
 from framework.ops.registry import OPS
+from tests.devices import DEVICE
 from tests.framework.ops import specs as _specs  # noqa: F401  (fills SPECS)
 from tests.framework.ops.harness import SPECS
 from tests.framework.ops.test_ops import allowed_errors, expected_of
@@ -44,7 +45,7 @@ def run(name, sample, dtype):
         left = iter(given)
         return dispatch.call_by_name(name, [None if x is None else next(left) for x in sample.inputs], **sample.attrs)
 
-    with framework.device("xla-cpu"):
+    with framework.device(DEVICE):
         out = function([t for t in sample.tensors(dtype) if t is not None])
         return [np.array(o.numpy()) for o in (out if isinstance(out, tuple) else (out,))]
 
@@ -82,7 +83,7 @@ def test_reasons_name_operators():
 def test_it_was_xla_that_ran():
     double = framework.program(lambda x: x * 2)
     x = framework.tensor(np.ones(3, np.float32))
-    with framework.device("xla-cpu"):
+    with framework.device(DEVICE):
         assert isinstance(double.program_for(x).execution, XlaExecution)
         assert double(x).tolist() == [2, 2, 2]
     assert not isinstance(double.program_for(x).execution, XlaExecution)

@@ -7,6 +7,7 @@ import framework
 from framework import ops, optim, program
 from framework.errors import AttributeValueError, NotSupportedError, StateError
 from framework.table import SGD, Adam, DenseAdam, Limit, Normal, RowOptimizer, Table, Zeros
+from tests.devices import DEVICE
 from tests.framework.table.test_programs import Model, batches, state
 from tests.framework.xla.test_hosts import together
 from tests.framework.xla.test_several_devices import run
@@ -16,7 +17,7 @@ jax = pytest.importorskip("jax", reason="the extra [xla] is not installed")
 
 @pytest.fixture(autouse=True)
 def _on_xla():
-    with framework.device("xla-cpu"):
+    with framework.device(DEVICE):
         yield
 
 

@@ -15,12 +15,13 @@ from suites.engine.config.building import build_task, read_config
 from suites.engine.predict.inference import export_run, open_model, open_run
 from suites.engine.predict.items import predict_items
 from suites.engine.train.training import evaluate_weights, train
+from tests.devices import DEVICE
 from tests.suites.ctr.helpers import SCHEMA
 from tests.suites.ctr.test_task import MODELS, folder  # noqa: F401  (a fixture)
 
 pytest.importorskip("jax", reason="the extra [xla] is not installed")
 
-XLA = "runtime.device=xla-cpu"
+XLA = f"runtime.device={DEVICE}"
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def after_a_step(folder, model, device, clip_norm):  # noqa: F811
 def test_a_step_gives_the_losses_rows_and_weights_of_the_native_step(folder, model, clip_norm):  # noqa: F811
     """Weights and rows below 1 move by a rate of 0.5 times sums of 32 rows' gradients below 1, in another order: some
     32 roundings of 2^-24 each, and as many of the forward pass."""
-    native, found = (after_a_step(folder, model, device, clip_norm) for device in ("cpu", "xla-cpu"))
+    native, found = (after_a_step(folder, model, device, clip_norm) for device in ("cpu", DEVICE))
     for name, value in native[0].items():
         assert found[0][name] == pytest.approx(value, rel=1e-6), name
     bound = {"rtol": 0, "atol": 64 * 2**-24}
@@ -75,7 +76,7 @@ def all_rows(run):
 
 def test_a_run_on_a_device_resumes_with_the_same_bits_and_goes_on_on_the_cpu(single):
     train(single / "config.yml", [XLA], runs=single, name="whole")
-    for name, device in (("cut", "xla-cpu"), ("moved", "cpu")):
+    for name, device in (("cut", DEVICE), ("moved", "cpu")):
         train(single / "config.yml", [XLA, "runtime.steps=17", "runtime.epochs=null"], runs=single, name=name)
         config = yaml.safe_load((single / name / "config.yml").read_text())
         config["runtime"] |= {"steps": None, "epochs": 2, "device": device}
@@ -86,7 +87,7 @@ def test_a_run_on_a_device_resumes_with_the_same_bits_and_goes_on_on_the_cpu(sin
     assert [row.split()[:3] for row in all_rows(single / "moved")[0]] == [row.split()[:3] for row in whole[0]]
     lines = [(single / name / "progressive.jsonl").read_text() for name in ("whole", "cut")]
     assert lines[0] == lines[1]
-    figures = [evaluate_weights(single / "whole", device=device) for device in ("cpu", "xla-cpu")]
+    figures = [evaluate_weights(single / "whole", device=device) for device in ("cpu", DEVICE)]
     assert figures[1]["auc"] == pytest.approx(
         figures[0]["auc"], abs=1e-3
     )  # two scores that are equal but for roundings
@@ -101,12 +102,12 @@ def test_a_run_and_its_export_predict_on_a_device_what_they_do_on_the_cpu(folder
     found = [
         predict_items(model.processor, model.inputs, model.predict, [row])[0]
         for path in (run, run / "export")
-        for model in (open_model(path, device=device) for device in ("cpu", "xla-cpu"))
+        for model in (open_model(path, device=device) for device in ("cpu", DEVICE))
     ]
     for scores in found[1:]:
         assert scores == pytest.approx(found[0], rel=1e-5)
 
 
 def test_threads_of_the_cpu_are_refused_on_a_device(single):
-    with pytest.raises(ConfigError, match=r"runtime\.device: is xla-cpu, but `hogwild` trains on threads of the CPU"):
+    with pytest.raises(ConfigError, match=rf"runtime\.device: is {DEVICE}, but `hogwild` trains on threads of the CPU"):
         train(single / "config.yml", [XLA, "hogwild={threads: 2}"], runs=single, name="run")

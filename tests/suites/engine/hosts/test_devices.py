@@ -21,13 +21,14 @@ from suites.engine.hosts.devices import usable
 from suites.engine.predict.inference import export_run, open_model
 from suites.engine.train.check import check_runs
 from suites.engine.train.training import evaluate_weights, train
+from tests.devices import DEVICE
 from tests.suites.engine import toy
 from tests.suites.engine.train.test_training import CONFIG
 
 pytest.importorskip("jax", reason="the extra [xla] is not installed")
 
 ROOT = Path(__file__).parents[4]
-XLA = "runtime.device=xla-cpu"
+XLA = f"runtime.device={DEVICE}"
 
 
 def write(folder):
@@ -66,8 +67,8 @@ def test_a_run_on_xla_has_the_figures_of_one_on_the_cpu(tmp_path, reference):
     for name, values in weights(reference).items():
         np.testing.assert_allclose(values, native[name], rtol=1e-3, atol=1e-4, err_msg=name)
     log = (reference / "log.txt").read_text()
-    assert "device: 1 of xla-cpu" in log and "xla: compiled" in log
-    assert json.loads((reference / "environment.json").read_text())["device"] == "xla-cpu"
+    assert f"device: 1 of {DEVICE}" in log and "xla: compiled" in log
+    assert json.loads((reference / "environment.json").read_text())["device"] == DEVICE
     assert framework.current_device() == "cpu"
 
 
@@ -101,7 +102,7 @@ def test_evaluation_and_loading_take_the_runs_device_or_the_one_that_is_named(re
 
 def test_an_export_runs_on_a_device(tmp_path, reference):
     export_run(reference, tmp_path / "export")
-    native, other = (Predictor(tmp_path / "export", device=device) for device in ("cpu", "xla-cpu"))
+    native, other = (Predictor(tmp_path / "export", device=device) for device in ("cpu", DEVICE))
     dtype, shape = native.input_types[0]
     x = np.random.default_rng(0).random(shape).astype(dtype)
     np.testing.assert_allclose(other.run([x])[0], native.run([x])[0], rtol=1e-5, atol=1e-6)
@@ -117,7 +118,7 @@ def test_a_run_and_its_export_take_rounded_factors_where_asked(tmp_path, referen
     export_run(reference, tmp_path / "export")
     image = toy.image(3, 20)
     exact, rounded = (
-        engine.load(tmp_path / "export", device="xla-cpu", products=products)(image)[0].value["brightness"]
+        engine.load(tmp_path / "export", device=DEVICE, products=products)(image)[0].value["brightness"]
         for products in ("float32", "bfloat16")
     )
     assert exact != rounded and rounded == pytest.approx(exact, abs=0.05)
@@ -127,7 +128,7 @@ def test_a_run_and_its_export_take_rounded_factors_where_asked(tmp_path, referen
 
 def test_a_served_export_compiles_for_few_numbers_of_rows(tmp_path, reference, caplog):
     export_run(reference, tmp_path / "export")
-    native, other = (open_model(tmp_path / "export", device=device) for device in ("cpu", "xla-cpu"))
+    native, other = (open_model(tmp_path / "export", device=device) for device in ("cpu", DEVICE))
     (name,) = native.inputs
     dtype, shape = native.types[name]
     images = np.random.default_rng(0).random((8, *shape[1:])).astype(dtype)
