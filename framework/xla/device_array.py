@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from framework.errors import StateError
 from framework.tensor import from_numpy
 from framework.xla.runtime import read
+
+
+@cache
+def _name_of(dtype: Any) -> str:
+    """NumPy puts the name together anew each time, and a step makes hundreds of arrays."""
+    return str(dtype)
 
 
 class DeviceArray:
@@ -22,7 +29,7 @@ class DeviceArray:
         """`expect_sound` raises where the run that makes the data refused its inputs."""
         self.buffer = buffer
         self.shape: tuple[int, ...] = tuple(buffer.shape)
-        self.dtype = str(buffer.dtype)
+        self.dtype = _name_of(buffer.dtype)
         self.ndim = len(self.shape)
         self.size = int(buffer.size)
         self.nbytes = int(buffer.nbytes)

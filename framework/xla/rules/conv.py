@@ -42,11 +42,13 @@ def convolve(
     groups: int,
 ) -> Array:
     """The sums of conv2d.  x: [N, H, W, C]; weight: [K, R, S, C/groups]; y: [N, P, Q, K]."""
-    if call.lowering.platform == "cpu" and groups == x.shape[3] > 1 and x.size:
-        return _depthwise(x, weight, _pair(stride), _borders(padding), _pair(dilation))
+    pixels, taps = call.lowering.factor(x), call.lowering.factor(weight)
+    if call.lowering.platform in ("cpu", "gpu") and groups == x.shape[3] > 1 and x.size:
+        sums = _depthwise(wide(pixels), wide(taps), _pair(stride), _borders(padding), _pair(dilation))
+        return sums.astype(x.dtype)
     sums = lax.conv_general_dilated(
-        call.lowering.factor(x),
-        call.lowering.factor(weight),
+        pixels,
+        taps,
         _pair(stride),
         _borders(padding),
         rhs_dilation=_pair(dilation),
@@ -57,7 +59,11 @@ def convolve(
 
 
 def _depthwise(x: Array, weight: Array, stride: Pair, borders: Sequence[Pair], dilation: Pair) -> Array:
-    """A depthwise convolution as a sum of shifted images: what XLA makes of the other form on a CPU is far slower."""
+    """A depthwise convolution as a sum of shifted images.
+
+    What XLA makes of the other form is far slower on a CPU, and takes minutes to compile on a GPU, where XLA tries
+    cuDNN's algorithms for it one after the other.
+    """
     padded = jnp.repeat(jnp.pad(x, [(0, 0), *borders, (0, 0)]), weight.shape[0] // x.shape[3], 3)
     _, taps_h, taps_w, _ = weight.shape
     extents = [
@@ -229,25 +235,29 @@ def _first_largest(
     size, step = _pair(kernel), _pair(stride or kernel)
     rows, columns = call_shape[1], call_shape[2]
 
-    def taps(x: Array, fill: Any, borders: Sequence[Pair]) -> Array:
+    def taps(x: Array, fill: Any, borders: Sequence[Pair]) -> list[Array]:
         wide_enough = lax.pad(
             x, jnp.asarray(fill, x.dtype), [(0, 0, 0), *((low, high, 0) for low, high in borders), (0, 0, 0)]
         )
-        parts = [
+        return [
             wide_enough[:, r : r + (rows - 1) * step[0] + 1 : step[0], s : s + (columns - 1) * step[1] + 1 : step[1]]
             for r in range(size[0])
             for s in range(size[1])
         ]
-        return jnp.stack(parts)
 
     def pool(x: Array) -> Array:
+        """Compares tap after tap: a device fuses that, and its derivative, where an index would scatter."""
         borders = _window(x, call_shape, size, step, padding)
         values = taps(x, 0, borders)
         inside = taps(jnp.ones(x.shape, bool), False, borders)
         lowest = jnp.finfo(x.dtype).min
-        keys = jnp.where(inside, jnp.maximum(values, lowest), -jnp.inf)
-        best = jnp.argmax(lax.stop_gradient(keys), 0)  # a NaN is the largest
-        return jnp.take_along_axis(values, best[None], 0)[0]
+        top: Array = jnp.full((), -jnp.inf, x.dtype)
+        best: Array = jnp.zeros((), jnp.int32)
+        for i, (value, there) in enumerate(zip(values, inside, strict=True)):
+            key = jnp.where(there, jnp.maximum(lax.stop_gradient(value), lowest), -jnp.inf)
+            better = (key > top) | (jnp.isnan(key) & ~jnp.isnan(top))  # a NaN is the largest
+            top, best = jnp.where(better, key, top), jnp.where(better, i, best)
+        return sum((jnp.where(best == i, value, 0) for i, value in enumerate(values)), start=jnp.zeros((), x.dtype))
 
     return pool
 

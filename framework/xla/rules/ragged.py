@@ -9,6 +9,8 @@ from jax import lax
 
 from framework.xla.lower import Array, Call, rule, wide
 
+_MOST_COMPARED = 2**24
+
 
 def checked(call: Call, offsets: Array, rows: int, name: str = "offsets") -> Array:
     """Offsets as int64; the run fails where they do not rise from 0 to the number of rows."""
@@ -21,7 +23,9 @@ def checked(call: Call, offsets: Array, rows: int, name: str = "offsets") -> Arr
 
 def segments(offsets: Array, rows: int) -> Array:
     """The sequence that each row belongs to, int64 [rows]; empty sequences have none."""
-    found = jnp.searchsorted(offsets, jnp.arange(rows, dtype=jnp.int64), side="right") - 1
+    # Where there are few, all are compared at once: a search is a loop, whose every turn a GPU starts anew.
+    how = "compare_all" if rows * offsets.shape[0] <= _MOST_COMPARED else "scan"
+    found = jnp.searchsorted(offsets, jnp.arange(rows, dtype=jnp.int64), side="right", method=how) - 1
     return jnp.clip(found, 0, max(offsets.shape[0] - 2, 0))
 
 

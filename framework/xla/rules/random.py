@@ -20,8 +20,8 @@ def _halves(x: Array) -> tuple[Array, Array]:
     return bits.astype(jnp.uint32), (bits >> np.uint64(32)).astype(jnp.uint32)
 
 
-def _blocks(key: Array, blocks: Array) -> Array:
-    """The four words of each block of a key's stream, uint32 [..., 4]; blocks: uint64."""
+def _blocks(key: Array, blocks: Array) -> tuple[Array, Array, Array, Array]:
+    """The four words of each block of a key's stream, uint32 each; blocks: uint64."""
     c0, c1 = _halves(blocks)
     c2, c3 = (jnp.broadcast_to(half, blocks.shape) for half in _halves(key[1]))
     k0, k1 = _halves(key[0])
@@ -30,19 +30,20 @@ def _blocks(key: Array, blocks: Array) -> Array:
         (low0, high0), (low1, high1) = _halves(p0), _halves(p1)
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
         k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
-    return jnp.stack([c0, c1, c2, c3], -1)
+    return c0, c1, c2, c3
 
 
 def words(key: Array, n: int) -> Array:
     """The first n words of a key's stream, uint32 [n]."""
-    return _blocks(key, jnp.arange((n + 3) // 4, dtype=jnp.uint64)).ravel()[:n]
+    return jnp.stack(_blocks(key, jnp.arange((n + 3) // 4, dtype=jnp.uint64)), -1).ravel()[:n]
 
 
 def word_at(key: Array, places: Array) -> Array:
-    """The words at these places of a key's stream, uint32."""
+    """The words at these places of a key's stream, uint32; chosen without an index, so that a device fuses it."""
     places = places.astype(jnp.uint64)
-    four = _blocks(key, places >> np.uint64(2))
-    return jnp.take_along_axis(four, (places & np.uint64(3)).astype(jnp.int32)[..., None], -1)[..., 0]
+    c0, c1, c2, c3 = _blocks(key, places >> np.uint64(2))
+    odd, late = (places & np.uint64(1)) != 0, (places & np.uint64(2)) != 0
+    return jnp.where(late, jnp.where(odd, c3, c2), jnp.where(odd, c1, c0))
 
 
 def _units(key: Array, n: int, dtype: str) -> Array:
