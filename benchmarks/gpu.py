@@ -3,15 +3,16 @@
 
     python benchmarks/gpu.py CASE [--peer-python PYTHON] [--device gpu]
 
-A case takes at most 8 minutes: ours and each mode of PyTorch run in turns, each in a process of its own, compilation
-included. Weights are float32, what lies between layers and the factors of products bfloat16, inputs stay on the device;
-steps are queued in blocks and waited for at a block's end, as in training. PyTorch runs channels_last under autocast,
-eagerly and compiled; its networks are those of ../shared/bench/peer_torch.py, for Xception-65 that of
-segmentation_networks.py, for Mask R-CNN torchvision's. It needs Python 3.11 or newer, JAX, our package, and PyTorch in
-the same or another interpreter. `--device xla-cpu --small` tries it without a GPU. Memory is the device's peak, of the
-process on xla-cpu. A V100 of 2019 did, in PaddlePaddle's own figures, 29.9 images/s of YOLOv3 on DarkNet-53, 13.7 of
-DeepLabV3+ on Xception-65 and 129 sentences/s of BERT-base; the line below the table says how many times that we reach,
-where the case is theirs.
+On an H200 the claim held for ResNet-50 and BERT; the other cases were not compared with PyTorch's best mode yet
+(docs/howto/devices.md has the figures). Ours and each mode of PyTorch run in turns, each in a process of its own,
+compilation included: minutes. Weights are float32, what lies between layers and the factors of products bfloat16,
+inputs stay on the device; steps are queued in blocks and waited for at a block's end, as in training. PyTorch runs
+channels_last under autocast, eagerly and compiled; its networks are those of ../shared/bench/peer_torch.py, for
+Xception-65 that of segmentation_networks.py, for Mask R-CNN torchvision's. It needs Python 3.11 or newer, JAX, our
+package, and PyTorch in the same or another interpreter. `--device xla-cpu --small` tries it without a GPU. Memory is
+the device's peak, of the process on xla-cpu. A V100 of 2019 did, in PaddlePaddle's own figures, 29.9 images/s of YOLOv3
+on DarkNet-53, 13.7 of DeepLabV3+ on Xception-65 and 129 sentences/s of BERT-base; the line below the table says how
+many times that we reach, where the case is theirs.
 """
 
 from __future__ import annotations
