@@ -3,7 +3,7 @@
 
     python benchmarks/ctr_stream.py [--rows 20000000] [--model LR] [--keep 4]
 
-A drawn log (suites.ctr.drift: a power law over values that are born and fade) is written pass by pass, read by the
+A drawn log (suites.ctr.demo.drift: a power law over values that are born and fade) is written pass by pass, read by the
 native reader in a drawn order and trained on, batch 4096. Only reading and training are timed. A pass ends as a run's
 does: the table's counters decay, and signs that `--keep` passes have not seen leave. `--keep 0` keeps all of them.
 The table shows each pass; the last lines compare the second fifth of the passes with the last one.
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 from common import ROOT
 
 if TYPE_CHECKING:
-    from suites.ctr.step import CtrStep
     from suites.ctr.task import CtrTask
+    from suites.ctr.train.step import CtrStep
 
 PASS, BATCH, LIMIT_GB = 1 << 20, 4096, 6.0
 PAGE = 4096
@@ -73,10 +73,10 @@ def passes(a: argparse.Namespace, folder: Path) -> list[Pass]:
     from framework.optim import Adam
     from framework.table import Eviction
     from suites import ctr, engine
-    from suites.ctr.drift import DriftingLog
+    from suites.ctr.demo.drift import DriftingLog
     from suites.ctr.schema import schema_of
-    from suites.ctr.step import CtrStep
     from suites.ctr.tables import TableSettings
+    from suites.ctr.train.step import CtrStep
 
     framework.set_num_threads(a.threads)
     law = DriftingLog()

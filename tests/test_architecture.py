@@ -218,7 +218,7 @@ OPENERS = {
     "suites/ctr/demo/page.py": "a page of the package",
     "suites/ctr/demo/parts.py": "files of the demo itself",
     "suites/ctr/demo/plan.py": "files of the demo itself",
-    "suites/ctr/guess.py": "pieces of a click log, of a fixed size",
+    "suites/ctr/inspection/guess.py": "pieces of a click log, of a fixed size",
     "suites/detection/datasets/digits.py": "pictures of the package",
     "suites/detection/datasets/writing.py": "a file that is about to be written",
     "suites/engine/cli/__init__.py": "our own modules",

@@ -13,7 +13,7 @@ THE_WRITERS = {"framework/atomic.py", "framework/confined.py"}
 ALLOWED = {
     "framework/table/remote/join.py": "links into a folder that atomic_folder made",
     "framework/table/chained.py": "links into a folder that atomic_folder made",
-    "suites/ctr/drift.py": "makes logs to try things with, in a folder that the caller names",
+    "suites/ctr/demo/drift.py": "makes logs to try things with, in a folder that the caller names",
     "suites/ctr/demo/children.py": "the demo's own folder, made anew",
     "suites/ctr/demo/parts.py": "the demo's own folder, made anew",
     "suites/ctr/demo/plan.py": "the demo's own folder, made anew",

@@ -1,11 +1,11 @@
 """Imports every module whose components a config may name, so that they are registered."""
 
 import suites.ctr.cluster.run
-import suites.ctr.comparing
 import suites.ctr.datasets
-import suites.ctr.features
-import suites.ctr.guess
-import suites.ctr.inspection
+import suites.ctr.inspection.comparing
+import suites.ctr.inspection.guess
+import suites.ctr.inspection.inspector
+import suites.ctr.inspection.recognising
 import suites.ctr.models.autoint
 import suites.ctr.models.dcn
 import suites.ctr.models.deepfm
@@ -17,6 +17,6 @@ import suites.ctr.models.lr
 import suites.ctr.models.multitask
 import suites.ctr.models.retrieval
 import suites.ctr.models.xdeepfm
-import suites.ctr.recognising
+import suites.ctr.schema.features
 import suites.ctr.settings
 import suites.ctr.task  # noqa: F401

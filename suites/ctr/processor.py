@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from framework.errors import CheckpointError, DataError
+from suites.ctr.datasets.encoding import Cell, Encoder, Numbered, RawRows, transformed
 from suites.ctr.datasets.logfiles import read_log
 from suites.ctr.datasets.memory import as_text
-from suites.ctr.encoding import Cell, Encoder, Numbered, RawRows, transformed
-from suites.ctr.features import Sequence as Seen
-from suites.ctr.items import ItemIndex
+from suites.ctr.retrieval.items import ItemIndex
+from suites.ctr.retrieval.wishes import KEY, Wish
 from suites.ctr.schema import Schema, schema_of
+from suites.ctr.schema.features import Sequence as Seen
 from suites.ctr.serving import ServedRows
-from suites.ctr.wishes import KEY, Wish
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import ServedProcessor
 from suites.engine.data.intake.naming import entries
@@ -98,7 +98,7 @@ class ClickProcessor(ServedProcessor):
     def from_json(self, value: Any) -> Item:
         """The row of a request: an object of values by column, or a text of one; one that is left out is missing.
 
-        With an object under `find` the row is a user's, whose best items are wanted (see `suites.ctr.wishes`).
+        With an object under `find` the row is a user's, whose best items are wanted, see `retrieval.wishes`.
         """
         if isinstance(value, str):
             value = _parsed(value)

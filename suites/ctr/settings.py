@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from suites.ctr.cluster.settings import ClusterSettings
-from suites.ctr.hogwild import HogwildSettings
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.models.base import CtrModel
-from suites.ctr.progressive import ProgressiveSettings
 from suites.ctr.schema import Schema
 from suites.ctr.serving import PublishSettings
 from suites.ctr.tables import TableSettings
+from suites.ctr.train.hogwild import HogwildSettings
+from suites.ctr.train.progressive import ProgressiveSettings
 from suites.engine.config import Config, Factory, OfRole, rule
 from suites.engine.config.settings import RunConfig
 from suites.engine.registry import register

@@ -18,24 +18,24 @@ from framework.table.chained import Chained
 from framework.tensor import Tensor, tensor
 from suites.ctr.datasets import ClickDataset, ClickSource
 from suites.ctr.datasets.base import SHARES
-from suites.ctr.encoding import raw_bytes
-from suites.ctr.hogwild import HogwildSettings, HogwildStep
-from suites.ctr.items import ItemIndex
-from suites.ctr.leakage import leaks
+from suites.ctr.datasets.encoding import raw_bytes
+from suites.ctr.inspection.leakage import leaks
 from suites.ctr.losses import ClickLoss, LogLoss
 from suites.ctr.metrics import ClickScores
 from suites.ctr.models.base import CtrModel, Embedded
 from suites.ctr.models.retrieval import RetrievalModel
 from suites.ctr.network import TableNetwork
 from suites.ctr.processor import ClickProcessor
-from suites.ctr.progressive import Progressive, ProgressiveSettings, progressive_plots
-from suites.ctr.retrieval import RetrievalScores
+from suites.ctr.retrieval.items import ItemIndex
+from suites.ctr.retrieval.scores import RetrievalScores
 from suites.ctr.schema import Schema, read_schema
+from suites.ctr.schema.signs import signs_of
 from suites.ctr.serving import Publish, PublishSettings, publish
 from suites.ctr.settings import EvalData, TrainData
-from suites.ctr.signs import signs_of
-from suites.ctr.step import CtrStep, RowsTask
 from suites.ctr.tables import TableSettings
+from suites.ctr.train.hogwild import HogwildSettings, HogwildStep
+from suites.ctr.train.progressive import Progressive, ProgressiveSettings, progressive_plots
+from suites.ctr.train.step import CtrStep, RowsTask
 from suites.engine.config import Factory
 from suites.engine.config.settings import Runtime
 from suites.engine.contract.batch import Batch

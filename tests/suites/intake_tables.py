@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 from suites.ctr.datasets import ClickLog
-from suites.ctr.guess import guess_schema
+from suites.ctr.inspection.guess import guess_schema
 from suites.ctr.schema import schema_of
 from suites.engine.config.yaml_text import parse_text
 from suites.nlp.datasets import CharTags, Texts

@@ -5,7 +5,7 @@ import pytest
 
 from framework.errors import DataError
 from suites.ctr.metrics import ClickScores
-from suites.ctr.retrieval import RetrievalScores
+from suites.ctr.retrieval.scores import RetrievalScores
 from suites.detection.metrics import CocoEvaluator, VocEvaluator
 from suites.detection.task import BoxMetric
 from suites.engine.contract.metric import Metric

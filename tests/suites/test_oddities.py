@@ -10,7 +10,7 @@ import pytest
 from framework.errors import DataError
 from suites.classification.datasets import PhotoFolder
 from suites.ctr.datasets import ClickLog
-from suites.ctr.guess import guess_schema
+from suites.ctr.inspection.guess import guess_schema
 from suites.ctr.schema import schema_of
 from suites.detection.datasets import CocoDetection
 from suites.detection.datasets.folder import DetectionFolder

@@ -83,7 +83,7 @@ def training(model: str, size: int, history: bool = False, **sizes: Any) -> tupl
 
     from framework.optim import Adam
     from suites import ctr
-    from suites.ctr.step import CtrStep
+    from suites.ctr.train.step import CtrStep
 
     task = task_of(getattr(ctr, model), history, **sizes)
     step = CtrStep(task, Adam(task.model.named_parameters(), lr=1e-3))

@@ -31,11 +31,11 @@ from suites.ctr.cluster.settings import ClusterSettings
 from suites.ctr.cluster.trainer import TrainerSpec, expect_shares
 from suites.ctr.cluster.watch import Watch
 from suites.ctr.cluster.work import Lease, Work, lease_text
-from suites.ctr.progressive import FILE as PROGRESSIVE
 from suites.ctr.serving import PublishSettings
 from suites.ctr.serving.published import model_key
-from suites.ctr.step import refuse_what_rows_lack
 from suites.ctr.task import CtrTask
+from suites.ctr.train.progressive import FILE as PROGRESSIVE
+from suites.ctr.train.step import refuse_what_rows_lack
 from suites.engine.config import Config
 from suites.engine.config.building import build_task
 from suites.engine.config.settings import Runtime

@@ -10,7 +10,7 @@ import numpy as np
 from framework import Tensor, from_numpy, ops, program
 from framework.optim import Optimizer
 from suites.ctr.cluster.rows import BatchRows
-from suites.ctr.step import clipping_factor, refuse_what_rows_lack
+from suites.ctr.train.step import clipping_factor, refuse_what_rows_lack
 from suites.engine.contract.step import Update
 from suites.engine.train.train_step import TrainStep
 

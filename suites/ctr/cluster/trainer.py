@@ -33,8 +33,8 @@ from suites.ctr.cluster.dense import DenseWeights, Exchange
 from suites.ctr.cluster.rows import BatchRows, with_places
 from suites.ctr.cluster.step import RemoteStep
 from suites.ctr.cluster.work import Lease
-from suites.ctr.progressive import Gathered
 from suites.ctr.task import CtrTask
+from suites.ctr.train.progressive import Gathered
 from suites.engine.config.building import build_runtime, build_task, limited, read_config
 from suites.engine.config.plugins import import_plugins
 from suites.engine.run.folder import RunFolder

@@ -12,10 +12,10 @@ import numpy as np
 
 from framework.data import DataLoader
 from framework.errors import AttributeValueError, ConfigError, DataError
-from suites.ctr.clicks import Clicks
-from suites.ctr.encoding import Cell, Encoder, RawRows, scales_of, transformed
-from suites.ctr.features import Sparse
+from suites.ctr.datasets.clicks import Clicks
+from suites.ctr.datasets.encoding import Cell, Encoder, RawRows, scales_of, transformed
 from suites.ctr.schema import Schema
+from suites.ctr.schema.features import Sparse
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally

@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.errors import ConfigError, DataError
 from suites.ctr.datasets.contents import content
-from suites.ctr.encoding import Cell, RawRows
+from suites.ctr.datasets.encoding import Cell, RawRows
 from suites.ctr.schema import Format
 from suites.engine.data.intake.tables import Dialect, Row, rows_in
 from suites.engine.data.intake.texts import decoded, encoding_of, lines_of

@@ -9,9 +9,9 @@ from typing import Literal
 from framework.errors import ConfigError
 from suites.ctr.datasets.base import ClickDataset, EveryNth, Rows
 from suites.ctr.datasets.delimited import gathered_values, read_delimited
+from suites.ctr.datasets.encoding import Cell, RawRows
 from suites.ctr.datasets.parquet import read_parquet
 from suites.ctr.datasets.slots import read_slots
-from suites.ctr.encoding import Cell, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import find_data

@@ -11,7 +11,7 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.ctr.datasets.base import ClickDataset, Rows
-from suites.ctr.encoding import Cell, Numbered, RawRows
+from suites.ctr.datasets.encoding import Cell, Numbered, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.data.intake.written import Written
 from suites.engine.data.skipping import MAX_SKIPPED

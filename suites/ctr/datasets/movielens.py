@@ -16,7 +16,7 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.ctr.datasets.base import ClickDataset, Rows
-from suites.ctr.encoding import Numbered, RawRows
+from suites.ctr.datasets.encoding import Numbered, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.data.sources import find_data, open_zip, read_file
 from suites.engine.registry import register

@@ -10,7 +10,7 @@ from typing import Any
 
 from framework.data.logs.parquet import open_parquet, text_array
 from framework.errors import ConfigError, DataError
-from suites.ctr.encoding import Cell, Numbered, RawRows
+from suites.ctr.datasets.encoding import Cell, Numbered, RawRows
 from suites.ctr.schema import Schema
 from suites.engine.data.sources import find_data, is_there, places_tried
 

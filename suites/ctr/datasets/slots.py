@@ -10,7 +10,7 @@ import numpy as np
 from framework.errors import ConfigError
 from suites.ctr.datasets.contents import content
 from suites.ctr.datasets.delimited import Lines
-from suites.ctr.encoding import Cell, RawRows
+from suites.ctr.datasets.encoding import Cell, RawRows
 from suites.ctr.schema import Format, Schema
 
 _TOKEN = re.compile(r"[^ \t]+")  # blanks and tabs alone part tokens, as in the native reader: a sign may hold others

@@ -15,15 +15,15 @@ from framework.data.faults import FaultPolicy
 from framework.data.logs import LogFolders, LogReader, Patience
 from framework.data.logs.reader import expand
 from framework.errors import ConfigError, DataError
-from suites.ctr.compiled import compiled
 from suites.ctr.datasets.base import ClickSource
 from suites.ctr.datasets.contents import head
 from suites.ctr.datasets.delimited import dialect_of, gathered_values, text_of
+from suites.ctr.datasets.encoding import Cell, scales_of
 from suites.ctr.datasets.parquet import columns_of, first_rows
 from suites.ctr.datasets.slots import slot_columns, slot_row
-from suites.ctr.encoding import Cell, scales_of
-from suites.ctr.features import Dense
 from suites.ctr.schema import Schema
+from suites.ctr.schema.compiled import compiled
+from suites.ctr.schema.features import Dense
 from suites.engine.data.intake.tables import rows_in
 from suites.engine.data.intake.texts import encoding_of, lines_of
 from suites.engine.data.sources import find_data, is_there, places_tried

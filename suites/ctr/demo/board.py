@@ -9,7 +9,7 @@ from typing import Any
 
 from suites.ctr.demo.asking import Asker
 from suites.ctr.demo.plan import Plan, read_state
-from suites.ctr.progressive import FILE
+from suites.ctr.train.progressive import FILE
 
 _MOST = 1200  # points; then every other one goes
 _RATE_SECONDS = 5.0  # over which rates of the parts are taken

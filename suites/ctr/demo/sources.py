@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from framework.errors import DataError
-from suites.ctr.drift import DriftingLog
+from suites.ctr.demo.drift import DriftingLog
 from suites.engine.config.building import read_config
 from suites.engine.data.sources import open_zip
 

@@ -20,7 +20,7 @@ from framework.confined import confine
 from framework.errors import CheckpointError
 from framework.graph.files import save_program
 from framework.outside import read_json
-from suites.ctr.items import ItemIndex
+from suites.ctr.retrieval.items import ItemIndex
 from suites.ctr.schema import Schema
 
 if TYPE_CHECKING:

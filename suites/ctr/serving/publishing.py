@@ -14,7 +14,7 @@ from suites.engine.train.hooks import Hook
 
 if TYPE_CHECKING:
     from framework.graph.ir import Program
-    from suites.ctr.items import ItemIndex
+    from suites.ctr.retrieval.items import ItemIndex
     from suites.ctr.schema import Schema
     from suites.engine.train.loop import TrainingLoop
 

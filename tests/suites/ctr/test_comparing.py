@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from framework.errors import NotSupportedError
-from suites.ctr.comparing import compare
+from suites.ctr.inspection.comparing import compare
 from suites.engine.cli import main
 
 

@@ -10,7 +10,7 @@ from framework.data import DataLoader
 from framework.errors import ConfigError, DataError
 from suites.ctr.datasets import ClickLog, Columns, MovieLens100K
 from suites.ctr.datasets.base import EveryNth, TimeSpan
-from suites.ctr.signs import missing_sign
+from suites.ctr.schema.signs import missing_sign
 from tests.suites.ctr.helpers import columns, schema, write_csv
 
 MASK = (1 << 52) - 1

@@ -11,8 +11,8 @@ import pytest
 from framework import from_numpy, nn, optim
 from framework.table import Adam, DenseAdam
 from suites import ctr, engine
-from suites.ctr.step import CtrStep
 from suites.ctr.tables import TableSettings
+from suites.ctr.train.step import CtrStep
 from tests.suites.ctr.helpers import schema
 
 FIELDS, DIM, DENSE, HIDDEN, ROWS, IDS = 3, 4, 2, 5, 16, 6

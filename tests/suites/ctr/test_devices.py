@@ -10,7 +10,7 @@ import framework
 from framework.errors import ConfigError
 from framework.optim import SGD
 from suites.ctr.metrics import log_loss
-from suites.ctr.step import CtrStep
+from suites.ctr.train.step import CtrStep
 from suites.engine.config.building import build_task, read_config
 from suites.engine.predict.inference import export_run, open_model, open_run
 from suites.engine.predict.items import predict_items

@@ -35,9 +35,9 @@ def test_every_type_is_in_its_table():
 def test_the_blocks_of_yaml_are_a_schema_and_settings():
     schema, table, hogwild, publish = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.S))
     assert set(schema_of(schema).features) >= {"user_x_item", "clicked_before"}
-    from suites.ctr.hogwild import HogwildSettings
     from suites.ctr.serving import PublishSettings
     from suites.ctr.tables import TableSettings
+    from suites.ctr.train.hogwild import HogwildSettings
 
     assert set(table["table"]) <= set(signature_of(TableSettings).parameters)
     assert PublishSettings(**publish["publish"]).every == 5
@@ -66,7 +66,7 @@ def test_every_config_stands_among_the_results_or_is_named():
 
 def test_the_request_for_items_is_one_that_a_server_takes():
     from suites import ctr, engine
-    from suites.ctr.items import ItemIndex
+    from suites.ctr.retrieval.items import ItemIndex
 
     (asked,) = re.findall(r"v1/scores -d '(\{\"input\": \[\{\"liked.*?\})'", TEXT)
     (row,) = json.loads(asked)["input"]

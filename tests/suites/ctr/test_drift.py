@@ -5,9 +5,9 @@ import pytest
 
 from framework.data.logs import LogFolders, LogReader
 from framework.errors import AttributeValueError
-from suites.ctr.compiled import compiled
-from suites.ctr.drift import DriftingLog
+from suites.ctr.demo.drift import DriftingLog
 from suites.ctr.schema import schema_of
+from suites.ctr.schema.compiled import compiled
 
 LOG = DriftingLog(fields=3, living=1000, drift=0.05, turn=100_000, seed=3)
 BLOCK = 1 << 16

@@ -11,7 +11,7 @@ import yaml
 from framework.errors import AttributeValueError, ConfigError, DataError
 from suites import engine
 from suites.ctr.datasets import ClickLog, LogStream, contents
-from suites.ctr.guess import guess_schema
+from suites.ctr.inspection.guess import guess_schema
 from suites.ctr.processor import ClickProcessor
 from suites.ctr.schema import read_schema, schema_of
 from suites.engine.train.training import train

@@ -11,8 +11,8 @@ import yaml
 
 from framework.errors import ConfigError, DataError
 from suites.ctr.datasets import ClickLog
-from suites.ctr.encoding import finite_number
-from suites.ctr.guess import guess_schema
+from suites.ctr.datasets.encoding import finite_number
+from suites.ctr.inspection.guess import guess_schema
 from suites.ctr.schema import schema_of
 from suites.engine.cli import main
 from suites.engine.config.building import build_task, read_config

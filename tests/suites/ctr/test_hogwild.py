@@ -7,7 +7,7 @@ import pytest
 
 import framework
 from framework.errors import AttributeValueError, ConfigError, ShapeError
-from suites.ctr.hogwild import HogwildSettings
+from suites.ctr.train.hogwild import HogwildSettings
 from suites.engine.predict.inference import open_run
 from suites.engine.reporting.lines import read_lines
 from suites.engine.train.hooks import Hook
@@ -91,7 +91,7 @@ def test_settings_that_are_none_are_refused(wrong):
 
 
 def test_an_update_that_fails_ends_the_run_with_its_own_error(folder, monkeypatch):  # noqa: F811
-    from suites.ctr.hogwild import HogwildStep
+    from suites.ctr.train.hogwild import HogwildStep
 
     inputs = HogwildStep._inputs
 

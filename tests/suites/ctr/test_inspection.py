@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from suites.ctr.inspection import ClickInspector
+from suites.ctr.inspection.inspector import ClickInspector
 from suites.engine.cli import main
 from suites.engine.config.building import read_config
 from suites.engine.reporting.holdings import holdings

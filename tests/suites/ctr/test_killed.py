@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import framework
-from suites.ctr.drift import DriftingLog
+from suites.ctr.demo.drift import DriftingLog
 from suites.engine.predict.inference import open_run
 from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.train.training import train
@@ -21,7 +21,7 @@ import itertools, os, signal, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from framework.table import Table
-from suites.ctr.step import CtrStep
+from suites.ctr.train.step import CtrStep
 from suites.engine.train.training import train
 
 owner, name, last = {deadly!r}

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from suites.ctr.clicks import Clicks
-from suites.ctr.leakage import leaks
+from suites.ctr.datasets.clicks import Clicks
+from suites.ctr.inspection.leakage import leaks
 
 _numbers = itertools.count(1)  # so that rows of two sets are different unless they are given
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from framework.errors import ConfigError
-from suites.ctr.recognising import recognise
+from suites.ctr.inspection.recognising import recognise
 from suites.engine.cli.data import main
 from suites.engine.config.building import read_config
 from suites.engine.contract.recognising import recognise as recognised

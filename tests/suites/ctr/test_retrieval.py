@@ -7,7 +7,7 @@ import pytest
 
 from framework.errors import CheckpointError, ConfigError, DataError
 from suites import ctr, engine
-from suites.ctr.retrieval import RetrievalScores
+from suites.ctr.retrieval.scores import RetrievalScores
 from suites.ctr.schema import schema_of
 from suites.engine.predict.evaluation import predict_of
 from suites.engine.predict.inference import export_run, open_model, open_run

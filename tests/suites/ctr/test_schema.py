@@ -5,7 +5,7 @@ import pytest
 
 from framework.errors import ConfigError, DataError
 from suites.ctr.datasets import ClickLog
-from suites.ctr.guess import guess_schema
+from suites.ctr.inspection.guess import guess_schema
 from suites.ctr.schema import read_schema, schema_of
 from suites.engine.cli import main
 from tests.suites.ctr.helpers import SCHEMA, columns, schema, write_csv
@@ -151,7 +151,7 @@ def test_a_file_that_nothing_can_be_guessed_from_is_refused(tmp_path, text, mess
 
 
 def test_the_sample_of_a_large_file_is_spread_over_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("suites.ctr.guess._PART_BYTES", 200)
+    monkeypatch.setattr("suites.ctr.inspection.guess._PART_BYTES", 200)
     path = tmp_path / "log.csv"
     path.write_text("kind,click\n" + "".join(f"k{i // 1000},{i % 2}\n" for i in range(5000)))
     text = guess_schema(path)

@@ -5,7 +5,7 @@ import pytest
 import xxhash
 
 from framework.errors import AttributeValueError
-from suites.ctr.signs import crossed, hash52, missing_sign, sign_of_number, signs_of, slot_of, xxh64
+from suites.ctr.schema.signs import crossed, hash52, missing_sign, sign_of_number, signs_of, slot_of, xxh64
 
 MASK = (1 << 52) - 1
 RNG = np.random.default_rng(0)
@@ -39,7 +39,7 @@ def test_every_number_of_a_slot_log_is_an_ordinary_one(number):
 
 def test_a_hash_of_0_belongs_to_missing_values_alone():
     # No text with these 52 bits is known, so the rule is tried where it stands.
-    from suites.ctr.signs import with_slot
+    from suites.ctr.schema.signs import with_slot
 
     assert with_slot(np.array([1 << 52, 5], np.uint64), 1).tolist() == [1 << 52 | 1, 1 << 52 | 5]
     assert missing_sign(1) == 1 << 52 and hash52([b"a"]).min() > 0

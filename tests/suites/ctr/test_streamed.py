@@ -12,10 +12,10 @@ import yaml
 
 from framework.data.logs import LogReader
 from framework.errors import ConfigError, DataError
-from suites.ctr.compiled import compiled
 from suites.ctr.datasets import ClickLog, LogPasses, LogStream
 from suites.ctr.schema import schema_of
-from suites.ctr.signs import missing_sign, signs_of
+from suites.ctr.schema.compiled import compiled
+from suites.ctr.schema.signs import missing_sign, signs_of
 from suites.engine.config.building import build_task, read_config
 from suites.engine.predict.inference import open_run
 from suites.engine.train.training import train

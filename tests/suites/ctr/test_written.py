@@ -8,10 +8,10 @@ import pytest
 from framework.data.faults import FaultPolicy
 from framework.data.logs import LogReader
 from framework.errors import ConfigError, DataError
-from suites.ctr.compiled import compiled
 from suites.ctr.datasets import ClickLog, Columns
 from suites.ctr.processor import ClickProcessor
 from suites.ctr.schema import schema_of
+from suites.ctr.schema.compiled import compiled
 
 FORMS = {
     "a": {"decimal": ",", "thousands": ".", "currency": "€"},

@@ -12,7 +12,7 @@ from suites.ctr.cluster.rows import BatchRows, with_places
 from suites.ctr.cluster.step import RemoteStep
 from suites.ctr.datasets import Columns
 from suites.ctr.models.din import DIN
-from suites.ctr.step import CtrStep
+from suites.ctr.train.step import CtrStep
 from suites.engine.config import Factory
 from suites.engine.config.building import init
 from suites.engine.config.settings import Runtime

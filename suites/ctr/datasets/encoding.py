@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from framework.errors import ConfigError, DataError
-from suites.ctr.clicks import Clicks, Ragged
-from suites.ctr.features import Crossed, Dense, Label, MultiValued, Sequence, Signed, Sparse
+from suites.ctr.datasets.clicks import Clicks, Ragged
 from suites.ctr.schema import Schema
-from suites.ctr.signs import crossed, hash52, missing_sign, sign_of_number, signs_of
+from suites.ctr.schema.features import Crossed, Dense, Label, MultiValued, Sequence, Signed, Sparse
+from suites.ctr.schema.signs import crossed, hash52, missing_sign, sign_of_number, signs_of
 from suites.engine.data.intake.written import Moment, Written, is_plain, moment_of, plain_number
 from suites.engine.data.skipping import MAX_SKIPPED, leave_out
 from suites.engine.names import did_you_mean, listing

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeVar
 
 from framework.errors import AttributeValueError, ConfigError
 from framework.outside import read_text
-from suites.ctr.features import Crossed, Dense, Feature, Label, MultiValued, Sequence, Signed, Sparse
-from suites.ctr.signs import MAX_SLOT
+from suites.ctr.schema.features import Crossed, Dense, Feature, Label, MultiValued, Sequence, Signed, Sparse
+from suites.ctr.schema.signs import MAX_SLOT
 from suites.engine.config import build_value, plain
 from suites.engine.config.components import slot_of
 from suites.engine.config.config import build_node

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from framework.data.logs.inflate import compression
 from framework.errors import ConfigError
-from suites.ctr.features import Sparse
-from suites.ctr.guess import guess_schema
+from suites.ctr.inspection.guess import guess_schema
 from suites.ctr.schema import Schema, schema_of
+from suites.ctr.schema.features import Sparse
 from suites.engine.config.yaml_text import parse_text
 from suites.engine.contract.recognising import Recognised, recogniser
 from suites.engine.data.skipping import OtherKindError

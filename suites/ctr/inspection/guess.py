@@ -17,9 +17,9 @@ import yaml
 from framework.data.logs.inflate import compression
 from framework.errors import DataError
 from suites.ctr.datasets.contents import head
+from suites.ctr.datasets.encoding import finite_number, whole_number
 from suites.ctr.datasets.parquet import columns_of, first_rows
-from suites.ctr.encoding import finite_number, whole_number
-from suites.ctr.guess_slots import guess_slots, is_slot_log
+from suites.ctr.inspection.guess_slots import guess_slots, is_slot_log
 from suites.ctr.schema import Format
 from suites.engine.data.intake.forms import MOST_ODD, NEARLY, Settled, Told, told
 from suites.engine.data.intake.naming import shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from suites.ctr.clicks import Clicks
+from suites.ctr.datasets.clicks import Clicks
 from suites.engine.data.copies import copies_text
 
 _PRIME = np.uint64(0x9E3779B185EBCA87)

@@ -20,7 +20,7 @@ from framework import Tensor, from_numpy, program
 from framework.errors import AttributeValueError, ConfigError
 from framework.optim import Optimizer
 from framework.table.crew import Crew
-from suites.ctr.step import CtrStep, RowsTask, refuse_what_rows_lack
+from suites.ctr.train.step import CtrStep, RowsTask, refuse_what_rows_lack
 from suites.engine.contract.step import Update
 from suites.engine.train.train_step import optimizer_of
 

@@ -17,10 +17,10 @@ import yaml
 from framework.atomic import write_bytes
 from framework.errors import DataError, NotSupportedError
 from framework.outside import read_text
-from suites.ctr.encoding import whole_number
-from suites.ctr.features import Dense, Feature, Signed, Sparse
-from suites.ctr.guess import sample_lines
+from suites.ctr.datasets.encoding import whole_number
+from suites.ctr.inspection.guess import sample_lines
 from suites.ctr.schema import Schema, schema_of
+from suites.ctr.schema.features import Dense, Feature, Signed, Sparse
 from suites.engine.data.intake.tables import Dialect, rows_in
 from suites.engine.registry import register
 from suites.engine.train.training import train

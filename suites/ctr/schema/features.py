@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from framework.errors import AttributeValueError
-from suites.ctr.signs import MAX_SLOT
+from suites.ctr.schema.signs import MAX_SLOT
 from suites.engine.registry import register, register_role
 
 Transform = Literal["none", "log", "min_max", "standard"]

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from framework.errors import ConfigError
-from suites.ctr import features as kinds
-from suites.ctr.schema import Format, Schema
+from suites.ctr.schema import features as kinds
+from suites.ctr.schema.declaration import Format, Schema
 from suites.engine.names import did_you_mean, listing
 
 _HEADERS: dict[Any, Any] = {True: True, False: False, "first": "maybe"}

@@ -11,13 +11,13 @@ import numpy as np
 
 from framework.data.faults import FaultPolicy
 from framework.errors import NotSupportedError
-from suites.ctr.clicks import Clicks
 from suites.ctr.datasets import ClickDataset
+from suites.ctr.datasets.clicks import Clicks
+from suites.ctr.datasets.encoding import WRONG
 from suites.ctr.datasets.streamed import StreamedSource
-from suites.ctr.encoding import WRONG
-from suites.ctr.features import Dense
-from suites.ctr.leakage import leaks, repeated_rows
+from suites.ctr.inspection.leakage import leaks, repeated_rows
 from suites.ctr.schema import Schema, read_schema
+from suites.ctr.schema.features import Dense
 from suites.engine.config import Config, Factory
 from suites.engine.contract.inspection import Finding, Inspected, Inspector
 from suites.engine.registry import register
