@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from common import ROOT
 
 if TYPE_CHECKING:
-    from suites.ctr.task import CtrTask
+    from suites.ctr.task.ranking import CtrTask
     from suites.ctr.train.step import CtrStep
 
 PASS, BATCH, LIMIT_GB = 1 << 20, 4096, 6.0

@@ -19,4 +19,5 @@ import suites.ctr.models.retrieval
 import suites.ctr.models.xdeepfm
 import suites.ctr.schema.features
 import suites.ctr.settings
-import suites.ctr.task  # noqa: F401
+import suites.ctr.task.ranking
+import suites.ctr.task.retrieval  # noqa: F401

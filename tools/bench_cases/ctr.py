@@ -15,7 +15,7 @@ from tools.bench_cases.common import Cases, Step
 if TYPE_CHECKING:
     import numpy as np
 
-    from suites.ctr.task import CtrTask
+    from suites.ctr.task.ranking import CtrTask
 
 SLOTS, ROWS, DENSE, POOL = 26, 100_000, 13, 8
 HISTORY = 50  # values of a history at most

@@ -33,7 +33,7 @@ from suites.ctr.cluster.watch import Watch
 from suites.ctr.cluster.work import Lease, Work, lease_text
 from suites.ctr.serving import PublishSettings
 from suites.ctr.serving.published import model_key
-from suites.ctr.task import CtrTask
+from suites.ctr.task.ground import ClickTask
 from suites.ctr.train.progressive import FILE as PROGRESSIVE
 from suites.ctr.train.step import refuse_what_rows_lack
 from suites.engine.config import Config
@@ -67,7 +67,7 @@ class Head:
     """
 
     def __init__(
-        self, run: RunFolder, config: Config, task: CtrTask, settings: ClusterSettings, places: Places, log: RunLog
+        self, run: RunFolder, config: Config, task: ClickTask, settings: ClusterSettings, places: Places, log: RunLog
     ) -> None:
         self._run, self._config, self._task, self._log = run, config, task, log
         self._settings, self._places = settings, places
@@ -235,7 +235,7 @@ class Head:
         if not (self._config.has("publish") and self._config["publish"] is not None):
             return None
         task = build_task(self._config)
-        assert isinstance(task, CtrTask)
+        assert isinstance(task, ClickTask)
         task.adopt(self._run.read_processor(task.processor_class))
         settings: PublishSettings = self._config.build("publish")
         return Publisher(settings, task, client, lambda: (self._work.epoch, self._work.batches), self._log.say)

@@ -10,7 +10,7 @@ from framework.table.remote import ChainBrokenError, ShardClient, ShardRows
 from suites.ctr.cluster.dense import DenseWeights
 from suites.ctr.serving import PublishSettings
 from suites.ctr.serving.publishing import publish_as
-from suites.ctr.task import CtrTask
+from suites.ctr.task.ground import ClickTask
 
 _ATTEMPTS = 3  # of a publication while shards are started again
 
@@ -34,7 +34,7 @@ class Publisher:
     def __init__(
         self,
         settings: PublishSettings,
-        task: CtrTask,
+        task: ClickTask,
         client: ShardClient,
         where: Callable[[], tuple[int, int]],
         say: Callable[[str], None],

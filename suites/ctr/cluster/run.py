@@ -12,7 +12,8 @@ from suites.ctr.cluster.head import Head
 from suites.ctr.cluster.layout import FILE as LAYOUT
 from suites.ctr.cluster.places import Places, Processes
 from suites.ctr.cluster.settings import ClusterSettings
-from suites.ctr.task import CtrTask
+from suites.ctr.task.ground import ClickTask
+from suites.ctr.task.ranking import CtrTask
 from suites.engine.config import Config, load_config
 from suites.engine.config.building import build_task
 from suites.engine.contract.cluster import Cluster
@@ -69,7 +70,7 @@ class CtrCluster(Cluster):
         resume: bool,
     ) -> Head:
         task = build_task(config)
-        assert isinstance(task, CtrTask)
+        assert isinstance(task, ClickTask)
         if resume and run.processor.is_file():
             task.adopt(run.read_processor(task.processor_class))
         run.write_processor(task.processor())

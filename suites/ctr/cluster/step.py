@@ -15,7 +15,7 @@ from suites.engine.contract.step import Update
 from suites.engine.train.train_step import TrainStep
 
 if TYPE_CHECKING:
-    from suites.ctr.task import CtrTask
+    from suites.ctr.task.ground import ClickTask
     from suites.engine.config.settings import Runtime
     from suites.engine.contract.batch import Batch
 
@@ -29,7 +29,7 @@ class RemoteStep(TrainStep):
         runtime: settings of the run.
     """
 
-    def __init__(self, task: CtrTask, optimizer: Optimizer, runtime: Runtime) -> None:
+    def __init__(self, task: ClickTask, optimizer: Optimizer, runtime: Runtime) -> None:
         refuse_what_rows_lack(runtime)
         super().__init__(task, optimizer, eager=runtime.eager)
         table = task.model.table

@@ -33,7 +33,7 @@ from suites.ctr.cluster.dense import DenseWeights, Exchange
 from suites.ctr.cluster.rows import BatchRows, with_places
 from suites.ctr.cluster.step import RemoteStep
 from suites.ctr.cluster.work import Lease
-from suites.ctr.task import CtrTask
+from suites.ctr.task.ground import ClickTask
 from suites.ctr.train.progressive import Gathered
 from suites.engine.config.building import build_runtime, build_task, limited, read_config
 from suites.engine.config.plugins import import_plugins
@@ -111,7 +111,7 @@ class ClusterTrainer:
         config = read_config(run.path)
         self._runtime = build_runtime(config)
         task = build_task(config)
-        assert isinstance(task, CtrTask)
+        assert isinstance(task, ClickTask)
         if spec.threads is not None:
             framework.set_num_threads(spec.threads)
         task.adopt(run.read_processor(task.processor_class))

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import ClassVar
 
 from framework import nn, ops
 from framework.errors import AttributeValueError, ConfigError
@@ -48,8 +49,10 @@ class CtrModel(nn.Layer):
         fields: what the batches hold.
         uses_sequences: whether it reads them; else they are not looked up.
         linear_column: whether the first number of a row is the weight of a linear part.
+        task: the name under which the task that trains it is registered.
     """
 
+    task: ClassVar[str] = "ctr"
     width: int
     uses_sequences: bool = False
     linear_column: bool = False

@@ -38,6 +38,7 @@ class RetrievalModel(CtrModel):
         logq: see above.
     """
 
+    task = "retrieval"
     uses_sequences = True
 
     def __init__(self, fields: Fields, width: int, logq: bool = False) -> None:

@@ -72,7 +72,9 @@ def test_the_request_for_items_is_one_that_a_server_takes():
     (row,) = json.loads(asked)["input"]
     features = {"item": {"type": "Sparse"}, "liked": {"type": "Sequence", "vocabulary": "item"}}
     model = schema_of({"features": features, "labels": {"click": {}}})
-    processor = ctr.CtrTask(model=engine.Factory.of(ctr.GRU4Rec), schema=model).processor_class(model, ["50", "172"])
+    processor = ctr.RetrievalTask(model=engine.Factory.of(ctr.GRU4Rec), schema=model).processor_class(
+        model, ["50", "172"]
+    )
     query = processor.from_json(row)
     assert dict(query) == {"liked": ["50", "181"]} and (query.wish.k, query.wish.exclude_seen) == (5, True)
     keys = re.findall(r"^\| `(\w+)` \|", TEXT.split("| key of `find` |")[1].split("\n\n")[0], re.M)

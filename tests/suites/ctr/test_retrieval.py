@@ -100,7 +100,30 @@ def test_a_run_learns_which_item_comes_next_and_keeps_its_catalogue(tmp_path, mo
 def test_models_of_retrieval_say_what_they_need(features):
     schema = schema_of({"features": features, "labels": {"click": {}}})
     with pytest.raises(ConfigError, match="GRU4Rec: the first sequence of the schema must have the vocabulary of a"):
-        ctr.CtrTask(model=engine.Factory.of(ctr.GRU4Rec), schema=schema)
+        ctr.RetrievalTask(model=engine.Factory.of(ctr.GRU4Rec), schema=schema)
+
+
+ITEMS = {"item": {"type": "Sparse"}, "liked": {"type": "Sequence", "vocabulary": "item"}}
+
+
+@pytest.mark.parametrize(
+    ("made", "task", "other"), [("GRU4Rec", "CtrTask", "RetrievalTask"), ("LR", "RetrievalTask", "CtrTask")]
+)
+def test_a_task_says_which_one_trains_a_model_that_it_does_not(made, task, other):
+    schema = schema_of({"features": ITEMS, "labels": {"click": {}}})
+    with pytest.raises(ConfigError, match=rf"{task}: a {made} is trained by {other}"):
+        getattr(ctr, task)(model=engine.Factory.of(getattr(ctr, made)), schema=schema)
+
+
+@pytest.mark.parametrize("made", [ctr.GRU4Rec, ctr.DIN])
+def test_a_task_is_written_as_a_config_that_builds_a_task_of_its_class(made):
+    schema = schema_of({"features": ITEMS, "labels": {"click": {}}})
+    log = engine.Factory.of(ctr.ClickLog, root="log.csv", files=[])
+    task = (ctr.RetrievalTask if made is ctr.GRU4Rec else ctr.CtrTask)(
+        model=engine.Factory.of(made, dim=4), schema=schema, train=ctr.TrainData(dataset=log)
+    )
+    config = task.to_config()
+    assert config["suite"] == "ctr" and config["model"]["type"] == made.__name__
 
 
 def answers(model, *values):
