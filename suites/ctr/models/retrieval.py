@@ -193,26 +193,37 @@ class SSR(RetrievalModel):
     """Semantic matching of a session and an item by their cosine (Song, Elkahky and He 2016), as Paddle has it.
 
     The user is the maximum over the states of a GRU, through a linear layer; the item its vector through another.
-    Learned with a hinge: the cosine of the chosen item should be `margin` above that of another of the batch. The
-    others are the batch's items in reverse order.
 
     Args:
         fields: what the batches hold.
         dim: K, numbers of a vector.
         hidden: H, of the GRU and of what is compared.
         margin: of the hinge.
-        logq: see `RetrievalModel`; here the other items weigh 1 / their share.
+        logq: see `RetrievalModel`; in the hinge the other items weigh 1 / their share.
+        loss: "hinge" wants the cosine of the chosen item `margin` above that of one other, the batch's items in reverse
+            order, as Paddle has it. "cross_entropy" is the paper's: the share of the chosen item among all of the
+            batch, by the softmax of `scale` times the cosines (Huang et al. 2013, equation 4).
+        scale: see `loss`.
     """
 
     def __init__(
-        self, fields: Fields, dim: int = 64, hidden: int = 64, margin: float = 0.8, logq: bool = False
+        self,
+        fields: Fields,
+        dim: int = 64,
+        hidden: int = 64,
+        margin: float = 0.8,
+        logq: bool = False,
+        loss: Literal["hinge", "cross_entropy"] = "hinge",
+        scale: float = 10.0,
     ) -> None:
         super().__init__(fields, width=dim, logq=logq)
-        if not margin > 0:
-            raise AttributeValueError(f"SSR: margin is {margin}; it must be above 0")
+        for name, value in (("margin", margin), ("scale", scale)):
+            if not value > 0:
+                raise AttributeValueError(f"SSR: {name} is {value}; it must be above 0")
         self.gru = nn.GRU(dim, hidden)
         self.user, self.own = nn.Linear(hidden, hidden), nn.Linear(dim, hidden)
         self._margin, self._length = margin, fields.max_lengths[0]
+        self._loss, self._scale = loss, scale
 
     def users(self, x: Embedded) -> Tensor:
         """Vectors of length 1, [N, H]; an empty session is the linear layer's bias."""
@@ -231,6 +242,9 @@ class SSR(RetrievalModel):
         """See the class."""
         users, items = self.users(x), self.items(self.chosen(x))
         good = ops.sum(users * items, axes=(1,))
+        if self._loss == "cross_entropy":
+            scores = ops.matmul(users, items, transpose_b=True) * self._scale
+            return {"ranking": mean_of_clicked(cross_entropy(scores, good * self._scale, log_shares), labels)}
         bad = ops.sum(users * ops.flip(items, axes=[0]), axes=(1,))
         each = ops.relu(self._margin - good + bad)
         if log_shares is not None:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from framework import no_grad, ops
-from framework.errors import ConfigError
+from framework.errors import ConfigError, DataError
 from framework.tensor import Tensor, tensor
 from suites.ctr.datasets import ClickDataset, ClickSource
 from suites.ctr.datasets.base import SHARES
@@ -20,6 +20,7 @@ from suites.ctr.datasets.encoding import raw_bytes
 from suites.ctr.models.base import Embedded
 from suites.ctr.models.retrieval import RetrievalModel
 from suites.ctr.processor import ClickProcessor
+from suites.ctr.retrieval.baselines import Baselines
 from suites.ctr.retrieval.items import ItemIndex
 from suites.ctr.retrieval.scores import RetrievalScores
 from suites.ctr.schema import Schema
@@ -71,6 +72,7 @@ class RetrievalTask(ClickTask[RetrievalModel]):
         if publish is not None and not publish.dense:
             raise ConfigError("publish.dense: is false; items and users of one version need its network: leave it")
         self._adopted_items: list[str] = []
+        self._known: dict[str, Baselines | None] = {}  # shared with the copies of other evaluation sets
         if self.body.logq:
             self.train_inputs = (*self.train_inputs, SHARES)
 
@@ -101,8 +103,26 @@ class RetrievalTask(ClickTask[RetrievalModel]):
         return {"scores": ops.sigmoid(self.body(x)), "users": self.body.users(x)}
 
     def metric(self) -> Metric:
-        """A new, empty metric, which ranks by the weights as they are now."""
-        return RetrievalScores(*self.item_vectors(), self.body.item)
+        """A new, empty metric, which ranks by the weights as they are now, beside popularity and item-kNN."""
+        return RetrievalScores(*self.item_vectors(), self.body.item, baselines=self._baselines())
+
+    def _baselines(self) -> Baselines | None:
+        """Those of the training log; None where the task has none, or it is gone, which the log says once."""
+        if "found" not in self._known:
+            self._known["found"] = self._made_baselines()
+        return self._known["found"]
+
+    def _made_baselines(self) -> Baselines | None:
+        if self._train is None:
+            return None
+        try:
+            train = self._train_set
+        except (ConfigError, DataError) as error:
+            _log.warning("popularity and item-kNN are not told: the training log cannot be read: %s", error)
+            return None
+        if not isinstance(train, ClickDataset):
+            return None
+        return Baselines(self._signs(), train.clicks, self.body.item, self.body.history)
 
     def processor(self) -> ClickProcessor:
         """The schema, with what was learned from the training set, and the catalogue."""
@@ -125,9 +145,13 @@ class RetrievalTask(ClickTask[RetrievalModel]):
     def _item(self) -> str:
         return self.body.fields.fields[self.body.item]
 
+    def _signs(self) -> np.ndarray:
+        """Of the catalogue, int64 [I]."""
+        return signs_of([raw_bytes(text) for text in self.catalogue], self._schema.slots()[self._item])
+
     def item_vectors(self) -> tuple[np.ndarray, np.ndarray]:
         """Signs int64 [I] and vectors float32 [I, H] of the catalogue, by the weights as they are now."""
-        signs = signs_of([raw_bytes(text) for text in self.catalogue], self._schema.slots()[self._item])
+        signs = self._signs()
         self.model.eval()
         with no_grad():
             return signs, self.body.items(self.model.table.lookup(signs)).numpy().copy()

@@ -193,6 +193,23 @@ def test_the_loss_of_ssr_is_its_hinge():
     assert mean.item() == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("shares", [None, np.log(SHARES)])
+def test_the_softmax_of_ssr_is_over_the_cosines_with_the_batch_s_items_times_a_scale(shares):
+    _, weights = built("SSR")
+    model = ctr.SSR(FIELDS, dim=4, hidden=5, loss="cross_entropy", scale=7.0).eval()
+    for path, t in model.state_dict().items():
+        t.set(from_numpy(weights[path].astype(np.float32)))
+    e, d, h = batch_of(model)
+    labels = np.array([1, 0, 1, 1, 0], np.float32)[:, None]
+    given = () if shares is None else (from_numpy(shares.astype(np.float32)),)
+    with no_grad():
+        ((mean, count),) = model.losses(embedded(*inputs_of(e, d, h)), from_numpy(labels), *given).values()
+    users, items = reference.ssr_vectors(weights, e.astype(np.float64), [a.astype(np.float64) for a in h], 1)
+    scores = 7.0 * users @ items.T - (0 if shares is None else np.asarray(shares))
+    each = np.log(np.exp(scores).sum(1)) - np.diag(scores)
+    assert mean.item() == pytest.approx(np.mean(each[labels[:, 0] == 1]), rel=1e-5) and count.item() == 3
+
+
 @pytest.mark.parametrize("name", ["DIN", "DIEN", "GRU4Rec", "SSR"])
 def test_a_batch_without_any_history_trains(name):
     fields, make, _ = MODELS[name]
