@@ -21,8 +21,9 @@ import numpy as np
 
 from framework import _core
 from framework.atomic import atomic_file
-from framework.errors import AttributeValueError, CheckpointError, PaddockError
+from framework.errors import AttributeValueError, CheckpointError, PaddockError, StateError
 from framework.forks import free_in_child
+from framework.remedies import refusal
 from framework.table.files import forget_old_removals
 from framework.table.state import Chain, TableState
 from framework.tensor import Tensor, from_numpy
@@ -171,7 +172,7 @@ def write_parts(
             file.seek(0)
             file.write(_PREFIX.pack(MAGIC, FORMAT, len(text), hashlib.sha256(text).digest()) + text)
     except OSError as e:
-        raise CheckpointError(f"{path}: the snapshot cannot be written ({e.strerror or e})") from e
+        raise CheckpointError(f"{path}: the snapshot cannot be written ({refusal(e)})") from e
 
 
 def _without(keys: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -271,6 +272,9 @@ class TableSnapshot:
         Args:
             keys: 64-bit, any shape.
             at: the version that answers, an earlier `current`; by default the newest.
+
+        Raises:
+            CheckpointError: a file was cut in its place, or its disk failed; `swap` to a whole one.
         """
         rows, _ = self._lookup(keys, at or self._current)
         return rows
@@ -282,7 +286,10 @@ class TableSnapshot:
     def _lookup(self, keys: Any, version: SnapshotVersion) -> tuple[np.ndarray, str]:
         array = np.ascontiguousarray(keys)
         array = array.view(np.int64) if array.dtype == np.uint64 else array
-        rows, missed = version.native.lookup(from_numpy(array).array())
+        try:
+            rows, missed = version.native.lookup(from_numpy(array).array())
+        except StateError as e:
+            raise CheckpointError(str(e)) from None
         with self._lock:
             self.missed += missed
             self.looked_up += array.size
@@ -350,6 +357,11 @@ class SnapshotVersion:
     header: SnapshotHeader
     files: list[Any]
     native: Any
+
+    @property
+    def lost(self) -> bool:
+        """Whether a file was cut in its place, or its disk failed: its look-ups are errors for good."""
+        return self.native.lost
 
 
 def _map(path: Path | str, header: SnapshotHeader) -> Any:

@@ -52,7 +52,8 @@ void bind_snapshot(nb::module_& m) {
       });
   nb::class_<Snapshot>(m, "Snapshot", "Mapped files that answer together, the newest first.")
       .def(nb::init<std::vector<std::shared_ptr<SnapshotFile>>>())
-      .def("lookup", &lookup, "(rows, how many keys had none).");
+      .def("lookup", &lookup, "(rows, how many keys had none).")
+      .def_prop_ro("lost", &Snapshot::lost, "Whether a file was cut, or its disk failed, since it was mapped.");
   m.def("snapshot_row_bytes",
         [](const std::string& dtype, int64_t dim) { return table::row_bytes(row_type(dtype), dim); });
   m.def("pack_rows", [](const Tensor& values, const std::string& dtype) {

@@ -2,12 +2,14 @@
 #include "table/snapshot.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 
@@ -42,6 +44,32 @@ void place(std::vector<Entry>& slots, uint64_t key, uint32_t row) {
   size_t i = mix(key) & mask;
   while (slots[i].row != SnapshotFile::kEmpty) i = (i + 1) & mask;
   slots[i] = {key, row, 0};
+}
+
+// What this thread reads from. Initial-exec: a handler may not allocate, as the first use of other variables would.
+__attribute__((tls_model("initial-exec"))) thread_local const Snapshot* reading = nullptr;
+
+struct Reading {
+  explicit Reading(const Snapshot* snapshot) { reading = snapshot; }
+  ~Reading() { reading = nullptr; }
+};
+
+struct sigaction earlier;  // of SIGBUS, for faults that are not ours
+
+// A page of a file that is not there any more: its reader goes on with zeros. A fault of others is theirs, once more.
+void on_bus_error(int number, siginfo_t* info, void*) {
+  const int error = errno;
+  const bool ours = info->si_code > 0 && reading && reading->lose(info->si_addr);
+  if (!ours) sigaction(SIGBUS, &earlier, nullptr);
+  if (!ours && info->si_code <= 0) raise(number);
+  errno = error;
+}
+
+bool handle_bus_errors() {
+  struct sigaction handler{};
+  handler.sa_sigaction = on_bus_error;
+  handler.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  return sigaction(SIGBUS, &handler, &earlier) == 0;
 }
 
 }  // namespace
@@ -92,11 +120,13 @@ Tensor pack_index(const int64_t* keys, int64_t count, const int64_t* removed, in
 
 SnapshotFile::SnapshotFile(const std::string& path, int64_t index_at, int64_t slots, int64_t rows_at, int64_t rows,
                            int64_t dim, RowType type)
-    : slots_(static_cast<uint64_t>(slots)),
+    : path_(path),
+      slots_(static_cast<uint64_t>(slots)),
       row_count_(rows),
       dim_(dim),
       row_bytes_(table::row_bytes(type, dim)),
       type_(type) {
+  [[maybe_unused]] static const bool handled = handle_bus_errors();
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat info{};
   if (fd < 0 || fstat(fd, &info) != 0) {
@@ -122,12 +152,22 @@ SnapshotFile::~SnapshotFile() {
   if (mapped_) munmap(mapped_, bytes_);
 }
 
-// Ends after all slots also where a damaged index has no empty one.
+bool SnapshotFile::lose(const void* address) const {
+  const auto at = reinterpret_cast<uintptr_t>(address), begin = reinterpret_cast<uintptr_t>(mapped_);
+  if (at < begin || at - begin >= bytes_) return false;
+  lost_.store(true, std::memory_order_relaxed);
+  const int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
+  return mmap(mapped_, bytes_, PROT_READ, kind, -1, 0) != MAP_FAILED;
+}
+
+// Ends after all slots also where a damaged index has no empty one. A row's number is read once: a file that is written
+// in its place may change it.
 uint32_t SnapshotFile::find(uint64_t key, uint64_t hash) const {
-  for (uint64_t probe = 0; probe < slots_; ++probe) {
+  for (uint64_t probe = 0; probe < slots_ && !lost(); ++probe) {
     const Entry& e = index_[(hash + probe) & (slots_ - 1)];
-    if (e.row == kEmpty) return kEmpty;
-    if (e.key == key) return e.row == kRemoved || e.row < static_cast<uint64_t>(row_count_) ? e.row : kEmpty;
+    const uint32_t row = __atomic_load_n(&e.row, __ATOMIC_RELAXED);
+    if (row == kEmpty) return kEmpty;
+    if (e.key == key) return row == kRemoved || row < static_cast<uint64_t>(row_count_) ? row : kEmpty;
   }
   return kEmpty;
 }
@@ -154,12 +194,26 @@ void SnapshotFile::read(uint32_t number, float* out) const {
 int64_t Snapshot::lookup(const int64_t* keys, int64_t count, float* out) const {
   std::atomic<int64_t> missed{0};
   parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+    const Reading now(this);
     int64_t here = 0;
     for (int64_t i = begin; i < end; i += kWindow)
       here += lookup_window(keys + i, std::min(kWindow, end - i), out + i * dim());
     missed.fetch_add(here, std::memory_order_relaxed);
   });
+  for (const auto& file : files_)
+    if (file->lost())
+      fail(ErrorKind::kState, file->path(),
+           ": the file was cut, or its disk failed, while its rows were served; publish the rows again (files are "
+           "replaced, never written in their place)");
   return missed.load();
+}
+
+bool Snapshot::lost() const {
+  return std::any_of(files_.begin(), files_.end(), [](const auto& file) { return file->lost(); });
+}
+
+bool Snapshot::lose(const void* address) const {
+  return std::any_of(files_.begin(), files_.end(), [&](const auto& file) { return file->lose(address); });
 }
 
 int64_t Snapshot::lookup_window(const int64_t* keys, int64_t count, float* out) const {

@@ -101,7 +101,7 @@ class ServedRows:
         try:
             self._next = time.monotonic() + self._every
             found, before = Publication.read(self._export, self._key), self._now
-            if found == before.publication:
+            if found == before.publication and not before.rows.lost:
                 return
             found.expect(before.publication.network, self._export / FOLDER / LIST)
             network, items = self._network(found, before), self._items(found)
@@ -129,10 +129,13 @@ class ServedRows:
         return None if found.items is None else ItemIndex.open(self._export / FOLDER / found.items)
 
     def _take_rows(self, found: Publication) -> None:
-        """Bring the snapshot to the newest file, from where it is: a delta may have failed behind others."""
+        """Bring the snapshot to the newest file, from where it is: a delta may have failed behind others.
+
+        Files that were cut in their place are opened again, in case that whole ones lie there now.
+        """
         paths = [self._export / FOLDER / name for name in found.files]
         ids = [name.split(".")[0] for name in found.files]
-        if self.rows.version not in ids:
+        if self.rows.version not in ids or self.rows.current.lost:
             self.rows.swap(paths[0], paths[1:])
             return
         for delta in paths[ids.index(self.rows.version) + 1 :]:

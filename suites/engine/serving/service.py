@@ -18,14 +18,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from framework.data.exchange import Parcel
-from framework.errors import AttributeValueError, PaddockError
+from framework.errors import AttributeValueError, CheckpointError, PaddockError
 from suites.engine.contract.batch import Batch, Found
 from suites.engine.contract.feeding import Outputs
 from suites.engine.contract.processor import served
 from suites.engine.predict.inference import Model
 from suites.engine.predict.items import Predict, joined
 from suites.engine.serving.batcher import Batcher, Limits, Ticket
-from suites.engine.serving.errors import Cancelled, DeadlineExceeded, NotThere, QueueFull, RequestError, TooLarge
+from suites.engine.serving.errors import (
+    Broken,
+    Cancelled,
+    DeadlineExceeded,
+    NotThere,
+    QueueFull,
+    RequestError,
+    TooLarge,
+)
 from suites.engine.serving.metrics import Metrics
 from suites.engine.serving.readers import Here, Readers, Reads, most_readers
 from suites.engine.serving.reading import Bounds, ReadItems
@@ -457,5 +465,7 @@ def text_length(value: Any) -> int:
 
 
 def _as_refusal(error: PaddockError) -> RequestError:
-    """An error of the processor or the network: the item's fault, as others of its kind go through."""
-    return error if isinstance(error, RequestError) else RequestError(str(error))
+    """An error of the processor or the network: the item's fault, as others of its kind go through; or a file's."""
+    if isinstance(error, RequestError):
+        return error
+    return Broken(str(error)) if isinstance(error, CheckpointError) else RequestError(str(error))

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import struct
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -225,6 +227,42 @@ def test_an_index_full_of_nonsense_ends_and_reads_nothing_outside(files):
     (files / "base").write_bytes(data)
     served = TableSnapshot.open(files / "base")
     assert (served.lookup(np.arange(50)) == 0).all() and served.missed == 50
+
+
+CUT = """
+import os, sys
+import numpy as np
+from framework.errors import CheckpointError
+from framework.table import SGD, Table, TableSnapshot, Zeros
+folder, keys = sys.argv[1], np.arange(3000)
+table = Table(6, rule=SGD(), init=Zeros(), name="signs")
+table.update(keys, np.ones((len(keys), 6), np.float32), 1.0)
+for name in "ab":
+    table.snapshot(f"{folder}/{name}")
+cut, whole = (TableSnapshot.open(f"{folder}/{name}") for name in "ab")
+os.truncate(f"{folder}/a", 4096)
+for count in (3000, 1):
+    try:
+        cut.lookup(keys[:count])
+    except CheckpointError as error:
+        print(error)
+assert cut.current.lost and not whole.current.lost
+assert (whole.lookup(keys) == -1).all()
+cut.swap(f"{folder}/b")
+assert (cut.lookup(keys) == -1).all()
+print("goes on", flush=True)
+os.kill(os.getpid(), 7)
+print("outlived it")
+"""
+
+
+def test_a_file_that_is_cut_while_it_is_served_costs_errors_and_no_process(tmp_path):
+    """A signal that somebody sends still ends the process."""
+    done = subprocess.run([sys.executable, "-c", CUT, tmp_path], capture_output=True, text=True)
+    assert done.returncode, done.stderr
+    told = f"{tmp_path / 'a'}: the file was cut, or its disk failed, while its rows were served; publish the rows again"
+    first, second, *last = done.stdout.splitlines()
+    assert first.startswith(told) and second.startswith(told) and last == ["goes on"], done.stdout + done.stderr
 
 
 def test_what_a_type_cannot_hold_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import os
 import random
 import threading
 import time
@@ -126,6 +127,29 @@ def test_damaged_rows_are_told_and_the_older_ones_stay(served, caplog):
     assert "stays" in caplog.text and "cut" in caplog.text
     (export / "rows" / name).write_bytes(whole)  # copied again
     np.testing.assert_array_equal(rows({"sparse": keys}).arrays["sparse"][:, 0], table.lookup(keys[:, 0]).numpy())
+
+
+def test_rows_that_are_cut_in_their_place_cost_errors_and_no_server_until_they_are_put_there_again(served):
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from suites.engine.serving.client import Client
+    from suites.engine.serving.service import Settings
+    from tests.suites.engine.serving import toy
+    from tests.suites.engine.serving.test_server import ask
+
+    _, export, _ = served
+    model = open_model(export)
+    model.feed._every = model.feed._next = 0.0
+    path = export / "rows" / json.loads((export / "rows" / LIST).read_text())["files"][0]
+    with toy.running(model, Settings(name="clicks")) as server, Client(server.url, retries=0) as client:
+        expected, whole = client.score(ROWS), path.read_bytes()
+        os.truncate(path, 4096)
+        for _ in range(3):
+            status, _, problem = ask(server, "/v1/scores", {"input": ROWS})
+            assert status == 500 and b"was cut" in problem and str(export).encode() not in problem, problem
+        assert ask(server, "/health")[0] == 200
+        path.with_suffix(".part").write_bytes(whole)
+        path.with_suffix(".part").replace(path)
+        assert client.score(ROWS) == expected
 
 
 def test_rows_for_another_network_are_refused_and_those_served_stay(served, caplog):
