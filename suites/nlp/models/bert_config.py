@@ -111,6 +111,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
     "eps": ("layer_norm_eps",),
     "init_std": ("initializer_range",),
 }
+_MOST = 1 << 31
 _REQUIRED = ("vocab_size", "hidden_size", "layers", "heads", "max_positions")
 _ACTIVATIONS = {
     **dict.fromkeys(("gelu", "gelu_python"), "gelu"),
@@ -136,10 +137,12 @@ def config_from_json(fields: Mapping[str, Any], name: str = "config.json") -> Be
     missing = [_SPELLINGS[key][0] for key in _REQUIRED if key not in found]
     if missing:
         raise CheckpointError(f"{name}: {', '.join(missing)} missing; is this the config of a BERT, ERNIE or RoBERTa?")
-    if found.setdefault("activation", "gelu") not in _ACTIVATIONS:
+    for key, value in found.items():
+        _expect_number(key, value, f"{name}: {' or '.join(_SPELLINGS[key])}")
+    if str(found.setdefault("activation", "gelu")) not in _ACTIVATIONS:
         known = ", ".join(_ACTIVATIONS)
         raise CheckpointError(f"{name}: hidden_act is '{found['activation']}'; known are {known}")
-    found["activation"] = _ACTIVATIONS[found["activation"]]
+    found["activation"] = _ACTIVATIONS[str(found["activation"])]
     found.setdefault("ffn_size", 4 * found["hidden_size"])
     check_encoder(fields, {spelling for known in _SPELLINGS.values() for spelling in known}, name)
     kind = str(fields.get("model_type", "")).lower()
@@ -148,8 +151,19 @@ def config_from_json(fields: Mapping[str, Any], name: str = "config.json") -> Be
     if not fields.get("use_task_id", "task_type_vocab_size" in fields):
         found["task_types"] = 0
     if is_roberta(fields):
-        found["first_position"] = int(fields.get("pad_token_id", 1)) + 1
+        _expect_number("first_position", fields.get("pad_token_id", 1), f"{name}: pad_token_id")
+        found["first_position"] = fields.get("pad_token_id", 1) + 1
     return BertConfig(**found)
+
+
+def _expect_number(key: str, value: Any, name: str) -> None:
+    """Raise CheckpointError for a size that is no whole number, and for a rate that is no number from 0 on."""
+    if isinstance(getattr(_BERT, key), str):
+        return
+    whole = isinstance(getattr(_BERT, key), int)
+    if type(value) not in ((int,) if whole else (int, float)) or not 0 <= value < _MOST:
+        kind = "a whole number" if whole else "a number"
+        raise CheckpointError(f"{name} is {str(value)[:60]!r}; it must be {kind} from 0 on, below 2^31")
 
 
 def config_to_json(config: BertConfig) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from framework.errors import CheckpointError
 from framework.outside import read_json
@@ -50,6 +50,8 @@ model_input_names clean_up_tokenization_spaces backend processor_class
 trim_offsets init_inputs local_files_only bos_token eos_token cls_token sep_token pad_token mask_token
 full_tokenizer_file add_prefix_space
 """
+_TYPES: dict[type, str] = {dict: "an object", list: "a list", bool: "true or false"}
+Part = TypeVar("Part", dict[str, Any], list[Any], bool)
 _NO_EFFECT = frozenset(_TELLING.split())
 
 
@@ -62,7 +64,7 @@ def tokenizer_of(folder: Path) -> Tokenizer:
     fields = _object(settings) if settings.is_file() else {}
     json = _object(whole) if whole.is_file() else {}
     pairs = all((folder / name).is_file() for name in ("vocab.json", "merges.txt"))
-    roberta = pairs or (json.get("model") or {}).get("type") == "BPE"
+    roberta = pairs or _part(json, "model", dict, whole).get("type") == "BPE"
     fixed = _ROBERTA_FIXED if roberta else _FIXED
     _check(fields, fixed, settings)
     _check_added(folder, fixed, json)
@@ -72,7 +74,7 @@ def tokenizer_of(folder: Path) -> Tokenizer:
             return RobertaTokenizer(str(folder / "vocab.json"), str(folder / "merges.txt"), space)
         return RobertaTokenizer(vocabulary, merges, space)
     vocabulary, options = _whole(json, whole) if json else ([], {})
-    given = {ours: fields[theirs] for theirs, ours in _OPTIONS.items() if fields.get(theirs) is not None}
+    given = _switches(fields, _OPTIONS, settings)
     vocab: str | list[str] = str(folder / "vocab.txt")
     if vocabulary and not (folder / "vocab.txt").is_file():
         vocab = vocabulary
@@ -96,12 +98,15 @@ def _check_added(folder: Path, fixed: dict[str, Any], whole: dict[str, Any]) -> 
     """Raise CheckpointError for tokens beside the usual ones, which would be cut into pieces here."""
     extra = folder / "added_tokens.json"
     found = [(extra, token) for token in (_object(extra) if extra.is_file() else {})]
-    found += [(folder / "tokenizer.json", _content(token)) for token in whole.get("added_tokens") or []]
+    found += [
+        (folder / "tokenizer.json", _content(token))
+        for token in _part(whole, "added_tokens", list, folder / "tokenizer.json")
+    ]
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
         fields = _object(folder / name) if (folder / name).is_file() else {}
         for field in _ADDED:
-            value = fields.get(field) or []
-            listed = value.values() if isinstance(value, dict) else value
+            value = fields.get(field)
+            listed = value.values() if isinstance(value, dict) else _part(fields, field, list, folder / name)
             found += [(folder / name, _content(token)) for token in listed]
         if name == "special_tokens_map.json":
             found += [(folder / name, _content(token)) for field, token in fields.items() if field not in _ADDED]
@@ -116,7 +121,7 @@ def _content(token: Any) -> Any:
 
 def _byte_pairs(fields: dict[str, Any], path: Path) -> tuple[list[str], list[str], bool]:
     """Vocabulary, merges and whether texts begin with a space, of tokenizer.json."""
-    model, splitter = fields.get("model") or {}, fields.get("pre_tokenizer") or {}
+    model, splitter = (_part(fields, name, dict, path) for name in ("model", "pre_tokenizer"))
     wanted = (
         ("normalizer", fields.get("normalizer"), None),
         ("pre_tokenizer.type", splitter.get("type"), "ByteLevel"),
@@ -128,8 +133,10 @@ def _byte_pairs(fields: dict[str, Any], path: Path) -> tuple[list[str], list[str
         ("model.ignore_merges", model.get("ignore_merges", False), False),
     )
     _expect(wanted, path)
-    merges = [pair if isinstance(pair, str) else " ".join(map(str, pair)) for pair in model.get("merges") or []]
-    return _numbered(model.get("vocab") or {}, path), merges, bool(splitter.get("add_prefix_space"))
+    merges = [
+        " ".join(map(str, pair)) if isinstance(pair, list) else str(pair) for pair in _part(model, "merges", list, path)
+    ]
+    return _numbered(_part(model, "vocab", dict, path), path), merges, bool(splitter.get("add_prefix_space"))
 
 
 def _expect(wanted: Iterable[tuple[str, Any, Any]], path: Path) -> None:
@@ -139,14 +146,16 @@ def _expect(wanted: Iterable[tuple[str, Any, Any]], path: Path) -> None:
 
 
 def _numbered(numbers: dict[str, int], path: Path) -> list[str]:
-    if sorted(numbers.values()) != list(range(len(numbers))):
+    if any(type(number) is not int for number in numbers.values()) or sorted(numbers.values()) != list(
+        range(len(numbers))
+    ):
         raise CheckpointError(f"{path}: the numbers of model.vocab are not 0 to {len(numbers) - 1}")
     return sorted(numbers, key=numbers.__getitem__)
 
 
 def _whole(fields: dict[str, Any], path: Path) -> tuple[list[str], dict[str, Any]]:
     """Vocabulary and options of tokenizer.json."""
-    model, normalizer = fields.get("model") or {}, fields.get("normalizer") or {}
+    model, normalizer, splitter = (_part(fields, name, dict, path) for name in ("model", "normalizer", "pre_tokenizer"))
     wanted = (
         ("model.type", model.get("type", "WordPiece"), "WordPiece"),
         ("model.continuing_subword_prefix", model.get("continuing_subword_prefix", "##"), "##"),
@@ -154,11 +163,23 @@ def _whole(fields: dict[str, Any], path: Path) -> tuple[list[str], dict[str, Any
         ("model.max_input_chars_per_word", model.get("max_input_chars_per_word", 100), 100),
         ("normalizer.type", normalizer.get("type"), "BertNormalizer"),
         ("normalizer.clean_text", normalizer.get("clean_text", True), True),
-        ("pre_tokenizer.type", (fields.get("pre_tokenizer") or {}).get("type"), "BertPreTokenizer"),
+        ("pre_tokenizer.type", splitter.get("type"), "BertPreTokenizer"),
     )
     _expect(wanted, path)
-    options = {ours: normalizer[theirs] for theirs, ours in _NORMALIZER.items() if normalizer.get(theirs) is not None}
-    return _numbered(model.get("vocab") or {}, path), options
+    return _numbered(_part(model, "vocab", dict, path), path), _switches(normalizer, _NORMALIZER, path)
+
+
+def _switches(fields: dict[str, Any], names: dict[str, str], path: Path) -> dict[str, bool]:
+    """The fields that are on or off, by our names; those that are null keep their default."""
+    return {ours: _part(fields, theirs, bool, path) for theirs, ours in names.items() if fields.get(theirs) is not None}
+
+
+def _part(fields: dict[str, Any], name: str, kind: type[Part], path: Path) -> Part:
+    """A field of that type; an empty one where it is missing or null."""
+    found = fields.get(name)
+    if found is not None and not isinstance(found, kind):
+        raise CheckpointError(f"{path}: {name} is {str(found)[:60]!r}; it must be {_TYPES[kind]}")
+    return kind() if found is None else found
 
 
 def _object(path: Path) -> dict[str, Any]:

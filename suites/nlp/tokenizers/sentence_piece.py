@@ -54,13 +54,13 @@ class SentencePieceTokenizer(Tokenizer):
         self._model = model
         try:
             self._processor = SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
+            pieces = [self._processor.IdToPiece(i) for i in range(self._processor.GetPieceSize())]
+        except (RuntimeError, UnicodeDecodeError) as error:
             raise DataError(f"{who}: is no sentencepiece model ({error})") from None
         self._words = words
         self._window = window
         self._segmenter = Segmenter(words, window) if words is not None else None
         self._lower_case = lower_case
-        pieces = [self._processor.IdToPiece(i) for i in range(self._processor.GetPieceSize())]
         self.vocabulary = tokens if tokens is not None else pieces
         self._numbers = {token: number for number, token in enumerate(self.vocabulary) if token}
         unknown, opening, closing = (self._number_of(token) for token in _SPECIAL)

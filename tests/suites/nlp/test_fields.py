@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from framework.errors import CheckpointError
+from framework.errors import CheckpointError, DataError
 from suites.nlp.models.bert_config import config_from_json
 from suites.nlp.tokenizers.folders import tokenizer_of
 
@@ -52,6 +52,21 @@ def test_another_kind_of_network_is_refused_by_its_name(kind):
 def test_a_field_that_changes_the_numbers_is_an_error_never_skipped(field):
     with pytest.raises(CheckpointError, match=f"config.json: {next(iter(field))} is "):
         config_from_json({**SIZES, "model_type": "bert", **field})
+
+
+@pytest.mark.parametrize("value", ["x", [1], {"a": 1}, True, -1, 1 << 31, float("nan"), 1e999], ids=str)
+@pytest.mark.parametrize(
+    "field", ["vocab_size", "hidden_size", "layer_norm_eps", "hidden_dropout_prob", "pad_token_id"]
+)
+def test_a_size_that_is_no_number_is_refused_by_its_field(field, value):
+    with pytest.raises(CheckpointError, match=rf"config\.json: .*{field}.* is .*; it must be a"):
+        config_from_json({**SIZES, "model_type": "roberta", field: value})
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, 7], ids=str)
+def test_an_activation_that_is_no_text_is_refused(value):
+    with pytest.raises(CheckpointError, match=r"hidden_act is .*; known are"):
+        config_from_json({**SIZES, "model_type": "bert", "hidden_act": value})
 
 
 def test_fields_that_are_off_or_only_tell_pass():
@@ -132,3 +147,47 @@ def test_a_tokenizer_of_another_kind_is_refused(folder):
     for changed in ({"model": {"type": "Unigram"}}, {"pre_tokenizer": {"type": "Whitespace"}}, {"normalizer": None}):
         with pytest.raises(CheckpointError, match=r"tokenizer\.json: .* is .*; only .* is known"):
             tokenizer_of(folder(None, {**whole(), **changed}, vocab=False))
+
+
+@pytest.mark.parametrize("value", [7, 1e999, "text", [7], {"a": [2]}, True], ids=str)
+@pytest.mark.parametrize(
+    "place",
+    [
+        ("model",),
+        ("model", "vocab"),
+        ("normalizer",),
+        ("normalizer", "lowercase"),
+        ("pre_tokenizer",),
+        ("added_tokens",),
+    ],
+    ids="-".join,
+)
+def test_a_field_of_another_type_is_refused_by_its_file(folder, place, value):
+    fields = whole()
+    within = fields if len(place) == 1 else fields[place[0]]
+    within[place[-1]] = value
+    if (place[-1], value) == ("lowercase", True):
+        assert tokens(folder(None, fields, vocab=False), "Cafe") == ["cafe"]
+        return
+    if (place, value) == (("model",), {"a": [2]}):  # an object, without a vocabulary
+        with pytest.raises(DataError, match=r"vocab\.txt: no such file"):
+            tokenizer_of(folder(None, fields, vocab=False))
+        return
+    with pytest.raises(CheckpointError, match=r"tokenizer\.json: "):
+        tokenizer_of(folder(None, fields, vocab=False))
+
+
+@pytest.mark.parametrize("value", [7, 1e999, "text", [1]], ids=str)
+@pytest.mark.parametrize("field", ["do_lower_case", "strip_accents", "tokenize_chinese_chars"])
+def test_a_switch_that_is_neither_on_nor_off_is_refused(folder, field, value):
+    with pytest.raises(CheckpointError, match=rf"tokenizer_config\.json: {field} is '.*'; it must be true or false"):
+        tokenizer_of(folder({field: value}))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"vocab": {"a": "b"}}, {"vocab": {"a": 0.0}}, {"merges": 5}, {"merges": [5]}], ids=str
+)
+def test_byte_pairs_of_another_type_are_refused_by_their_file(folder, changes):
+    fields = {"pre_tokenizer": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {}, "merges": [], **changes}}
+    with pytest.raises((CheckpointError, DataError), match=r"tokenizer"):
+        tokenizer_of(folder(None, fields, vocab=False))

@@ -299,8 +299,12 @@ def test_sentencepiece_gives_its_pieces_and_their_places(piece_model, tmp_path):
     assert len(cut.encode([""])[0].ids) == 0 and cut.encode(["\u2603"])[0].ids[-1] == cut.unknown
 
 
-def test_what_is_no_sentencepiece_model_is_refused(tmp_path):
-    (tmp_path / "x.model").write_bytes(b"nothing")
+@pytest.mark.parametrize(
+    "damage", [lambda whole: b"nothing", lambda whole: whole.replace("\u2581".encode(), b"\xe2\x00\x81")]
+)
+def test_what_is_no_sentencepiece_model_is_refused(piece_model, tmp_path, damage):
+    """The second has a piece that is no UTF-8."""
+    (tmp_path / "x.model").write_bytes(damage(piece_model.read_bytes()))
     with pytest.raises(DataError, match=r"x.model: is no sentencepiece model"):
         SentencePieceTokenizer(str(tmp_path / "x.model"))
 
