@@ -65,6 +65,8 @@ def loop(node: Node, trips: Tensor | None, cond: Tensor | None, *carried: Any) -
             return blocks
     most = math.inf if trips is None else node.ints(trips, "trip count")[0]
     go = True if cond is None else bool(node.host(cond, "condition").reshape(()))
+    if go and trips is not None and not _condition_is_computed(node):
+        node.steps(int(most))  # all of them will run
     state, gathered = list(carried), Gathered(node, most)
     i = 0
     while go and i < most:

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from framework import limits
 from framework.errors import CheckpointError, NotSupportedError, PaddockError, ShapeError
 from framework.onnx import Session, load, open_model
+from framework.onnx.interpreter import Node
 from tests.framework.onnx.models import model, small_cnn, weights
 
 node = helper.make_node
@@ -126,6 +127,13 @@ def test_a_loop_without_end_is_refused():
         pytest.raises(CheckpointError, match="Loop 'Loop' goes on for too many steps"),
     ):
         load(proto)
+
+
+def test_a_loop_that_cannot_end_early_is_refused_before_its_first_step(monkeypatch):
+    """Its 20,000 steps would take two seconds."""
+    monkeypatch.setattr(Node, "step", lambda self: pytest.fail("a step was made"))
+    with pytest.raises(CheckpointError, match="Loop 'Loop' goes on for too many steps, 8388611"):
+        load(gathering_loop(8_388_611, 5))
 
 
 def pool(**attributes):
