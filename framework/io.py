@@ -17,6 +17,7 @@ import safetensors.numpy
 from framework.atomic import atomic_file
 from framework.errors import CheckpointError
 from framework.outside import check_file, open_file
+from framework.remedies import refusal
 from framework.tensor import Tensor, bfloat16_type, from_numpy
 
 _BFLOAT16 = "paddock.bfloat16"  # metadata key of our older files: names whose bfloat16 stands there as uint16
@@ -58,7 +59,7 @@ def save_tensors(path: Path | str, tensors: Mapping[str, Tensor], metadata: Mapp
         with atomic_file(path) as part:
             part.write_bytes(safetensors.numpy.save(arrays, dict(metadata) if metadata else None))
     except OSError as e:
-        raise CheckpointError(f"{path}: cannot be written ({e.strerror or e}); nothing saved before is lost") from e
+        raise CheckpointError(f"{path}: cannot be written ({refusal(e)}); nothing saved before is lost") from e
 
 
 def load_tensors(path: Path | str) -> dict[str, Tensor]:

@@ -28,6 +28,11 @@ def remedy(error: BaseException | None) -> str:
     return _REMEDIES.get(error.errno or 0, "") if isinstance(error, OSError) else ""
 
 
+def refusal(error: OSError) -> str:
+    """What the system says of a file that it refused, and what to do about it."""
+    return ": ".join(part for part in (error.strerror or str(error), remedy(error)) if part)
+
+
 def with_remedy(error: BaseException) -> str:
     """An error's text, and what to do about it."""
     text = str(error) or ("memory ran out" if isinstance(error, MemoryError) else type(error).__name__)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from framework.atomic import atomic_folder, flush, write_text
 from framework.errors import AttributeValueError, CheckpointError
+from framework.remedies import refusal
 from framework.table.folders import CHAIN, FORMAT, ids_of
 from framework.table.table import Table
 
@@ -51,7 +52,7 @@ class Chained:
                 ids.append(self._table.save_delta(own) if ids else self._table.save(own))
                 write_text(part / CHAIN, json.dumps({"format": FORMAT, "ids": ids}) + "\n")
         except OSError as error:
-            raise CheckpointError(f"{path}: the table cannot be written there ({error.strerror or error})") from error
+            raise CheckpointError(f"{path}: the table cannot be written there ({refusal(error)})") from error
         self._before = path
 
     def placed(self, path: Path) -> None:

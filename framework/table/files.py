@@ -20,6 +20,7 @@ from framework.atomic import atomic_file, atomic_folder, write_text
 from framework.errors import AttributeValueError, CheckpointError
 from framework.io import load_tensors, save_tensors, sha256
 from framework.outside import read_json
+from framework.remedies import remedy
 from framework.table.folders import folders_of, up_to
 from framework.table.policies import ADMISSIONS, INITS, Eviction
 from framework.table.rules import RULES
@@ -93,7 +94,8 @@ def _write(table: TableState, path: Path, before: Chain | None, parts: int | Non
             write_text(folder / MANIFEST, json.dumps(manifest, indent=1))
     except OSError as e:
         raise CheckpointError(
-            f"{path}: the table cannot be written there ({e.strerror or e}); give a folder that does not exist yet"
+            f"{path}: the table cannot be written there ({e.strerror or e}); "
+            f"{remedy(e) or 'give a folder that does not exist yet'}"
         ) from e
     table.chain = Chain(identity, version, passes)
     forget_old_removals(table)

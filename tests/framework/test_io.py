@@ -1,6 +1,7 @@
 """safetensors: what others wrote is read in every type, and others read what is written here."""
 
 import json
+import resource
 import struct
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import safetensors.numpy
 
 from framework.errors import CheckpointError
 from framework.io import load_metadata, load_tensors, read_arrays, save_tensors
+from framework.table import SGD, Table, Zeros
 from framework.tensor import tensor
 
 VALUES = [0, 1, 2, 100]
@@ -92,3 +94,36 @@ def test_a_cut_file_is_damaged(tmp_path, cut):
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(CheckpointError, match="damaged or not a safetensors file"):
         load_tensors(path)
+
+
+def _saved(folder, rows):
+    save_tensors(folder / "a.safetensors", {"a": tensor(np.ones((rows, 4), np.float32))})
+
+
+def _tabled(folder, rows):
+    _table(rows).save(folder / f"{rows}")
+
+
+def _published(folder, rows):
+    _table(rows).snapshot(folder / "a")
+
+
+def _table(rows):
+    table = Table(4, rule=SGD(), init=Zeros(), name="a")
+    table.update(np.arange(rows), np.ones((rows, 4), np.float32))
+    return table
+
+
+@pytest.mark.parametrize("write", [_saved, _tabled, _published])
+def test_a_limit_of_the_shell_is_named_with_what_raises_it_and_nothing_is_lost(tmp_path, write):
+    """As `ulimit -f` sets it; Python ignores the signal of it."""
+    write(tmp_path, 10)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    try:
+        with pytest.raises(CheckpointError, match=r"cannot be written.*File too large.*`ulimit -f unlimited`"):
+            write(tmp_path, 3000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

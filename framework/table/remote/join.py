@@ -10,6 +10,7 @@ from pathlib import Path
 
 from framework.atomic import atomic_folder, write_text
 from framework.errors import CheckpointError
+from framework.remedies import refusal
 from framework.table import files
 
 
@@ -45,7 +46,7 @@ def join(folders: Sequence[Path], path: Path) -> str:
             }
             write_text(into / files.MANIFEST, json.dumps(whole, indent=1))
     except OSError as e:
-        raise CheckpointError(f"{path}: the table cannot be written there ({e.strerror or e})") from e
+        raise CheckpointError(f"{path}: the table cannot be written there ({refusal(e)})") from e
     return str(whole["id"])
 
 

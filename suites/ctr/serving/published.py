@@ -20,6 +20,7 @@ from framework.confined import confine
 from framework.errors import CheckpointError
 from framework.graph.files import save_program
 from framework.outside import read_json
+from framework.remedies import refusal
 from suites.ctr.retrieval.items import ItemIndex
 from suites.ctr.schema import Schema
 
@@ -172,7 +173,7 @@ def _write_dense(network: Program, folder: Path) -> None:
     try:
         save_program(network, folder)
     except OSError as error:
-        raise CheckpointError(f"{folder}: cannot be written ({error.strerror or error})") from error
+        raise CheckpointError(f"{folder}: cannot be written ({refusal(error)})") from error
 
 
 def _remove_others(folder: Path, names: set[str]) -> None:

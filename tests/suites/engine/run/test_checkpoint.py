@@ -102,7 +102,9 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path, fails):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
     try:
-        with pytest.raises(CheckpointError, match=r"checkpoint cannot be written.*untouched; free some space"):
+        with pytest.raises(
+            CheckpointError, match=r"checkpoint cannot be written.*untouched; free some space.*`ulimit -f"
+        ):
             checkpoints.save(2, big)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
