@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from tests import bombs
 from tests.seeds import whole_files
@@ -86,9 +87,8 @@ def _put_text(found: bytearray, rng: random.Random) -> None:
 
 def read_damaged(seeds: range, kinds: list[str], at: Path) -> list[str]:
     """Reads the inputs of these seeds; returns what is told of them. `at` holds the seed that is under way."""
-    from framework.errors import PaddockError
-
-    files, told, counts = [f for f in whole_files() if not kinds or f[0] in kinds], [], collections.Counter[str]()
+    files, told, counts = list(whole_files(kinds)), [], collections.Counter[str]()
+    seconds, grown = 0.0, 0
     resource.setrlimit(resource.RLIMIT_DATA, (bombs.BYTES + bombs.data_now(),) * 2)
     with tempfile.TemporaryDirectory() as folder:
         for seed in seeds:
@@ -96,22 +96,51 @@ def read_damaged(seeds: range, kinds: list[str], at: Path) -> list[str]:
             rng = random.Random(seed)
             name = rng.choice(sorted(whole))
             at.write_text(f"seed {seed}, {kind} {name}")
-            bombs.write(lambda f=whole, n=name, r=rng: f | {n: mutated(f[n], r)}, Path(folder))
-            rest, start = _reset_peak(), time.process_time()
-            try:
-                with bombs.within(bombs.SECONDS):
-                    bombs.READERS[kind](Path(folder) / next(iter(whole)))
-                counts["read"] += 1
-            except PaddockError:
-                counts["refused"] += 1
-            except BaseException as error:
-                told.append(f"{at.read_text()}: {type(error).__name__}: {error}"[:300])
-            if (taken := time.process_time() - start) > SECONDS:
-                told.append(f"{at.read_text()}: {taken:.1f} seconds")
-            if (grown := _memory("VmHWM") - rest) > BYTES:
-                told.append(f"{at.read_text()}: {grown >> 20} MB")
-    print(dict(counts), *told, sep="\n")
+            place = Path(folder) / str(seed % len(files))
+            bombs.write(lambda f=whole, n=name, r=rng: f | {n: mutated(f[n], r)}, place)
+            found = judged(kind, place / next(iter(whole)))
+            counts[found.became] += 1
+            seconds, grown = max(seconds, found.seconds), max(grown, found.grown)
+            told += [f"{at.read_text()}: {fault}" for fault in found.told]
+    print(f"{dict(counts)}, at most {seconds:.2f} s and {grown >> 20} MB", *told, sep="\n", flush=True)
     return told
+
+
+class Judged(NamedTuple):
+    """What a reader made of a file.
+
+    Attributes:
+        became: read, refused or failed.
+        seconds: of computing.
+        grown: bytes of memory over that at rest, at most.
+        told: what is wrong.
+    """
+
+    became: str
+    seconds: float
+    grown: int
+    told: list[str]
+
+
+def judged(kind: str, path: Path) -> Judged:
+    """Read a file within its limits."""
+    from framework.errors import PaddockError
+
+    told, became = [], "read"
+    rest, start = _reset_peak(), time.process_time()
+    try:
+        with bombs.within(bombs.SECONDS):
+            bombs.READERS[kind](path)
+    except PaddockError:
+        became = "refused"
+    except BaseException as error:
+        became = "failed"
+        told.append(f"{type(error).__name__}: {error}"[:300])
+    if (taken := time.process_time() - start) > SECONDS:
+        told.append(f"{taken:.1f} seconds")
+    if (grown := _memory("VmHWM") - rest) > BYTES:
+        told.append(f"{grown >> 20} MB")
+    return Judged(became, taken, grown, told)
 
 
 def _reset_peak() -> int:

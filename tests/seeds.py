@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import collections
+import io
 import json
 import pickle
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,23 @@ RNG = np.random.default_rng(0)
 STATE = {"a.weight": np.ones((2, 3), np.float32), "b": np.arange(4)}
 
 
-def whole_files() -> Iterator[tuple[str, Files]]:
-    """(kind of reader, files by name)."""
-    for kind, made in (("image", pictures), ("weights", weights), ("onnx", models), ("program", programs)):
-        yield from ((kind, files) for files in made())
-    yield "source", {"x.zip": bytes(bombs.zip_of(b"content " * 40))}
-    yield "config", {"x.yml": b"a: {b: [1, 2, {id: x, v: 5e-4}], c: text}\nd: ${a.b[x].v}\ne: x${a.c}y\n"}
-    yield from (("vocabulary", files) for files in tokenizers())
+def whole_files(kinds: Collection[str] = ()) -> Iterator[tuple[str, Files]]:
+    """(kind of reader, files by name), of all kinds or of these; what makes the others is not imported."""
+    yield from ((kind, files) for kind, made in MAKERS.items() if not kinds or kind in kinds for files in made())
+
+
+def archives() -> Iterator[Files]:
+    """A zip of one member."""
+    yield {"x.zip": bytes(bombs.zip_of(b"content " * 40))}
+
+
+def configs() -> Iterator[Files]:
+    """Keys that no suite takes, with references, and known ones; both lack what a config must have."""
+    yield {"x.yml": b"suite: detection\na: {b: [1, 2, {id: x, v: 5e-4}], c: text}\nd: ${a.b[x].v}\ne: x${a.c}y\n"}
+    known = (
+        b"optimizer: {type: Momentum, momentum: 0.9}\nschedule: {type: Cosine, base_lr: 5.0e-4, reference_batch: 8}\n"
+    )
+    yield {"x.yml": b"suite: detection\n" + known + b"runtime: {epochs: 2, seed: '${schedule.reference_batch}'}\n"}
 
 
 def pictures() -> Iterator[Files]:
@@ -122,7 +133,147 @@ def tokenizers() -> Iterator[Files]:
     """Vocabularies as words, and as JSON with merges."""
     yield {"vocab.txt": b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##b\n"}
     names = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "ab", "<mask>"]
-    yield {
-        "vocab.json": json.dumps({n: i for i, n in enumerate(names)}).encode(),
-        "merges.txt": b"#version: 0.2\na b\n",
+    numbers = {n: i for i, n in enumerate(names)}
+    yield {"vocab.json": json.dumps(numbers).encode(), "merges.txt": b"#version: 0.2\na b\n"}
+    pairs = {"type": "BPE", "dropout": None, "vocab": numbers, "merges": ["a b"], "byte_fallback": False}
+    added = [{"id": 0, "content": "<s>", "special": True}]
+    splitter = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    whole = {"added_tokens": added, "normalizer": None, "pre_tokenizer": splitter, "model": pairs}
+    settings = {"tokenizer_class": "RobertaTokenizer", "bos_token": {"content": "<s>"}, "model_max_length": 512}
+    yield _tokenizer(whole, settings)
+    words = {n: i for i, n in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"])}
+    normalizer = {"type": "BertNormalizer", "clean_text": True, "lowercase": True, "strip_accents": None}
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "max_input_chars_per_word": 100, "vocab": words}
+    whole = {"normalizer": normalizer, "pre_tokenizer": {"type": "BertPreTokenizer"}, "model": model}
+    yield _tokenizer(whole, {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "cls_token": "[CLS]"})
+    yield {"x.model": _pieces(("<unk>", 2), ("<s>", 3), ("</s>", 3), ("\u2581a", 1), ("b", 1))}
+
+
+def _tokenizer(whole: dict[str, Any], settings: dict[str, Any]) -> Files:
+    return {"tokenizer.json": json.dumps(whole).encode(), "tokenizer_config.json": json.dumps(settings).encode()}
+
+
+def _pieces(*pieces: tuple[str, int]) -> bytes:
+    """A SentencePiece model of (piece, kind), as protobuf."""
+    varint, found = bombs.data.varint, b""
+    for text, kind in pieces:
+        piece = b"\x0a" + varint(len(text.encode())) + text.encode() + b"\x15" + struct.pack("<f", -1.0) + b"\x18"
+        piece += varint(kind)
+        found += b"\x0a" + varint(len(piece)) + piece
+    return found
+
+
+def logs() -> Iterator[Files]:
+    """Click logs, plain and packed."""
+    lines = b"1,abc\n0,\n1," + "\u00e4".encode() + b"\n0,7\r\n"
+    yield {"x.csv": lines}
+    yield {"x.csv.gz": bombs.data.squeezed(lines, 3)}
+    yield {"x.csv.zst": bombs.data.zstandard(lines, 3)}
+
+
+def parquets() -> Iterator[Files]:
+    """Two columns, of texts, numbers and a dictionary, in two row groups."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for ids in (pa.array(["a", None, "bc"]), pa.array([1, 2, 3]), pa.array(["a", "b", "a"]).dictionary_encode()):
+        file = io.BytesIO()
+        pq.write_table(pa.table({"label": pa.array([0, 1, 0]), "id": ids}), file, row_group_size=2)
+        yield {"x.parquet": file.getvalue()}
+
+
+def tables() -> Iterator[Files]:
+    """A published table, and a saved one."""
+    import tempfile
+
+    from framework.table import SGD, Table, Zeros
+
+    yield {"x.base": bombs.data.snapshot()}  # type: ignore[dict-item]
+    with tempfile.TemporaryDirectory() as folder:
+        table = Table(2, rule=SGD(), init=Zeros(), name="a")
+        table.update(np.arange(10), np.ones((10, 2), np.float32))
+        table.save(folder)
+        files = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    yield {"table.json": files.pop("table.json"), **files}
+
+
+def films() -> Iterator[Files]:
+    """Small videos in three containers."""
+    import tempfile
+
+    from tests.suites.video.helpers import video, write_video
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, codec in (("x.mp4", "libx264"), ("x.mkv", "libx264"), ("x.avi", "mjpeg")):
+            yield {name: write_video(Path(folder) / name, video("left", 5), codec).read_bytes()}
+
+
+def vocs() -> Iterator[Files]:
+    """A picture with one box in XML."""
+    box = b"<xmin>1</xmin><ymin>1</ymin><xmax>3</xmax><ymax>3</ymax>"
+    thing = b"<object><name>cell</name><difficult>0</difficult><bndbox>" + box + b"</bndbox></object>"
+    size = b"<size><width>4</width><height>4</height><depth>3</depth></size>"
+    text = b'<?xml version="1.0"?><annotation><filename>a.png</filename>' + size + thing + b"</annotation>"
+    yield bombs.data.voc(text)  # type: ignore[misc]
+
+
+def cocos() -> Iterator[Files]:
+    """A picture with two boxes, one of them with a polygon."""
+    coco = {
+        "images": [{"id": 1, "file_name": "a.png", "width": 4, "height": 4}],
+        "categories": [{"id": 7, "name": "cell"}],
+        "annotations": [
+            {"id": 1, "image_id": 1, "category_id": 7, "bbox": [0, 1, 2, 2.5], "area": 5, "iscrowd": 0},
+            {"id": 2, "image_id": 1, "category_id": 7, "bbox": [0, 0, 1, 1], "segmentation": [[0, 0, 1, 0, 1, 1]]},
+        ],
     }
+    yield {"x.json": json.dumps(coco).encode(), "a.png": bombs.data.SMALL}
+
+
+def labelmes() -> Iterator[Files]:
+    """A picture with one rectangle."""
+    shape = {"label": "cell", "points": [[0, 0], [2, 3]], "shape_type": "rectangle", "group_id": None, "flags": {}}
+    labels = {"version": "5", "shapes": [shape], "imagePath": "a.png", "imageWidth": 4, "imageHeight": 4}
+    yield {"a.json": json.dumps(labels).encode(), "a.png": bombs.data.SMALL}
+
+
+def yolos() -> Iterator[Files]:
+    """A picture with two boxes, its classes in a list or in YAML."""
+    rows = b"0 0.5 0.5 0.1 0.1\n0 0.25 0.5 0.5 0.2\n"
+    yield bombs.data.yolo(rows)  # type: ignore[misc]
+    names = b"path: .\ntrain: images\nnames: {0: cell, 1: dot}\nnc: 2\n"
+    yield {"data.yaml": names, "images/a.png": bombs.data.SMALL, "labels/a.txt": rows}
+
+
+def records() -> Iterator[Files]:
+    """Two TFRecords, each a SequenceExample with a context and one list of two rows."""
+
+    def field(number: int, data: bytes) -> bytes:
+        return bytes([number << 3 | 2]) + bombs.data.varint(len(data)) + data
+
+    def entry(name: bytes, value: bytes) -> bytes:
+        return field(1, field(1, name) + field(2, value))
+
+    row = field(1, field(1, field(1, b"abc")))  # a Feature of a BytesList
+    context = entry(b"labels", field(3, field(1, b"\x01\x02"))) + entry(b"id", field(1, field(1, b"x")))
+    yield {"x.tfrecord": bombs.data.record(field(1, context) + field(2, entry(b"rgb", row + row))) * 2}
+
+
+MAKERS: dict[str, Callable[[], Iterator[Files]]] = {
+    "image": pictures,
+    "weights": weights,
+    "onnx": models,
+    "program": programs,
+    "source": archives,
+    "config": configs,
+    "vocabulary": tokenizers,
+    "log": logs,
+    "parquet": parquets,
+    "table": tables,
+    "video": films,
+    "record": records,
+    "voc": vocs,
+    "coco": cocos,
+    "labelme": labelmes,
+    "yolo": yolos,
+}

@@ -181,8 +181,8 @@ def _minf() -> bytes:
 def read_records(path: Path) -> object:
     from suites.video.datasets.tfrecord import read_sequence_example, record_places
 
-    begin, length = record_places(path)[0].tolist()
-    return read_sequence_example(path.read_bytes()[begin : begin + length])
+    data = path.read_bytes() if path.stat().st_size < HUGE else b""
+    return [read_sequence_example(data[begin : begin + length]) for begin, length in record_places(path).tolist()]
 
 
 def record(data: bytes, length: int | None = None) -> bytes:
@@ -255,7 +255,10 @@ bomb("table", "a manifest of a terabyte")(lambda: {"table.json": HUGE})
 @reader("vocabulary")
 def read_tokenizer(path: Path) -> object:
     from suites.nlp.tokenizers import BertTokenizer, RobertaTokenizer, SentencePieceTokenizer
+    from suites.nlp.tokenizers.folders import tokenizer_of
 
+    if path.name == "tokenizer.json":
+        return tokenizer_of(path.parent)
     if path.suffix == ".json":
         return RobertaTokenizer(str(path), str(path.with_name("merges.txt")))
     return BertTokenizer(str(path)) if path.suffix == ".txt" else SentencePieceTokenizer(str(path))
