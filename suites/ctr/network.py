@@ -6,12 +6,27 @@ Letters: N rows, F sparse features, T values laid end to end, R numbers of a tab
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from framework import nn, ops
 from framework.errors import ConfigError
-from framework.table import Table
 from framework.tensor import Tensor
 from suites.ctr.models.base import CtrModel, Embedded
+
+
+class LookUp(Protocol):
+    """What a network asks of its rows: of a `Table`, of the rows of one batch, or of those of all shards.
+
+    Attributes:
+        name: of the rows, for messages.
+        dim: R, numbers of a row.
+    """
+
+    name: str
+    dim: int
+
+    def lookup(self, keys: Tensor, clicks: Tensor | None = None) -> Tensor:
+        """Rows float32 [*keys.shape, R] of keys int64 [...]; `clicks` float32 of keys' shape are counted."""
 
 
 class TableNetwork(nn.Layer):
@@ -21,12 +36,13 @@ class TableNetwork(nn.Layer):
 
     Args:
         body: the model.
-        table: of its width.
+        table: rows of its width.
     """
 
-    def __init__(self, body: CtrModel, table: Table) -> None:
+    def __init__(self, body: CtrModel, table: LookUp) -> None:
         super().__init__()
-        self.body, self.table = body, table
+        self.body = body
+        self.table: LookUp = table
         fields = body.fields
         if not fields.fields:
             raise ConfigError(

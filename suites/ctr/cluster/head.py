@@ -254,7 +254,7 @@ class Head:
         self._weights.set(client.dense())
         rows = _SavedRows(client, self._folder / "saved", self._layout.shards)
         state = {name: t.detach() for name, t in self._task.model.state_dict().items()}
-        save_deployed(self._run.weights / "last.safetensors", state, {self._task.model.table.name: rows})
+        save_deployed(self._run.weights / "last.safetensors", state, {self._task.table.name: rows})
 
     # -- what trainers ask
     def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -317,7 +317,7 @@ class Head:
             lambda i: announced(self._layout.announcement(i)),
             self._layout.shards,
             self._model,
-            self._task.model.table.dim,
+            self._task.table.dim,
             dense=self._weights.size,
             patience=Patience(give_up=self._settings.give_up),
             key=read_key(self._key),
@@ -325,10 +325,10 @@ class Head:
 
     @property
     def _model(self) -> bytes:
-        return described(self._task.model.table, self._weights.size, self._tag)
+        return described(self._task.table, self._weights.size, self._tag)
 
     def _shard_spec(self, number: int) -> ShardSpec:
-        settings, table = self._settings, self._task.model.table
+        settings, table = self._settings, self._task.table
         remove_file(self._layout.announcement(number))
         return ShardSpec(
             folder=str(self._layout.folder(number).absolute()),

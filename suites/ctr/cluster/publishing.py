@@ -44,8 +44,8 @@ class Publisher:
         self._where, self._say = where, say
         self._last = (0, 0)  # where the last publication was made
         self._weights = DenseWeights(task.model)
-        self._rows = ShardRows(client, task.model.table.name)
-        task.model.table = self._rows  # type: ignore[assignment]  # what a model asks of a table
+        self._rows = ShardRows(client, task.table.name)
+        task.model.table = self._rows
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 

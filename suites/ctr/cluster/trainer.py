@@ -116,8 +116,8 @@ class ClusterTrainer:
             framework.set_num_threads(spec.threads)
         task.adopt(run.read_processor(task.processor_class))
         self._task, self._window_rows = task, config.build("progressive").window
-        dim = task.model.table.dim
-        task.model.table = BatchRows(task.model.table)  # type: ignore[assignment]  # what a model asks of a table
+        dim = task.table.dim
+        task.model.table = BatchRows(task.table)
         self._step = RemoteStep(task, optimizer_of(task, config.part("optimizer")), self._runtime)
         weights = DenseWeights(task.model)
         self._client = ShardClient(

@@ -22,6 +22,7 @@ from framework import set_num_threads
 from suites.ctr.demo.plan import Plan, read_state, write_state
 from suites.ctr.demo.sources import source_of
 from suites.ctr.serving import ServedRows
+from suites.ctr.train.step import RowsTask
 from suites.engine.command_line import INTERRUPTED, run
 from suites.engine.predict.inference import export_run, open_model
 from suites.engine.train.hooks import Hook
@@ -83,7 +84,8 @@ class Watch(Hook):
 
     def after_step(self, loop: TrainingLoop) -> None:
         """See the class."""
-        table = loop.task.model.table  # type: ignore[attr-defined]
+        assert isinstance(loop.task, RowsTask)
+        table = loop.task.table
         self._rows += sum(len(batch["labels"]) for batch in loop.batches)
         published = table.published
         if published is not None and published.id not in self._versions:

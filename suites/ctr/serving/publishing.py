@@ -102,7 +102,7 @@ class Publish(Hook):
 
     def _publish_now(self, loop: TrainingLoop, own: PublishSettings, task: Any) -> None:
         try:
-            name = publish_as(task, task.model.table, own)
+            name = publish_as(task, task.table, own)
         except CheckpointError as error:
             _log.warning("publish: %s", error)
         else:

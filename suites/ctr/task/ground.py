@@ -92,7 +92,8 @@ class ClickTask(DataTask[TrainData, EvalData], RowsTask, Generic[Body]):
         wanted = _class_for(type(self.body))
         if not isinstance(self, wanted):
             raise ConfigError(f"{type(self).__name__}: a {type(self.body).__name__} is trained by {wanted.__name__}")
-        self.model = TableNetwork(self.body, self.table_settings.table(self.body))
+        self.table = self.table_settings.table(self.body)
+        self.model = TableNetwork(self.body, self.table)
         self._chained: Chained | None = None
         self.eval_inputs = self.model.inputs
         self.train_inputs = (*self.eval_inputs, "labels", *(("weight",) if self._schema.weight else ()))
@@ -173,13 +174,13 @@ class ClickTask(DataTask[TrainData, EvalData], RowsTask, Generic[Body]):
     def publish(self, export: Path) -> None:
         """Write the rows beside an export."""
         items, network = self.item_index(), type(self.body).__name__
-        publish(self.model.table, self._schema, export, dense="export", items=items, network=network)
+        publish(self.table, self._schema, export, dense="export", items=items, network=network)
 
     def served_program(self) -> Program:
         """The network with the weights of now as what an export runs, from rows in place of signs to scores."""
         processor = self.processor()
         batch = processor.prepare([processor.from_json(processor.example())])
-        signs, dim = self.model.signs, self.model.table.dim
+        signs, dim = self.model.signs, self.table.dim
         rows = {name: np.zeros((*batch[name].shape, dim), np.float32) for name in signs}
         return deployed_program(self, {**batch, **rows})
 
@@ -190,13 +191,13 @@ class ClickTask(DataTask[TrainData, EvalData], RowsTask, Generic[Body]):
     def resources(self) -> dict[str, Chained]:
         """The table, which is saved beside the weights."""
         if self._chained is None:
-            self._chained = Chained(self.model.table, self.table_settings.most_deltas)
-        return {self.model.table.name: self._chained}
+            self._chained = Chained(self.table, self.table_settings.most_deltas)
+        return {self.table.name: self._chained}
 
     def start_from(self, path: Path) -> list[str]:
         """Take weights and rows of another run of this model; CheckpointError where one of them does not fit."""
         load_deployed(self, path)
-        return [f"with {len(self.model.table):,} rows of the table '{self.model.table.name}'"]
+        return [f"with {len(self.table):,} rows of the table '{self.table.name}'"]
 
     def hooks(self) -> Sequence[Hook]:
         """What leaves the table at the end of a pass, and publishing."""

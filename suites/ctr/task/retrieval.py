@@ -154,7 +154,7 @@ class RetrievalTask(ClickTask[RetrievalModel]):
         signs = self._signs()
         self.model.eval()
         with no_grad():
-            return signs, self.body.items(self.model.table.lookup(signs)).numpy().copy()
+            return signs, self.body.items(self.model.table.lookup(tensor(signs))).numpy().copy()
 
     def item_index(self) -> ItemIndex:
         """The items of the catalogue by the weights as they are now.

@@ -20,5 +20,5 @@ class PassEnd(Hook):
         task: Any = loop.task
         if loop.pass_ended and task.table_settings.eviction is not None:
             with loop.evaluation_weights():  # no update is on its way
-                gone = task.model.table.shrink()
-            loop.log.say(f"end of pass {loop.passes}: {gone} rows left the table, {len(task.model.table)} stay")
+                gone = task.table.shrink()
+            loop.log.say(f"end of pass {loop.passes}: {gone} rows left the table, {len(task.table)} stay")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from framework import Tensor, ops
 from framework.errors import ConfigError
 from framework.optim import Optimizer
-from framework.table import RowOptimizer
+from framework.table import RowOptimizer, Table
 from suites.engine.contract.task import Task
 from suites.engine.train.train_step import TrainStep, optimizer_of
 
@@ -21,9 +21,15 @@ _TINY = 1e-12
 
 
 class RowsTask(Task):
-    """A task whose model looks rows up in a table."""
+    """A task whose model looks rows up in a table.
+
+    Attributes:
+        table: in which its rows learn. What the network looks up in is this table, but for trainers of a cluster.
+        table_settings: how they learn.
+    """
 
     model: TableNetwork
+    table: Table
     table_settings: TableSettings
 
 
@@ -41,7 +47,7 @@ class CtrStep(TrainStep):
         self, task: RowsTask, optimizer: Optimizer, *, clip_norm: float | None = None, eager: bool = False
     ) -> None:
         super().__init__(task, optimizer, eager=eager)
-        self._rows, self._factor = RowOptimizer([task.model.table]), task.table_settings.lr_factor
+        self._rows, self._factor = RowOptimizer([task.table]), task.table_settings.lr_factor
         self._most = clip_norm
 
     @classmethod
