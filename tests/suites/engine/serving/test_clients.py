@@ -14,6 +14,7 @@ import zlib
 import pytest
 import uvicorn
 
+from suites.engine.serving import http as serving
 from suites.engine.serving.service import Settings
 from tests.suites.engine.serving import hostile, toy
 from tests.suites.engine.serving.test_hostile import PEM, address, connected
@@ -117,6 +118,18 @@ def test_a_packed_body_is_unpacked_within_its_bound(server):
     for coding in ("br", "deflate", "gzip, gzip"):
         status, message = problem(server, "/v1/scores", zlib.compress(body), headers={"Content-Encoding": coding})
         assert status == 415 and "there are gzip and identity" in message
+
+
+def test_a_small_packed_body_that_grows_is_unpacked_beside_the_loop_that_answers_others(server, monkeypatch):
+    """64 kB that become 16 MB take a loop tens of milliseconds each, and a flood of them kept health waiting."""
+    threads, own = [], serving._unpacked
+    monkeypatch.setattr(serving, "_unpacked", lambda *a: (threads.append(threading.current_thread().name), own(*a))[1])
+    packed = {"Content-Encoding": "gzip"}
+    bomb = gzip.compress(b" " * (10 << 20))
+    assert len(bomb) < 1 << 16
+    assert ask(server, "/v1/scores", bomb, headers=packed)[0] == 413
+    assert ask(server, "/v1/scores", gzip.compress(b'{"input": "a"}'), headers=packed)[0] == 200
+    assert len(threads) == 2 and threads[0].startswith("asyncio_"), threads
 
 
 def test_a_slow_reader_of_a_large_answer_gets_all_of_it(model):
