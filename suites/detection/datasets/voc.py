@@ -233,9 +233,11 @@ class _Reader:
                 self.raw.add_box(at, self._box(element, xml_name, float(one_based)), label, difficult=difficult)
 
     def _box(self, element: ET.Element, xml_name: str, first: float) -> tuple[float, float, float, float]:
-        box = element.find("bndbox")
-        if box is None:
-            raise DataError(f"{self._source.root}/{xml_name}: an object has no <bndbox>")
+        boxes = element.findall("bndbox")
+        if len(boxes) != 1:
+            held = f"{len(boxes)} <bndbox>; make an object of each" if boxes else "no <bndbox>"
+            raise DataError(f"{self._source.root}/{xml_name}: an object has {held}")
+        (box,) = boxes
         x1, y1, x2, y2 = (self._float(box, key, xml_name) for key in ("xmin", "ymin", "xmax", "ymax"))
         return x1 - first, y1 - first, x2, y2
 

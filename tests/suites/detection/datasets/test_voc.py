@@ -128,6 +128,7 @@ def test_an_annotation_cut_in_half_is_named_with_its_line(root):
         ("<xmin>1</xmin>", "<xmin>one</xmin>", r"a\.xml: <xmin> is 'one', a number is needed"),
         ("<xmin>1</xmin>", "<xmin>nan</xmin>", r"a\.xml: <xmin> is 'nan', a number is needed"),
         ("bndbox>", "bbox>", r"a\.xml: an object has no <bndbox>"),
+        ("</bndbox>", "</bndbox><bndbox></bndbox>", r"a\.xml: an object has 2 <bndbox>; make an object of each"),
     ],
 )
 def test_a_box_that_is_none_is_named(root, old, new, message):
