@@ -97,9 +97,12 @@ class Scores:
     def metric(self):
         return self
 
+    def update(self, outputs, batch):
+        pass
+
     def update_joined(self, found):
-        for _ in found:
-            pass
+        for outputs, batch in found:
+            self.update(outputs, batch)
 
     def result(self):
         self.evaluations += 1
