@@ -15,7 +15,6 @@ from framework import limits
 from framework.errors import CheckpointError, PaddockError
 
 _PIECE = 1 << 20  # bytes, read at a time where a file does not say its size
-_MOST = 1 << 30  # bytes of one read
 _KINDS = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -94,15 +93,11 @@ def read_bytes(
     """
     message, parts, found = f"{what or path}: it has too many bytes", [], 0
     with open_file(path, limit, error, what=what) as file:
-        fd = file.fileno()
-        wanted = os.fstat(fd).st_size + 1  # a read that gives less than is asked for has reached the end
-        while part := os.read(fd, min(wanted, _MOST)):
+        size = os.fstat(file.fileno()).st_size
+        while part := file.read(max(size - found, 0) or _PIECE):
             parts.append(part)
             found += len(part)
             limits.check(limit, found, message, error)
-            if len(part) < min(wanted, _MOST):
-                break
-            wanted = max(wanted - len(part), _PIECE)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

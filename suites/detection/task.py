@@ -19,7 +19,7 @@ from suites.detection.models.base import Detector, MaskTargets, Targets
 from suites.detection.processor import DetectionProcessor, found_on_originals
 from suites.detection.sample import Sample
 from suites.detection.transforms import collate
-from suites.detection.views import Views
+from suites.detection.views import Sliceable, Views
 from suites.detection.visualize import draw_finding
 from suites.engine.config import Factory
 from suites.engine.contract.batch import Batch, Found, readable
@@ -145,7 +145,7 @@ class DetectionTask(VisionTask):
         self.metric()  # it refuses such a set: now, and not after the first epochs
         if self._views is None:
             return super().eval_loader(workers=workers)
-        seen = self.augmented(self._eval_set, (), training=False)
+        seen = self.augmented(self._eval_set, [Sliceable(self._views)], training=False)
         return DataLoader(seen, self.eval_data.batch_size, workers=workers, collate=unprepared)
 
     def parts(self, batch: Batch) -> Iterable[Batch]:

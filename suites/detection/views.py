@@ -47,13 +47,8 @@ class Slices:
         Raises:
             DataError: There are more than 4096.
         """
-        tops, lefts = (self._starts(side) for side in sample.size)
+        tops, lefts = self._places(sample.size)
         count = len(tops) * len(lefts)
-        if count > _MOST_SLICES:
-            raise DataError(
-                f"Slices: a picture of {sample.size[1]}x{sample.size[0]} makes {count} slices of {self.size}; "
-                f"at most {_MOST_SLICES} are made: take larger ones"
-            )
         size = min(self.size, sample.size[0]), min(self.size, sample.size[1])
         if count == 1:
             yield sample
@@ -63,6 +58,21 @@ class Slices:
                 yield sample.cropped(size, top, left)
         if self.whole:
             yield sample
+
+    def expect_few(self, size: tuple[int, int]) -> None:
+        """Raise DataError where a picture of this size (H, W) makes more than 4096."""
+        self._places(size)
+
+    def _places(self, size: tuple[int, int]) -> tuple[list[int], list[int]]:
+        """Tops and lefts of the parts."""
+        tops, lefts = (self._starts(side) for side in size)
+        count = len(tops) * len(lefts)
+        if count > _MOST_SLICES:
+            raise DataError(
+                f"Slices: a picture of {size[1]}x{size[0]} makes {count} slices of {self.size}; at most {_MOST_SLICES} "
+                "are made: take larger ones"
+            )
+        return tops, lefts
 
     def _starts(self, side: int) -> list[int]:
         """Where parts begin along a side, evenly, the last at its end."""
@@ -152,6 +162,23 @@ class Views:
                 max_outputs=self.keep,
             )
         return every[kept.numpy()[: int(count)]]
+
+
+class Sliceable(Transform):
+    """Leaves a picture as it is; one that makes too many slices is an error here, so that a loader leaves it out.
+
+    Args:
+        views: how pictures are looked at.
+    """
+
+    def __init__(self, views: Views) -> None:
+        self._slices = views.slices
+
+    def __call__(self, sample: Sample, rng: np.random.Generator) -> Sample:
+        """Raises as `Slices.of` does."""
+        if self._slices is not None:
+            self._slices.expect_few(sample.size)
+        return sample
 
 
 def _of_one_size(samples: Sequence[Sample]) -> list[list[Sample]]:

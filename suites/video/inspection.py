@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from suites.engine.contract.inspection import Finding
+from suites.engine.contract.inspection import Finding, Inspector
 from suites.engine.registry import register
 from suites.video.datasets.base import VideoDataset
 from suites.video.drawing import strip
@@ -30,6 +30,7 @@ class VideoInspector(RecognitionInspector):
     """Reads something of every video, or all of every sequence of features."""
 
     noun: ClassVar[str] = "clips"
+    glance = Inspector.glance  # frames are decoded in any case, though few of them
 
     def look(self, dataset: RecognitionDataset, at: int, decode: bool) -> Seen:
         """The digest of some frames, or of all features, and how many there are; frames are decoded in any case."""

@@ -11,8 +11,8 @@ import struct
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.files import FileTable
 from suites.engine.data.intake.naming import ending
-from suites.engine.data.sources import FileTable
 from suites.vision.images import IMAGE_SUFFIXES, checked_file
 
 _log = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from framework.errors import DataError
+from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import copies_of, divided
 from suites.engine.data.intake.naming import ending, shown
 from suites.engine.data.intake.texts import classes_in, names_in, numbered_lines, rows_of
-from suites.engine.data.sources import Source
 from suites.engine.reporting import Tally
 from suites.vision.images import IMAGE_SUFFIXES
 

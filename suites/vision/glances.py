@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from suites.engine.data.sources import FileTable
+from suites.engine.data.files import FileTable
 from suites.vision.images import checked_file, decode_image
 
-_HEAD = 1 << 16  # bytes in which tags lie
+_TOLD = (b"\xff\xd8", b"\x89P", b"BM")  # how files of JPEG, PNG and BMP begin; others turn by tags of their own
 _TURNED = (b"Exif", b"eXIf")  # a picture with such tags may be turned when it is decoded
 
 
@@ -26,9 +26,8 @@ class Glance:
 
 
 def may_turn(data: bytes) -> bool:
-    """Whether a picture file, or its first bytes, has tags by which a decoder may turn it."""
-    head = data[:_HEAD]
-    return any(mark in head for mark in _TURNED)
+    """Whether a decoder may turn the picture of a file, by the bytes that its header and its tags lie in."""
+    return data[:2] not in _TOLD or any(mark in data for mark in _TURNED)
 
 
 def shown_size(data: bytes, name: str) -> tuple[int, int]:

@@ -52,7 +52,7 @@ class VisualInspector(Inspector):
     def glance(self, dataset: Any) -> Inspected:
         """Reads the files, and decodes only where these do not say enough."""
         found = self.look_at(dataset, decode=False)
-        return replace(found, summary=[*found.summary, "pictures were not decoded; with --decode they are"])
+        return replace(found, summary=[*found.summary, "pictures in files were not decoded; with --decode they are"])
 
     def augmented(self, config: Config, name: str, dataset: Any) -> Augmented:
         """The set through its transforms but `Normalize`, after which nothing can be seen."""

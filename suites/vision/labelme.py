@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
-from suites.engine.data.sources import Source
 from suites.vision.files import BESIDE, held_out, is_image
 from suites.vision.images import IMAGE_SUFFIXES
 

@@ -7,12 +7,11 @@ from itertools import pairwise
 import numpy as np
 
 from framework.errors import DataError
-from suites.engine.data.sources import FileTable
-from suites.vision.glances import may_turn
+from suites.engine.data.files import FileTable
+from suites.vision.glances import may_turn, shown_size
 from suites.vision.headers import image_size
-from suites.vision.images import decode_image
 
-_HEAD = 1 << 16  # bytes in which most headers lie
+_END = 1 << 16  # bytes of each end, in which most headers and tags lie
 
 
 def picture_sizes(files: FileTable) -> np.ndarray:
@@ -22,14 +21,11 @@ def picture_sizes(files: FileTable) -> np.ndarray:
 
 def _size(files: FileTable, at: int) -> tuple[int, int]:
     try:
-        head = files.head(at, _HEAD)
-        found = None if may_turn(head) else image_size(head)
-        if found is not None:
-            return found
-        height, width = decode_image(files.read(at), files.full_name(at)).shape[:2]
+        ends = files.ends(at, _END, _END)
+        found = None if ends is None or may_turn(ends[1] + ends[2]) else image_size(ends[1])
+        return found or shown_size(files.read(at), files.full_name(at))
     except DataError:
         return 0, 0  # told when it is read
-    return height, width
 
 
 class EqualSizes:

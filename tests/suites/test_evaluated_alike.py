@@ -11,6 +11,8 @@ from suites.detection.sample import Sample as DetectionSample
 from suites.detection.task import DetectionTask
 from suites.detection.views import Slices, Views
 from suites.engine.config import Factory
+from suites.engine.config.building import limited
+from suites.engine.config.settings import DataSettings
 from suites.engine.predict.evaluation import evaluate
 from suites.engine.predict.items import predict_items
 from suites.engine.reporting import Tally
@@ -98,7 +100,7 @@ def evaluated(task, network, workers):
         return network(arrays)
 
     tally = Tally()
-    with task.eval_loader(workers=workers) as loader:
+    with limited(task.eval_loader(workers=workers), DataSettings(max_skipped=0.5), "nothing") as loader:
         return evaluate(task, predict, loader, tally=tally), rows, tally
 
 
@@ -108,6 +110,16 @@ def test_a_detector_is_evaluated_with_few_views_at_a_time(views, workers):
     figures, rows, _ = evaluated(detection(views), bright, workers)
     assert figures["AR10"] == 1.0 and figures["AP50"] > 0.5  # parts that a slice cuts are found beside the objects
     assert max(rows) == views.together and len(rows) > len(Spots())
+
+
+def test_a_picture_of_too_many_slices_is_left_out_and_counted(monkeypatch, caplog):
+    monkeypatch.setattr("suites.detection.views._MOST_SLICES", 6)
+    task = detection(Views(slices=Slices(64, overlap=0.5), together=MOST))
+    large = DetectionSample(image=np.zeros((400, 400, 3), np.uint8), image_id=1, instances=Instances.none())
+    own = Spots.__getitem__
+    monkeypatch.setattr(Spots, "__getitem__", lambda self, index: large if index == 1 else own(self, index))
+    figures, _, _ = evaluated(task, bright, 0)
+    assert figures["skipped"] == 1 and "slices of 64; at most 6 are made" in caplog.text
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -18,7 +18,8 @@ _SAID = {
     "sign": "{column} has {text}; a value is written key:number, the number below 2^64",
     "values": "{column} has {count} values, more than the schema takes",
     "along": "{column} has {count} values, not as many as the sequence it goes along",
-    "quote": "{column}: its quote does not end with its value; `newlines: true` takes values over several lines",
+    "quote": "{column}: its quote does not end with its value; `newlines: true` takes values over several lines, "
+    "where these do not look like rows",
     "nul": "holds a NUL byte",
     "text": "is not UTF-8; `encoding: bytes` takes any bytes",
     "line": "has {count} bytes or more, over limits.line_bytes",

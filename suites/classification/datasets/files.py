@@ -13,9 +13,10 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.contract.recognising import filled_folders
+from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import expect_samples
 from suites.engine.data.skipping import MAX_SKIPPED, SetError
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.names import listing
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally

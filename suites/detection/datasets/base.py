@@ -12,8 +12,8 @@ from framework.errors import DataError
 from suites.detection.datasets.annotations import clean_boxes
 from suites.detection.datasets.intake import Intake, PictureError
 from suites.detection.sample import GroundTruth, Sample
+from suites.engine.data.files import FileTable
 from suites.engine.data.intake.passed import PassedOver
-from suites.engine.data.sources import FileTable
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
 from suites.vision.damaged import find_damaged

@@ -20,11 +20,12 @@ from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import flag
 from suites.detection.datasets.shapes import Shape, read_shape
 from suites.detection.sample import GroundTruth
+from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
 from suites.engine.data.intake.written import is_plain, number_in
 from suites.engine.data.skipping import MAX_SKIPPED, SetError
-from suites.engine.data.sources import Source, find_data, open_source, read_file
+from suites.engine.data.sources import find_data, open_source, read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
 from suites.vision.files import held_out

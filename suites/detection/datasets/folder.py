@@ -22,10 +22,11 @@ from suites.detection.datasets.tools import CvatDetection, DatumaroDetection, To
 from suites.detection.datasets.voc import VocDetection, class_names_of
 from suites.detection.datasets.yolo import NAMES, YoloDetection
 from suites.engine.contract.recognising import Recognised, part_folders, part_in, recogniser
+from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part
 from suites.engine.data.intake.naming import ending, stem
 from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import CLASS_FILES, is_image
 

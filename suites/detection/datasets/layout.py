@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from framework.errors import DataError
 from suites.detection.datasets.intake import PictureError
+from suites.engine.data.files import Source
 from suites.engine.data.skipping import SetError
-from suites.engine.data.sources import Source
 from suites.engine.names import did_you_mean
 from suites.vision.glances import shown_size
 

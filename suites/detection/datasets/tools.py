@@ -21,11 +21,12 @@ from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import ClassTable, size_of
 from suites.detection.datasets.voc import parse_xml
+from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
 from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED, SetError
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import held_out, listed_classes
 

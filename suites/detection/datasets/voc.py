@@ -18,10 +18,11 @@ from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.datasets.layout import ClassTable, flag
 from suites.detection.sample import Sample
+from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import Finder, Stems, as_written, ending, in_order, stem
 from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import held_out, is_image, listed_classes, pictures_below, read_lines
 from suites.vision.images import IMAGE_SUFFIXES

@@ -19,9 +19,10 @@ from framework.errors import DataError
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
 from suites.detection.sample import GroundTruth, Sample
+from suites.engine.data.files import Source
 from suites.engine.data.intake.written import number_in
 from suites.engine.data.skipping import MAX_SKIPPED
-from suites.engine.data.sources import Source, open_source, read_file
+from suites.engine.data.sources import open_source, read_file
 from suites.engine.registry import register
 from suites.vision.files import is_image
 from suites.vision.headers import image_size

@@ -17,11 +17,12 @@ from suites.detection.datasets.intake import Intake, OnProblem
 from suites.detection.datasets.layout import size_of
 from suites.detection.datasets.yolo_lines import Keypoints, Line, keypoints_in, outline, parsed
 from suites.engine.config.yaml_text import parse_text
+from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import Finder, as_written, by_number, ending, stem
 from suites.engine.data.intake.tables import repeated
 from suites.engine.data.intake.texts import decoded, lines_of
 from suites.engine.data.skipping import MAX_SKIPPED, SetError
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import CLASS_FILES, held_out, listed_classes, pictures_below, read_lines, say_shared
 

@@ -28,14 +28,17 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 def check_command(arguments: argparse.Namespace) -> int:
     """Inspect all data sets of a config, or of a plain folder or file; write pictures of what was found."""
+    from framework.errors import ConfigError
     from suites.engine.config.building import component_of
-    from suites.engine.contract.inspection import named_parts, shared_samples
+    from suites.engine.contract.inspection import Inspector, named_parts, shared_samples
 
     config, command = _config_for(arguments.config, arguments.overrides)
     if command and component_of(config["suite"], "inspector") is None:
         print(f"the suite {config['suite']} does not look into its data yet\nto train on it: {command}")
         return 0
     inspector = inspector_of(config)
+    if arguments.decode and type(inspector).glance is Inspector.glance:
+        raise ConfigError(f"data check: --decode does nothing for the suite '{config['suite']}'; take it away")
     opened = _datasets(config, inspector)
     sets = {name: named_parts(name, inspector.parts(whole)) for name, whole in opened.items()}
     found: dict[str, dict[str, Inspected]] = {whole: {} for whole in sets}

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from framework.errors import DataError, PaddockError
+from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import Part
 from suites.engine.data.intake.naming import in_order
 from suites.engine.data.skipping import OtherKindError, SetError
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.names import listing
 from suites.engine.registry import REGISTRY, load_suites, suite_names
 

@@ -41,6 +41,8 @@ class Remembered(Generic[Value]):
         return value
 
     def _keep(self, stamp: bytes, value: Value) -> None:
+        if stamp in self._values:  # by another thread
+            return
         self._held += self._weight(value)
         self._values[stamp] = value
         while self._held > self._most and self._values:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from framework.errors import ConfigError, DataError
 from suites.engine.contract.recognising import Recognised, class_folders, classes_in, part_in, recogniser
+from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part, divided
 from suites.engine.data.intake.naming import ending, stem
 from suites.engine.data.intake.texts import decoded
 from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError, usable
-from suites.engine.data.sources import Source, find_data, open_source
+from suites.engine.data.sources import find_data, open_source
 from suites.engine.names import listing
 from suites.engine.registry import register
 from suites.engine.reporting import Tally

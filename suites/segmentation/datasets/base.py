@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.data.files import FileTable
 from suites.engine.data.intake.passed import PassedOver
-from suites.engine.data.sources import FileTable
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
 from suites.segmentation.datasets.reading import Colour, LabelReader

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from framework.errors import DataError
+from suites.engine.data.files import Source
 from suites.engine.data.skipping import MAX_SKIPPED, usable
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.segmentation.datasets.base import PairDataset

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from suites.engine.contract.recognising import Recognised, part_folders, recogniser
+from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part
 from suites.engine.data.intake.naming import Finder, ending, stem
 from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.segmentation.datasets.base import SegmentationDataset
 from suites.segmentation.datasets.labelme import LabelmeSegmentation

@@ -10,9 +10,10 @@ import numpy as np
 
 from framework.errors import DataError
 from suites.engine.contract.recognising import Recognised, class_folders, classes_in, recogniser
+from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part, copies_of, copies_of_groups, divided, expect_samples
 from suites.engine.data.intake.naming import ending
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.video.datasets.base import VideoDataset
 from suites.video.datasets.frames import FrameTable

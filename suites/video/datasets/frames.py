@@ -9,9 +9,10 @@ from pathlib import PurePosixPath
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.skipping import MAX_SKIPPED
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.video.cache import FrameCache

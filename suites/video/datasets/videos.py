@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from suites.engine.data.files import Source
 from suites.engine.data.skipping import MAX_SKIPPED
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.engine.reporting import Tally
 from suites.video.datasets.base import VideoDataset

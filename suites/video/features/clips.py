@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import in_order
-from suites.engine.data.sources import Source, open_source
+from suites.engine.data.sources import open_source
 from suites.video.features.sound import BANDS, Kind, heard, rows_at
 from suites.video.reading import read_video
 from suites.vision.files import is_image, read_list

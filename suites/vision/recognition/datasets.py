@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from framework.errors import DataError
+from suites.engine.data.files import Source
 from suites.engine.data.intake.passed import PassedOver
 from suites.engine.data.skipping import SetError
-from suites.engine.data.sources import Source
 from suites.engine.reporting import Tally
 from suites.vision.files import read_classes_file
 from suites.vision.glances import Glance

@@ -1,5 +1,8 @@
 """What a picture's file says without decoding is what decoding says; of large sets `data check` decodes none."""
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 
@@ -16,7 +19,9 @@ from suites.segmentation.labels import encode_labels
 from suites.vision import images
 from suites.vision.glances import glance
 from suites.vision.images import encode_image, write_image
+from suites.vision.sizes import picture_sizes
 from tests.suites.vision.test_images import with_exif_orientation
+from tests.suites.vision.tiffs import strips
 
 RNG = np.random.default_rng(0)
 
@@ -50,9 +55,33 @@ def test_size_and_damage_are_those_of_decoding(tmp_path, suffix):
             glance(files, 1)
 
 
-def test_a_picture_that_is_turned_has_the_size_that_is_shown(tmp_path):
-    (tmp_path / "a.jpg").write_bytes(with_exif_orientation(encode_image(noise(), ".jpg"), 6))
-    assert glance(open_source(tmp_path).table(["a.jpg"]), 0).size == (30, 20)
+def turned_png():
+    """With its tags behind its pixels, as the format allows."""
+    data = encode_image(noise(300, 400), ".png")
+    tags = b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"
+    chunk = struct.pack(">I", len(tags)) + b"eXIf" + tags + struct.pack(">I", zlib.crc32(b"eXIf" + tags))
+    return data[:-12] + chunk + data[-12:]
+
+
+TURNED = {
+    "a.jpg": lambda: with_exif_orientation(encode_image(noise(), ".jpg"), 6),
+    "a.png": turned_png,
+    "a.tif": lambda: strips(noise(), t274=(3, [6])),
+    "a.webp": lambda: encode_image(noise(), ".webp"),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_a_picture_that_may_be_turned_has_the_size_that_is_decoded(tmp_path, name):
+    (tmp_path / name).write_bytes(TURNED[name]())
+    files = open_source(tmp_path).table([name])
+    shown = images.decode_image(files.read(0), name).shape[:2]
+    assert glance(files, 0).size == shown and picture_sizes(files).tolist() == [list(shown)]
+
+
+def test_a_png_with_tags_is_turned_and_so_is_a_jpeg():
+    assert images.decode_image(TURNED["a.jpg"](), "a").shape[:2] == (30, 20)
+    assert images.decode_image(TURNED["a.png"](), "a").shape[:2] == (400, 300)
 
 
 def folder(root):
@@ -104,6 +133,13 @@ def test_the_command_decodes_where_samples_are_few_or_it_is_asked_to(tmp_path, m
     assert "not decoded" not in capsys.readouterr().out
     monkeypatch.setattr(command, "_MOST_DECODED", 5)
     assert command.main(["check", str(root)]) == 1
-    assert "pictures were not decoded; with --decode they are" in capsys.readouterr().out
+    assert "pictures in files were not decoded; with --decode they are" in capsys.readouterr().out
     assert command.main(["check", str(root), "--decode"]) == 1
     assert "not decoded" not in capsys.readouterr().out
+
+
+def test_decoding_is_refused_where_there_is_nothing_to_decode(tmp_path, capsys):
+    rows = [f"text number {at},{'good' if at % 2 else 'bad'}" for at in range(40)]
+    (tmp_path / "reviews.csv").write_text("\n".join(["text,label", *rows]))
+    assert command.main(["check", str(tmp_path / "reviews.csv"), "--decode"]) != 0
+    assert "--decode does nothing for the suite 'nlp'; take it away" in capsys.readouterr().err

@@ -8,8 +8,8 @@ from collections.abc import Hashable, Sequence
 from typing import Literal
 
 from framework.errors import AttributeValueError, DataError
+from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import stem
-from suites.engine.data.sources import Source
 
 END = 4096  # bytes of each end of a file that are compared first
 EVERY = 5  # of a set without parts: each fifth sample is for evaluation

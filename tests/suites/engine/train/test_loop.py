@@ -16,6 +16,7 @@ from framework.data.world import ALONE
 from framework.errors import CheckpointError, ConfigError, NumericsError
 from framework.io import load_tensors
 from suites.engine.config.settings import CheckpointSettings, EarlyStopSettings, EvaluationSettings
+from suites.engine.contract.metric import Metric
 from suites.engine.contract.step import Update
 from suites.engine.run.checkpoint import Checkpoints
 from suites.engine.run.folder import RunFolder, best_weights
@@ -84,11 +85,10 @@ class NumpyStep:
         self.velocity, self.updates = state["optimizer"]["v"].numpy().copy(), state["optimizer"]["n"]
 
 
-class Scores:
+class Scores(Metric):
     """Gives the figures of a list, one an evaluation."""
 
-    main_metric, lower_is_better = "AP", False
-    more_eval = ()
+    main_metric, lower_is_better, more_eval = "AP", False, ()
 
     def __init__(self, scores=()):
         self.model, self.scores, self.evaluations = NumpyModel(), list(scores), 0
@@ -100,22 +100,15 @@ class Scores:
     def update(self, outputs, batch):
         pass
 
-    def update_joined(self, found):
-        for outputs, batch in found:
-            self.update(outputs, batch)
-
     def result(self):
         self.evaluations += 1
         return {"AP": self.scores.pop(0) if self.scores else 0.5, "AP50": 0.75}
 
-    def report(self):
-        return ""
-
-    def plots(self):
-        return ()
-
-    def worst(self, count):
+    def state(self):
         return {}
+
+    def merge(self, state):
+        raise AssertionError("one evaluation has no parts")
 
     def count(self, tally, dataset, training):
         pass
