@@ -188,7 +188,7 @@ class GRU4Rec(RetrievalModel):
         return {"ranking": mean_of_clicked(self._loss(scores, own, log_shares), labels)}
 
 
-@register("ctr_model")
+@register("ctr_model", needs={"margin": ("loss", "hinge"), "scale": ("loss", "cross_entropy")})
 class SSR(RetrievalModel):
     """Semantic matching of a session and an item by their cosine (Song, Elkahky and He 2016), as Paddle has it.
 
@@ -198,12 +198,12 @@ class SSR(RetrievalModel):
         fields: what the batches hold.
         dim: K, numbers of a vector.
         hidden: H, of the GRU and of what is compared.
-        margin: of the hinge.
+        margin: see `loss`; with "hinge".
         logq: see `RetrievalModel`; in the hinge the other items weigh 1 / their share.
         loss: "hinge" wants the cosine of the chosen item `margin` above that of one other, the batch's items in reverse
             order, as Paddle has it. "cross_entropy" is the paper's: the share of the chosen item among all of the
             batch, by the softmax of `scale` times the cosines (Huang et al. 2013, equation 4).
-        scale: see `loss`.
+        scale: see `loss`; with "cross_entropy".
     """
 
     def __init__(

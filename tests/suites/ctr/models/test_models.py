@@ -193,6 +193,12 @@ def test_the_loss_of_ssr_is_its_hinge():
     assert mean.item() == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("given", [{"scale": 7.0}, {"margin": 0.5, "loss": "cross_entropy"}])
+def test_a_number_of_the_other_loss_of_ssr_is_refused(given):
+    with pytest.raises(AttributeValueError, match=r"(scale|margin)[\s\S]*loss"):
+        ctr.SSR(FIELDS, dim=4, hidden=5, **given)
+
+
 @pytest.mark.parametrize("shares", [None, np.log(SHARES)])
 def test_the_softmax_of_ssr_is_over_the_cosines_with_the_batch_s_items_times_a_scale(shares):
     _, weights = built("SSR")
