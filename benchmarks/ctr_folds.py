@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from framework import from_numpy, no_grad
 from suites.ctr.metrics import auc, log_loss
 from suites.engine.config.building import read_config
-from suites.engine.config.shipped import find_config
+from suites.engine.config.tree.shipped import find_config
 from suites.engine.train.training import train
 
 

@@ -22,7 +22,7 @@ from common import find_real_data, fold_figures, real_data
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from suites.engine.config.shipped import find_config
+from suites.engine.config.tree.shipped import find_config
 from suites.engine.data.intake.naming import in_order
 from suites.engine.train.training import train
 

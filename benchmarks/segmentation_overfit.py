@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from suites.engine.train.training import train
 from suites.segmentation.datasets import ImageLabelPairs
 from suites.segmentation.labels import encode_labels
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 
 CONFIGS = Path(__file__).resolve().parents[1] / "configs" / "segmentation"
 SIDE, COUNT, VOID, CLASSES = 32, 16, 11, 11

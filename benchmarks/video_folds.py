@@ -27,12 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from suites.engine.config import Config
 from suites.engine.config.building import read_config
-from suites.engine.config.shipped import find_config
+from suites.engine.config.tree.shipped import find_config
 from suites.engine.train.training import train
 from suites.video.datasets import VideoDataset
-from suites.vision.images import write_image
+from suites.vision.augmentation.transforms import Resize
+from suites.vision.pictures.images import write_image
 from suites.vision.recognition.sample import LabelledClip
-from suites.vision.transforms import Resize
 
 Row = tuple[str, int]  # a clip and its label
 

@@ -45,8 +45,8 @@ def pictures() -> Iterator[Files]:
     """Files of all kinds that are read, baseline and other TIFF, and headers of PNM with comments."""
     import cv2
 
-    from suites.vision.images import encode_image
-    from tests.suites.vision.tiffs import strips, tiles
+    from suites.vision.pictures.images import encode_image
+    from tests.suites.vision.pictures.tiffs import strips, tiles
 
     image = RNG.integers(0, 255, (9, 7, 3), np.uint8)
     for suffix in (".png", ".jpg", ".bmp", ".webp", ".tiff", ".ppm", ".gif"):

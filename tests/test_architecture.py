@@ -124,7 +124,7 @@ def test_a_native_type_is_defined_once():
     assert {key: files for key, files in types.items() if len(files) > 1} == {}
 
 
-DECODERS = {"suites/vision/images.py", "suites/vision/apart_child.py"}
+DECODERS = {"suites/vision/pictures/images.py", "suites/vision/pictures/apart_child.py"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -235,8 +235,8 @@ OPENERS = {
     "suites/engine/weights/fetching.py": "archives whose digest is known",
     "suites/engine/weights/records.py": "classes beside a record, whose digest is known",
     "suites/video/features/store.py": "features that the package wrote, read by their places",
-    "suites/vision/apart_child.py": "/proc",
-    "suites/vision/videos.py": "a video, whose size is checked before",
+    "suites/vision/pictures/apart_child.py": "/proc",
+    "suites/vision/videos/reading.py": "a video, whose size is checked before",
 }
 
 

@@ -21,7 +21,7 @@ ALLOWED = {
     "suites/engine/train/hooks/events.py": "a library that writes a new file; its folder is asked about before",
     "suites/engine/run/ownership.py": "makes the run's folder itself, before it is confined",
     "suites/engine/run/screen.py": "the console",
-    "suites/vision/film.py": "a library, into a file that atomic_file made, or into memory",
+    "suites/vision/videos/writing.py": "a library, into a file that atomic_file made, or into memory",
     "suites/engine/weights/wheels.py": "a temporary folder",
     "suites/engine/weights/fetching.py": "a temporary folder, and files that atomic_file made",
 }

@@ -11,7 +11,7 @@ import numpy as np
 
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import Processor
-from suites.vision.images import encode_image, read_image
+from suites.vision.pictures.images import encode_image, read_image
 
 from .data import to_array, to_picture
 

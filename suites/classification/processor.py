@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from suites.engine.contract.batch import Batch
-from suites.vision.pipeline import Transform
+from suites.vision.augmentation.pipeline import Transform
 from suites.vision.processor import ImageProcessor
 from suites.vision.recognition.processor import RecognitionProcessor
 from suites.vision.recognition.sample import LabelledImage

@@ -1,7 +1,7 @@
 """The transforms of image classification: those of `suites.vision.recognition.transforms`."""
 
 from suites.engine.registry import register, register_role
-from suites.vision.pipeline import BatchTransform, Transform
+from suites.vision.augmentation.pipeline import BatchTransform, Transform
 from suites.vision.recognition.transforms import BATCH_TRANSFORMS, TRANSFORMS
 
 register_role("transform", Transform, doc="sample -> sample, of a training or evaluation pipeline")

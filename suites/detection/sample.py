@@ -13,8 +13,8 @@ from typing import Any
 import cv2
 import numpy as np
 
+from suites.vision.augmentation.pixels import fill_colour
 from suites.vision.geometry import Move
-from suites.vision.pixels import fill_colour
 from suites.vision.sample import ImageSample, reclassed
 from suites.vision.structures import Instances, Masks
 

@@ -23,8 +23,8 @@ from suites.segmentation.labels import LabelMapError, encode_labels
 from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.visualize import draw_labels
 from suites.vision.drawing import class_colour
-from suites.vision.images import encode_image
 from suites.vision.inspection import VisualInspector, left_out_findings
+from suites.vision.pictures.images import encode_image
 
 _RARE = 3  # images with a class below which its figures are chance
 _VOID = 0.5  # share of an image that is void from which on it is named

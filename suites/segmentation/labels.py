@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 
 from framework.errors import DataError
-from suites.vision.images import check_complete, decode
+from suites.vision.pictures.images import check_complete, decode
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE = 3  # colour type in a PNG's header; 0 is grey

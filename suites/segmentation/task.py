@@ -29,9 +29,9 @@ from suites.segmentation.processor import SegmentationProcessor, label_maps
 from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.transforms import Transform, collate
 from suites.segmentation.windows import stitched
-from suites.vision.pipeline import Augmented
+from suites.vision.augmentation.pipeline import Augmented
+from suites.vision.pictures.sizes import EqualSizes
 from suites.vision.settings import EvalData, TrainData
-from suites.vision.sizes import EqualSizes
 from suites.vision.task import VisionTask, unprepared
 
 _log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from framework.errors import AttributeValueError, ConfigError
 from suites.engine.contract.batch import Batch, Found
 from suites.segmentation.sample import Sample, labels_to_original
 from suites.segmentation.transforms import Transform, collate
+from suites.vision.augmentation.transforms import Normalize
 from suites.vision.geometry import Placement
-from suites.vision.transforms import Normalize
 
 
 @dataclass(frozen=True)

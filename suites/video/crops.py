@@ -12,8 +12,8 @@ import numpy as np
 from framework.errors import DataError
 from suites.engine.config import Part
 from suites.engine.registry import register
-from suites.vision.pipeline import Transform
-from suites.vision.pixels import pair
+from suites.vision.augmentation.pipeline import Transform
+from suites.vision.augmentation.pixels import pair
 from suites.vision.recognition.sample import LabelledClip
 
 

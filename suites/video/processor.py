@@ -18,15 +18,15 @@ from suites.video.reading import read_video
 from suites.video.sampling import Segments
 from suites.video.sequence_processor import SequenceProcessor
 from suites.video.windows import labelled, spans, windows
-from suites.vision.camera import opened_moving
+from suites.vision.augmentation.pipeline import Transform
 from suites.vision.files import is_image
-from suites.vision.film import check_film_name, encode_film, written_film
-from suites.vision.images import IMAGE_SUFFIXES, read_image
-from suites.vision.pipeline import Transform
+from suites.vision.pictures.images import IMAGE_SUFFIXES, read_image
 from suites.vision.processor import file_in_json
 from suites.vision.recognition.processor import RecognitionProcessor
 from suites.vision.recognition.sample import LabelledClip
-from suites.vision.videos import VIDEO_SUFFIXES, has_pyav, opened_video
+from suites.vision.videos.camera import opened_moving
+from suites.vision.videos.reading import VIDEO_SUFFIXES, has_pyav, opened_video
+from suites.vision.videos.writing import check_film_name, encode_film, written_film
 
 
 class VideoProcessor(RecognitionProcessor):

@@ -15,7 +15,7 @@ from framework.errors import AttributeValueError, DataError
 from framework.limits import check
 from suites.video.cache import FrameCache
 from suites.video.timeline import Timeline
-from suites.vision.videos import OpenVideo, Painter, VideoSource, opened_video, stamp_of, told
+from suites.vision.videos.reading import OpenVideo, Painter, VideoSource, opened_video, stamp_of, told
 
 if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext

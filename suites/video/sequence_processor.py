@@ -15,7 +15,7 @@ from suites.engine.contract.batch import Batch
 from suites.engine.contract.processor import ServedProcessor
 from suites.video.features import FeatureStore
 from suites.video.sequences import FeatureSequence, collate_sequences
-from suites.vision.pipeline import Transform
+from suites.vision.augmentation.pipeline import Transform
 from suites.vision.recognition.processor import best_classes
 
 Item = Mapping[str, np.ndarray]  # [T, C] of each modality

@@ -13,7 +13,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register
-from suites.vision.pipeline import Transform
+from suites.vision.augmentation.pipeline import Transform
 from suites.vision.recognition.sample import targets_of
 
 

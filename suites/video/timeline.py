@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.errors import DataError
 from framework.limits import check
-from suites.vision.videos import OpenVideo, told
+from suites.vision.videos.reading import OpenVideo, told
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.errors import AttributeValueError, DataError, DTypeError
 from suites.engine.registry import register, register_role
-from suites.vision.pipeline import BatchTransform, Transform
+from suites.vision.augmentation.pipeline import BatchTransform, Transform
 from suites.vision.recognition.sample import LabelledClip
 from suites.vision.recognition.transforms import BATCH_TRANSFORMS, TRANSFORMS
 

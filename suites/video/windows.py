@@ -13,7 +13,7 @@ from framework.errors import ConfigError
 from suites.video.sampling import Segments
 from suites.vision.drawing import class_colour
 from suites.vision.recognition.processor import put_classes
-from suites.vision.videos import OpenVideo, Painter
+from suites.vision.videos.reading import OpenVideo, Painter
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame

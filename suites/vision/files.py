@@ -12,7 +12,7 @@ from suites.engine.data.intake.dividing import copies_of, divided
 from suites.engine.data.intake.naming import ending, shown
 from suites.engine.data.intake.texts import classes_in, names_in, numbered_lines, rows_of
 from suites.engine.reporting import Tally
-from suites.vision.images import IMAGE_SUFFIXES
+from suites.vision.pictures.images import IMAGE_SUFFIXES
 
 _log = logging.getLogger(__name__)
 _NAMED = 5  # in a message

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from suites.vision.pixels import fill_colour
+from suites.vision.augmentation.pixels import fill_colour
 
 
 class Placement(NamedTuple):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from suites.engine.contract.inspection import Finding, Inspected, Inspector
-from suites.vision.images import write_image
+from suites.vision.augmentation.pipeline import Augmented
+from suites.vision.augmentation.transforms import Normalize
 from suites.vision.joining import Joining
-from suites.vision.pipeline import Augmented
-from suites.vision.transforms import Normalize
+from suites.vision.pictures.images import write_image
 
 if TYPE_CHECKING:
     from suites.engine.config import Config

@@ -11,7 +11,7 @@ from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import as_written
 from suites.engine.data.intake.texts import json_in
 from suites.vision.files import BESIDE, held_out, is_image
-from suites.vision.images import IMAGE_SUFFIXES
+from suites.vision.pictures.images import IMAGE_SUFFIXES
 
 _CIRCLE = 64  # points of the polygon in place of a circle
 

@@ -18,9 +18,8 @@ from suites.engine.config import build_value, plain
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.capabilities import OverTime
 from suites.engine.contract.processor import ServedProcessor
-from suites.vision.camera import camera_number, opened_moving
-from suites.vision.film import Film, written_film
-from suites.vision.images import (
+from suites.vision.augmentation.pipeline import Transform
+from suites.vision.pictures.images import (
     QUICK_BYTES,
     checked_header,
     decode_image,
@@ -28,9 +27,10 @@ from suites.vision.images import (
     is_quick_picture,
     read_image,
 )
-from suites.vision.pipeline import Transform
 from suites.vision.sample import VisualSample
-from suites.vision.videos import VIDEO_SUFFIXES, frames_of
+from suites.vision.videos.camera import camera_number, opened_moving
+from suites.vision.videos.reading import VIDEO_SUFFIXES, frames_of
+from suites.vision.videos.writing import Film, written_film
 
 Self = TypeVar("Self", bound="VisualProcessor")
 

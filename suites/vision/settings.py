@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from suites.engine.config import Factory, OfRole
+from suites.vision.augmentation.pipeline import BatchTransform, Transform
 from suites.vision.ordering import Order
-from suites.vision.pipeline import BatchTransform, Transform
 
 
 @dataclass(kw_only=True)

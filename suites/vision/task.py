@@ -11,9 +11,9 @@ from framework.data import BatchSampler, DataLoader, FixedBatches, ShuffledSampl
 from framework.nn import Layer
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.data_task import DataTask
+from suites.vision.augmentation.pipeline import Augmented, Transform
 from suites.vision.classes import ClassNames, open_dataset
 from suites.vision.ordering import LikeShapes
-from suites.vision.pipeline import Augmented, Transform
 from suites.vision.settings import EvalData, TrainData
 
 

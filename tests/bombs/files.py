@@ -20,7 +20,7 @@ HUGE = 1 << 40  # bytes of a file of zeros that takes no room on the disk
 # -- readers
 @reader("image")
 def read_picture(path: Path) -> object:
-    from suites.vision.images import read_image
+    from suites.vision.pictures.images import read_image
 
     return read_image(path)
 

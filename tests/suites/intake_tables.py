@@ -8,7 +8,7 @@ from collections.abc import Callable
 from suites.ctr.datasets import ClickLog
 from suites.ctr.inspection.guess import guess_schema
 from suites.ctr.schema import schema_of
-from suites.engine.config.yaml_text import parse_text
+from suites.engine.config.tree.yaml_text import parse_text
 from suites.nlp.datasets import CharTags, Texts
 from tests.suites.intake_drawing import Draw, compare, parts
 

@@ -21,9 +21,9 @@ from suites.segmentation.labelling import Labelling
 from suites.segmentation.metrics import ConfusionMatrix
 from suites.segmentation.sample import Sample
 from suites.segmentation.task import SegmentationTask
+from suites.vision.augmentation.transforms import Normalize, ResizeKeepRatio
 from suites.vision.settings import EvalData
 from suites.vision.structures import Boxes, Instances
-from suites.vision.transforms import Normalize, ResizeKeepRatio
 from tests.suites.detection.test_views import OBJECTS, bright, picture
 from tests.suites.test_served_alike import pictures, shades
 

@@ -14,7 +14,7 @@ from suites.ctr.inspection.guess import guess_schema
 from suites.ctr.schema import schema_of
 from suites.detection.datasets import CocoDetection
 from suites.detection.datasets.folder import DetectionFolder
-from suites.engine.config.yaml_text import parse_text
+from suites.engine.config.tree.yaml_text import parse_text
 from suites.engine.data.intake.texts import classes_in, json_in
 from suites.engine.data.intake.written import number_in
 from suites.nlp.datasets import Texts

@@ -17,8 +17,8 @@ from suites.engine.serving.client import Client
 from suites.engine.serving.service import Settings
 from suites.segmentation.processor import SegmentationProcessor
 from suites.segmentation.windows import Windows
-from suites.vision.images import encode_image
-from suites.vision.transforms import Normalize, ResizeKeepRatio
+from suites.vision.augmentation.transforms import Normalize, ResizeKeepRatio
+from suites.vision.pictures.images import encode_image
 from tests.suites.detection.test_views import bright
 from tests.suites.engine.serving.toy import running
 

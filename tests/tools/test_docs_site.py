@@ -14,7 +14,7 @@ from framework import nn
 from framework.errors import DataError
 from framework.ops.registry import OPS
 from suites.engine import cli
-from suites.engine.config.shipped import shipped_configs
+from suites.engine.config.tree.shipped import shipped_configs
 from suites.engine.registry import REGISTRY, load_suites, suite_names
 from tools.docs_site import stage as staging
 from tools.docs_site.reference import plain, reference_pages

@@ -18,10 +18,10 @@ from unittest import mock
 from framework import nn
 from framework.errors import ConfigError
 from suites.engine import cli
-from suites.engine.config.components import Component, Section, slot_of
 from suites.engine.config.report import inner_slot
-from suites.engine.config.shipped import configs_folder, shipped_configs
-from suites.engine.config.signatures import Parameter, signature_of
+from suites.engine.config.schema.components import Component, Section, slot_of
+from suites.engine.config.schema.signatures import Parameter, signature_of
+from suites.engine.config.tree.shipped import configs_folder, shipped_configs
 from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
 
 SHARED = "shared"  # the page of what all suites share

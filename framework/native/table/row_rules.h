@@ -12,7 +12,7 @@ inline constexpr int kRuleKinds = 6;
 // Numbers of one step. A rule reads those that it names in cpu/table_rules.cc.
 struct RowNumbers {
   float scale = 1, lr = 0, l1 = 0, l2 = 0, beta = 0, initial = 0, eps = 0;
-  float b1 = 0, b2 = 0, new1 = 0, new2 = 0, rate = 0, unbias = 0;  // Adam's, as in cpu/adam_rule.h
+  float b1 = 0, b2 = 0, new1 = 0, new2 = 0, rate = 0, unbias = 0;  // Adam's, as in cpu/optim/adam_rule.h
 };
 
 // value, grad: [dim]; state: [state_words(kind, dim)].

@@ -20,10 +20,10 @@ from suites.engine.data.sources import open_source
 from suites.engine.names import listing
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
-from suites.vision.damaged import find_damaged
 from suites.vision.files import held_out, listed_file, pictures_below, read_lines, read_list
-from suites.vision.glances import Glance, glance
-from suites.vision.images import IMAGE_SUFFIXES, decode_image
+from suites.vision.pictures.damaged import find_damaged
+from suites.vision.pictures.glances import Glance, glance
+from suites.vision.pictures.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import (
     RecognitionDataset,
     path_and_labels,

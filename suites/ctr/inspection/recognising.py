@@ -9,7 +9,7 @@ from framework.errors import ConfigError
 from suites.ctr.inspection.guess import guess_schema
 from suites.ctr.schema import Schema, schema_of
 from suites.ctr.schema.features import Sparse
-from suites.engine.config.yaml_text import parse_text
+from suites.engine.config.tree.yaml_text import parse_text
 from suites.engine.contract.recognising import Recognised, recogniser
 from suites.engine.data.skipping import OtherKindError
 from suites.engine.registry import register

@@ -12,9 +12,9 @@ from framework.outside import read_text
 from suites.ctr.schema.features import Crossed, Dense, Feature, Label, MultiValued, Sequence, Signed, Sparse
 from suites.ctr.schema.signs import MAX_SLOT
 from suites.engine.config import build_value, plain
-from suites.engine.config.components import slot_of
 from suites.engine.config.config import build_node
-from suites.engine.config.yaml_text import parse_text
+from suites.engine.config.schema.components import slot_of
+from suites.engine.config.tree.yaml_text import parse_text
 from suites.engine.data.intake.written import Written
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import REGISTRY

@@ -16,10 +16,10 @@ from suites.engine.data.files import FileTable
 from suites.engine.data.intake.passed import PassedOver
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
-from suites.vision.damaged import find_damaged
-from suites.vision.glances import Glance, glance
-from suites.vision.images import decode_image
-from suites.vision.stated import Fitter
+from suites.vision.pictures.damaged import find_damaged
+from suites.vision.pictures.glances import Glance, glance
+from suites.vision.pictures.images import decode_image
+from suites.vision.pictures.stated import Fitter
 from suites.vision.structures import Boxes, Instances
 
 _log = logging.getLogger(__name__)

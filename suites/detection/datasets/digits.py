@@ -17,7 +17,7 @@ from framework.errors import AttributeValueError
 from suites.detection.datasets.base import DetectionDataset
 from suites.detection.sample import GroundTruth, Sample
 from suites.engine.registry import register
-from suites.vision.images import decode_image
+from suites.vision.pictures.images import decode_image
 from suites.vision.structures import Boxes, Instances
 
 Split = Literal["train", "val", "test"]

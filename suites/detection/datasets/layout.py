@@ -9,7 +9,7 @@ from suites.detection.datasets.intake import PictureError
 from suites.engine.data.files import Source
 from suites.engine.data.skipping import SetError
 from suites.engine.names import did_you_mean
-from suites.vision.glances import shown_size
+from suites.vision.pictures.glances import shown_size
 
 
 def size_of(source: Source, name: str) -> tuple[int, int]:

@@ -25,7 +25,7 @@ from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import held_out, is_image, listed_classes, pictures_below, read_lines
-from suites.vision.images import IMAGE_SUFFIXES
+from suites.vision.pictures.images import IMAGE_SUFFIXES
 
 
 @register("dataset")

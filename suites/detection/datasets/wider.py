@@ -25,7 +25,7 @@ from suites.engine.data.skipping import MAX_SKIPPED
 from suites.engine.data.sources import open_source, read_file
 from suites.engine.registry import register
 from suites.vision.files import is_image
-from suites.vision.headers import image_size
+from suites.vision.pictures.headers import image_size
 
 LEVELS = ("easy", "medium", "hard")
 _INVALID = 7  # place of the "invalid" flag in a line of ten numbers

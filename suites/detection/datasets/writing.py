@@ -13,7 +13,7 @@ from framework.atomic import atomic_file
 from framework.errors import DataError
 from suites.detection.datasets.base import DetectionDataset
 from suites.detection.sample import Sample
-from suites.vision.images import encode_image
+from suites.vision.pictures.images import encode_image
 
 Writer = Callable[[DetectionDataset, Sequence[int], Path, str], Path]
 

@@ -16,7 +16,7 @@ from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem
 from suites.detection.datasets.layout import size_of
 from suites.detection.datasets.yolo_lines import Keypoints, Line, keypoints_in, outline, parsed
-from suites.engine.config.yaml_text import parse_text
+from suites.engine.config.tree.yaml_text import parse_text
 from suites.engine.data.files import Source
 from suites.engine.data.intake.naming import Finder, as_written, by_number, ending, stem
 from suites.engine.data.intake.tables import repeated

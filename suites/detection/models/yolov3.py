@@ -23,9 +23,9 @@ from suites.detection.models.one_stage import OneStageDetector
 from suites.engine.config import Factory, Part, Problem
 from suites.engine.registry import register
 from suites.engine.weights import Names
+from suites.vision.augmentation.pipeline import image_sizes
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.naming import conv, darknet_units
-from suites.vision.pipeline import image_sizes
 
 
 class DarknetNeck(Neck):

@@ -1,11 +1,10 @@
 """Augmentation for detection: sample transforms, batch transforms and collation (the recipe of YOLOv3 and SSD)."""
 
 from suites.engine.registry import register, register_role
-from suites.vision.affine import RandomAffine
-from suites.vision.covering import GridMask, RandomErasing
-from suites.vision.ordering import ClassAware, RepeatFactor
-from suites.vision.pipeline import Augmented, BatchTransform, MixingTransform, Transform
-from suites.vision.transforms import (
+from suites.vision.augmentation.affine import RandomAffine
+from suites.vision.augmentation.covering import GridMask, RandomErasing
+from suites.vision.augmentation.pipeline import Augmented, BatchTransform, MixingTransform, Transform
+from suites.vision.augmentation.transforms import (
     ColorDistort,
     Letterbox,
     Normalize,
@@ -14,6 +13,7 @@ from suites.vision.transforms import (
     Resize,
     ResizeKeepRatio,
 )
+from suites.vision.ordering import ClassAware, RepeatFactor
 
 register_role("transform", Transform, doc="sample -> sample, of a training or evaluation pipeline")
 for _order in (ClassAware, RepeatFactor):

@@ -13,9 +13,9 @@ import numpy as np
 from framework.errors import DTypeError
 from suites.detection.sample import Sample
 from suites.engine.registry import register
-from suites.vision.colour import equalized, with_colour, with_sharpness
-from suites.vision.pipeline import Transform
-from suites.vision.pixels import check_prob
+from suites.vision.augmentation.colour import equalized, with_colour, with_sharpness
+from suites.vision.augmentation.pipeline import Transform
+from suites.vision.augmentation.pixels import check_prob
 
 _GREY = (128 / 255,) * 3
 _ONLY_BOXES = 1 / 3  # changes inside of boxes are made with a third of their probability for each box

@@ -12,7 +12,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.detection.sample import Sample
 from suites.engine.registry import register
-from suites.vision.pipeline import BatchTransform, Transform
+from suites.vision.augmentation.pipeline import BatchTransform, Transform
 from suites.vision.structures import ImageList, Instances, runs_of
 
 BOXES_MULTIPLE = 16  # box counts are rounded up to it, so that few different shapes are planned for

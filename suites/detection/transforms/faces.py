@@ -11,8 +11,8 @@ from framework.errors import AttributeValueError
 from suites.detection.sample import Sample
 from suites.detection.transforms.geometry import cropped
 from suites.engine.registry import register
-from suites.vision.pipeline import Transform
-from suites.vision.pixels import IMAGENET_MEAN, check_prob
+from suites.vision.augmentation.pipeline import Transform
+from suites.vision.augmentation.pixels import IMAGENET_MEAN, check_prob
 from suites.vision.sample import scaled_size
 
 

@@ -12,10 +12,10 @@ from framework.errors import AttributeValueError
 from suites.detection.sample import Sample
 from suites.engine.config import Part
 from suites.engine.registry import register
-from suites.vision.pipeline import BatchTransform, Transform
-from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, interpolation, pair
+from suites.vision.augmentation.pipeline import BatchTransform, Transform
+from suites.vision.augmentation.pixels import IMAGENET_MEAN, check_prob, check_range, interpolation, pair
+from suites.vision.augmentation.transforms import Interp
 from suites.vision.structures import Boxes, pairwise_iou
-from suites.vision.transforms import Interp
 
 
 @register("transform")

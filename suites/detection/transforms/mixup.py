@@ -11,9 +11,9 @@ import numpy as np
 from framework.errors import AttributeValueError
 from suites.detection.sample import Sample
 from suites.engine.registry import register
-from suites.vision.covering import Rectangle
-from suites.vision.pipeline import MixingTransform
-from suites.vision.pixels import check_prob
+from suites.vision.augmentation.covering import Rectangle
+from suites.vision.augmentation.pipeline import MixingTransform
+from suites.vision.augmentation.pixels import check_prob
 from suites.vision.structures import Boxes, Instances
 
 

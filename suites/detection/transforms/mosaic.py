@@ -11,8 +11,8 @@ from framework.errors import AttributeValueError
 from suites.detection.sample import Sample
 from suites.detection.transforms.geometry import cropped
 from suites.engine.registry import register
-from suites.vision.pipeline import MixingTransform
-from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, pair
+from suites.vision.augmentation.pipeline import MixingTransform
+from suites.vision.augmentation.pixels import IMAGENET_MEAN, check_prob, check_range, pair
 from suites.vision.structures import Instances, Masks
 
 _QUARTERS = ((0, 0), (0, 1), (1, 0), (1, 1))  # row and column

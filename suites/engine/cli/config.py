@@ -12,8 +12,8 @@ from suites.engine.command_line import add_import_option, add_override_option, r
 from suites.engine.config import load_config
 from suites.engine.config.building import read_config
 from suites.engine.config.report import diff_lines, explain_text, help_text, list_text, origins_text
-from suites.engine.config.shipped import shipped_configs
-from suites.engine.config.yaml_text import dump_text
+from suites.engine.config.tree.shipped import shipped_configs
+from suites.engine.config.tree.yaml_text import dump_text
 from suites.engine.registry import REGISTRY, load_suites, suite_names
 
 

@@ -16,9 +16,9 @@ from framework.data import FaultPolicy, Skipped, Source
 from framework.errors import ConfigError
 from framework.nn import init
 from suites.engine.config import Config, Factory, checked, load_config
-from suites.engine.config.paths import format_path
 from suites.engine.config.plugins import import_plugins
 from suites.engine.config.settings import DataSettings, Runtime
+from suites.engine.config.tree.paths import format_path
 from suites.engine.data.damage import known_damage
 from suites.engine.data.sources import find_data
 from suites.engine.registry import REGISTRY, load_suites

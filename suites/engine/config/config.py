@@ -10,20 +10,20 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from framework.errors import ConfigError
-from suites.engine.config.components import Component, slot_of
-from suites.engine.config.files import display_name, read_merged
-from suites.engine.config.lookups import lookup, step_into
-from suites.engine.config.merge import merge
-from suites.engine.config.nodes import Node, Origin, Problem, from_plain
-from suites.engine.config.overrides import apply_overrides
-from suites.engine.config.paths import Path, format_path, parse_path
 from suites.engine.config.plugins import import_plugins, require_plugins
-from suites.engine.config.references import resolve
-from suites.engine.config.rules import RULES, Part, Rules
-from suites.engine.config.shipped import find_config
-from suites.engine.config.slots import Slot, UnionOf
-from suites.engine.config.texts import bent, wanted_as_texts
-from suites.engine.config.yaml_text import Reference, dump_text
+from suites.engine.config.schema.components import Component, slot_of
+from suites.engine.config.schema.rules import RULES, Part, Rules
+from suites.engine.config.schema.slots import Slot, UnionOf
+from suites.engine.config.schema.texts import bent, wanted_as_texts
+from suites.engine.config.tree.files import display_name, read_merged
+from suites.engine.config.tree.lookups import lookup, step_into
+from suites.engine.config.tree.merge import merge
+from suites.engine.config.tree.nodes import Node, Origin, Problem, from_plain
+from suites.engine.config.tree.overrides import apply_overrides
+from suites.engine.config.tree.paths import Path, format_path, parse_path
+from suites.engine.config.tree.references import resolve
+from suites.engine.config.tree.shipped import find_config
+from suites.engine.config.tree.yaml_text import Reference, dump_text
 from suites.engine.names import did_you_mean, listing
 from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from framework.errors import ConfigError
-from suites.engine.config.factory import Factory
+from suites.engine.config.schema.factory import Factory
 from suites.engine.recording import given
 from suites.engine.registry import REGISTRY, Registry
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from framework.errors import ConfigError
-from suites.engine.config.components import Component, Section, over_default, slot_of
 from suites.engine.config.config import Config
-from suites.engine.config.lookups import lookup
-from suites.engine.config.nodes import Node
-from suites.engine.config.paths import Path, format_path
-from suites.engine.config.signatures import Parameter, signature_of
-from suites.engine.config.slots import ListOf, Slot, UnionOf
+from suites.engine.config.schema.components import Component, Section, over_default, slot_of
+from suites.engine.config.schema.signatures import Parameter, signature_of
+from suites.engine.config.schema.slots import ListOf, Slot, UnionOf
+from suites.engine.config.tree.lookups import lookup
+from suites.engine.config.tree.nodes import Node
+from suites.engine.config.tree.paths import Path, format_path
 from suites.engine.names import did_you_mean
 from suites.engine.registry import Registry
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from framework.data import DataLoader, Source
 from suites.engine.config import Config, plain
-from suites.engine.config.signatures import signature_of
+from suites.engine.config.schema.signatures import signature_of
 from suites.engine.contract.batch import Batch
 from suites.engine.contract.metric import Metric
 from suites.engine.contract.processor import Processor

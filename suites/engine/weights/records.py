@@ -11,10 +11,10 @@ from pathlib import Path
 
 import suites
 from framework.errors import AttributeValueError, ConfigError
-from suites.engine.config.components import slot_of
 from suites.engine.config.config import build_node
-from suites.engine.config.nodes import from_plain
-from suites.engine.config.yaml_text import read_file
+from suites.engine.config.schema.components import slot_of
+from suites.engine.config.tree.nodes import from_plain
+from suites.engine.config.tree.yaml_text import read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import REGISTRY
 from suites.engine.weights.wheels import check_package, check_sha256

@@ -15,11 +15,11 @@ from suites.engine.reporting import Tally
 from suites.segmentation.datasets.reading import Colour, LabelReader
 from suites.segmentation.labels import LabelMapError, decode_labels
 from suites.segmentation.sample import IGNORE, Sample
-from suites.vision.damaged import find_damaged
 from suites.vision.drawing import class_colour
-from suites.vision.glances import Glance, glance
-from suites.vision.images import decode_image
-from suites.vision.sizes import picture_sizes
+from suites.vision.pictures.damaged import find_damaged
+from suites.vision.pictures.glances import Glance, glance
+from suites.vision.pictures.images import decode_image
+from suites.vision.pictures.sizes import picture_sizes
 
 
 class SegmentationDataset(ABC):

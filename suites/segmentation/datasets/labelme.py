@@ -18,10 +18,10 @@ from suites.segmentation.datasets.reading import Colour
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
 from suites.vision.files import listed_classes
-from suites.vision.images import decode_image
 from suites.vision.labelme import Documents, label_of, outline_of, picture_of, stated_size
-from suites.vision.sizes import picture_sizes
-from suites.vision.stated import Fitter, Size
+from suites.vision.pictures.images import decode_image
+from suites.vision.pictures.sizes import picture_sizes
+from suites.vision.pictures.stated import Fitter, Size
 from suites.vision.structures import Masks
 
 BACKGROUND, VOID = "_background_", "__ignore__"

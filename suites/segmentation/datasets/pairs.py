@@ -18,7 +18,7 @@ from suites.engine.reporting import Tally
 from suites.segmentation.datasets.base import PairDataset
 from suites.segmentation.datasets.reading import Binary, Colour, Colours, Ids, LabelReader
 from suites.vision.files import held_out, pictures_below, read_list, say_shared
-from suites.vision.images import IMAGE_SUFFIXES
+from suites.vision.pictures.images import IMAGE_SUFFIXES
 
 _BINARY = ("background", "object")
 CLASS_FILES = ("classes.txt", "labels.txt")

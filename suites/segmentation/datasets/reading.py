@@ -13,7 +13,7 @@ import numpy as np
 from framework.errors import AttributeValueError
 from suites.segmentation.labels import LabelMapError, check_labels, decode_labels
 from suites.segmentation.sample import IGNORE
-from suites.vision.images import decode_image
+from suites.vision.pictures.images import decode_image
 
 Colour = tuple[int, int, int]
 

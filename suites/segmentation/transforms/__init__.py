@@ -25,7 +25,7 @@ from suites.segmentation.transforms.geometry import (
 )
 from suites.segmentation.transforms.mixing import ClassMix, CutMix, Mosaic, RandomCutOut
 from suites.segmentation.transforms.roles import BatchTransform, Transform
-from suites.vision.affine import RandomAffine
+from suites.vision.augmentation.affine import RandomAffine
 
 __all__ = [
     "BatchTransform",

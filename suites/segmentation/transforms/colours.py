@@ -12,7 +12,7 @@ from framework.errors import AttributeValueError
 from suites.engine.registry import register
 from suites.segmentation.sample import Sample
 from suites.segmentation.transforms.roles import Transform
-from suites.vision.pixels import check_prob, check_range
+from suites.vision.augmentation.pixels import check_prob, check_range
 
 
 @register("transform")

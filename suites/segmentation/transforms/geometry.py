@@ -13,7 +13,7 @@ from framework.errors import AttributeValueError
 from suites.engine.registry import register
 from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.transforms.roles import Transform
-from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, pair
+from suites.vision.augmentation.pixels import IMAGENET_MEAN, check_prob, check_range, pair
 from suites.vision.sample import scaled_size
 
 _MULTIPLE = 32  # of crops' sides: the largest stride of networks

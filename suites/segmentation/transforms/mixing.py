@@ -12,7 +12,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.engine.registry import register
 from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.transforms.roles import BatchTransform, Transform
-from suites.vision.pixels import IMAGENET_MEAN, check_prob, check_range, fill_colour
+from suites.vision.augmentation.pixels import IMAGENET_MEAN, check_prob, check_range, fill_colour
 
 
 @register("transform")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from suites.engine.registry import register, register_role
-from suites.vision.affine import RandomAffine
-from suites.vision.pipeline import BatchTransform, Transform
-from suites.vision.transforms import (
+from suites.vision.augmentation.affine import RandomAffine
+from suites.vision.augmentation.pipeline import BatchTransform, Transform
+from suites.vision.augmentation.transforms import (
     ColorDistort,
     Letterbox,
     Normalize,

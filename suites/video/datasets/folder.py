@@ -20,8 +20,8 @@ from suites.video.datasets.frames import FrameTable
 from suites.video.datasets.videos import VideoTable
 from suites.video.sampling import Segments
 from suites.vision.files import BESIDE
-from suites.vision.images import IMAGE_SUFFIXES
-from suites.vision.videos import VIDEO_SUFFIXES
+from suites.vision.pictures.images import IMAGE_SUFFIXES
+from suites.vision.videos.reading import VIDEO_SUFFIXES
 
 
 @register("dataset")

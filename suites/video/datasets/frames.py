@@ -19,9 +19,9 @@ from suites.video.cache import FrameCache
 from suites.video.datasets.base import VideoDataset
 from suites.video.reading import Choice, stacked
 from suites.video.sampling import Segments
-from suites.vision.damaged import find_damaged
 from suites.vision.files import is_image, read_list
-from suites.vision.images import decode_image
+from suites.vision.pictures.damaged import find_damaged
+from suites.vision.pictures.images import decode_image
 from suites.vision.recognition.datasets import path_and_numbers, read_classes, read_labels
 
 

@@ -17,7 +17,7 @@ from suites.video.reading import Choice, VideoReader
 from suites.video.sampling import Segments
 from suites.vision.files import listed_file, read_list
 from suites.vision.recognition.datasets import path_and_numbers, read_classes, read_labels
-from suites.vision.videos import VideoSource
+from suites.vision.videos.reading import VideoSource
 
 
 class VideoTable(VideoDataset):

@@ -14,9 +14,9 @@ from suites.engine.data.sources import open_source
 from suites.video.features.sound import BANDS, Kind, heard, rows_at
 from suites.video.reading import read_video
 from suites.vision.files import is_image, read_list
-from suites.vision.images import decode_image
+from suites.vision.pictures.images import decode_image
 from suites.vision.recognition.datasets import is_number
-from suites.vision.videos import VIDEO_SUFFIXES, VideoSource
+from suites.vision.videos.reading import VIDEO_SUFFIXES, VideoSource
 
 
 def evenly(total: int, count: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from framework.errors import DataError
 from framework.limits import check
 from suites.video.reading import Choice
 from suites.video.timeline import Timeline
-from suites.vision.videos import OpenVideo, VideoSource, opened_video, pyav, told
+from suites.vision.videos.reading import OpenVideo, VideoSource, opened_video, pyav, told
 
 RATE = 16_000  # samples a second
 WINDOW, HOP, POINTS = 400, 160, 512  # samples: 25 ms, 10 ms, and what the transform takes

@@ -13,10 +13,10 @@ import cv2
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError, DTypeError
-from suites.vision.colour import equalized, with_brightness, with_colour, with_contrast, with_sharpness
-from suites.vision.covering import Rectangle
-from suites.vision.pipeline import BatchTransform, Transform
-from suites.vision.pixels import check_prob
+from suites.vision.augmentation.colour import equalized, with_brightness, with_colour, with_contrast, with_sharpness
+from suites.vision.augmentation.covering import Rectangle
+from suites.vision.augmentation.pipeline import BatchTransform, Transform
+from suites.vision.augmentation.pixels import check_prob
 from suites.vision.recognition.sample import Labelled
 
 Frame = np.ndarray  # uint8 RGB [H, W, 3]

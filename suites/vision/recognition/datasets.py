@@ -15,9 +15,9 @@ from suites.engine.data.files import Source
 from suites.engine.data.intake.passed import PassedOver
 from suites.engine.data.skipping import SetError
 from suites.engine.reporting import Tally
+from suites.vision.augmentation.pipeline import Augmented
 from suites.vision.files import read_classes_file
-from suites.vision.glances import Glance
-from suites.vision.pipeline import Augmented
+from suites.vision.pictures.glances import Glance
 from suites.vision.recognition.sample import Labelled
 
 _log = logging.getLogger(__name__)

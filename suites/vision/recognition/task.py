@@ -17,7 +17,7 @@ from suites.engine.contract.batch import Batch, readable
 from suites.engine.contract.losses import Loss
 from suites.engine.contract.metric import Metric
 from suites.engine.reporting import Case, Marked, Tally
-from suites.vision.pipeline import Augmented, Transform
+from suites.vision.augmentation.pipeline import Augmented, Transform
 from suites.vision.recognition.datasets import Drawn, Numbered, RecognitionDataset
 from suites.vision.recognition.losses import CrossEntropy, balanced_weights
 from suites.vision.recognition.metrics import Accuracy, MultiLabel

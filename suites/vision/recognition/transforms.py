@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from framework.errors import AttributeValueError, DataError
-from suites.vision import transforms
-from suites.vision.covering import GridMask, RandomErasing
-from suites.vision.pipeline import BatchTransform, Transform
-from suites.vision.pixels import check_prob, check_range, pair
+from suites.vision.augmentation import transforms
+from suites.vision.augmentation.covering import GridMask, RandomErasing
+from suites.vision.augmentation.pipeline import BatchTransform, Transform
+from suites.vision.augmentation.pixels import check_prob, check_range, pair
 from suites.vision.recognition.augment import CutMix, RandAugment, both
 from suites.vision.recognition.sample import Labelled
 

@@ -1,4 +1,4 @@
-"""The stated error bounds of cpu/vec_math.h, over the whole range of float32 and on every instruction set."""
+"""The stated error bounds of cpu/vec/vec_math.h, over the whole range of float32 and on every instruction set."""
 
 import numpy as np
 import pytest

@@ -7,7 +7,7 @@ import pytest
 
 from framework.errors import AttributeValueError, DataError
 from suites.classification.datasets import Digits, ImageFolder, ImageList, ImageNet
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from suites.vision.recognition.sample import collate
 
 

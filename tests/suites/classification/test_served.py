@@ -10,7 +10,7 @@ import pytest
 from suites.engine.predict.inference import export_run, open_model
 from suites.engine.serving.service import Settings
 from suites.engine.train.training import train
-from suites.vision.images import encode_image
+from suites.vision.pictures.images import encode_image
 from tests.bombs.files import HEADERS, png
 from tests.suites.classification.test_task import config_file, picture  # noqa: F401  (a fixture)
 from tests.suites.engine.serving import hostile, toy

@@ -5,7 +5,7 @@ import pytest
 from framework.errors import DataError
 from suites.classification.datasets import ImageList, Joined
 from suites.engine.data.skipping import SetError
-from suites.vision.images import encode_image
+from suites.vision.pictures.images import encode_image
 from tests.suites.classification.test_datasets import image
 
 COUNT = 100

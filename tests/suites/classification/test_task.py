@@ -12,8 +12,8 @@ from suites.classification.processor import ClassificationProcessor
 from suites.engine.config.building import build_task, read_config
 from suites.engine.predict.inference import export_run, infer_files, open_model
 from suites.engine.train.training import evaluate_weights, train
-from suites.vision.images import write_image
-from suites.vision.transforms import Normalize, Resize
+from suites.vision.augmentation.transforms import Normalize, Resize
+from suites.vision.pictures.images import write_image
 from tests.shipped import load_shipped
 
 CONFIG = """

@@ -8,7 +8,7 @@ import numpy as np
 import yaml
 
 from suites.ctr.schema import schema_of
-from suites.engine.config.signatures import signature_of
+from suites.engine.config.schema.signatures import signature_of
 from suites.engine.registry import REGISTRY, load_suites
 from tests.suites.ctr.helpers import columns, write_csv
 

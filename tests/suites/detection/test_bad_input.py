@@ -15,12 +15,12 @@ from suites.detection.task import DetectionTask
 from suites.detection.transforms import Normalize, RandomFlip, ResizeKeepRatio
 from suites.engine.config import Factory
 from suites.engine.contract.losses import Loss
-from suites.vision.images import encode_image
+from suites.vision.pictures.images import encode_image
 from suites.vision.settings import EvalData, TrainData
 from suites.vision.task import VisionTask
 from tests.suites.detection.datasets.helpers import SIZE, image, write_coco
 from tests.suites.detection.models.test_rcnn import tiny
-from tests.suites.vision.test_images import with_exif_orientation
+from tests.suites.vision.pictures.test_images import with_exif_orientation
 
 CMYK = (  # a JPEG of 8 x 8 pixels of (200, 30, 60), in cyan, magenta, yellow and black
     "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwAQCwwODAoQDg0OEhEQExgoGhgWFhgxIyUdKDozPTw5Mzg3QEhcTkBEV0U3OFBtUVdfYmdo"

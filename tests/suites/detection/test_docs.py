@@ -7,7 +7,7 @@ import numpy as np
 import yaml
 
 from suites.detection.transforms import Transform
-from suites.engine.config.signatures import signature_of
+from suites.engine.config.schema.signatures import signature_of
 from suites.engine.registry import REGISTRY, load_suites
 from tests.suites.detection.transforms.helpers import painted
 

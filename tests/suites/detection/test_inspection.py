@@ -10,7 +10,7 @@ from suites.detection.datasets import LabelmeDetection, VocDetection
 from suites.detection.inspection import DetectionInspector
 from suites.engine.cli.data import main
 from suites.engine.contract.inspection import shared_samples, split
-from suites.vision.images import read_image, write_image
+from suites.vision.pictures.images import read_image, write_image
 from tests.suites.detection.datasets.helpers import image, write_voc
 
 BOX = (5, 6, 30, 30)

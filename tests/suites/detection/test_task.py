@@ -13,7 +13,7 @@ from suites.engine.config import Config
 from suites.engine.config.building import build_task
 from suites.engine.predict.inference import export_run, infer_files, open_model
 from suites.engine.train.training import evaluate_weights, train
-from suites.vision.transforms import Normalize, Resize
+from suites.vision.augmentation.transforms import Normalize, Resize
 from tests.suites.detection.datasets.helpers import write_voc
 
 CONFIG = """

@@ -10,8 +10,8 @@ from suites.detection.processor import DetectionProcessor
 from suites.detection.sample import Sample
 from suites.detection.views import Slices, Views
 from suites.engine.predict.items import predict_items
+from suites.vision.augmentation.transforms import Normalize, ResizeKeepRatio
 from suites.vision.structures import Boxes, Instances
-from suites.vision.transforms import Normalize, ResizeKeepRatio
 
 OBJECTS = np.array([[10, 12, 26, 30], [90, 60, 118, 78]], np.float32)  # on a picture of 80 x 120
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from suites.detection.visualize import class_colour, draw_instances
-from suites.vision.images import read_image, write_image
+from suites.vision.pictures.images import read_image, write_image
 from suites.vision.structures import Boxes, Instances
 
 NAMES = ("cat", "dog")

@@ -9,7 +9,7 @@ import pytest
 from framework.errors import AttributeValueError, ConfigError
 from suites.engine.bonds import bonds_of
 from suites.engine.config import load_config
-from suites.engine.config.signatures import signature_of
+from suites.engine.config.schema.signatures import signature_of
 from suites.engine.registry import REGISTRY, Registry, load_suites, suite_names
 
 # `a` says what another argument means beside it, or a value turns it off; both together do something.

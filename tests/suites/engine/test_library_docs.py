@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from suites.detection.datasets import DigitScenes
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "tutorial" / "library.md"
 

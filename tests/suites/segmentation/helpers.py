@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from suites.segmentation.labels import encode_labels
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 
 CLASSES = ("ground", "disc", "square")
 PALETTE = [(0, 0, 0), (255, 0, 0), (0, 0, 255)]

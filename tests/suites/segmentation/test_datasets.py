@@ -9,7 +9,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.segmentation.datasets import Cityscapes, ImageLabelPairs
 from suites.segmentation.datasets.cityscapes import CLASSES as CITYSCAPES
 from suites.segmentation.labels import encode_labels
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from tests.suites.segmentation.helpers import CLASSES, scene, write_scenes
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from suites.engine.config.signatures import signature_of
+from suites.engine.config.schema.signatures import signature_of
 from suites.engine.registry import REGISTRY, load_suites
 from tests.shipped import load_shipped
 

@@ -7,7 +7,7 @@ import pytest
 from framework.errors import DataError
 from suites.segmentation.datasets import SegmentationFolder
 from suites.segmentation.datasets.folder import recognise
-from suites.vision.sizes import EqualSizes
+from suites.vision.pictures.sizes import EqualSizes
 from tests.suites.segmentation.helpers import write_scenes
 
 

@@ -9,7 +9,7 @@ from suites.engine.cli.data import main
 from suites.segmentation.datasets import ImageLabelPairs
 from suites.segmentation.inspection import SegmentationInspector
 from suites.segmentation.labels import encode_labels
-from suites.vision.images import read_image, write_image
+from suites.vision.pictures.images import read_image, write_image
 from tests.suites.segmentation.helpers import CLASSES, write_scenes
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from framework.errors import DataError
 from suites.segmentation.labels import check_labels, decode_labels, encode_labels
-from suites.vision.images import decode_image
+from suites.vision.pictures.images import decode_image
 
 LABELS = np.random.default_rng(0).integers(0, 256, (13, 17), np.uint8)
 PALETTE = [(i, 255 - i, (7 * i) % 256) for i in range(256)]

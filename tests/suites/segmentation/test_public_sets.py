@@ -9,7 +9,7 @@ from scipy.io import savemat
 from framework.errors import AttributeValueError, DataError
 from suites.segmentation.datasets import Ade20k, ImageLabelPairs, LabelmeSegmentation, VocSegmentation
 from suites.segmentation.labels import encode_labels
-from suites.vision.images import encode_image, write_image
+from suites.vision.pictures.images import encode_image, write_image
 
 SIZE = (12, 16)
 

@@ -7,7 +7,7 @@ import pytest
 from framework.errors import AttributeValueError, DataError
 from suites.segmentation.datasets.reading import Binary, Colours, Ids
 from suites.segmentation.labels import encode_labels
-from suites.vision.images import encode_image
+from suites.vision.pictures.images import encode_image
 
 PALETTE = [(128, 0, 0), (0, 128, 0), (10, 20, 30)]
 

@@ -12,7 +12,7 @@ from suites.engine.serving.client import Client
 from suites.engine.serving.service import Settings
 from suites.engine.train.training import train
 from suites.segmentation.labels import decode_labels
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from tests.suites.engine.serving import toy
 from tests.suites.segmentation.helpers import scene
 from tests.suites.segmentation.test_task import config_file as config_file  # fixtures

@@ -17,7 +17,7 @@ from suites.segmentation.datasets import (
     VocSegmentation,
 )
 from suites.segmentation.labels import encode_labels
-from suites.vision.images import encode_image
+from suites.vision.pictures.images import encode_image
 from tests.suites.segmentation.test_public_sets import image, labels
 
 COUNT = 100

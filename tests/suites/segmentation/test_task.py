@@ -19,8 +19,8 @@ from suites.segmentation.labelling import Labelling
 from suites.segmentation.labels import decode_labels, encode_labels
 from suites.segmentation.losses import ClassCounts
 from suites.segmentation.processor import SegmentationProcessor
-from suites.vision.images import read_image, write_image
-from suites.vision.transforms import Letterbox, Normalize
+from suites.vision.augmentation.transforms import Letterbox, Normalize
+from suites.vision.pictures.images import read_image, write_image
 from tests.suites.segmentation.helpers import PALETTE, scene, write_scenes
 
 CONFIG = """

@@ -25,7 +25,7 @@ from suites.segmentation.transforms import (
     collate,
     largest_share,
 )
-from suites.vision.transforms import Letterbox, Normalize, PadToMultiple, RandomFlip, Resize
+from suites.vision.augmentation.transforms import Letterbox, Normalize, PadToMultiple, RandomFlip, Resize
 
 
 def blocks(size=(24, 32), cell=8):

@@ -12,8 +12,8 @@ from suites.segmentation.labelling import Labelling
 from suites.segmentation.processor import SegmentationProcessor
 from suites.segmentation.sample import Sample
 from suites.segmentation.windows import Windows, starts, stitched, window_batch
-from suites.vision.images import write_image
-from suites.vision.transforms import Normalize, Resize
+from suites.vision.augmentation.transforms import Normalize, Resize
+from suites.vision.pictures.images import write_image
 from tests.suites.segmentation.test_task import config_file, root  # noqa: F401  (fixtures)
 
 

@@ -7,8 +7,8 @@ from framework.data import DataLoader, FaultPolicy
 from framework.errors import DataError
 from suites.video.datasets import FrameFolders, VideoFiles
 from suites.video.sampling import Segments
-from suites.vision.images import write_image
-from suites.vision.pipeline import Augmented
+from suites.vision.augmentation.pipeline import Augmented
+from suites.vision.pictures.images import write_image
 from tests.suites.video.helpers import WAYS, video, write_frame_folders, write_video_files, zip_folder
 
 

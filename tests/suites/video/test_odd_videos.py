@@ -6,7 +6,7 @@ import pytest
 
 from framework.errors import DataError
 from suites.video.reading import read_video
-from suites.vision.videos import frames_of, opened_video
+from suites.vision.videos.reading import frames_of, opened_video
 from tests.suites.video.helpers import grey, levels_of, write_video
 
 LEVELS = np.arange(20, 20 + 8 * 24, 8)

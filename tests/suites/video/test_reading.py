@@ -9,7 +9,7 @@ from framework.errors import AttributeValueError, DataError
 from suites.video.reading import VideoReader, _is_spare, decode, read_video
 from suites.video.sampling import Segments
 from suites.video.timeline import Timeline
-from suites.vision.videos import frames_of, opened_video
+from suites.vision.videos.reading import frames_of, opened_video
 from tests.suites.video.helpers import grey, levels_of, packets_of, video, write_video
 
 LEVELS = np.arange(20, 20 + 8 * 24, 8)  # of 24 frames: 8 apart, so that no two are taken for each other

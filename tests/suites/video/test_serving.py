@@ -13,8 +13,8 @@ from suites.engine.predict.evaluation import predict_of
 from suites.engine.predict.inference import Model
 from suites.engine.predict.items import predict_items
 from suites.video.processor import VideoProcessor
-from suites.vision.film import encode_film
-from suites.vision.transforms import Normalize
+from suites.vision.augmentation.transforms import Normalize
+from suites.vision.videos.writing import encode_film
 from tests.suites.video.helpers import video, write_frame_folders
 from tests.suites.video.test_task import CONFIG
 

@@ -4,7 +4,7 @@ import pytest
 
 from framework.errors import DataError
 from suites.video.datasets import ClipFeatures, FrameFolders, VideoFiles, YouTube8M
-from suites.vision.images import encode_image
+from suites.vision.pictures.images import encode_image
 from tests.suites.video.helpers import video
 from tests.suites.video.test_features import rows, write
 from tests.suites.video.test_youtube8m import SIZES, example, record

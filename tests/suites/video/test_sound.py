@@ -8,7 +8,7 @@ from suites.video.cli.features import main
 from suites.video.features import FeatureStore
 from suites.video.features.clips import Clips, evenly
 from suites.video.features.sound import COLUMNS, PATCH, RATE, heard, log_mel, mel_weights, rows_at, sound_of
-from suites.vision.videos import opened_video
+from suites.vision.videos.reading import opened_video
 from tests.suites.video.helpers import grey, write_frame_folders, write_video
 from tests.suites.video.test_task import CONFIG
 

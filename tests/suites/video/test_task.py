@@ -12,7 +12,7 @@ from suites.engine.config.building import read_config
 from suites.engine.predict.inference import export_run, infer_files, open_model
 from suites.engine.train.training import evaluate_weights, train
 from suites.video.processor import VideoProcessor
-from suites.vision.transforms import Normalize, Resize
+from suites.vision.augmentation.transforms import Normalize, Resize
 from tests.shipped import load_shipped
 from tests.suites.video.helpers import video, write_frame_folders, write_video_files
 

@@ -9,8 +9,8 @@ from suites.engine.predict.inference import export_run, open_model
 from suites.engine.train.training import evaluate_weights, train
 from suites.video.crops import TenCrop, ThreeCrop
 from suites.video.processor import VideoProcessor
+from suites.vision.augmentation.transforms import Normalize
 from suites.vision.recognition.sample import LabelledClip, collate
-from suites.vision.transforms import Normalize
 from tests.suites.video.helpers import write_frame_folders
 from tests.suites.video.test_task import CONFIG
 

@@ -14,9 +14,9 @@ from suites.engine.train.training import train
 from suites.video.drawing import labels_over_time
 from suites.video.sampling import Segments
 from suites.video.windows import labelled, spans, windows
-from suites.vision.film import check_film_name, written_film
-from suites.vision.images import read_image
-from suites.vision.videos import frames_of, opened_video
+from suites.vision.pictures.images import read_image
+from suites.vision.videos.reading import frames_of, opened_video
+from suites.vision.videos.writing import check_film_name, written_film
 from tests.suites.video.helpers import grey, levels_of, video, write_frame_folders, write_video
 from tests.suites.video.test_task import CONFIG
 

@@ -10,7 +10,7 @@ from framework import no_grad, tensor
 from suites.classification import ImageClassifier
 from suites.engine.weights import read_weights, resolve
 from suites.vision.backbones import EfficientNetLite
-from suites.vision.images import read_image
+from suites.vision.pictures.images import read_image
 from tests.zoo import fetched
 
 _HALVES = (1, 3, 5, 11)  # blocks of stride 2

@@ -12,8 +12,8 @@ from suites.engine.contract.inspection import Inspected, named_parts, shared_sam
 from suites.segmentation.datasets import ImageLabelPairs
 from suites.segmentation.datasets import Joined as JoinedSegmentation
 from suites.segmentation.inspection import SegmentationInspector
-from suites.vision.images import write_image
 from suites.vision.ordering import Shares
+from suites.vision.pictures.images import write_image
 from tests.suites.detection.datasets.helpers import write_coco, write_voc
 
 BOX = (5, 6, 30, 35)

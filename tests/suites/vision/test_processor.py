@@ -14,8 +14,8 @@ from suites.engine.predict.evaluation import predict_of
 from suites.engine.predict.inference import Model
 from suites.engine.predict.items import predict_items
 from suites.engine.registry import load_suites
-from suites.vision.images import encode_image
-from suites.vision.transforms import Resize
+from suites.vision.augmentation.transforms import Resize
+from suites.vision.pictures.images import encode_image
 from tests import bombs
 
 CONFIG = "configs/classification/resnet18_digits.yml"

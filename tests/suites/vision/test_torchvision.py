@@ -59,8 +59,8 @@ def test_the_published_mobilenet_v2_has_the_numbers_of_torchvisions_features(pee
     """On a photograph, map by map; the file has the names of an older torchvision."""
     from suites.engine.data.sources import open_source
     from suites.engine.weights import resolve
-    from suites.vision.images import decode_image
-    from suites.vision.pixels import IMAGENET_MEAN, IMAGENET_STD
+    from suites.vision.augmentation.pixels import IMAGENET_MEAN, IMAGENET_STD
+    from suites.vision.pictures.images import decode_image
     from tests.zoo import fetched
 
     torch, torchvision = peer

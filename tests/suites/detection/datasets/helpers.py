@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 
 SIZE = (40, 60)  # height, width
 

@@ -7,7 +7,7 @@ import pytest
 
 from framework.errors import DataError
 from suites.detection.datasets import LabelmeDetection
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from tests.suites.detection.datasets.helpers import SIZE, image, zip_folder
 
 SQUARE = [[5, 5], [25, 5], [25, 15], [5, 15]]

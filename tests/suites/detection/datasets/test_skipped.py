@@ -16,7 +16,7 @@ from suites.detection.datasets import (
     WiderFace,
     YoloDetection,
 )
-from suites.vision.images import encode_image
+from suites.vision.pictures.images import encode_image
 from tests.suites.detection.datasets.helpers import image, voc_xml
 
 COUNT, SIDE, AT = 200, 16, 50  # images, pixels, the first that is damaged

@@ -8,7 +8,7 @@ import pytest
 
 from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets import VocDetection
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from tests.suites.detection.datasets.helpers import image, voc_xml, write_voc, zip_folder
 
 CAT, DOG = ("cat", (1, 2, 21, 30), False), ("dog", (10, 5, 50, 35), True)

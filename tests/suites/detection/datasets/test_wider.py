@@ -9,7 +9,7 @@ from scipy.io import savemat
 from framework.errors import DataError
 from suites.detection.datasets import WiderFace
 from suites.detection.metrics import WiderEvaluator
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from suites.vision.structures import Boxes, Instances
 from tests.suites.detection.datasets.helpers import image, zip_folder
 

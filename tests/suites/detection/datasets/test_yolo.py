@@ -5,7 +5,7 @@ import pytest
 
 from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets import YoloDetection
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from tests.suites.detection.datasets.helpers import SIZE, image, zip_folder
 
 BOX = "0 0.5 0.5 0.1 0.1\n"

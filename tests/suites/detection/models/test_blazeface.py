@@ -16,8 +16,8 @@ from suites.detection.processor import DetectionProcessor
 from suites.engine.config import Factory
 from suites.engine.config.building import read_config
 from suites.engine.contract.losses import Loss
+from suites.vision.augmentation.transforms import Normalize, Resize
 from suites.vision.backbones import BlazeNet
-from suites.vision.transforms import Normalize, Resize
 from tests.suites.detection.losses.helpers import differences
 from tests.suites.detection.models.helpers import (
     SIZE,

@@ -19,7 +19,7 @@ from suites.engine.weights import load_pretrained, load_wanted, rename, resolve
 from suites.engine.weights.records import get_record
 from suites.engine.weights.runs import write_run
 from suites.vision.backbones import DarkNet53, TinyDarkNet
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from suites.vision.structures import pairwise_iou
 from tests.zoo import fetched
 

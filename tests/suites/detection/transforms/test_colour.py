@@ -7,7 +7,7 @@ import pytest
 
 from framework.errors import AttributeValueError, ConfigError, DTypeError
 from suites.detection.transforms import ColorDistort, Mixup, Normalize
-from suites.vision.colour import hue_matrix
+from suites.vision.augmentation.colour import hue_matrix
 from tests.suites.detection.transforms.helpers import painted
 
 OFF = {"brightness": (1, 1), "contrast": (1, 1), "saturation": (1, 1), "hue": (0, 0), "prob": 1.0}

@@ -7,7 +7,7 @@ from framework.errors import AttributeValueError, DTypeError
 from suites.detection.sample import Sample
 from suites.detection.transforms import AutoAugment, CutMix, GridMask, Normalize, RandomAffine, RandomErasing
 from suites.detection.transforms.auto_augment import POLICY
-from suites.vision.pipeline import Augmented
+from suites.vision.augmentation.pipeline import Augmented
 from suites.vision.structures import Boxes, Instances, Masks
 
 SIZE = (60, 80)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from framework.errors import ConfigError, DataError
-from suites.engine.config import files
 from suites.engine.config.building import read_config
+from suites.engine.config.tree import files
 from tests.suites.detection.datasets.helpers import write_voc
 
 FINETUNE = Path("classification/finetune_mobilenetv2")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from suites.engine.config.yaml_text import parse_text
+from suites.engine.config.tree.yaml_text import parse_text
 
 ROOT = Path(__file__).resolve().parents[4]
 TEXT = (ROOT / "docs" / "howto" / "config.md").read_text()

@@ -108,7 +108,7 @@ def test_modules_of_components_are_those_outside_of_paddock_and_packages_stand_f
         def __init__(self, module):
             self.__module__ = module
 
-    names = ["suites.vision.transforms", "framework.optim", "__main__", "mine", "mine.nets", "other.nets"]
+    names = ["suites.vision.augmentation.transforms", "framework.optim", "__main__", "mine", "mine.nets", "other.nets"]
     assert modules_of(map(Fake, names)) == ["mine", "other.nets"]
 
 

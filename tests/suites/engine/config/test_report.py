@@ -4,7 +4,7 @@ import pytest
 
 from framework.errors import ConfigError
 from suites.engine.config.report import diff_lines, explain_text, help_text, list_text, origins_text
-from suites.engine.config.signatures import parse_arguments
+from suites.engine.config.schema.signatures import parse_arguments
 from tests.suites.engine.config.world import GOOD, PlainNeck
 
 

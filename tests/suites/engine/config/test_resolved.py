@@ -6,7 +6,7 @@ import pytest
 
 from framework.errors import ConfigError
 from suites.engine.config import Config, load_config
-from suites.engine.config.nodes import Origin
+from suites.engine.config.tree.nodes import Origin
 from tests.suites.engine.config.world import GOOD
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from framework.optim import Optimizer, Schedule
 from suites.engine.config import Factory
-from suites.engine.config.components import slot_of
-from suites.engine.config.files import read_merged
-from suites.engine.config.nodes import Origin, from_plain
+from suites.engine.config.schema.components import slot_of
+from suites.engine.config.tree.files import read_merged
+from suites.engine.config.tree.nodes import Origin, from_plain
 from suites.engine.registry import REGISTRY, load_suites, suite_names
 from tests.shipped import load_shipped
 

@@ -14,7 +14,7 @@ from suites.classification.datasets import ImageFolder
 from suites.ctr.datasets import ClickLog, LogStream
 from suites.ctr.schema import schema_of
 from suites.engine.config import load_config
-from suites.engine.config.shipped import configs_folder, shipped_configs
+from suites.engine.config.tree.shipped import configs_folder, shipped_configs
 from suites.engine.data.sources import find_data, open_source, places_tried, read_file
 from suites.video.datasets import YouTube8M
 

@@ -9,7 +9,7 @@ import pytest
 from framework.errors import CheckpointError
 from suites.engine.predict.inference import export_run, infer_files, open_model
 from suites.engine.train.training import train
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from tests.suites.engine import toy  # noqa: F401  (registers the suite)
 
 CONFIG = """

@@ -21,7 +21,7 @@ from suites.engine.reporting.page import write_page
 from suites.engine.reporting.plots import from_plain, svg, to_plain
 from suites.engine.reporting.tally import size_of_bin, write_tally
 from suites.engine.train.training import evaluate_weights, train
-from suites.vision.images import encode_image, read_image
+from suites.vision.pictures.images import encode_image, read_image
 from tests.suites.segmentation.test_task import CONFIG, config_file, root  # noqa: F401  (fixtures)
 
 

@@ -17,7 +17,7 @@ from suites.engine.contract.processor import with_min_score
 from suites.engine.predict.evaluation import evaluate, predict_of
 from suites.engine.predict.inference import open_model
 from suites.engine.train.training import evaluate_weights, train
-from suites.vision.pipeline import Transform
+from suites.vision.augmentation.pipeline import Transform
 
 
 def small(**options):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, DataError, DTypeError
-from suites.vision.covering import RandomErasing
+from suites.vision.augmentation.covering import RandomErasing
+from suites.vision.augmentation.transforms import Normalize
 from suites.vision.recognition import augment
 from suites.vision.recognition.augment import CutMix, RandAugment
 from suites.vision.recognition.sample import LabelledClip, LabelledImage, collate
-from suites.vision.transforms import Normalize
 
 
 def rng(seed=0):

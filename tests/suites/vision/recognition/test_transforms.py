@@ -4,6 +4,15 @@ import numpy as np
 import pytest
 
 from framework.errors import AttributeValueError, ConfigError, DataError, DTypeError
+from suites.vision.augmentation.transforms import (
+    ColorDistort,
+    Letterbox,
+    Normalize,
+    PadToMultiple,
+    RandomFlip,
+    Resize,
+    ResizeKeepRatio,
+)
 from suites.vision.recognition.sample import LabelledClip, LabelledImage, collate
 from suites.vision.recognition.transforms import (
     TRANSFORMS,
@@ -12,15 +21,6 @@ from suites.vision.recognition.transforms import (
     MultiScaleCrop,
     RandomResizedCrop,
     ResizeShort,
-)
-from suites.vision.transforms import (
-    ColorDistort,
-    Letterbox,
-    Normalize,
-    PadToMultiple,
-    RandomFlip,
-    Resize,
-    ResizeKeepRatio,
 )
 
 

@@ -1,0 +1,25 @@
+// y [M, N] = activation(q w^T * scale of the row * scale of the column + bias + residual): rows of float32 are
+// rounded to 8 bits, multiplied with 8-bit weights in exact 32-bit sums, and become float32 again on the way to memory.
+#pragma once
+#include <cstdint>
+
+#include "cpu/gemm/gemm.h"
+
+namespace paddock::cpu {
+
+struct Int8Product {
+  int64_t M, N, K;
+  const float* x;             // [M, K]
+  const int8_t* weight;       // [N, K]
+  const float* weight_scale;  // [N]
+  float x_scale;             // what 1 of a row's 8-bit numbers stands for; 0: each row has its own, largest value / 127
+  float* y;                  // [M, N]
+  Epilogue<float> epilogue;  // bias, residual and activation
+  bool widening;             // do without VNNI
+};
+
+// The result depends on the values only: not on the number of threads, nor on the instruction set unless the epilogue
+// has a loop. `prepared` keeps what is derived from the weights.
+void multiply_int8(const Int8Product& p, const Prepared& prepared);
+
+}  // namespace paddock::cpu

@@ -1,0 +1,1 @@
+"""Transforms of samples and batches of images, and their contracts."""

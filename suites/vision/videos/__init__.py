@@ -1,0 +1,1 @@
+"""Video files and cameras: frames in and out."""
