@@ -8,7 +8,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 GENERATED = ROOT / "docs" / "reference" / "operators"
 CHINESE = ROOT / "docs" / "zh"  # a line break between two of its characters would be shown as a space
-PAGES = [p for p in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]) if p.parent not in (GENERATED, CHINESE)]
+PAGES = [
+    p for p in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]) if p.parent not in (GENERATED, CHINESE)
+]
 NOT_PROSE = re.compile(r"\s{4}|\s*(?:\||<|\[[^\]]+\]:|#)")  # code, tables, links and headings
 
 

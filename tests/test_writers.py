@@ -23,7 +23,6 @@ ALLOWED = {
     "suites/engine/run/screen.py": "the console",
     "suites/vision/videos/writing.py": "a library, into a file that atomic_file made, or into memory",
     "suites/engine/weights/wheels.py": "a temporary folder",
-    "suites/engine/weights/fetching.py": "a temporary folder, and files that atomic_file made",
 }
 METHODS = {"write_text", "write_bytes", "unlink", "rmdir", "mkdir", "rename", "touch", "symlink_to", "hardlink_to"}
 OF_OS = {"open", "remove", "unlink", "rename", "replace", "truncate", "link", "symlink", "mkdir", "makedirs", "rmdir"}

@@ -25,7 +25,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog=prog, description="Show a model's predictions; damaged inputs are named and skipped."
     )
-    parser.add_argument("model", type=Path, help="the folder of a run or of an exported model")
+    parser.add_argument("model", type=Path, help="the folder of a run or of an exported model, or a name of `zoo list`")
+    parser.add_argument("--fetch", action="store_true", help="fetch published weights of that name that are not here")
     parser.add_argument(
         "inputs",
         nargs="+",
@@ -63,7 +64,10 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
         from suites.engine.contract.processor import with_min_score
         from suites.engine.predict.films import infer_films
         from suites.engine.predict.inference import infer_files, open_model
+        from suites.engine.weights.runs import named_run
 
+        if a.fetch and not a.model.exists():
+            named_run(str(a.model), fetch_all=True)
         profile = StepProfile(a.output or Path()) if a.profile else None
         model = open_model(a.model, a.weights, a.overrides, device=a.device, products=a.products)
         if a.min_score is not None:

@@ -28,7 +28,8 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Published weights: what there is, and files of other frameworks as our own.",
-        epilog="Files lie in $PADDOCK_ZOO/NAME, by default cache/zoo/NAME in the working folder.",
+        epilog="Files lie in $PADDOCK_ZOO/NAME, by default ~/.cache/paddock/zoo/NAME; in cache/zoo/NAME of the working "
+        "folder where cache/zoo is there.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -45,6 +46,9 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     fetch = add("fetch", _fetch, "download the files of records; nothing of a package is installed or run")
     fetch.add_argument("names", nargs="+", metavar="NAME")
     fetch.add_argument("--to", type=Path, help="another folder than the zoo's; `pretrained` takes its file's path")
+    fetch.add_argument(
+        "--source", metavar="ADDRESS", help="a mirror: a folder, https, http or file, with the files of these names"
+    )
     ready = add("run", _run, "a run folder of a record's model, for infer, eval, export and serve without training")
     ready.add_argument("name")
     ready.add_argument("--output", type=Path, required=True, help="the folder to make, such as runs/tiny")
@@ -86,8 +90,9 @@ def _print_records(records: list[Record]) -> None:
     width = max((len(record.name) for record in records), default=0)
     for record in records:
         mark = "*" if all((record.folder() / file.name).is_file() for file in record.files) else " "
-        size = sum(file.bytes for file in record.files) / 1e6
-        print(f"{mark} {record.name:<{width}}  {size:6.1f} MB  {record.what}")
+        sizes = [record.digest_of(file)[1] for file in record.files]
+        size = "       ?" if None in sizes else f"{sum(filter(None, sizes)) / 1e6:6.1f} MB"
+        print(f"{mark} {record.name:<{width}}  {size:>9}  {record.what}")
 
 
 def _show(a: argparse.Namespace) -> int:
@@ -105,7 +110,7 @@ def _fetch(a: argparse.Namespace) -> int:
     from suites.engine.weights.records import get_record
 
     for record in [get_record(name) for name in a.names]:  # a wrong name before anything is downloaded
-        fetch(record, a.to, print)
+        fetch(record, a.to, print, a.source)
         print(f"{record.name}: licence {record.licence}")
     return 0
 

@@ -35,12 +35,15 @@ from suites.engine.contract.resources import load_deployed
 from suites.engine.contract.task import Task
 from suites.engine.data.intake.naming import in_order
 from suites.engine.hosts.devices import placed
+from suites.engine.names import did_you_mean
 from suites.engine.predict.deploying import deployed_program
 from suites.engine.predict.evaluation import evaluate, predict_of, write_results
 from suites.engine.predict.items import Predict, predict_items
 from suites.engine.predict.quantizing import Quantization, quantize_for
 from suites.engine.run.folder import RunFolder, best_weights
 from suites.engine.train.profiling import StepProfile
+from suites.engine.weights.records import record_names
+from suites.engine.weights.runs import named_run
 
 T = TypeVar("T")
 
@@ -120,7 +123,7 @@ def open_model(
     device: str | None = None,
     products: str | None = None,
 ) -> Model:
-    """Open a run folder (its best weights, or `weights`) or a folder that `export_run` wrote.
+    """Open a run folder (its best weights, or `weights`), a folder that `export_run` wrote, or published weights.
 
     With `overrides` of a run's config, what stands around the network is that of the config, for which the run's
     evaluation set must be there. `device` is by default that of a run where it is usable, and the CPU for an export;
@@ -129,6 +132,8 @@ def open_model(
     Raises CheckpointError for a folder that is neither, ConfigError or DataError for a damaged one, ConfigError for
     plug-ins that are not imported yet.
     """
+    if not path.exists():
+        path = named_run(str(path)) or path
     if (path / "program.json").is_file():
         if overrides:
             raise ConfigError(f"{path}: an exported model is fixed and takes no -o; override the run and export again")
@@ -140,6 +145,12 @@ def open_model(
         with placed(device, runtime, products):
             predict = predict_of(task, conv_algorithm=runtime.conv_algorithm)
         return Model(processor, task.eval_inputs, *_in_turns(predict))
+    if not path.exists():
+        hint = did_you_mean(str(path), record_names())
+        raise CheckpointError(
+            f"{path}: there is no such folder, and no published weights have that name{hint or ';'} "
+            "`paddock zoo list` shows those that are"
+        )
     raise CheckpointError(f"{path}: neither a run (config.yml) nor an exported model (program.json) is in there")
 
 
@@ -150,7 +161,9 @@ def load(
     device: str | None = None,
     products: str | None = None,
 ) -> Model:
-    """Open a run or an exported model, to be called with images, texts or files; see `open_model` and `Model`.
+    """Open a run, an exported model or published weights, to be called with images, texts or files.
+
+    See `open_model` and `Model`.
 
     >>> load("runs/mine")("photos/")[0].draw()  # doctest: +SKIP
     """

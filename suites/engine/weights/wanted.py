@@ -34,14 +34,22 @@ def offer_weights(
         config = load_config(source, list(overrides), check=False).as_dict()
     except ConfigError:
         return []  # told when the config is used
-    fetched = []
-    for record in _missing(config):
-        size = f"{record.archive.bytes / 1e6:.1f} MB from {record.archive}"
-        question = f"{record.name} is not here yet: {size}, licence {record.licence}. Fetch it?"
-        if fetch_all or (ask or asked)(question):
-            fetch(record, say=lambda line: print(line, file=sys.stderr))
-            fetched.append(record)
-    return fetched
+    return [record for record in _missing(config) if offer_record(record, fetch_all=fetch_all, ask=ask)]
+
+
+def offer_record(record: Record, *, fetch_all: bool = False, ask: Callable[[str], bool] | None = None) -> bool:
+    """Fetch a record's files if the user says so; whether they were fetched. See `offer_weights`."""
+    what = f"{record.size} from {record.archive}, licence {record.licence}"
+    question = f"{record.name} is not here yet: {what}. Fetch it?"
+    if not fetch_all and not (ask or asked)(question):
+        return False
+    fetch(record, say=lambda line: print(line, file=sys.stderr))
+    return True
+
+
+def is_here(record: Record) -> bool:
+    """Whether all files of a record are there; they are checked when they are used."""
+    return all((record.folder() / file.name).is_file() for file in record.files)
 
 
 def asked(question: str) -> bool:
@@ -56,7 +64,7 @@ def _missing(value: Any) -> list[Record]:
     """The records that a config names, each once, of which a file is not here."""
     found = {name: find_record(name) for name in _names(value)}
     records = [record for record in found.values() if record is not None]
-    return [r for r in records if not all((r.folder() / file.name).is_file() for file in r.files)]
+    return [record for record in records if not is_here(record)]
 
 
 def _names(value: Any) -> Iterator[str]:

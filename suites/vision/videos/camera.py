@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from framework.errors import DataError, NotSupportedError
 from framework.limits import current
-from suites.vision.videos.reading.reading import OpenVideo, opened_video, pyav
+from suites.vision.videos.reading import OpenVideo, opened_video, pyav
 
 if TYPE_CHECKING:
     import av

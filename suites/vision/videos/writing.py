@@ -13,7 +13,7 @@ import numpy as np
 
 from framework.atomic import atomic_file
 from framework.errors import ConfigError, DataError
-from suites.vision.videos.reading.reading import pyav
+from suites.vision.videos.reading import pyav
 
 if TYPE_CHECKING:
     import av

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from suites.vision.videos.reading.camera import camera_number, opened_camera
-from suites.vision.videos.reading.reading import frames_of, has_pyav, pyav
 
 from framework import limits
 from framework.errors import ConfigError, DataError, NotSupportedError
 from suites.detection.processor import DetectionProcessor
 from suites.engine.contract.capabilities import OverTime
 from suites.video.processor import VideoProcessor
-from suites.vision.videos.reading import camera
+from suites.vision.videos import camera
+from suites.vision.videos.camera import camera_number, opened_camera
+from suites.vision.videos.reading import frames_of, has_pyav, pyav
 
 pytestmark = pytest.mark.skipif(
     not has_pyav() or "lavfi" not in pyav().formats_available, reason="PyAV has no lavfi, which makes the test picture"

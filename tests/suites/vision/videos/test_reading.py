@@ -3,10 +3,10 @@
 import cv2
 import numpy as np
 import pytest
-from suites.vision.videos.reading.reading import frames_of
 
 from framework.errors import DataError
 from suites.detection.processor import DetectionProcessor
+from suites.vision.videos.reading import frames_of
 
 
 @pytest.fixture

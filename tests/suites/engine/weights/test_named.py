@@ -1,0 +1,133 @@
+"""Published weights by name, from the command line and from Python: `paddock infer NAME`, `engine.load(NAME)`."""
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import yaml
+
+from framework.errors import CheckpointError, ConfigError
+from framework.io import save_tensors
+from suites import engine
+from suites.classification import ImageClassifier, MobileNetV3
+from suites.engine.cli import main
+from suites.engine.weights.records import get_record, read_record, record_names, zoo_folder
+from suites.engine.weights.runs import named_run
+from tests.zoo import fetched
+
+CONFIG = """
+extends: classification/resnet50_imagenet
+model:
+  pretrained: mine
+  backbone: {$replace: {type: MobileNetV3, size: small, out_strides: [32], scale: 0.35}}
+  num_classes: 3
+data: {num_classes: 3}
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A record of a small classifier in the working folder, served from a file beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path / "zoo"))
+    model = ImageClassifier(MobileNetV3("small", out_strides=[32], scale=0.35), num_classes=3)
+    save_tensors(tmp_path / "w.safetensors", model.state_dict())
+    (tmp_path / "mine_config.yml").write_text(CONFIG)
+    (tmp_path / "names.txt").write_text("cat\ndog\nowl\n")
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for name in ("w.safetensors", "names.txt"):
+            archive.write(tmp_path / name, name)
+    packed = (tmp_path / "all.zip").read_bytes()
+
+    def file(name):
+        data = (tmp_path / name).read_bytes()
+        return {"name": name, "inside": name, "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+
+    record = {
+        "what": "a test", "model": "MobileNetV3", "scheme": "paddock", "licence": "MIT", "class_names": "names.txt",
+        "archive": {
+            "url": (tmp_path / "all.zip").as_uri(), "sha256": hashlib.sha256(packed).hexdigest(), "bytes": len(packed),
+        },
+        "files": [file("w.safetensors"), file("names.txt")],
+        "config": str(tmp_path / "mine_config.yml"),
+    }  # fmt: skip
+    cv2.imwrite(str(tmp_path / "photo.png"), np.zeros((300, 260, 3), np.uint8))
+    monkeypatch.setattr("suites.engine.weights.records.records_folder", lambda: tmp_path / "records")
+    (tmp_path / "records" / "classes").mkdir(parents=True)
+    (tmp_path / "records" / "mine.yml").write_text(yaml.safe_dump(record))
+    return tmp_path
+
+
+def test_infer_fetches_a_named_model_only_when_told_and_answers_with_its_classes(mine, capsys):
+    assert main(["infer", "mine", "photo.png", "--output", "out"]) == 2
+    assert "fetch it with `paddock zoo fetch mine`" in capsys.readouterr().err and not (mine / "zoo").exists()
+    assert main(["infer", "mine", "photo.png", "--output", "out", "--fetch"]) == 0
+    ((found, *_),) = json.loads((mine / "out" / "predictions.json").read_text()).values()
+    assert found["class"] in ("cat", "dog", "owl")
+    (run,) = (mine / "zoo" / "mine").glob("run_*")
+    before = (run / "weights" / "best.safetensors").stat().st_mtime_ns
+    assert main(["infer", "mine", "photo.png", "--output", "again"]) == 0
+    assert (run / "weights" / "best.safetensors").stat().st_mtime_ns == before, "it is made once"
+
+
+def test_python_opens_the_same_name(mine):
+    assert main(["zoo", "fetch", "mine"]) == 0
+    (found,) = engine.load("mine")("photo.png")
+    assert {each["class"] for each in found.to_json()} <= {"cat", "dog", "owl"}
+
+
+def test_a_run_that_was_left_half_made_is_made_again(mine):
+    assert main(["zoo", "fetch", "mine"]) == 0
+    run = named_run("mine")
+    (run / "weights" / "best.safetensors").unlink()
+    assert named_run("mine") == run and (run / "weights" / "best.safetensors").is_file()
+
+
+def test_a_name_that_is_nowhere_has_its_nearest():
+    with pytest.raises(CheckpointError, match="no published weights have that name; did you mean 'resnet50_imagenet'"):
+        engine.load("resnet50_imagenett")
+
+
+def test_a_record_without_a_whole_model_says_where_its_name_goes(monkeypatch, tmp_path):
+    monkeypatch.setenv("PADDOCK_ZOO", str(tmp_path))
+    with pytest.raises(ConfigError, match="no config of ours has the whole model; name it in `pretrained` of yours"):
+        named_run("vgg16_imagenet")
+
+
+def test_the_zoo_lies_in_the_users_cache_unless_the_project_has_one(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PADDOCK_ZOO", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere/cache")
+    assert zoo_folder() == Path("/somewhere/cache/paddock/zoo")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert zoo_folder() == Path.home() / ".cache" / "paddock" / "zoo"
+    (tmp_path / "cache" / "zoo").mkdir(parents=True)
+    assert zoo_folder() == Path("cache/zoo")
+    monkeypatch.setenv("PADDOCK_ZOO", "mine")
+    assert zoo_folder() == Path("mine")
+
+
+@pytest.mark.parametrize("name", [n for n in record_names() if get_record(n).class_names in ("imagenet", "coco")])
+def test_a_record_has_as_many_names_as_its_config_has_classes(name):
+    record = get_record(name)
+    assert len(record.names_of_classes()) == {"imagenet": 1000, "coco": 80}[record.class_names]
+
+
+def test_a_list_of_classes_that_is_none_is_refused(tmp_path):
+    good = (Path(__file__).parents[4] / "zoo" / "resnet50_imagenet.yml").read_text()
+    (tmp_path / "r.yml").write_text(good.replace("class_names: imagenet", "class_names: ../../secret"))
+    with pytest.raises(ConfigError, match=r"class_names is '\.\./\.\./secret'; it may be one of coco, imagenet"):
+        read_record(tmp_path / "r.yml")
+
+
+def test_torchvisions_own_mobilenetv2_calls_photographs_as_people_do(monkeypatch, tmp_path, shared_data):
+    name = fetched("mobilenetv2_imagenet_v1", monkeypatch)
+    with zipfile.ZipFile(shared_data("detection/coco_val20/coco_val20.zip")) as archive:
+        for number in ("000000559707", "000000334371", "000000181542"):
+            (tmp_path / f"{number}.jpg").write_bytes(archive.read(f"images/{number}.jpg"))
+    found = engine.load(name)(sorted(str(p) for p in tmp_path.glob("*.jpg")))
+    assert [each.to_json()[0]["class"] for each in found] == ["moped", "streetcar", "broccoli"]
