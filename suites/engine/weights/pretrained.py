@@ -27,7 +27,7 @@ from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown
 from suites.engine.weights.origins import check_origin
 from suites.engine.weights.reading import read_weights
-from suites.engine.weights.records import Record, find_record, record_names
+from suites.engine.weights.records import Record, find_record, is_address, record_names
 from suites.engine.weights.states import rank
 
 _log = logging.getLogger(__name__)
@@ -133,7 +133,8 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
 
     Args:
         layer: whose parameters and buffers are replaced.
-        source: the name of a record (`paddock zoo list`), or a weight file; see `read_weights`. Of a file with several
+        source: the name of a record (`paddock zoo list`), an address (`https://host/w.pth#sha256=DIGEST`), or a weight
+            file; see `read_weights`. Of a file with several
             networks the first counts in the order `states.STATE_KEYS`; `FILE#teacher` is the one under that key.
             `FILE@torchvision` says which network it is of, where names do not tell; see `origins`.
         scheme: whose names the file has; by default the record's, or found out.
@@ -170,6 +171,8 @@ def divided(source: str | Path) -> tuple[str | Path, str | None, str | None]:
     A file whose own name has such an ending is one.
     """
     source, told = _cut(source, "@")
+    if is_address(str(source)):  # `#sha256=DIGEST` is a part of it
+        return source, None, told
     source, part = _cut(source, "#")
     return source, part, told
 

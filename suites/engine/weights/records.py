@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import suites
 from framework.errors import AttributeValueError, ConfigError
@@ -128,7 +130,7 @@ class Record:
     Args:
         what: One line about them.
         model: The class of ours that they fit, with its arguments.
-        scheme: Whose names the tensors have, such as torchvision.
+        scheme: Whose names the tensors have, such as torchvision; null where they are found out.
         archive: Where they come from.
         files: The files; the first has the weights.
         licence: Of the weights, and where it is said.
@@ -142,12 +144,12 @@ class Record:
         origin: What its library calls the network, where names of tensors do not tell; see `origins`.
         answers: What the network gives for a drawn input, by name, the first 8 numbers each; compared whenever the
             weights are loaded. `paddock zoo answers` prints them.
-        name: The file's name without its ending.
+        name: The file's name without its ending; of an address that address.
     """
 
     what: str
     model: str
-    scheme: str
+    scheme: str | None
     archive: Archive
     files: list[File]
     licence: str
@@ -179,7 +181,10 @@ class Record:
         return file.sha256, file.bytes
 
     def folder(self) -> Path:
-        """Where its files lie: `NAME` in the zoo's folder, see `zoo_folder`."""
+        """Where its files lie: `NAME` in the zoo's folder, see `zoo_folder`; of an address `addresses/KEY`."""
+        if is_address(self.name):
+            key = hashlib.sha256(str(self.archive.url).encode()).hexdigest()[:12]
+            return zoo_folder() / "addresses" / key
         return zoo_folder() / self.name
 
     def weights(self) -> Path:
@@ -259,8 +264,26 @@ def read_record(path: Path) -> Record:
     return record
 
 
+def is_address(name: str) -> bool:
+    """Whether a name is a web address."""
+    return name.startswith(("https://", "http://"))
+
+
+def _of_address(name: str) -> Record:
+    """A record of the file at an address, `https://host/w.pth` or `https://host/w.pth#sha256=DIGEST`."""
+    url, _, fragment = name.partition("#")
+    file = urlsplit(url).path.rpartition("/")[2]
+    key, _, digest = fragment.partition("=")
+    if not file or (fragment and key != "sha256"):
+        raise ConfigError(f"{name!r}: an address of weights ends in a file's name, or in FILE#sha256=DIGEST")
+    archive = Archive(digest.lower(), None, url=url)
+    return Record(f"the file at {url}", "not stated", None, archive, [File(file)], "not stated", name=name)
+
+
 def find_record(name: str) -> Record | None:
-    """The record of that name, or of that file if it ends in .yml; None if there is none."""
+    """The record of that name, of that file if it ends in .yml, or of that address; None if there is none."""
+    if is_address(name):
+        return _of_address(name)
     if name.endswith(".yml"):
         return read_record(Path(name)) if Path(name).is_file() else None
     return read_record(records_folder() / f"{name}.yml") if name in record_names() else None

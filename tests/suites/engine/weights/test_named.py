@@ -1,8 +1,12 @@
 """Published weights by name, from the command line and from Python: `paddock infer NAME`, `engine.load(NAME)`."""
 
 import hashlib
+import http.server
 import json
+import shutil
+import threading
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -10,12 +14,13 @@ import numpy as np
 import pytest
 import yaml
 
-from framework.errors import CheckpointError, ConfigError
+from framework.errors import AttributeValueError, CheckpointError, ConfigError
 from framework.io import save_tensors
 from suites import engine
 from suites.classification import ImageClassifier, MobileNetV3
 from suites.engine.cli import main
-from suites.engine.weights.records import get_record, read_record, record_names, zoo_folder
+from suites.engine.weights import load_pretrained
+from suites.engine.weights.records import find_record, get_record, read_record, record_names, zoo_folder
 from suites.engine.weights.runs import named_run
 from tests.zoo import fetched
 
@@ -131,3 +136,29 @@ def test_torchvisions_own_mobilenetv2_calls_photographs_as_people_do(monkeypatch
             (tmp_path / f"{number}.jpg").write_bytes(archive.read(f"images/{number}.jpg"))
     found = engine.load(name)(sorted(str(p) for p in tmp_path.glob("*.jpg")))
     assert [each.to_json()[0]["class"] for each in found] == ["moped", "streetcar", "broccoli"]
+
+
+def test_an_address_is_a_name_whose_file_is_pinned_at_its_first_download(mine, monkeypatch):
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(http.server.SimpleHTTPRequestHandler, directory=str(mine))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}/w.safetensors"
+        model = ImageClassifier(MobileNetV3("small", out_strides=[32], scale=0.35), num_classes=3)
+        with pytest.raises(CheckpointError, match="fetch it with `paddock zoo fetch http://127"):
+            load_pretrained(model, address)
+        assert main(["zoo", "fetch", address]) == 0
+        assert "new" not in str(load_pretrained(model, address))
+        digest = hashlib.sha256((mine / "w.safetensors").read_bytes()).hexdigest()
+        assert json.loads((mine / "zoo.lock").read_text())["sha256"] == {address: digest}
+        shutil.rmtree(mine / "zoo")
+        (mine / "w.safetensors").write_bytes(b"another")
+        assert main(["zoo", "fetch", address]) == 2, "another file does not pass under that address"
+        with pytest.raises(ConfigError, match="an address of weights ends in a file's name"):
+            find_record(f"{address}#md5=1")
+        with pytest.raises(AttributeValueError, match="it takes 6 to 64 hexadecimal digits"):
+            find_record(f"{address}#sha256=xyz")
+    finally:
+        server.shutdown()
+        server.server_close()

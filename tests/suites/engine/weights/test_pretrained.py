@@ -206,7 +206,7 @@ def test_the_zoo_lists_searches_and_shows_its_records(zoo, capsys):
     assert cli.main(["zoo", "list"]) == 0
     said = capsys.readouterr().out
     assert "  mobilenetv2_imagenet " in said and said.endswith(f"the files lie in {zoo / 'zoo'}\n")
-    assert cli.main(["zoo", "search", "MobileNet", "imagenet"]) == 0
+    assert cli.main(["zoo", "search", "MobileNet", "1,280-CHANNEL"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["mobilenetv2_imagenet"]
     assert cli.main(["zoo", "search", "nothingofthename"]) == 1
     capsys.readouterr()
