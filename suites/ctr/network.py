@@ -100,8 +100,7 @@ class TableNetwork(nn.Layer):
         """The click of its row for each sign of an array, [N * F] or [T]."""
         if name in self.ragged:
             return ops.segment_spread(clicks, inputs[f"{name}.offsets"], inputs[name])
-        ones = ops.full_like(ops.cast(inputs[name], "float32"), value=1.0)
-        return ops.reshape(ones * ops.expand_dims(clicks, axis=1), shape=(-1,))
+        return ops.reshape(ops.broadcast_like(ops.expand_dims(clicks, axis=1), inputs[name]), shape=(-1,))
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Logits [N, L]."""

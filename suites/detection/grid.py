@@ -57,7 +57,7 @@ class Grid:
     Attributes:
         x, y: float32 [P], column and row of each prediction's cell.
         anchors: float32 [P, 2], anchor of each prediction, in pixels.
-        columns, rows: float32 [], W and H.
+        columns, rows: int64 [], W and H.
         first: int64 [N, 1], number of each image's first prediction in [N * P].
     """
 
@@ -72,18 +72,14 @@ class Grid:
 def make_grid(level: Level, raw: Tensor) -> Grid:
     """The grid of a level's output `raw`: [N, H, W, A * (5 + K)]."""
     with no_grad():
-        one_anchor = ops.slice(raw.detach(), starts=(0,), ends=(1,), axes=(3,))  # [N, H, W, 1]
-        one_image = ops.full_like(ops.slice(one_anchor, starts=(0,), ends=(1,), axes=(0,)), value=1.0)
-        columns = ops.sum(ops.slice(one_image, starts=(0,), ends=(1,), axes=(1,)))
-        rows = ops.sum(ops.slice(one_image, starts=(0,), ends=(1,), axes=(2,)))
-        each = tensor(np.ones(len(level.anchors), np.float32))  # [A]: repeats a cell for each of its anchors
-        x = ops.reshape((ops.cumsum(one_image, axis=2) - 1.0) * each, shape=(-1,))
-        y = ops.reshape((ops.cumsum(one_image, axis=1) - 1.0) * each, shape=(-1,))
-        anchors = ops.reshape(ops.expand_dims(one_image, axis=-1) * tensor(level.anchors), shape=(-1, 2))
-        corner = ops.slice(one_anchor, starts=(0, 0), ends=(1, 1), axes=(1, 2))
-        image = ops.cumsum(ops.full_like(ops.reshape(corner, shape=(0, 1)), value=1.0), axis=0) - 1.0
-        per_image = columns * rows * float(len(level.anchors))
-        first = ops.cast(image, dtype="int64") * ops.cast(per_image, dtype="int64")
+        count = len(level.anchors)
+        rows, columns = ops.extent(raw, axis=1), ops.extent(raw, axis=2)
+        cells = ops.positions(ops.flatten(raw, start=1, end=2), axis=1)  # [H * W]
+        place = ops.flatten(ops.expand_dims(cells, axis=1) * count + tensor(np.arange(count)), start=0)  # [P]
+        cell = place // count
+        x, y = (ops.cast(each, dtype="float32") for each in (cell % columns, cell // columns))
+        anchors = ops.gather(tensor(level.anchors), place % count)
+        first = ops.expand_dims(ops.positions(raw, axis=0) * (rows * columns * count), axis=1)
     return Grid(x, y, anchors, columns, rows, first)
 
 

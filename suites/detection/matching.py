@@ -81,10 +81,5 @@ class Matcher:
 def rows_of(values: Tensor, index: Tensor) -> Tensor:
     """values[n, index[n, p]] for values [N, M] or [N, M, C] and index int64 [N, P]: [N, P] or [N, P, C]."""
     with no_grad():
-        column = values.detach()
-        if values.ndim == 3:
-            column = ops.squeeze(ops.slice(column, starts=(0,), ends=(1,), axes=(2,)), axis=2)  # [N, M]
-        ones = ops.full_like(ops.cast(column, "int64"), value=1)
-        each = ops.sum(ones, axes=(1,), keepdims=True)  # [N, 1], M
-        first = ops.cumsum(each, axis=0) - each
+        first = ops.expand_dims(ops.positions(values, axis=0) * ops.extent(values, axis=1), axis=1)  # [N, 1]
     return ops.gather(ops.flatten(values, start=0, end=1), index + first)

@@ -158,6 +158,17 @@ PADDOCK_OP(extent, "x -> y")
       c.out(0, Shape{}, DType::kI64);
     });
 
+PADDOCK_OP(positions, "x -> y")
+    .doc(
+        "The numbers 0, 1, ... along an axis, one for each of its places, so that a Program stays right when its "
+        "extent varies.  x: any shape; y: int64 [d_axis].")
+    .attr("axis", AttrType::kInt, int64_t{0}, "Which axis; negative counts from the end.")
+    .shape_only("x")
+    .infer([](InferContext& c) {
+      const Shape& x = c.shape(0);
+      c.out(0, {x[c.axis("axis", x.rank())]}, DType::kI64);
+    });
+
 PADDOCK_OP(copy, "x -> y").doc("A copy of `x` in memory of its own.").any_type().infer([](InferContext& c) {
   c.out(0, c.shape(0), c.in(0).dtype);
 });

@@ -196,8 +196,19 @@ def full_like(w: Writer, op: Operation) -> None:
 @exports("extent")
 def extent(w: Writer, op: Operation) -> None:
     """One entry of Shape."""
+    w.set(op.outputs[0], _extent(w, op))
+
+
+@exports("positions")
+def positions(w: Writer, op: Operation) -> None:
+    """Range up to one entry of Shape."""
+    first, step = (w.constant(np.array(n, np.int64)) for n in (0, 1))
+    w.set(op.outputs[0], w.node("Range", [first, _extent(w, op), step]))
+
+
+def _extent(w: Writer, op: Operation) -> str:
     axis = int(op.attr("axis")) % len(nth(op).shape)
-    w.set(op.outputs[0], w.node("Squeeze", [w.node("Gather", [w.shape(nth(op)), w.ints(axis)]), w.ints(0)]))
+    return w.node("Squeeze", [w.node("Gather", [w.shape(nth(op)), w.ints(axis)]), w.ints(0)])
 
 
 @exports("arange")

@@ -29,6 +29,11 @@ def _extent(call: Call, x: Array, *, axis: int) -> Array:
     return jnp.asarray(x.shape[axis], jnp.int64)
 
 
+@rule("positions")
+def _positions(call: Call, x: Array, *, axis: int) -> Array:
+    return jnp.arange(call.shape[0], dtype=jnp.int64)
+
+
 @rule("copy")
 def _copy(call: Call, x: Array) -> Array:
     return x

@@ -91,7 +91,7 @@ def mean_of_clicked(each: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 def _others(scores: Tensor) -> Tensor:
     """bool [N, N]: true where an item stands beside another row's user."""
     with no_grad():
-        number = ops.cumsum(ops.full_like(scores[:, 0], value=1.0), axis=0)
+        number = ops.positions(scores, axis=0)
         return ops.not_equal(ops.expand_dims(number, axis=1), ops.expand_dims(number, axis=0))
 
 
@@ -249,7 +249,7 @@ class SSR(RetrievalModel):
         each = ops.relu(self._margin - good + bad)
         if log_shares is not None:
             weights = ops.softmax(-ops.flip(log_shares, axes=[0]), axis=0)
-            each = each * weights * ops.sum(ops.full_like(log_shares, value=1.0))  # weights of mean 1
+            each = each * weights * ops.cast(ops.extent(log_shares, axis=0), "float32")  # weights of mean 1
         return {"hinge": mean_of_clicked(each, labels)}
 
 

@@ -21,7 +21,7 @@ def hardest(losses: Tensor, candidates: Tensor, count: Tensor) -> Tensor:
     masked = ops.where(candidates, losses, ops.full_like(losses, value=-1.0))
     ordered, _ = ops.sort(masked, axis=1, descending=True)
     with no_grad():
-        place = ops.cumsum(ops.full_like(ordered, value=1.0), axis=1)  # 1 ... P
+        place = ops.cast(ops.positions(ordered, axis=1), "float32") + 1.0  # 1 ... P
         chosen = (place <= ops.expand_dims(count, axis=1)) & (ordered >= 0.0)
     return ops.sum(ops.where(chosen, ordered, ops.full_like(ordered, value=0.0)), axes=(1,))
 

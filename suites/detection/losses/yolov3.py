@@ -201,13 +201,12 @@ def _match(level: Level, grid: Grid, targets: Targets, best: Tensor) -> _Matches
     count = len(level.anchors)
     size = _size(targets.boxes)
     centre = (_corner(targets.boxes, 0) + _corner(targets.boxes, 2)) * (0.5 / level.stride)  # in cells
-    limit = ops.concat([ops.expand_dims(grid.columns, axis=0), ops.expand_dims(grid.rows, axis=0)], axis=0)  # [2]
+    limit = ops.cast(ops.stack([grid.columns, grid.rows]), dtype="float32")  # [2]
     cell = ops.clip(ops.minimum(ops.floor(centre), limit - 1.0), min=0.0, max=float("inf"))
     column, row = ops.split(ops.cast(cell, dtype="int64"), axis=2, sizes=(1, 1))
     anchor = best - level.first
     mine = (anchor >= 0) & (anchor < count) & ops.all(size > 0.0, axes=(2,)) & (targets.scores > 0.0)
-    columns = ops.cast(grid.columns, dtype="int64")
-    place = ops.squeeze(row * columns + column, axis=2) * count + ops.clip(anchor, min=0, max=count - 1)
+    place = ops.squeeze(row * grid.columns + column, axis=2) * count + ops.clip(anchor, min=0, max=count - 1)
     index = place + grid.first
     mine = mine & ~_taken_later(index, mine)
     own = ops.gather(tensor(level.anchors), ops.clip(anchor, min=0, max=count - 1))  # [N, M, 2]
@@ -226,8 +225,8 @@ def _match(level: Level, grid: Grid, targets: Targets, best: Tensor) -> _Matches
 def _taken_later(index: Tensor, mine: Tensor) -> Tensor:
     """True where a later box of the same image wants the same prediction: bool [N, M]."""
     same = ops.equal(ops.expand_dims(index, axis=2), ops.expand_dims(index, axis=1))  # [N, M, M]
-    ones = ops.cumsum(ops.full_like(ops.cast(mine, dtype="float32"), value=1.0), axis=1)  # 1 ... M
-    later = ops.expand_dims(ones, axis=1) > ops.expand_dims(ones, axis=2)
+    place = ops.positions(mine, axis=1)  # [M]
+    later = ops.expand_dims(place, axis=0) > ops.expand_dims(place, axis=1)  # [M, M]
     return ops.any(same & later & ops.expand_dims(mine, axis=1), axes=(2,))
 
 

@@ -68,9 +68,5 @@ class OneStageDetector(Detector):
 
 def full_sizes(images: Tensor) -> Tensor:
     """int64 [N, 2], (H, W) of each of images [N, H, W, 3]."""
-    with no_grad():
-        pixels = ops.slice(images.detach(), starts=(0,), ends=(1,), axes=(3,))
-        ones = ops.cast(ops.full_like(pixels, value=1.0), "int64")  # [N, H, W, 1]
-        column = ops.sum(ops.slice(ones, starts=(0,), ends=(1,), axes=(2,)), axes=(1, 2))  # [N, 1], H
-        row = ops.sum(ops.slice(ones, starts=(0,), ends=(1,), axes=(1,)), axes=(1, 2))  # [N, 1], W
-        return ops.concat([column, row], axis=1)
+    number = ops.positions(images, axis=0)  # [N]
+    return ops.stack([ops.broadcast_like(ops.extent(images, axis=axis), number) for axis in (1, 2)], axis=1)

@@ -172,7 +172,7 @@ class Bert(TextEncoder):
     def padded(
         self, ids: Tensor, mask: Tensor, segment_ids: Tensor | None = None, task_ids: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The same for sequences padded to one length, for comparison; ties a Program to that length.
+        """The same for sequences padded to one length, for comparison.
 
         Args:
             ids: int64 [B, L].
@@ -183,7 +183,7 @@ class Bert(TextEncoder):
         Returns:
             sequence [B, L, D], without meaning where the mask is false, and pooled [B, D].
         """
-        positions = ops.expand_dims(ops.arange(start=0, stop=ids.shape[1], dtype="int64"), axis=0)
+        positions = ops.expand_dims(ops.positions(ids, axis=1), axis=0)
         x = self.embeddings(ids, positions, segment_ids, task_ids)
         for layer in self.layers:
             x = layer.padded(x, mask)  # type: ignore[attr-defined]

@@ -67,7 +67,6 @@ def of_each_class(labels: Tensor, logits: Tensor) -> Tensor:
     K is taken from logits [N, H, W, K] in the Program, which so fits any number of classes and any size.
     """
     with no_grad():
-        ones = ops.full_like(ops.slice(logits, starts=(0, 0, 0), ends=(1, 1, 1), axes=(0, 1, 2)), value=1.0)
-        numbers = ops.cumsum(ops.cast(ones, dtype="float32"), axis=3) - 1.0
+        numbers = ops.cast(ops.positions(logits, axis=3), dtype="float32")
         given = ops.expand_dims(ops.cast(labels, dtype="float32"), axis=-1)
         return ops.cast(given == numbers, dtype="float32")

@@ -116,13 +116,10 @@ def _shares(x: Tensor, axis: int, grids: Sequence[int]) -> Tensor:
     """What each pixel along an axis counts in the mean of each cell: [sum of g, extent], cells of all grids."""
     sides = tensor([[float(g)] for g in grids for _ in range(g)])
     cells = tensor([[float(i)] for g in grids for i in range(g)])
-    others = tuple(a for a in range(4) if a != axis)
     with no_grad():
-        line = ops.slice(x, starts=(0,) * 3, ends=(1,) * 3, axes=others)
-        ones = ops.full_like(ops.cast(ops.reshape(line, shape=(1, -1)), dtype="float32"), value=1.0)
-        ends = ops.cumsum(ones, axis=1)  # pixel j reaches from j to j + 1: ends - 1 to ends
-        extent = ops.sum(ones)
-        inside = ops.logical_and(sides * ends > cells * extent, sides * (ends - 1.0) < (cells + 1.0) * extent)
+        pixel = ops.cast(ops.positions(x, axis=axis), dtype="float32")  # j reaches from j to j + 1
+        extent = ops.cast(ops.extent(x, axis=axis), dtype="float32")
+        inside = ops.logical_and(sides * (pixel + 1.0) > cells * extent, sides * pixel < (cells + 1.0) * extent)
         counted = ops.cast(inside, dtype="float32")
         return ops.cast(counted / ops.sum(counted, axes=(1,), keepdims=True), dtype=x.dtype)
 

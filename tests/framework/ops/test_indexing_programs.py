@@ -26,6 +26,7 @@ FUNCTIONS = {
     "conv2d": lambda x: ops.conv2d(x, WEIGHT, padding=1, activation="leaky_relu"),
     "conv2d_transpose": lambda x: ops.conv2d_transpose(x, ops.transpose(WEIGHT, perm=(3, 1, 2, 0)), stride=2),
     "matmul": lambda x: ops.matmul(x, MATRIX, activation="relu"),
+    "positions": lambda x: x * ops.expand_dims(ops.positions(x, axis=2), axis=1) / ops.extent(x, axis=1),
 }
 
 

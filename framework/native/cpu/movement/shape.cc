@@ -1,5 +1,6 @@
 // Kernels of the operators of ops/shape.cc that touch memory.
 #include <cstring>
+#include <numeric>
 
 #include "cpu/kernel.h"
 
@@ -25,6 +26,11 @@ PADDOCK_CPU_KERNEL(full_like) { fill(c.out(0), c.attr<double>("value")); }
 PADDOCK_CPU_KERNEL(extent) {
   const Shape& x = c.in(0).shape();
   *c.out(0).data<int64_t>() = x[c.axis("axis", x.rank())];
+}
+
+PADDOCK_CPU_KERNEL(positions) {
+  auto* y = c.out(0).data<int64_t>();
+  std::iota(y, y + c.out(0).numel(), int64_t{0});
 }
 
 PADDOCK_CPU_KERNEL(copy) {

@@ -133,9 +133,7 @@ def of_class(values: Tensor, classes: Tensor, each: int) -> Tensor:
     if each == 1:
         return ops.squeeze(values, axis=1)
     with no_grad():
-        ones = ops.full_like(classes, value=1)
-        row = ops.cumsum(ones, axis=0) - ones
-        index = row * each + classes
+        index = ops.positions(classes, axis=0) * each + classes
     return ops.gather(ops.flatten(values, start=0, end=1), index)
 
 

@@ -158,6 +158,21 @@ spec(
     ],
 )
 spec(
+    "positions",
+    reference=lambda x, axis=0: np.arange(x.shape[axis]),
+    exact=True,
+    gradient=False,
+    samples=[
+        Sample([normal(2, 3)], {"axis": 1}),
+        Sample([integers(0, 3, 4, 5)], {"axis": -2}),
+        Sample([normal(0, 7)]),
+    ],
+    errors=[
+        Bad([normal(2)], AttributeValueError, "axis", {"axis": 1}),
+        Bad([normal()], AttributeValueError, "axis", {"axis": 0}),
+    ],
+)
+spec(
     "copy",
     reference=lambda x: x,
     exact=True,
