@@ -108,9 +108,7 @@ class _Recurrent(Layer):
         given = [None] * self.states if state is None else list(state)
         found: list[list[Tensor]] = []
         for i, layer in enumerate(self.layers):
-            own = [
-                None if s is None else ops.slice(s, starts=[i * parts], ends=[(i + 1) * parts], axes=[0]) for s in given
-            ]
+            own = [None if s is None else s[i * parts : (i + 1) * parts] for s in given]
             x, last = layer(self.drop(x) if i else x, offsets, own)
             found.append(last)
         return x, tuple(ops.concat(list(of_kind), axis=0) for of_kind in zip(*found, strict=True))

@@ -107,4 +107,4 @@ def place_in_cell(xy: Tensor, scale_xy: float = 1.0) -> Tensor:
 
 
 def _columns(x: Tensor, start: int, end: int) -> Tensor:
-    return ops.slice(x, starts=(start,), ends=(end,), axes=(x.ndim - 1,))
+    return x[..., start:end]

@@ -44,7 +44,7 @@ class SpanCrossEntropy:
         starts, ends: [T], logits; offsets: int64 [B + 1]; targets: int64 [B, 2], places in the sequence of the first
         and the last token of the answer, 0 where it holds none; counted: see `over_sequences`.
         """
-        first = ops.slice(offsets, starts=(0,), ends=(-1,), axes=(0,))
+        first = offsets[:-1]
         places = ops.expand_dims(first, axis=1) + targets
         return {
             "start": over_sequences(_surprise(starts, offsets, places[:, 0]), targets, counted),

@@ -59,7 +59,7 @@ class Histories(nn.Layer):
     def target(self, x: Embedded, group: int) -> Tensor:
         """What a group is compared with, [N, C]."""
         places = [at for _, at in self._groups[group]]
-        cut = [ops.slice(x.fields, starts=[at], ends=[at + 1], axes=[1]) for at in places]
+        cut = [x.fields[:, at : at + 1] for at in places]
         return ops.concat([ops.squeeze(each, axis=1) for each in cut], axis=1)
 
 

@@ -127,7 +127,7 @@ class RetinaNetLoss:
         wanted = _wanted(self.matcher, everywhere, targets)
         with no_grad():
             counted = ops.cast(wanted.matches.positive | wanted.matches.negative, "float32")
-            likes = [ops.squeeze(ops.slice(x.detach(), starts=(0,), ends=(1,), axes=(2,)), axis=2) for x in deltas]
+            likes = [x.detach()[:, :, 0] for x in deltas]
             parts = [ops.split_like(x, likes, axis=1) for x in (wanted.classes, wanted.weight, counted)]
         classes = [
             sparse_focal_loss(x, kinds, weight, counts, self.alpha, self.gamma)

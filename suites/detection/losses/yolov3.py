@@ -150,7 +150,7 @@ class YOLOv3Loss:
         sized = match.weight * match.small
         size_weight = ops.expand_dims(sized, axis=-1)
         weight = ops.expand_dims(match.weight, axis=-1)
-        objects = ops.slice(raw, starts=(4,), ends=(5,), axes=(2,))  # [N, P, 1]
+        objects = raw[:, :, 4:5]  # [N, P, 1]
         missed = ops.sum(ops.softplus(-seen) * weight, axes=(1, 2))  # cross entropy of "object", [N]
         invented = ops.sum(ops.softplus(objects) * background, axes=(1, 2))  # of "nothing", [N]
         if form.scale_xy == 1.0:
@@ -231,7 +231,7 @@ def _taken_later(index: Tensor, mine: Tensor) -> Tensor:
 
 
 def _corner(boxes: Tensor, start: int) -> Tensor:
-    return ops.slice(boxes, starts=(start,), ends=(start + 2,), axes=(2,))
+    return boxes[:, :, start : start + 2]
 
 
 def _size(boxes: Tensor) -> Tensor:

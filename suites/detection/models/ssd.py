@@ -147,7 +147,7 @@ class SSDHead(Head):
         anchors = self._anchors(maps)
         boxes = ops.box_decode(deltas, anchors, weights=CODE)
         scores = ops.softmax(logits, axis=2)
-        scores = ops.slice(scores, starts=(1,), ends=(1 + self.num_classes,), axes=(2,))
+        scores = scores[:, :, 1 : 1 + self.num_classes]
         found, index = self.postprocess.indexed(ops.clip_boxes(boxes, sizes), scores)
         codes = self._marks(maps)
         if codes is None:

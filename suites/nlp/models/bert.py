@@ -55,7 +55,7 @@ class BertEmbeddings(nn.Layer):
 
 def _first_row(table: nn.Embedding) -> Tensor:
     """[1, D]: what all rows get whose ids are all 0."""
-    return ops.slice(table.weight, starts=(0,), ends=(1,))
+    return table.weight[:1]
 
 
 @register("encoder")
@@ -166,7 +166,7 @@ class Bert(TextEncoder):
 
     def pooled(self, sequence: Tensor, offsets: Tensor) -> Tensor:
         """[B, D]: tanh of a linear layer on each sequence's first token.  sequence: [T, D]; offsets: [B + 1]."""
-        first = ops.gather(sequence, ops.slice(offsets, starts=(0,), ends=(-1,)))
+        first = ops.gather(sequence, offsets[:-1])
         return ops.tanh(self.pooler(first))
 
     def padded(
@@ -187,7 +187,7 @@ class Bert(TextEncoder):
         x = self.embeddings(ids, positions, segment_ids, task_ids)
         for layer in self.layers:
             x = layer.padded(x, mask)  # type: ignore[attr-defined]
-        first = ops.squeeze(ops.slice(x, starts=(0,), ends=(1,), axes=(1,)), axis=1)
+        first = x[:, 0]
         return x, ops.tanh(self.pooler(first))
 
 

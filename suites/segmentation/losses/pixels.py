@@ -125,9 +125,7 @@ class OhemCrossEntropy(SegmentationLoss):
         """The loss."""
         loss = ops.reshape(ops.cross_entropy(logits, labels, ignore_index=IGNORE), shape=(-1,))
         with no_grad():
-            least = ops.slice(
-                ops.topk(loss.detach(), k=self.min_kept)[0], starts=(self.min_kept - 1,), ends=(self.min_kept,)
-            )
+            least = ops.topk(loss.detach(), k=self.min_kept)[0][self.min_kept - 1 : self.min_kept]
             bound = ops.minimum(least, float(-np.log(self.threshold)))
             labelled = ops.reshape(labelled_pixels(labels), shape=(-1,))
             hard = ops.cast(loss.detach() >= bound, dtype="float32") * labelled

@@ -106,8 +106,7 @@ def pooled_to_grids(x: Tensor, grids: Sequence[int]) -> list[Tensor]:
     rows = ops.unflatten_like(ops.matmul(tall, ops.flatten(x, start=2, end=3)), x, axis=2, start=2, end=3)
     found, at = [], 0
     for g in grids:
-        cut = {"starts": (at,), "ends": (at + g,)}
-        found.append(ops.matmul(ops.slice(wide, axes=(0,), **cut), ops.slice(rows, axes=(1,), **cut)))
+        found.append(ops.matmul(wide[at : at + g], rows[:, at : at + g]))
         at += g
     return found
 

@@ -212,7 +212,7 @@ def decoded(deltas: Tensor, proposals: Proposals, code: Code, sizes: Tensor, eac
 def scores_of(probabilities: Tensor, proposals: Proposals, classes: int) -> Tensor:
     """Scores [N, T, K] out of probabilities [N * T, 1 + K]; 0 for proposals without area, which are padding."""
     table = ops.reshape(probabilities, shape=(-1, proposals.rows, classes + 1))
-    kept = ops.slice(table, starts=(1,), ends=(classes + 1,), axes=(2,))
+    kept = table[:, :, 1 : classes + 1]
     real = ops.cast(area_of(proposals.boxes) > 0.0, "float32")
     return kept * ops.expand_dims(real, axis=2)
 

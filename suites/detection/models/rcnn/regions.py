@@ -53,8 +53,7 @@ class Regions:
         """The first `count` regions of each image; matched ones stand first. `count` stays that of all."""
         with no_grad():
             columns = self.boxes, self.kind, self.labels, self.truths, self.weight
-            rows = (ops.slice(x, starts=(0,), ends=(count,), axes=(1,)) for x in columns)
-            boxes, kind, labels, truths, weight = rows
+            boxes, kind, labels, truths, weight = (x[:, :count] for x in columns)
             return Regions(boxes, kind, labels, truths, weight, self.count)
 
 
