@@ -1,7 +1,8 @@
 """Write what is generated from the operator registry: `python tools/op_docs.py [--check]`.
 
-`framework/ops/__init__.pyi` holds the static types of `framework.ops`, `internal.pyi` beside it those of the operators
-that users do not call; docs/reference/operators/ has a page a family. Pages of families that are gone are removed.
+`framework/ops/functions.pyi` holds the static types of the functions of `framework.ops`, `internal.pyi` beside it those
+of the operators that users do not call; docs/reference/operators/ has a page a family. Pages of families that are gone
+are removed.
 """
 
 from __future__ import annotations

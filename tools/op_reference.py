@@ -36,8 +36,8 @@ def generated_files(types: Types) -> dict[str, str]:
     files = {f"{FOLDER}/{family}.md": _page(family, ops, types) for family, ops in sorted(families.items())}
     files[f"{FOLDER}/internal.md"] = _page("internal", internal, types, _INTERNAL)
     files[f"{FOLDER}/README.md"] = _index(families, len(internal))
-    files["framework/ops/__init__.pyi"] = _stub(_COMPOSITIONS, public)
-    files["framework/ops/internal.pyi"] = _stub(_INTERNAL_HEAD, internal)
+    for module, infos in (("functions", public), ("internal", internal)):
+        files[f"framework/ops/{module}.pyi"] = _stub(f"framework.ops.{module}", infos)
     return files
 
 
@@ -145,35 +145,21 @@ def _attribute_row(a: dict[str, Any]) -> str:
     return f"| {a['name']} | {a['type']} | {default} | {meaning} |"
 
 
-_COMPOSITIONS = [
-    '"""Static types of framework.ops, made from the registry by `make docs`; do not edit."""',
-    "",
-    "from collections.abc import Sequence",
-    "",
-    "from framework.ops.assignment import assign as assign",
-    "from framework.ops.compositions import stack as stack",
-    "from framework.ops.compositions import unstack as unstack",
-    "from framework.ops.contraction import einsum as einsum",
-    "from framework.ops.indexing import getitem as getitem",
-    "from framework.ops.pixels import pixel_shuffle as pixel_shuffle",
-    "from framework.ops.pixels import pixel_unshuffle as pixel_unshuffle",
-    "from framework.ops.selection import nonzero as nonzero",
-    "from framework.ops.selection import unique as unique",
-    "from framework.tensor import Tensor, TensorLike",
-    "",
-]
-_INTERNAL_HEAD = [
-    '"""Static types of framework.ops.internal, made from the registry by `make docs`; do not edit."""',
+_STUB_HEAD = [
+    '"""Static types of {module}, made from the registry by `make docs`; do not edit."""',
     "",
     "from collections.abc import Sequence",
     "",
     "from framework.tensor import Tensor, TensorLike",
     "",
+    "__all__ = [{names}]",
+    "",
 ]
 
 
-def _stub(head: list[str], infos: Sequence[OpInfo]) -> str:
-    return "\n".join(head + [_stub_line(info) for info in infos]) + "\n"
+def _stub(module: str, infos: Sequence[OpInfo]) -> str:
+    names = ", ".join(f'"{info.name}"' for info in infos)
+    return "\n".join([*_STUB_HEAD, *map(_stub_line, infos)]).format(module=module, names=names) + "\n"
 
 
 def _stub_line(info: OpInfo) -> str:

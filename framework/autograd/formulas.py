@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from framework.autograd.rule_table import RULES, Rule
 from framework.autograd.saved import kept
 from framework.errors import GradientError
-from framework.ops.dispatch import call_by_name
+from framework.ops.functions import full_like
 from framework.ops.registry import OpInfo
 from framework.tensor import Tensor
 
@@ -88,4 +88,4 @@ def _argument(name: str, node: Applied, dys: Sequence[Tensor | None], may_be_non
 
 
 def _or_zeros(dy: Tensor | None, node: Applied, i: int) -> Tensor:
-    return dy if dy is not None else call_by_name("full_like", [node.output(i).detach()], value=0.0)
+    return dy if dy is not None else full_like(node.output(i).detach(), value=0.0)

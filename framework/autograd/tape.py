@@ -19,7 +19,7 @@ from framework.context import context
 from framework.context import gradients as context_gradients
 from framework.errors import GradientError
 from framework.ops.compositions import composition_of
-from framework.ops.dispatch import call_by_name
+from framework.ops.functions import cast, copy, full_like, reshape_like
 from framework.ops.registry import OpInfo
 from framework.precision import as_given, promoting
 from framework.tensor import Tensor
@@ -92,7 +92,7 @@ class Node:
         with promoting():
             grads = self._by_rule(dys)
         return [
-            g if g is None or t is None or g.dtype == t else call_by_name("cast", [g], dtype=t, elidable=True)
+            g if g is None or t is None or g.dtype == t else cast(g, dtype=t, elidable=True)
             for g, t in zip(grads, self.types, strict=True)
         ]
 
@@ -204,7 +204,7 @@ class _Shared:
         if g._data is None:  # of a trace: its values are never overwritten
             return g
         if g._data.address in self._addresses:
-            g = call_by_name("copy", [g])
+            g = copy(g)
         self._addresses.add(g._data.address)
         return g
 
@@ -231,7 +231,7 @@ def gradients(
     for key in keys:
         g = found[key][1] if key in found else None
         if isinstance(g, Tensor) and g._data is not None:
-            g = call_by_name("copy", [g]) if g._data.address in given else g
+            g = copy(g) if g._data.address in given else g
             given.add(g._data.address)
         results.append(g)
     return results
@@ -303,7 +303,7 @@ def _seed(root: Tensor, grad: Tensor | None) -> Tensor:
         raise GradientError(
             f"backward: the tensor has shape {list(root.shape)}; only a scalar has a gradient without `grad`"
         )
-    return call_by_name("full_like", [root], value=1.0)
+    return full_like(root, value=1.0)
 
 
 def _composed_gradients(node: Node, dys: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -312,7 +312,7 @@ def _composed_gradients(node: Node, dys: Sequence[Tensor | None]) -> list[Tensor
     attrs = {spec["name"]: value for spec, value in zip(node.info.attrs, node.attrs, strict=True)}
     with recording(True):
         # A view of each input, at which the walk stops: an input given twice has two of them.
-        views = [None if x is None else call_by_name("reshape_like", [x, x]) for x in map(kept, node.saved)]
+        views = [None if x is None else reshape_like(x, x) for x in map(kept, node.saved)]
         out = composition_of(node.info)(*views, **attrs)
     outs = out if isinstance(out, tuple) else (out,)
     roots = [(o, dy) for o, dy in zip(outs, dys, strict=True) if dy is not None and o.requires_grad]

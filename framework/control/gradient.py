@@ -14,7 +14,8 @@ from framework.control.flow import cond, scan
 from framework.control.node import GRADIENTS, ControlNode, recorded
 from framework.errors import GradientError
 from framework.graph.ir import Program, Value
-from framework.ops.dispatch import apply, call_by_name
+from framework.ops.dispatch import apply
+from framework.ops.functions import full_like, reshape_like
 from framework.tensor import Tensor
 
 
@@ -82,13 +83,13 @@ def backwards(
 
 
 def _zeros_like(x: Tensor) -> Tensor:
-    return call_by_name("full_like", [x.detach()], value=0.0)
+    return full_like(x.detach(), value=0.0)
 
 
 def _leaf(x: Tensor) -> Tensor:
     """The same value, at which the block's gradient stops; a view where `x` has a history, which must not be lost."""
     if x.requires_grad:
-        return call_by_name("reshape_like", [x, x])
+        return reshape_like(x, x)
     leaf = x.detach()
     leaf.requires_grad = True
     return leaf

@@ -12,7 +12,7 @@ import numpy as np
 
 from framework.context import context
 from framework.errors import GradientError, NotSupportedError
-from framework.ops.dispatch import call_by_name
+from framework.ops.functions import broadcast_to, cast, expand_dims, reshape, scatter, where
 from framework.ops.indexing import as_mask, expect_fitting, getitem, rows_of
 from framework.tensor import Tensor, tensor
 
@@ -51,7 +51,7 @@ def assign(x: Tensor, index: Any, value: Any) -> None:
 
 def _of_type(value: Any, like: Tensor) -> Tensor:
     value = value if isinstance(value, Tensor) else tensor(value)
-    return value if value.dtype == like.dtype else call_by_name("cast", [value], dtype=like.dtype)
+    return value if value.dtype == like.dtype else cast(value, dtype=like.dtype)
 
 
 def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor:
@@ -60,8 +60,8 @@ def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor:
     inner = x.ndim - mask.ndim
     if value.ndim <= inner:
         for _ in range(inner):
-            mask = call_by_name("expand_dims", [mask], axis=-1)
-        return call_by_name("where", [mask, value, x])
+            mask = expand_dims(mask, axis=-1)
+        return where(mask, value, x)
     if mask.is_traced:
         raise NotSupportedError("assign: a value for each True place needs their number; in a Program give one for all")
     rows = tensor(np.flatnonzero(mask.numpy()))
@@ -70,14 +70,14 @@ def _where_true(x: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 def _at(x: Tensor, index: Any, value: Tensor) -> Tensor:
     places = getitem(tensor(np.arange(x.size).reshape(x.shape)), index)
-    return _scattered(x, call_by_name("reshape", [places], shape=(-1,)), value, places.shape, x.ndim)
+    return _scattered(x, reshape(places, shape=(-1,)), value, places.shape, x.ndim)
 
 
 def _scattered(x: Tensor, rows: Tensor, value: Tensor, shape: tuple[int, ...], axes: int) -> Tensor:
     """x, its first axes as one, with the value broadcast to `shape` at these rows."""
     if value.shape != shape:
-        value = call_by_name("broadcast_to", [value], shape=shape)
+        value = broadcast_to(value, shape=shape)
     if x.size == 0:  # nothing to replace, and a 0 in a shape to reshape to would copy an extent
         return x
-    value = call_by_name("reshape", [value], shape=(rows.shape[0], *x.shape[axes:]))
-    return call_by_name("reshape", [call_by_name("scatter", [rows_of(x, axes), rows, value])], shape=x.shape)
+    value = reshape(value, shape=(rows.shape[0], *x.shape[axes:]))
+    return reshape(scatter(rows_of(x, axes), rows, value), shape=x.shape)

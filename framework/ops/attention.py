@@ -6,6 +6,7 @@ is what the kernels avoid. The dropout's words are numbered as here.
 
 from __future__ import annotations
 
+from framework.ops import functions
 from framework.ops.attention_math import (
     HIDDEN,
     dropped,
@@ -15,52 +16,65 @@ from framework.ops.attention_math import (
     softmax_of_seen,
     weights_again,
 )
-from framework.ops.dispatch import call_by_name
+from framework.ops.functions import (
+    cast,
+    concat,
+    equal,
+    expand_dims,
+    gather,
+    greater_equal,
+    logical_and,
+    logsumexp,
+    matmul,
+    ragged_positions,
+    ragged_segments,
+    reshape,
+    transpose,
+    where,
+)
 from framework.tensor import Tensor
 
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
     """[T, D] -> [heads, T, D / heads]."""
-    return call_by_name("transpose", [call_by_name("reshape", [x], shape=(0, heads, -1))], perm=(1, 0, 2))
+    return transpose(reshape(x, shape=(0, heads, -1)), perm=(1, 0, 2))
 
 
 def _from_heads(x: Tensor) -> Tensor:
     """[heads, T, D / heads] -> [T, D]."""
-    return call_by_name("reshape", [call_by_name("transpose", [x], perm=(1, 0, 2))], shape=(0, -1))
+    return reshape(transpose(x, perm=(1, 0, 2)), shape=(0, -1))
 
 
 def _numbers(offsets: Tensor, like: Tensor, causal: bool) -> tuple[Tensor, Tensor | None]:
     """For each row of `like` the number of its sequence and, if causal, how far it stands from its end; int64 [T]."""
-    segments = call_by_name("ragged_segments", [offsets, like])
+    segments = ragged_segments(offsets, like)
     if not causal:
         return segments, None
-    ends = call_by_name("slice", [offsets], starts=(1,), ends=(2**62,))
-    begins = call_by_name("slice", [offsets], starts=(0,), ends=(-1,))
-    lengths = call_by_name("cast", [call_by_name("gather", [ends - begins, segments])], dtype="int64")
-    return segments, lengths - call_by_name("ragged_positions", [offsets, like])
+    lengths = cast(gather(offsets[1:] - offsets[:-1], segments), dtype="int64")
+    return segments, lengths - ragged_positions(offsets, like)
 
 
 def _visible(q: Tensor, k: Tensor, offsets: Tensor, k_offsets: Tensor | None, causal: bool) -> Tensor:
     """Which query sees which key: bool [T, S]."""
     segments, to_end = _numbers(offsets, q, causal)
     key_segments, key_to_end = _numbers(offsets if k_offsets is None else k_offsets, k, causal)
-    seen = call_by_name("equal", [_column(segments), _row(key_segments)])
+    seen = equal(_column(segments), _row(key_segments))
     if to_end is None or key_to_end is None:
         return seen
-    return call_by_name("logical_and", [seen, call_by_name("greater_equal", [_row(key_to_end), _column(to_end)])])
+    return logical_and(seen, greater_equal(_row(key_to_end), _column(to_end)))
 
 
 def _row(x: Tensor) -> Tensor:
-    return call_by_name("expand_dims", [x], axis=0)
+    return expand_dims(x, axis=0)
 
 
 def _column(x: Tensor) -> Tensor:
-    return call_by_name("expand_dims", [x], axis=1)
+    return expand_dims(x, axis=1)
 
 
 def _scores(q: Tensor, k: Tensor, heads: int, scale: float) -> Tensor:
     """[heads, T, S]."""
-    products = call_by_name("matmul", [_by_head(q, heads), _by_head(k, heads)], transpose_b=True)
+    products = matmul(_by_head(q, heads), _by_head(k, heads), transpose_b=True)
     return products * scale_of(q, heads, scale)
 
 
@@ -79,11 +93,11 @@ def ragged_attention(
 ) -> tuple[Tensor, Tensor]:
     """Softmax over each query's own keys; the others are masked.  q, y: [T, D]; k, v: [S, D]; lse: [T, heads]."""
     seen = _visible(q, k, offsets, k_offsets, causal)
-    scores = call_by_name("where", [seen, _scores(q, k, heads, scale), HIDDEN])
-    y = _from_heads(call_by_name("matmul", [dropped(softmax_of_seen(scores, seen), key, p), _by_head(v, heads)]))
-    lse = call_by_name("transpose", [call_by_name("logsumexp", [scores], axes=(-1,))])
-    sighted = call_by_name("any", [seen], axes=(1,), keepdims=True)
-    return y, call_by_name("where", [sighted, lse, -float("inf")])
+    scores = where(seen, _scores(q, k, heads, scale), HIDDEN)
+    y = _from_heads(matmul(dropped(softmax_of_seen(scores, seen), key, p), _by_head(v, heads)))
+    lse = transpose(logsumexp(scores, axes=(-1,)))
+    sighted = functions.any(seen, axes=(1,), keepdims=True)
+    return y, where(sighted, lse, -float("inf"))
 
 
 def ragged_attention_grad(
@@ -106,7 +120,7 @@ def ragged_attention_grad(
     """The weights again from q, k and lse, then the gradients of scores.  All shapes as in ragged_attention."""
 
     def by_row(x: Tensor) -> Tensor:  # [T, heads] -> [heads, T, 1]
-        return call_by_name("expand_dims", [call_by_name("transpose", [x])], axis=-1)
+        return expand_dims(transpose(x), axis=-1)
 
     seen = _visible(q, k, offsets, k_offsets, causal)
     weights = weights_again(_scores(q, k, heads, scale), seen, by_row(lse))
@@ -119,9 +133,8 @@ def ragged_attention_grad(
 
 def _parts(qkv: Tensor) -> list[Tensor]:
     """[T, 3 D] -> q, k, v: [T, D] each."""
-    three = call_by_name("reshape", [qkv], shape=(0, 3, -1))
-    slices = [call_by_name("slice", [three], starts=(i,), ends=(i + 1,), axes=(1,)) for i in range(3)]
-    return [call_by_name("squeeze", [part], axis=1) for part in slices]
+    three = reshape(qkv, shape=(0, 3, -1))
+    return [three[:, i] for i in range(3)]
 
 
 def ragged_self_attention(
@@ -151,4 +164,4 @@ def ragged_self_attention_grad(
     grads = ragged_attention_grad(
         dy, y, lse, q, k, v, offsets, None, key, dlse, heads=heads, scale=scale, causal=causal, p=p
     )
-    return call_by_name("concat", list(grads), axis=1)
+    return concat(list(grads), axis=1)

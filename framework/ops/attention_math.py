@@ -6,7 +6,8 @@ Both have [..., heads, T, D / heads] for queries, [..., heads, S, D / heads] for
 
 from __future__ import annotations
 
-from framework.ops.dispatch import call_by_name
+from framework.ops import functions
+from framework.ops.functions import cast, dropout, exp, matmul, softmax, where
 from framework.tensor import Tensor
 
 HIDDEN = -1e30  # the score of a key out of sight, and of one below it: its exponential is 0 in any type
@@ -19,25 +20,25 @@ def scale_of(q: Tensor, heads: int, scale: float) -> float:
 
 def dropped(x: Tensor, key: Tensor | None, p: float) -> Tensor:
     """Dropout of weights, or of their gradients."""
-    return call_by_name("dropout", [x, key], p=p) if p > 0 else x
+    return x if key is None or p == 0 else dropout(x, key, p=p)
 
 
 def softmax_of_seen(scores: Tensor, seen: Tensor) -> Tensor:
     """Softmax of scores; 0 in rows that see nothing."""
-    return call_by_name("softmax", [scores], axis=-1) * call_by_name("cast", [seen], dtype=scores.dtype)
+    return softmax(scores, axis=-1) * cast(seen, dtype=scores.dtype)
 
 
 def weights_again(scores: Tensor, seen: Tensor, lse: Tensor) -> Tensor:
     """The weights from scores and lse [..., heads, T, 1]."""
-    return call_by_name("exp", [call_by_name("where", [seen, scores - lse, HIDDEN])])
+    return exp(where(seen, scores - lse, HIDDEN))
 
 
 def score_gradients(
     weights: Tensor, dy: Tensor, y: Tensor, v: Tensor, dlse: Tensor | None, key: Tensor | None, p: float
 ) -> Tensor:
     """The gradient of the scores.  dy, y: [..., heads, T, D / heads]; dlse: [..., heads, T, 1]."""
-    dweights = dropped(call_by_name("matmul", [dy, v], transpose_b=True), key, p)
-    subtracted = call_by_name("sum", [dy * y], axes=(-1,), keepdims=True)
+    dweights = dropped(matmul(dy, v, transpose_b=True), key, p)
+    subtracted = functions.sum(dy * y, axes=(-1,), keepdims=True)
     return weights * (dweights - (subtracted if dlse is None else subtracted - dlse))
 
 
@@ -46,7 +47,7 @@ def input_gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of queries, keys and values from those of the scores."""
     ds = ds * scale
-    dq = call_by_name("matmul", [ds, k])
-    dk = call_by_name("matmul", [ds, q], transpose_a=True)
-    dv = call_by_name("matmul", [dropped(weights, key, p), dy], transpose_a=True)
+    dq = matmul(ds, k)
+    dk = matmul(ds, q, transpose_a=True)
+    dv = matmul(dropped(weights, key, p), dy, transpose_a=True)
     return dq, dk, dv

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framework.errors import ShapeError
+from framework.ops import functions
 from framework.ops.activations import activated, before_activation
 from framework.ops.attention import (  # noqa: F401  (found by name, see composition_of)
     ragged_attention,
@@ -22,6 +23,21 @@ from framework.ops.dense_attention import (  # noqa: F401
     scaled_dot_product_attention_grad,
 )
 from framework.ops.dispatch import call_by_name
+from framework.ops.functions import (
+    concat,
+    conv2d,
+    dropout,
+    expand_dims,
+    flatten,
+    layer_norm,
+    matmul,
+    reshape,
+    rsqrt,
+    split,
+    square,
+    squeeze,
+)
+from framework.ops.internal import batch_norm_grad, layer_norm_grad, unreduce
 from framework.ops.tape import parse_tape
 from framework.tensor import Tensor
 
@@ -46,7 +62,7 @@ def stack(xs: Sequence[Tensor], axis: int = 0) -> Tensor:
     """
     if not xs:
         raise ShapeError("stack: there is nothing to join; give at least one tensor")
-    return call_by_name("concat", [call_by_name("expand_dims", [x], axis=axis) for x in xs], axis=axis)
+    return concat([expand_dims(x, axis=axis) for x in xs], axis=axis)
 
 
 def unstack(x: Tensor, axis: int = 0) -> list[Tensor]:
@@ -59,8 +75,8 @@ def unstack(x: Tensor, axis: int = 0) -> list[Tensor]:
     """
     if x.ndim == 0:
         raise ShapeError("unstack: a tensor without axes has no slices")
-    parts = call_by_name("split", [x], axis=axis, sizes=[1] * x.shape[axis]) if x.shape[axis] else ()
-    return [call_by_name("squeeze", [part], axis=axis) for part in parts]
+    parts = split(x, axis=axis, sizes=[1] * x.shape[axis]) if x.shape[axis] else ()
+    return [squeeze(part, axis=axis) for part in parts]
 
 
 def _with_residual(x: Tensor, residual: Tensor | None, activation: str, slope: float, residual_last: bool) -> Tensor:
@@ -87,8 +103,8 @@ def separable_conv2d(
     **window: Any,
 ) -> Tensor:
     """A depthwise and a 1 x 1 convolution.  x: [N, H, W, C]; weight: [K, 1, 1, C]; residual, y: [N, P, Q, K]."""
-    depth = call_by_name("conv2d", [x, depth_weight, depth_bias, None], **window)
-    y = call_by_name("conv2d", [activated(depth, depth_activation, depth_slope), weight, bias, None])
+    depth = conv2d(x, depth_weight, depth_bias, **window)
+    y = conv2d(activated(depth, depth_activation, depth_slope), weight, bias)
     return _with_residual(y, residual, activation, slope, residual_last)
 
 
@@ -104,7 +120,7 @@ def batch_norm(
     residual_last: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Batch norm, then the residual and the activation.  x, residual, y: [..., C]; the others: [C]."""
-    y, mean, var = call_by_name("batch_norm", [x, scale, bias, None], eps=eps)
+    y, mean, var = functions.batch_norm(x, scale, bias, eps=eps)
     return _with_residual(y, residual, activation, slope, residual_last), mean, var
 
 
@@ -122,7 +138,7 @@ def batch_norm_inference(
     residual_last: bool,
 ) -> Tensor:
     """Batch norm with given statistics, then the residual and the activation.  x, y: [..., C]; the others: [C]."""
-    y = call_by_name("batch_norm_inference", [x, scale, bias, mean, var, None], eps=eps)
+    y = functions.batch_norm_inference(x, scale, bias, mean, var, eps=eps)
     return _with_residual(y, residual, activation, slope, residual_last)
 
 
@@ -141,9 +157,9 @@ def batch_norm_activation_grad(
     slope: float,
 ) -> tuple[Tensor, ...]:
     """The gradient through the activation, then batch_norm_grad.  dy, x, dx: [..., C]; the others: [C]."""
-    normalised = call_by_name("batch_norm_inference", [x, scale, bias, mean, var, None], eps=eps)
+    normalised = functions.batch_norm_inference(x, scale, bias, mean, var, eps=eps)
     dz = before_activation(dy, normalised, activation, slope)
-    return call_by_name("batch_norm_grad", [dz, x, scale, mean, var, dmean, dvar], eps=eps)
+    return batch_norm_grad(dz, x, scale, mean, var, dmean, dvar, eps=eps)
 
 
 def batch_norm_residual_grad(
@@ -162,7 +178,7 @@ def batch_norm_residual_grad(
 ) -> tuple[Tensor, ...]:
     """The gradient through the activation, which the residual gets, then batch_norm_grad of it."""
     dz = before_activation(dy, y, activation, slope)
-    return (*call_by_name("batch_norm_grad", [dz, x, scale, mean, var, dmean, dvar], eps=eps), dz)
+    return (*batch_norm_grad(dz, x, scale, mean, var, dmean, dvar, eps=eps), dz)
 
 
 def residual_layer_norm(
@@ -176,8 +192,8 @@ def residual_layer_norm(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Dropout of x, the residual's addition and layer norm.  x, residual, y, sum: [..., D]; scale, bias: [D]."""
-    total = (x if key is None else call_by_name("dropout", [x, key], p=p)) + residual
-    y, mean, rstd = call_by_name("layer_norm", [total, scale, bias], eps=eps)
+    total = (x if key is None else dropout(x, key, p=p)) + residual
+    y, mean, rstd = layer_norm(total, scale, bias, eps=eps)
     return y, total, mean, rstd
 
 
@@ -195,15 +211,15 @@ def residual_layer_norm_grad(
     p: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """layer_norm_grad, the sum's own gradient added to it, and the dropout of that.  dx, dresidual: [..., D]."""
-    dresidual, dscale, dbias = call_by_name("layer_norm_grad", [dy, sum, mean, rstd, scale, dmean, drstd])
+    dresidual, dscale, dbias = layer_norm_grad(dy, sum, mean, rstd, scale, dmean, drstd)
     dresidual = dresidual if dsum is None else dresidual + dsum
-    return call_by_name("dropout", [dresidual, key], p=p), dresidual, dscale, dbias
+    return dropout(dresidual, key, p=p), dresidual, dscale, dbias
 
 
 def rms_norm(x: Tensor, scale: Tensor | None = None, *, eps: float) -> tuple[Tensor, Tensor]:
     """x over the root of its mean square, times scale.  x, y: [..., D]; scale: [D]; rstd: [...]."""
-    rstd = call_by_name("rsqrt", [call_by_name("mean", [call_by_name("square", [x])], axes=(-1,)) + eps])
-    y = x * call_by_name("expand_dims", [rstd], axis=-1)
+    rstd = rsqrt(functions.mean(square(x), axes=(-1,)) + eps)
+    y = x * expand_dims(rstd, axis=-1)
     return y if scale is None else y * scale, rstd
 
 
@@ -213,15 +229,15 @@ def rms_norm_grad(
     """Gradients of rms_norm.  dy, x, dx: [..., D]; rstd, drstd: [...]; scale, dscale: [D]."""
 
     def column(t: Tensor) -> Tensor:
-        return call_by_name("expand_dims", [t], axis=-1)
+        return expand_dims(t, axis=-1)
 
     rate = column(rstd)
     g = dy if scale is None else dy * scale
-    products = call_by_name("mean", [g * x], axes=(-1,), keepdims=True)
+    products = functions.mean(g * x, axes=(-1,), keepdims=True)
     if drstd is not None:  # drstd / D, in every column
-        products = products + call_by_name("unreduce", [column(drstd), x], axes=(-1,), keepdims=True, average=True)
+        products = products + unreduce(column(drstd), x, axes=(-1,), keepdims=True, average=True)
     dx = g * rate - x * rate * rate * rate * products
-    dscale = call_by_name("sum", [dy * x * rate], axes=tuple(range(x.ndim - 1))) if x.ndim > 1 else dy * x * rate
+    dscale = functions.sum(dy * x * rate, axes=tuple(range(x.ndim - 1))) if x.ndim > 1 else dy * x * rate
     return dx, dscale
 
 
@@ -229,29 +245,28 @@ def pairs_of(x: Tensor, cos: Tensor, heads: int, interleaved: bool) -> tuple[Ten
     """The two columns of each pair that rotary_embedding turns.  x: [..., T, D]; both: [..., T, heads, R / 2]."""
     turned, _ = _turned_and_rest(x, cos, heads)
     lead = (0,) * x.ndim
-    parts = call_by_name("reshape", [turned], shape=(*lead, -1, 2) if interleaved else (*lead, 2, -1))
+    parts = reshape(turned, shape=(*lead, -1, 2) if interleaved else (*lead, 2, -1))
     axis = -1 if interleaved else -2
-    a, b = call_by_name("split", [parts], axis=axis, sizes=(1, 1))
-    return call_by_name("squeeze", [a], axis=axis), call_by_name("squeeze", [b], axis=axis)
+    a, b = split(parts, axis=axis, sizes=(1, 1))
+    return squeeze(a, axis=axis), squeeze(b, axis=axis)
 
 
 def _turned_and_rest(x: Tensor, cos: Tensor, heads: int) -> tuple[Tensor, Tensor]:
     """The columns of each head that are turned and those that stay.  x: [..., T, D]; both: [..., T, heads, _]."""
-    by_head = call_by_name("reshape", [x], shape=(*(0,) * (x.ndim - 1), heads, -1))
+    by_head = reshape(x, shape=(*(0,) * (x.ndim - 1), heads, -1))
     columns = 2 * cos.shape[-1]
-    turned = call_by_name("slice", [by_head], starts=(0,), ends=(columns,), axes=(-1,))
-    return turned, call_by_name("slice", [by_head], starts=(columns,), ends=(2**62,), axes=(-1,))
+    return by_head[..., :columns], by_head[..., columns:]
 
 
 def rotary_embedding(x: Tensor, cos: Tensor, sin: Tensor, *, heads: int, interleaved: bool) -> Tensor:
     """Every pair (a, b) of a head's columns as (a cos - b sin, a sin + b cos).  x, y: [..., T, D]; cos: [T, R / 2]."""
     a, b = pairs_of(x, cos, heads, interleaved)
     _, rest = _turned_and_rest(x, cos, heads)
-    u, v = (call_by_name("expand_dims", [t], axis=-2) for t in (cos, sin))
+    u, v = (expand_dims(t, axis=-2) for t in (cos, sin))
     axis = -1 if interleaved else -2
-    halves = [call_by_name("expand_dims", [t], axis=axis) for t in (a * u - b * v, a * v + b * u)]
-    turned = call_by_name("flatten", [call_by_name("concat", halves, axis=axis)], start=-2, end=-1)
-    return call_by_name("flatten", [call_by_name("concat", [turned, rest], axis=-1)], start=-2, end=-1)
+    halves = [expand_dims(t, axis=axis) for t in (a * u - b * v, a * v + b * u)]
+    turned = flatten(concat(halves, axis=axis), start=-2, end=-1)
+    return flatten(concat([turned, rest], axis=-1), start=-2, end=-1)
 
 
 def chain(like: Tensor | None, *xs: Tensor, tape: str) -> Tensor:
@@ -275,5 +290,5 @@ def matmul_activation_grad(
     a: Tensor, b: Tensor, at: Tensor, *, transpose_a: bool, transpose_b: bool, activation: str, slope: float
 ) -> Tensor:
     """The product, then the gradient through the activation.  at, dz: [..., M, K]."""
-    dy = call_by_name("matmul", [a, b, None, None], transpose_a=transpose_a, transpose_b=transpose_b)
+    dy = matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
     return before_activation(dy, at, activation, slope)

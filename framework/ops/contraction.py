@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from framework.errors import AttributeValueError, ShapeError
-from framework.ops.dispatch import call_by_name
+from framework.ops import functions
+from framework.ops.functions import expand_dims, flatten, matmul, mul, squeeze, transpose, tril, triu, unflatten_like
 from framework.tensor import Tensor, tensor
 
 
@@ -113,15 +114,15 @@ def _diagonal(p: _Operand) -> _Operand:
         if x.shape[i] != x.shape[j]:
             raise ShapeError(f"einsum: '{twice}' has extents {x.shape[i]} and {x.shape[j]} in one operand")
         rest = [a for a in range(x.ndim) if a not in (i, j)]
-        square = call_by_name("transpose", [x], perm=[*rest, i, j])
-        line = call_by_name("triu", [call_by_name("tril", [square])])
-        x, letters = call_by_name("sum", [line], axes=[-1]), "".join(letters[a] for a in rest) + twice
+        square = transpose(x, perm=[*rest, i, j])
+        line = triu(tril(square))
+        x, letters = functions.sum(line, axes=[-1]), "".join(letters[a] for a in rest) + twice
     return _Operand(x, letters)
 
 
 def _summed(p: _Operand, needed: set[str]) -> _Operand:
     gone = [i for i, c in enumerate(p.letters) if c not in needed]
-    x = call_by_name("sum", [p.x], axes=gone) if gone else p.x
+    x = functions.sum(p.x, axes=gone) if gone else p.x
     return _Operand(x, "".join(c for c in p.letters if c in needed))
 
 
@@ -129,7 +130,7 @@ def _transposed(p: _Operand, order: Iterable[str]) -> _Operand:
     wanted = "".join(order)
     if wanted == p.letters:
         return p
-    return _Operand(call_by_name("transpose", [p.x], perm=[p.letters.index(c) for c in wanted]), wanted)
+    return _Operand(transpose(p.x, perm=[p.letters.index(c) for c in wanted]), wanted)
 
 
 def _joined(a: _Operand, b: _Operand, needed: set[str]) -> _Operand:
@@ -141,7 +142,7 @@ def _joined(a: _Operand, b: _Operand, needed: set[str]) -> _Operand:
     if inner:
         return _product(a, b, batch, rows, inner, columns)
     order = [*batch, *rows, *columns]
-    return _Operand(call_by_name("mul", [_spread(a, order), _spread(b, order)]), "".join(order))
+    return _Operand(mul(_spread(a, order), _spread(b, order)), "".join(order))
 
 
 def _spread(p: _Operand, order: Sequence[str]) -> Tensor:
@@ -149,7 +150,7 @@ def _spread(p: _Operand, order: Sequence[str]) -> Tensor:
     x = _transposed(p, [c for c in order if c in p.letters]).x
     for axis, c in enumerate(order):
         if c not in p.letters:
-            x = call_by_name("expand_dims", [x], axis=axis)
+            x = expand_dims(x, axis=axis)
     return x
 
 
@@ -164,7 +165,7 @@ def _product(
     b = _transposed(b, [*batch, *columns, *inner] if turn_b else [*batch, *inner, *columns])
     left = _as_matrix(a.x, len(batch), [len(g) for g in (groups_a[::-1] if turn_a else groups_a)])
     right = _as_matrix(b.x, len(batch), [len(g) for g in (groups_b[::-1] if turn_b else groups_b)])
-    y = call_by_name("matmul", [left, right, None, None], transpose_a=turn_a, transpose_b=turn_b)
+    y = matmul(left, right, transpose_a=turn_a, transpose_b=turn_b)
     y = _cut(y, y.ndim - 1, b, columns)
     y = _cut(y, len(batch), a, rows)
     return _Operand(y, "".join([*batch, *rows, *columns]))
@@ -179,15 +180,15 @@ def _as_matrix(x: Tensor, start: int, sizes: Sequence[int]) -> Tensor:
 
 def _as_axis(x: Tensor, start: int, count: int) -> Tensor:
     if count == 0:
-        return call_by_name("expand_dims", [x], axis=start)
-    return x if count == 1 else call_by_name("flatten", [x], start=start, end=start + count - 1)
+        return expand_dims(x, axis=start)
+    return x if count == 1 else flatten(x, start=start, end=start + count - 1)
 
 
 def _cut(y: Tensor, axis: int, p: _Operand, letters: Sequence[str]) -> Tensor:
     """One axis of y as those of `letters`, with the extents that they have in an operand."""
     if not letters:
-        return call_by_name("squeeze", [y], axis=axis)
+        return squeeze(y, axis=axis)
     if len(letters) == 1:
         return y
     start = p.letters.index(letters[0])
-    return call_by_name("unflatten_like", [y, p.x], axis=axis, start=start, end=start + len(letters) - 1)
+    return unflatten_like(y, p.x, axis=axis, start=start, end=start + len(letters) - 1)

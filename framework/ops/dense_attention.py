@@ -6,6 +6,7 @@ is what the kernels avoid. The dropout's words are numbered as here.
 
 from __future__ import annotations
 
+from framework.ops import functions
 from framework.ops.attention_math import (
     HIDDEN,
     dropped,
@@ -15,47 +16,61 @@ from framework.ops.attention_math import (
     softmax_of_seen,
     weights_again,
 )
-from framework.ops.dispatch import call_by_name
+from framework.ops.functions import (
+    expand_dims,
+    extent,
+    greater,
+    greater_equal,
+    less_equal,
+    logical_and,
+    logsumexp,
+    matmul,
+    not_equal,
+    positions,
+    reshape,
+    transpose,
+    where,
+)
+from framework.ops.internal import sum_to
 from framework.tensor import Tensor
 
 
 def _by_head(x: Tensor, heads: int) -> Tensor:
     """[B, T, D] -> [B, heads, T, D / heads]."""
-    return call_by_name("transpose", [call_by_name("reshape", [x], shape=(0, 0, heads, -1))], perm=(0, 2, 1, 3))
+    return transpose(reshape(x, shape=(0, 0, heads, -1)), perm=(0, 2, 1, 3))
 
 
 def _from_heads(x: Tensor) -> Tensor:
     """[B, heads, T, D / heads] -> [B, T, D]."""
-    return call_by_name("reshape", [call_by_name("transpose", [x], perm=(0, 2, 1, 3))], shape=(0, 0, -1))
+    return reshape(transpose(x, perm=(0, 2, 1, 3)), shape=(0, 0, -1))
 
 
 def _rows(x: Tensor) -> Tensor:
     """[B, T, heads] -> [B, heads, T, 1]."""
-    return call_by_name("expand_dims", [call_by_name("transpose", [x], perm=(0, 2, 1))], axis=-1)
+    return expand_dims(transpose(x, perm=(0, 2, 1)), axis=-1)
 
 
-def _to_end(ones: Tensor, axis: int) -> Tensor:
-    """How far each row or column of [B, heads, T, S] stands from the end of its axis, from 1, with one of the other."""
-    line = call_by_name("slice", [ones], starts=(0, 0, 0), ends=(1, 1, 1), axes=(0, 1, 5 - axis))
-    return call_by_name("cumsum", [line], axis=axis, reverse=True)
+def _to_end(x: Tensor, axis: int) -> Tensor:
+    """How far each place of an axis stands from its end, from 1: int64."""
+    return extent(x, axis=axis) - positions(x, axis=axis)
 
 
 def _scores(q: Tensor, k: Tensor, mask: Tensor | None, heads: int, scale: float, causal: bool) -> Tensor:
     """[B, heads, T, S], HIDDEN where the key is out of sight."""
-    s = call_by_name("matmul", [_by_head(q, heads), _by_head(k, heads)], transpose_b=True) * scale_of(q, heads, scale)
+    s = matmul(_by_head(q, heads), _by_head(k, heads), transpose_b=True) * scale_of(q, heads, scale)
     if mask is not None and mask.dtype == "bool":
-        s = call_by_name("where", [mask, s, HIDDEN])
+        s = where(mask, s, HIDDEN)
     elif mask is not None:
         s = s + mask
-        s = call_by_name("where", [call_by_name("less_equal", [s, HIDDEN]), HIDDEN, s])
+        s = where(less_equal(s, HIDDEN), HIDDEN, s)
     if causal:
-        ones = call_by_name("full_like", [s], value=1.0)
-        s = call_by_name("where", [call_by_name("greater_equal", [_to_end(ones, 3), _to_end(ones, 2)]), s, HIDDEN])
+        reached = greater_equal(_to_end(s, 3), expand_dims(_to_end(s, 2), axis=1))  # [T, S]
+        s = where(reached, s, HIDDEN)
     return s
 
 
 def _seen(s: Tensor) -> Tensor:
-    return call_by_name("not_equal", [s, HIDDEN])
+    return not_equal(s, HIDDEN)
 
 
 def scaled_dot_product_attention(
@@ -72,10 +87,10 @@ def scaled_dot_product_attention(
 ) -> tuple[Tensor, Tensor]:
     """Softmax over each query's visible keys.  q, y: [B, T, D]; k, v: [B, S, D]; lse: [B, T, heads]."""
     s = _scores(q, k, mask, heads, scale, causal)
-    y = _from_heads(call_by_name("matmul", [dropped(softmax_of_seen(s, _seen(s)), key, p), _by_head(v, heads)]))
-    sighted = call_by_name("any", [_seen(s)], axes=(-1,))
-    lse = call_by_name("where", [sighted, call_by_name("logsumexp", [s], axes=(-1,)), -float("inf")])
-    return y, call_by_name("transpose", [lse], perm=(0, 2, 1))
+    y = _from_heads(matmul(dropped(softmax_of_seen(s, _seen(s)), key, p), _by_head(v, heads)))
+    sighted = functions.any(_seen(s), axes=(-1,))
+    lse = where(sighted, logsumexp(s, axes=(-1,)), -float("inf"))
+    return y, transpose(lse, perm=(0, 2, 1))
 
 
 def _score_gradients(
@@ -95,7 +110,7 @@ def _score_gradients(
 ) -> tuple[Tensor, Tensor]:
     """The weights again from q, k and lse, and the gradients of the scores; both [B, heads, T, S]."""
     s = _scores(q, k, mask, heads, scale, causal)
-    seen = call_by_name("logical_and", [_seen(s), call_by_name("greater", [_rows(lse), HIDDEN])])
+    seen = logical_and(_seen(s), greater(_rows(lse), HIDDEN))
     weights = weights_again(s, seen, _rows(lse))
     dlses = None if dlse is None else _rows(dlse)
     ds = score_gradients(weights, _by_head(dy, heads), _by_head(y, heads), _by_head(v, heads), dlses, key, p)
@@ -134,4 +149,4 @@ def mask_gradient(  # type: ignore[no-untyped-def]
     It is as large as all weights, so unlike those of q, k and v it holds them in memory.
     """
     _, ds = _score_gradients(dy, y, lse, q, k, v, mask, key, dlse, heads, scale, causal, p)
-    return call_by_name("sum_to", [ds, mask])
+    return sum_to(ds, mask)

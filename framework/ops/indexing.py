@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from framework.errors import AttributeValueError, NotSupportedError, ShapeError
-from framework.ops.dispatch import call_by_name
+from framework.ops import functions
+from framework.ops.functions import expand_dims, gather, reshape, squeeze
 from framework.tensor import Tensor, tensor
 
 _FAR = 2**62  # beyond any extent: slice cuts it
@@ -60,18 +61,18 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     plan = _plan(x, _completed(x, index if isinstance(index, tuple) else (index,)))
     y = x
     if plan.axes:
-        y = call_by_name("slice", [x], starts=plan.starts, ends=plan.ends, axes=plan.axes, steps=plan.steps)
+        y = functions.slice(x, starts=plan.starts, ends=plan.ends, axes=plan.axes, steps=plan.steps)
     for axis, indices in plan.gathers:
-        y = call_by_name("gather", [y, indices], axis=axis)
+        y = gather(y, indices, axis=axis)
     shift = {axis: indices.ndim - 1 for axis, indices in plan.gathers}
 
     def place(axis: int) -> int:  # of an axis of x in y before axes are dropped
         return axis + sum(more for at, more in shift.items() if at < axis)
 
     for axis in reversed(plan.dropped):
-        y = call_by_name("squeeze", [y], axis=place(axis))
+        y = squeeze(y, axis=place(axis))
     for k, axis in enumerate(plan.new):
-        y = call_by_name("expand_dims", [y], axis=place(axis) - sum(d < axis for d in plan.dropped) + k)
+        y = expand_dims(y, axis=place(axis) - sum(d < axis for d in plan.dropped) + k)
     return y
 
 
@@ -84,7 +85,7 @@ def _masked(x: Tensor, mask: Tensor) -> Tensor:
         )
     expect_fitting(x, mask)
     rows = tensor(np.flatnonzero(mask.numpy()))
-    return call_by_name("gather", [rows_of(x, mask.ndim), rows], axis=0)
+    return gather(rows_of(x, mask.ndim), rows, axis=0)
 
 
 def as_mask(index: Any) -> Tensor | None:
@@ -104,7 +105,7 @@ def expect_fitting(x: Tensor, mask: Tensor) -> None:
 
 def rows_of(x: Tensor, axes: int) -> Tensor:
     """x with its first axes in one."""
-    return call_by_name("reshape", [x], shape=(-1, *x.shape[axes:]))
+    return reshape(x, shape=(-1, *x.shape[axes:]))
 
 
 def _completed(x: Tensor, index: Sequence[Any]) -> list[Any]:

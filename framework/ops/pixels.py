@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from framework.errors import AttributeValueError, ShapeError
-from framework.ops.dispatch import call_by_name
+from framework.ops.functions import expand_dims, flatten, reshape, transpose
 from framework.tensor import Tensor
 
 
@@ -30,9 +30,9 @@ def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
             f"pixel_shuffle: x has {channels} channels (axis -1 of {list(_extents(x))}), which are no multiple of "
             f"factor^2 = {factor * factor}"
         )
-    parts = call_by_name("reshape", [x], shape=(0, 0, 0, -1, factor, factor))
-    parts = call_by_name("transpose", [parts], perm=(0, 1, 4, 2, 5, 3))  # [N, H, r, W, r, C]
-    return call_by_name("flatten", [call_by_name("flatten", [parts], start=3, end=4)], start=1, end=2)
+    parts = reshape(x, shape=(0, 0, 0, -1, factor, factor))
+    parts = transpose(parts, perm=(0, 1, 4, 2, 5, 3))  # [N, H, r, W, r, C]
+    return flatten(flatten(parts, start=3, end=4), start=1, end=2)
 
 
 def pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
@@ -56,12 +56,12 @@ def pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
                 f"pixel_unshuffle: x {list(_extents(x))} has {name} {_extents(x)[axis]}, which is no multiple of "
                 f"factor {factor}"
             )
-    parts = call_by_name("expand_dims", [x], axis=3)
-    parts = call_by_name("reshape", [parts], shape=(0, 0, -1, factor, 0))
-    parts = call_by_name("expand_dims", [parts], axis=2)
-    parts = call_by_name("reshape", [parts], shape=(0, -1, factor, 0, 0, 0))  # [N, H, r, W, r, C]
-    parts = call_by_name("transpose", [parts], perm=(0, 1, 3, 5, 2, 4))
-    return call_by_name("flatten", [parts], start=3, end=5)
+    parts = expand_dims(x, axis=3)
+    parts = reshape(parts, shape=(0, 0, -1, factor, 0))
+    parts = expand_dims(parts, axis=2)
+    parts = reshape(parts, shape=(0, -1, factor, 0, 0, 0))  # [N, H, r, W, r, C]
+    parts = transpose(parts, perm=(0, 1, 3, 5, 2, 4))
+    return flatten(parts, start=3, end=5)
 
 
 def _extents(x: Tensor) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from framework.context import context
 from framework.errors import NotSupportedError
-from framework.ops.dispatch import call_by_name
+from framework.ops.internal import nonzero_sized, unique_sized
 from framework.tensor import Tensor
 
 
@@ -32,7 +32,7 @@ def nonzero(x: Tensor, size: int | None = None, fill: int = 0) -> Tensor:
     if size is None:
         _expect_data("nonzero", x)
         size = int(np.count_nonzero(x.numpy()))
-    return call_by_name("nonzero_sized", [x], size=size, fill=fill)
+    return nonzero_sized(x, size=size, fill=fill)
 
 
 def unique(x: Tensor, size: int | None = None, fill: float | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -55,12 +55,11 @@ def unique(x: Tensor, size: int | None = None, fill: float | None = None) -> tup
     """
     filled = () if fill is None else (fill,)
     if size is not None:
-        return call_by_name("unique_sized", [x], size=size, fill=filled)
+        return unique_sized(x, size=size, fill=filled)
     _expect_data("unique", x)
-    values, inverse, counts = call_by_name("unique_sized", [x], size=x.size, fill=filled)
+    values, inverse, counts = unique_sized(x, size=x.size, fill=filled)
     found = int(np.count_nonzero(counts.numpy()))
-    values, counts = (call_by_name("slice", [t], starts=(0,), ends=(found,)) for t in (values, counts))
-    return values, inverse, counts
+    return values[:found], inverse, counts[:found]
 
 
 def _expect_data(who: str, x: Tensor) -> None:

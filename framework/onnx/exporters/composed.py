@@ -50,9 +50,9 @@ def ragged_attention(w: Writer, op: Operation) -> None:
 def attention(w: Writer, op: Operation) -> None:
     """One T x S matrix a head."""
     nodes = (
-        "MatMul", "Where", "Softmax", "Equal", "Not", "LessOrEqual", "GreaterOrEqual", "Mul", "Add", "ReduceLogSumExp",
-        "ReduceMax", "CumSum", "ConstantOfShape", "Slice", "Reshape", "Transpose", "Cast", "Shape", "Gather",
-        "Identity",
+        "MatMul", "Where", "Softmax", "Equal", "Not", "LessOrEqual", "GreaterOrEqual", "Mul", "Add", "Sub",
+        "ReduceLogSumExp", "ReduceMax", "Range", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Cast", "Shape",
+        "Gather", "Identity",
     )  # fmt: skip
     write_composition(w, op, nodes)
 

@@ -1,17 +1,10 @@
-"""Static types of framework.ops, made from the registry by `make docs`; do not edit."""
+"""Static types of framework.ops.functions, made from the registry by `make docs`; do not edit."""
 
 from collections.abc import Sequence
 
-from framework.ops.assignment import assign as assign
-from framework.ops.compositions import stack as stack
-from framework.ops.compositions import unstack as unstack
-from framework.ops.contraction import einsum as einsum
-from framework.ops.indexing import getitem as getitem
-from framework.ops.pixels import pixel_shuffle as pixel_shuffle
-from framework.ops.pixels import pixel_unshuffle as pixel_unshuffle
-from framework.ops.selection import nonzero as nonzero
-from framework.ops.selection import unique as unique
 from framework.tensor import Tensor, TensorLike
+
+__all__ = ["ragged_attention", "ragged_self_attention", "box_encode", "box_decode", "clip_boxes", "anchor_grid", "conv2d", "conv2d_transpose", "crf_loss", "crf_decode", "deform_conv2d", "scaled_dot_product_attention", "box_iou", "nms", "multiclass_nms", "neg", "abs", "sign", "floor", "ceil", "round", "trunc", "sqrt", "rsqrt", "reciprocal", "square", "exp", "expm1", "log", "log1p", "log2", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "erf", "sigmoid", "log_sigmoid", "softplus", "softsign", "relu", "relu6", "selu", "silu", "mish", "hardsigmoid", "hardswish", "logical_not", "leaky_relu", "elu", "isnan", "isinf", "isfinite", "add", "sub", "mul", "div", "floor_div", "mod", "pow", "maximum", "minimum", "atan2", "logical_and", "logical_or", "logical_xor", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "prelu", "gelu", "where", "clip", "lerp", "cast", "broadcast_to", "broadcast_like", "temporal_shift", "unfold_frames", "fold_frames", "scatter_add", "scatter", "gather", "gather_nd", "take_along_axis", "put_along_axis_add", "embedding", "one_hot", "topk", "sort", "crop_masks", "paste_masks", "match_boxes", "sample_matches", "matmul", "transpose", "concat", "split", "split_like", "slice", "pad", "flip", "roll", "triu", "tril", "tile", "arange", "batch_norm", "batch_norm_inference", "layer_norm", "rms_norm", "group_norm", "sum_of_squares", "max_iou", "max_pool2d", "avg_pool2d", "adaptive_max_pool2d", "adaptive_avg_pool2d", "select_proposals", "segment_sum", "segment_mean", "segment_max", "segment_spread", "ragged_positions", "ragged_segments", "ragged_window", "segment_outer", "segment_product", "random_uniform", "random_uniform_like", "random_normal", "random_integers", "random_permutation", "dropout", "lstm", "gru", "sum", "mean", "max", "min", "prod", "any", "all", "logsumexp", "var", "std", "argmax", "argmin", "cumsum", "cumprod", "linear_scan", "roi_align", "resize_nearest", "resize_bilinear", "resize_bicubic", "rotary_embedding", "grid_sample", "reshape", "reshape_like", "flatten", "unflatten_like", "expand_dims", "squeeze", "full", "full_like", "extent", "positions", "copy", "softmax", "log_softmax", "cross_entropy", "soft_cross_entropy", "sigmoid_cross_entropy"]
 
 def ragged_attention(q: TensorLike, k: TensorLike, v: TensorLike, offsets: TensorLike, k_offsets: TensorLike | None = ..., key: TensorLike | None = ..., *, heads: int, scale: float = ..., causal: bool = ..., p: float = ...) -> tuple[Tensor, Tensor]: ...
 def ragged_self_attention(qkv: TensorLike, offsets: TensorLike, key: TensorLike | None = ..., *, heads: int, scale: float = ..., causal: bool = ..., p: float = ...) -> tuple[Tensor, Tensor]: ...
