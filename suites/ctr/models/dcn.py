@@ -14,37 +14,8 @@ from suites.ctr.schema import Fields
 from suites.engine.registry import register
 
 
-class _Crossing(CtrModel):
-    """Cross layers beside or below hidden layers."""
-
-    def __init__(
-        self, fields: Fields, dim: int, hidden: Sequence[int], dropout: float, batch_norm: bool, stacked: bool
-    ) -> None:
-        super().__init__(fields, width=dim)
-        require_one_label(self)
-        self.inputs = len(fields.fields) * dim + fields.dense
-        self._stacked = stacked
-        self.mlp = Mlp(self.inputs, hidden, dropout, batch_norm) if hidden else None
-        deep = self.mlp.out_features if self.mlp is not None else 0
-        self.head = nn.Linear(deep if stacked and self.mlp is not None else self.inputs + deep, 1)
-
-    def crossed(self, x0: Tensor) -> Tensor:
-        """What the cross layers make of the inputs [N, C], of the same shape."""
-        raise NotImplementedError
-
-    def forward(self, x: Embedded) -> Tensor:
-        """Logits [N, 1]."""
-        x0 = joined(x.fields, x.dense)
-        crossed = self.crossed(x0)
-        if self.mlp is None:
-            return self.head(crossed)
-        if self._stacked:
-            return self.head(self.mlp(crossed))
-        return self.head(ops.concat([crossed, self.mlp(x0)], axis=1))
-
-
 @register("ctr_model")
-class DCN(_Crossing):
+class DCN(CtrModel):
     """x[l + 1] = x0 (w[l] . x[l]) + b[l] + x[l], beside hidden layers.
 
     Args:
@@ -65,14 +36,24 @@ class DCN(_Crossing):
         dropout: float = 0.0,
         batch_norm: bool = False,
     ) -> None:
-        super().__init__(fields, dim, hidden, dropout, batch_norm, stacked=False)
+        super().__init__(fields, width=dim)
+        require_one_label(self)
+        size = len(fields.fields) * dim + fields.dense
+        self.mlp = Mlp(size, hidden, dropout, batch_norm) if hidden else None
+        self.head = nn.Linear(size if self.mlp is None else size + self.mlp.out_features, 1)
         self._layers = cross_layers
         for layer in range(cross_layers):
-            self.add_parameter(f"w{layer}", (1, self.inputs), init.Xavier("uniform"))
-            self.add_parameter(f"b{layer}", (self.inputs,), init.Constant(0.0))
+            self.add_parameter(f"w{layer}", (1, size), init.Xavier("uniform"))
+            self.add_parameter(f"b{layer}", (size,), init.Constant(0.0))
+
+    def forward(self, x: Embedded) -> Tensor:
+        """Logits [N, 1]."""
+        x0 = joined(x.fields, x.dense)
+        crossed = self.crossed(x0)
+        return self.head(crossed if self.mlp is None else ops.concat([crossed, self.mlp(x0)], axis=1))
 
     def crossed(self, x0: Tensor) -> Tensor:
-        """See the class."""
+        """The cross layers' result [N, C] of the inputs [N, C]."""
         x = x0
         for layer in range(self._layers):
             x = x0 * ops.matmul(x, getattr(self, f"w{layer}"), transpose_b=True) + getattr(self, f"b{layer}") + x
@@ -80,7 +61,7 @@ class DCN(_Crossing):
 
 
 @register("ctr_model")
-class DCNv2(_Crossing):
+class DCNv2(CtrModel):
     """x[l + 1] = x0 * (W[l] x[l] + b[l]) + x[l], with W whole or of low rank (U V).
 
     Args:
@@ -105,15 +86,30 @@ class DCNv2(_Crossing):
         dropout: float = 0.0,
         batch_norm: bool = False,
     ) -> None:
-        super().__init__(fields, dim, hidden, dropout, batch_norm, stacked=structure == "stacked")
+        super().__init__(fields, width=dim)
+        require_one_label(self)
         if rank is not None and rank < 1:
             raise AttributeValueError(f"DCNv2: rank is {rank}; it must be 1 or more, or null")
-        size = self.inputs
+        size = len(fields.fields) * dim + fields.dense
+        self.mlp = Mlp(size, hidden, dropout, batch_norm) if hidden else None
+        self._stacked = structure == "stacked"
+        deep = 0 if self.mlp is None else self.mlp.out_features
+        self.head = nn.Linear(deep if self._stacked and deep else size + deep, 1)
         self.down = nn.LayerList(nn.Linear(size, rank, bias=False) for _ in range(cross_layers)) if rank else None
         self.crosses = nn.LayerList(nn.Linear(rank or size, size) for _ in range(cross_layers))
 
+    def forward(self, x: Embedded) -> Tensor:
+        """Logits [N, 1]."""
+        x0 = joined(x.fields, x.dense)
+        crossed = self.crossed(x0)
+        if self.mlp is None:
+            return self.head(crossed)
+        if self._stacked:
+            return self.head(self.mlp(crossed))
+        return self.head(ops.concat([crossed, self.mlp(x0)], axis=1))
+
     def crossed(self, x0: Tensor) -> Tensor:
-        """See the class."""
+        """The cross layers' result [N, C] of the inputs [N, C]."""
         x = x0
         for place, layer in enumerate(self.crosses):
             x = x0 * layer(x if self.down is None else self.down[place](x)) + x

@@ -42,16 +42,12 @@ class WideDeep(CtrModel):
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 1]."""
         weights, vectors = x.parts(self.width)
-        return self.combined(self.linear(weights, x.dense), vectors, x.dense)
-
-    def combined(self, linear: Tensor, vectors: Tensor, dense: Tensor | None) -> Tensor:
-        """Logits of the linear part's, the vectors [N, F, K] and dense features."""
-        return linear + self.head(self.mlp(joined(vectors, dense)))
+        return self.linear(weights, x.dense) + self.head(self.mlp(joined(vectors, x.dense)))
 
 
 @register("ctr_model")
-class DeepFM(WideDeep):
-    """Wide & Deep and the products of all pairs of vectors, which both parts share.
+class DeepFM(CtrModel):
+    """A factorization machine and hidden layers on the same vectors.
 
     Args:
         fields: what the batches hold.
@@ -61,6 +57,24 @@ class DeepFM(WideDeep):
         batch_norm: normalise before each activation.
     """
 
-    def combined(self, linear: Tensor, vectors: Tensor, dense: Tensor | None) -> Tensor:
-        """As of `WideDeep`, and the products of the vectors."""
-        return super().combined(linear, vectors, dense) + pair_sum(vectors)
+    linear_column = True
+
+    def __init__(
+        self,
+        fields: Fields,
+        dim: int = 16,
+        hidden: Sequence[int] = (400, 400, 400),
+        dropout: float = 0.0,
+        batch_norm: bool = False,
+    ) -> None:
+        super().__init__(fields, width=1 + dim)
+        require_one_label(self)
+        self.linear = Linear(fields)
+        self.mlp = Mlp(len(fields.fields) * dim + fields.dense, hidden, dropout, batch_norm)
+        self.head = nn.Linear(self.mlp.out_features, 1)
+
+    def forward(self, x: Embedded) -> Tensor:
+        """Logits [N, 1]."""
+        weights, vectors = x.parts(self.width)
+        deep = self.head(self.mlp(joined(vectors, x.dense)))
+        return self.linear(weights, x.dense) + deep + pair_sum(vectors)
