@@ -13,6 +13,7 @@ from suites.segmentation.models.base import Segmenter
 from suites.segmentation.models.parts import check_classes, check_maps, classifier, pooled_to_grids
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.base import Block, Place
+from suites.vision.backbones.walk import places, walk
 
 _GRIDS = (1, 2, 3, 4)
 
@@ -50,7 +51,7 @@ class ICNet(Segmenter):
             )
         self.loss_weights = tuple(loss_weights)
         self.backbone = backbone
-        self._tap = next(place for place in backbone.places() if (place.stride, place.index) == (8, 0))
+        self._tap = next(place for place in places(backbone) if (place.stride, place.index) == (8, 0))
         # Bilinear to a half for even sides; the last cell of an odd side is a mean of what there is.
         self.half = nn.AvgPool2d(2, padding=(0, 1, 0, 1), count_include_pad=False)
         self.low = nn.ConvBNAct(backbone.channels[0], 2 * channels, 1)
@@ -89,5 +90,5 @@ class ICNet(Segmenter):
             seen.append(y)
             return self.half(y)
 
-        last = self.backbone.walk(images, visit)[-1]
+        last = walk(self.backbone, images, visit)[-1]
         return seen[0], last

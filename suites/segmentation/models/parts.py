@@ -14,6 +14,7 @@ from framework.tensor import Tensor
 from suites.engine.config import Part, Problem
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.base import Block, Place
+from suites.vision.backbones.walk import places, walk
 
 
 def check_classes(who: str, num_classes: int) -> int:
@@ -129,10 +130,10 @@ def stage_ends(backbone: Backbone) -> list[Place]:
     Raises:
         NotSupportedError: the backbone is not made of blocks.
     """
-    places = list(backbone.places())
-    behind: list[Place | None] = [*places[1:], None]
+    blocks = places(backbone)
+    behind: list[Place | None] = [*blocks[1:], None]
     return [
-        a for a, b in zip(places, behind, strict=True) if b is None or (a.stride, a.channels) != (b.stride, b.channels)
+        a for a, b in zip(blocks, behind, strict=True) if b is None or (a.stride, a.channels) != (b.stride, b.channels)
     ]
 
 
@@ -146,5 +147,5 @@ def walk_with(backbone: Backbone, images: Tensor, at: Place) -> tuple[Tensor, Te
             seen.append(y)
         return y
 
-    last = backbone.walk(images, visit)[-1]
+    last = walk(backbone, images, visit)[-1]
     return seen[0], last

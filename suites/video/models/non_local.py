@@ -14,6 +14,7 @@ from suites.engine.registry import register
 from suites.video.models.base import FrameClassifier
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.base import Block, Place
+from suites.vision.backbones.walk import places, walk
 
 _NARROW = init.Normal(0.01)
 
@@ -81,11 +82,11 @@ class NonLocal(FrameClassifier):
         every: int = 2,
     ) -> None:
         super().__init__(backbone, num_classes, dropout, fc_std, top)
-        chosen = [place for place in backbone.places() if place.stride in at and place.index % every == every - 1]
+        chosen = [place for place in places(backbone) if place.stride in at and place.index % every == every - 1]
         if every < 1 or not chosen:
             raise AttributeValueError(
                 f"NonLocal: at is {list(at)} and every {every}; no block of {type(backbone).__name__} is chosen, whose "
-                f"strides are {sorted({place.stride for place in backbone.places()})}"
+                f"strides are {sorted({place.stride for place in places(backbone)})}"
             )
         self._at = {(place.stride, place.index): i for i, place in enumerate(chosen)}
         self.non_local = nn.LayerList([NonLocalBlock(place.channels) for place in chosen])
@@ -97,4 +98,4 @@ class NonLocal(FrameClassifier):
             x, at = block(x), self._at.get((place.stride, place.index))
             return x if at is None else self.non_local[at](x, clips)
 
-        return self.backbone.walk(frames, visit)
+        return walk(self.backbone, frames, visit)

@@ -16,6 +16,7 @@ from suites.engine.registry import register
 from suites.video.models.base import VideoClassifier, check_classes
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.base import Block, Place
+from suites.vision.backbones.walk import places, walk
 
 _MODELLED = (8, 16)  # strides of the stages that a temporal block follows
 _WIDTH = 1024
@@ -88,7 +89,7 @@ class StNet(VideoClassifier):
             )
         self._frames = frames
         self.backbone = backbone
-        last = {place.stride: place for place in backbone.places()}  # the last block of each stage
+        last = {place.stride: place for place in places(backbone)}  # the last block of each stage
         missing = [stride for stride in _MODELLED if stride not in last]
         if missing:
             raise AttributeValueError(f"StNet: its backbone has no blocks of stride {missing[0]}")
@@ -107,7 +108,7 @@ class StNet(VideoClassifier):
             x, at = block(x), self._after.get((place.stride, place.index))
             return x if at is None else self.temporal[at](x, supers)
 
-        last = self.backbone.walk(ops.flatten(supers, start=0, end=1), visit)[-1]
+        last = walk(self.backbone, ops.flatten(supers, start=0, end=1), visit)[-1]
         features = ops.unflatten_like(self.pool(last), supers, axis=0)  # [N, T, C]
         y = self.xception(ops.expand_dims(features, axis=2))
         return self.fc(ops.max(ops.squeeze(y, axis=2), axes=1))

@@ -9,6 +9,7 @@ from suites.engine.registry import register
 from suites.video.models.base import FrameClassifier
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.base import Block, Place
+from suites.vision.backbones.walk import walk
 
 
 @register("video_classifier")
@@ -39,7 +40,7 @@ class TSM(FrameClassifier):
         if share < 2:
             raise AttributeValueError(f"TSM: share is {share}; it must be 2 or more")
         self._share = share
-        backbone.places()  # raises for one without blocks
+        backbone.placed()  # raises for one without blocks
 
     def maps(self, frames: Tensor, clips: Tensor) -> list[Tensor]:
         """The backbone's maps of frames [N * T, H, W, 3], each block on shifted frames."""
@@ -52,4 +53,4 @@ class TSM(FrameClassifier):
             )
             return block(x, ops.flatten(shifted, start=0, end=1))
 
-        return self.backbone.walk(frames, visit)
+        return walk(self.backbone, frames, visit)

@@ -4,7 +4,7 @@ what other frameworks call its weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,9 +51,6 @@ class Block(nn.Layer):
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
 
 
-Visit = Callable[[Place, Block, Tensor], Tensor]  # called in place of each block, with what the block takes
-
-
 class Backbone(nn.Layer):
     """Image [N, H, W, 3] to feature maps [N, H/s, W/s, C_s], one for each wanted stride, finest first.
 
@@ -77,13 +74,17 @@ class Backbone(nn.Layer):
         """x: [N, H, W, 3], H and W multiples of the largest stride; one map for each of `strides`."""
         raise NotImplementedError(f"{type(self).__name__} defines no forward()")
 
-    def places(self) -> Sequence[Place]:
-        """Where each block stands, in the order of the image's way."""
+    def placed(self) -> Sequence[tuple[Place, Block]]:
+        """Each block with where it stands, in the order in which the image passes them: what `walk` needs."""
         raise NotSupportedError(f"{type(self).__name__}: is not made of blocks that a model could go between")
 
-    def walk(self, x: Tensor, visit: Visit) -> list[Tensor]:
-        """As `forward`, but `visit(place, block, x)` is called for `block(x)`: for what goes between or into blocks."""
+    def before_blocks(self, x: Tensor) -> Tensor:
+        """What the first block takes, of an image [N, H, W, 3]; needed with `placed`."""
         raise NotSupportedError(f"{type(self).__name__}: is not made of blocks that a model could go between")
+
+    def after_blocks(self, x: Tensor) -> Tensor:
+        """The map that `forward` gives, of what a block gave."""
+        return x
 
     def parts(self) -> Sequence[Sequence[nn.Layer]]:
         """The layers in the order of the image's way: item k - 1 has those that end at stride 2^k, for `freeze_at`."""
@@ -171,38 +172,29 @@ class Stack(Backbone):
         found: list[list[nn.Layer]] = [blocks[a:b] for a, b in zip(starts, self._ends, strict=False)]
         return [[self.stem, *found[0]], *found[1:]]
 
-    def places(self) -> Sequence[Place]:
-        """Where each block stands."""
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
+        x = self.stem(x)
+        maps = []
+        for i, block in enumerate(self.blocks):
+            x = block(x)
+            if i in self._taps:
+                maps.append(x)
+        return maps
+
+    def placed(self) -> Sequence[tuple[Place, Block]]:
+        """Each block with where it stands."""
         found = []
         for stride, first, end in zip(self._each, (0, *self._ends), self._ends, strict=False):
             for i, block in enumerate(list(self.blocks)[first:end]):
                 if not isinstance(block, Block):
-                    return super().places()
-                found.append(Place(stride, i, block.out_channels))
+                    return super().placed()
+                found.append((Place(stride, i, block.out_channels), block))
         return found
 
-    def walk(self, x: Tensor, visit: Visit) -> list[Tensor]:
-        """As `forward`, with `visit(place, block, x)` for each block."""
-        places = self.places()
-
-        def call(i: int, block: nn.Layer, x: Tensor) -> Tensor:
-            assert isinstance(block, Block)  # so `places` found
-            return visit(places[i], block, x)
-
-        return self._through(x, call)
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
-        return self._through(x, lambda i, block, x: block(x))
-
-    def _through(self, x: Tensor, call: Callable[[int, nn.Layer, Tensor], Tensor]) -> list[Tensor]:
-        x = self.stem(x)
-        maps = []
-        for i, block in enumerate(self.blocks):
-            x = call(i, block, x)
-            if i in self._taps:
-                maps.append(x)
-        return maps
+    def before_blocks(self, x: Tensor) -> Tensor:
+        """The stem's result."""
+        return self.stem(x)
 
 
 class ConvTop(nn.Layer):

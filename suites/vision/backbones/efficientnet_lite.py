@@ -11,7 +11,7 @@ from framework import nn, ops
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Origins
-from suites.vision.backbones.base import ConvTop, Stack, Visit, check_strides
+from suites.vision.backbones.base import ConvTop, Stack, check_strides
 from suites.vision.backbones.inverted import InvertedResidual
 from suites.vision.backbones.naming import conv_norm, linear
 
@@ -75,9 +75,13 @@ class EfficientNetLite(Stack):
         """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
         return [ops.flip(y, axes=(1, 2)) for y in super().forward(ops.flip(x, axes=(1, 2)))]
 
-    def walk(self, x: Tensor, visit: Visit) -> list[Tensor]:
-        """As `forward`, with `visit(place, block, x)` for each block, on the image turned."""
-        return [ops.flip(y, axes=(1, 2)) for y in super().walk(ops.flip(x, axes=(1, 2)), visit)]
+    def before_blocks(self, x: Tensor) -> Tensor:
+        """The stem's result on the image turned."""
+        return super().before_blocks(ops.flip(x, axes=(1, 2)))
+
+    def after_blocks(self, x: Tensor) -> Tensor:
+        """The map turned back."""
+        return ops.flip(x, axes=(1, 2))
 
     def top(self) -> tuple[nn.Layer, int]:
         """A 1x1 convolution to 1,280 channels, then the mean."""

@@ -6,7 +6,7 @@ Letters: N batch, H W height and width, C_s channels of the map of stride s.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal
@@ -16,7 +16,7 @@ from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Origins, Source
-from suites.vision.backbones.base import Backbone, Place, Visit, check_strides
+from suites.vision.backbones.base import Backbone, Block, Place, check_strides
 from suites.vision.backbones.naming import PADDLE, conv_norm, linear, spread_over_frames
 from suites.vision.backbones.residual import Plan, ResidualBlock, Variant, residual_stage, stage_names
 
@@ -167,35 +167,26 @@ class ResNet(Backbone):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3]; maps [N, H/s, W/s, C_s]."""
-        return self._through(x, lambda i, stage, x: stage(x))
-
-    def places(self) -> Sequence[Place]:
-        """Where each block stands; stages that dilate in place of halving count as one."""
-        found: list[Place] = []
-        for stage, stride in zip(self.stages, self._each, strict=True):
-            first = sum(place.stride == stride for place in found)
-            found += [Place(stride, first + j, block.out_channels) for j, block in enumerate(_blocks(stage))]
-        return found
-
-    def walk(self, x: Tensor, visit: Visit) -> list[Tensor]:
-        """As `forward`, with `visit(place, block, x)` for each block."""
-        places = iter(self.places())
-
-        def through(_: int, stage: nn.Layer, x: Tensor) -> Tensor:
-            for block in _blocks(stage):
-                x = visit(next(places), block, x)
-            return x
-
-        return self._through(x, through)
-
-    def _through(self, x: Tensor, call: Callable[[int, nn.Layer, Tensor], Tensor]) -> list[Tensor]:
-        x = self.pool(self.stem(x))
+        x = self.stem(x)
+        x = self.pool(x)
         maps = []
         for i, stage in enumerate(self.stages):
-            x = call(i, stage, x)
+            x = stage(x)
             if i in self._taps:
                 maps.append(x)
         return maps
+
+    def placed(self) -> Sequence[tuple[Place, Block]]:
+        """Each block with where it stands; stages that dilate in place of halving count as one."""
+        found: list[tuple[Place, Block]] = []
+        for stage, stride in zip(self.stages, self._each, strict=True):
+            first = sum(place.stride == stride for place, _ in found)
+            found += [(Place(stride, first + j, block.out_channels), block) for j, block in enumerate(_blocks(stage))]
+        return found
+
+    def before_blocks(self, x: Tensor) -> Tensor:
+        """The result of the stem and its pooling."""
+        return self.pool(self.stem(x))
 
 
 def _blocks(stage: nn.Layer) -> list[ResidualBlock]:

@@ -1,6 +1,7 @@
 """Backbones have the shapes, widths and parameter counts of their papers."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from suites.vision.backbones import (
     UNetEncoder,
     Xception,
 )
+from suites.vision.backbones.base import drawn_image
+from suites.vision.backbones.walk import places, walk
 
 IMAGE = np.random.default_rng(0).standard_normal((1, 64, 96, 3)).astype(np.float32)
 
@@ -167,6 +170,34 @@ def test_a_frozen_part_is_that_of_its_stride():
     net = MobileNetV2(0.25, freeze_at=2)
     assert not any(p.requires_grad for block in [net.stem, *list(net.blocks)[:3]] for p in block.parameters())
     assert all(p.requires_grad for block in list(net.blocks)[3:] for p in block.parameters())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(MobileNetV2, 0.25, out_strides=(4, 32)),
+        partial(ResNet, 18, width=8, out_strides=(4, 8), output_stride=8),
+        partial(EfficientNetLite, 0, out_strides=(8, 16)),
+    ],
+    ids=lambda make: make.func.__name__,
+)
+def test_a_walk_that_calls_each_block_gives_the_maps_of_the_backbone(make):
+    net, visited = make().eval(), []
+
+    def visit(place, block, x):
+        visited.append(place)
+        return block(x)
+
+    with no_grad():
+        maps, walked = net(drawn_image()), walk(net, drawn_image(), visit)
+    assert visited == places(net)
+    for a, b in zip(maps, walked, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_a_walk_needs_blocks():
+    with pytest.raises(NotSupportedError, match="DarkNet53: is not made of blocks that a model could go between"):
+        walk(DarkNet53(), drawn_image(), lambda place, block, x: block(x))
 
 
 def test_a_backbone_that_does_not_say_its_parts_cannot_be_frozen_in_part():
