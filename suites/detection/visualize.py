@@ -42,8 +42,8 @@ def draw_instances(
         for at in order:
             _tint(canvas, codes[at], factor, colours[at])
     for at in order:
-        kind = int(instances.classes[at])
-        text = class_names[kind] + (f" {instances.scores[at]:.2f}" if with_scores else "")
+        label = int(instances.classes[at])
+        text = class_names[label] + (f" {instances.scores[at]:.2f}" if with_scores else "")
         _draw_one(canvas, np.rint(instances.boxes.array[at] * factor), text, colours[at])
         for x, y, visible in () if instances.keypoints is None else instances.keypoints[at]:
             if visible:
@@ -74,12 +74,12 @@ def draw_finding(image: np.ndarray, finding: Finding, class_names: Sequence[str]
     for objects, colour, named in ((finding.wrong, _WRONG, True), (finding.others, _THERE, False)):
         codes = objects.masks.codes() if objects.masks is not None else [None] * len(objects)
         rows = zip(objects.boxes.array, objects.classes.tolist(), objects.scores.tolist(), codes, strict=True)
-        for box, kind, score, code in rows:
+        for box, label, score, code in rows:
             if code is not None:
                 bitmap = coco.decode(code)[top:bottom, left:right]
                 _outline(canvas, np.repeat(np.repeat(bitmap, factor, 0), factor, 1), colour)
             shifted = np.rint((box - corner) * factor)
-            text = (class_names[kind] + ("" if finding.missed else f" {score:.2f}")) if named else ""
+            text = (class_names[label] + ("" if finding.missed else f" {score:.2f}")) if named else ""
             if (shifted[2:] > 0).all() and (shifted[:2] < np.array(canvas.shape[1::-1])).all():
                 _draw_one(canvas, shifted, text, colour)
     return canvas

@@ -44,48 +44,48 @@ class BoxTerm:
         if self.beta < 0 or self.weight < 0:
             raise AttributeValueError(f"BoxTerm: beta is {self.beta} and weight {self.weight}; both must be 0 or more")
 
-    def __call__(self, deltas: Tensor, anchors: Tensor, truths: Tensor, weight: Tensor, code: Weights) -> Tensor:
+    def __call__(self, deltas: Tensor, anchors: Tensor, gt_boxes: Tensor, weight: Tensor, code: Weights) -> Tensor:
         """The sum over anchors.
 
         Args:
             deltas: [N, P, 4], predicted codes; here and below the N may be left out.
             anchors: [P, 4].
-            truths: [N, P, 4], the box that each anchor stands for; anything where `weight` is 0.
+            gt_boxes: [N, P, 4], the box that each anchor stands for; anything where `weight` is 0.
             weight: float32 [N, P], 0 for anchors that stand for none.
             code: weights of the box code.
         """
         if self.kind == "smooth_l1":
             with no_grad():
-                wanted = ops.box_encode(truths, anchors, weights=code)
-            loss = ops.sum(smooth_l1(deltas, wanted, self.beta), axes=(-1,))
+                gt_codes = ops.box_encode(gt_boxes, anchors, weights=code)
+            loss = ops.sum(smooth_l1(deltas, gt_codes, self.beta), axes=(-1,))
         else:
-            loss = BOX_LOSSES[self.kind](ops.box_decode(deltas, anchors, weights=code), truths)
+            loss = BOX_LOSSES[self.kind](ops.box_decode(deltas, anchors, weights=code), gt_boxes)
         return ops.sum(loss * weight) * self.weight
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _Assigned:
     """What anchors are trained to say.
 
-    `classes` int64 [N, P]; `truths` [N, P, 4]; `weight` float32 [N, P] is the truth's score where the anchor is
+    `classes` int64 [N, P]; `gt_boxes` [N, P, 4]; `weight` float32 [N, P] is the truth's score where the anchor is
     positive, else 0; `count` is the number of positives of the batch, at least 1.
     """
 
     matches: Matches
     classes: Tensor
-    truths: Tensor
+    gt_boxes: Tensor
     weight: Tensor
     count: Tensor
 
 
-def _wanted(matcher: Matcher, anchors: Tensor, targets: Targets) -> _Wanted:
+def _assign(matcher: Matcher, anchors: Tensor, targets: Targets) -> _Assigned:
     with no_grad():
         matches = matcher(anchors, targets)
         positive = ops.cast(matches.positive, "float32")
-        return _Wanted(
+        return _Assigned(
             matches=matches,
             classes=rows_of(targets.classes, matches.index),
-            truths=rows_of(targets.boxes, matches.index),
+            gt_boxes=rows_of(targets.boxes, matches.index),
             weight=rows_of(targets.scores, matches.index) * positive,
             count=ops.maximum(ops.sum(positive), 1.0),
         )
@@ -123,20 +123,22 @@ class RetinaNetLoss:
             anchors: [P_l, 4] of each level.
             targets: the ground truth.
         """
-        everywhere = ops.concat(list(anchors), axis=0)
-        wanted = _wanted(self.matcher, everywhere, targets)
+        all_anchors = ops.concat(list(anchors), axis=0)
+        assigned = _assign(self.matcher, all_anchors, targets)
         with no_grad():
-            counted = ops.cast(wanted.matches.positive | wanted.matches.negative, "float32")
-            likes = [x.detach()[:, :, 0] for x in deltas]
-            parts = [ops.split_like(x, likes, axis=1) for x in (wanted.classes, wanted.weight, counted)]
+            counted = ops.cast(assigned.matches.positive | assigned.matches.negative, "float32")
+            levels = [x.detach()[:, :, 0] for x in deltas]
+            parts = [ops.split_like(x, levels, axis=1) for x in (assigned.classes, assigned.weight, counted)]
         classes = [
-            sparse_focal_loss(x, kinds, weight, counts, self.alpha, self.gamma)
-            for x, kinds, weight, counts in zip(logits, *parts, strict=True)
+            sparse_focal_loss(x, gt_classes, weight, counts, self.alpha, self.gamma)
+            for x, gt_classes, weight, counts in zip(logits, *parts, strict=True)
         ]
-        boxes = self.box(ops.concat(list(deltas), axis=1), everywhere, wanted.truths, wanted.weight, (1, 1, 1, 1))
+        boxes = self.box(
+            ops.concat(list(deltas), axis=1), all_anchors, assigned.gt_boxes, assigned.weight, (1, 1, 1, 1)
+        )
         return {
-            "loss_cls": Loss(_total(classes) / wanted.count, wanted.count),
-            "loss_box": Loss(boxes / wanted.count, wanted.count),
+            "loss_cls": Loss(_total(classes) / assigned.count, assigned.count),
+            "loss_box": Loss(boxes / assigned.count, assigned.count),
         }
 
 
@@ -187,22 +189,22 @@ class SSDLoss:
             code: weights of the box code.
             landmarks: [N, P, L, 2], codes of landmarks, if there are any.
         """
-        wanted = _wanted(Matcher(self.overlap, self.overlap, "truth"), anchors, targets)
-        matches = wanted.matches
+        assigned = _assign(Matcher(self.overlap, self.overlap, "truth"), anchors, targets)
+        matches = assigned.matches
         with no_grad():
-            labels = ops.where(matches.positive, wanted.classes + 1, ops.full_like(wanted.classes, value=0))
+            labels = ops.where(matches.positive, assigned.classes + 1, ops.full_like(assigned.classes, value=0))
             count = negatives_for(matches.positive, self.negatives, self.least_negatives)
         entropy = ops.cross_entropy(logits, labels)  # [N, P]
         mined = ops.sum(hardest(entropy, matches.negative, count))
-        classes = ops.sum(entropy * wanted.weight) + mined
-        boxes = self.box(deltas, anchors, wanted.truths, wanted.weight, code)
+        classes = ops.sum(entropy * assigned.weight) + mined
+        boxes = self.box(deltas, anchors, assigned.gt_boxes, assigned.weight, code)
         sums = {"loss_cls": classes, "loss_box": boxes}
         if landmarks is not None and targets.landmarks is not None:
             with no_grad():
                 points = rows_of(ops.flatten(targets.landmarks, start=2, end=3), matches.index)  # [N, P, 3 L]
                 points = ops.reshape(points, shape=(0, 0, -1, 3))
-            sums["loss_landmarks"] = landmark_loss(landmarks, anchors, points, wanted.weight) * self.landmark_weight
-        return {name: Loss(total / wanted.count, wanted.count) for name, total in sums.items()}
+            sums["loss_landmarks"] = landmark_loss(landmarks, anchors, points, assigned.weight) * self.landmark_weight
+        return {name: Loss(total / assigned.count, assigned.count) for name, total in sums.items()}
 
 
 def _total(terms: Sequence[Tensor]) -> Tensor:

@@ -31,12 +31,12 @@ def landmark_loss(codes: Tensor, anchors: Tensor, landmarks: Tensor, weight: Ten
     with no_grad():
         points, visible = ops.split(landmarks, axis=3, sizes=(2, 1))
         centres, sides = _centres_and_sides(anchors)
-        seen = visible > 0.0
+        is_visible = visible > 0.0
         each = ops.expand_dims(ops.expand_dims(weight, axis=2), axis=3)  # [N, P, 1, 1]
-        counted = ops.where(seen, each, ops.full_like(each, value=0.0))
+        counted = ops.where(is_visible, each, ops.full_like(each, value=0.0))
         # what is not visible may lie anywhere, even at no number
-        wanted = ops.where(seen, (points - centres) / sides * _WEIGHT, codes.detach())
-    return ops.sum(smooth_l1(codes, wanted) * counted)
+        gt_codes = ops.where(is_visible, (points - centres) / sides * _WEIGHT, codes.detach())
+    return ops.sum(smooth_l1(codes, gt_codes) * counted)
 
 
 def _centres_and_sides(anchors: Tensor) -> tuple[Tensor, Tensor]:

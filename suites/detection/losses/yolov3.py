@@ -58,11 +58,11 @@ class IoUTerm:
         if self.weight < 0:
             raise AttributeValueError(f"IoUTerm: weight is {self.weight}; it must be 0 or more")
 
-    def __call__(self, boxes: Tensor, truths: Tensor) -> Tensor:
+    def __call__(self, boxes: Tensor, gt_boxes: Tensor) -> Tensor:
         """The loss [N, M] of boxes [N, M, 4]."""
         if self.kind != "iou_squared":
-            return box_loss(self.kind)(boxes, truths) * self.weight
-        iou = 1.0 - iou_loss(boxes, truths)
+            return box_loss(self.kind)(boxes, gt_boxes) * self.weight
+        iou = 1.0 - iou_loss(boxes, gt_boxes)
         return (1.0 - iou * iou) * self.weight
 
 
@@ -88,10 +88,10 @@ class OutputForm:
     def split(self, raw: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor]:
         """xy [..., 2], wh [..., 2], object [..., 1], overlap [..., 1] or None, classes [..., K] of raw [..., width]."""
         if self.iou_aware:
-            xy, wh, seen, overlap, kinds = ops.split(raw, axis=raw.ndim - 1, sizes=(2, 2, 1, 1, self.classes))
-            return xy, wh, seen, overlap, kinds
-        xy, wh, seen, kinds = ops.split(raw, axis=raw.ndim - 1, sizes=(2, 2, 1, self.classes))
-        return xy, wh, seen, None, kinds
+            xy, wh, objectness, iou, logits = ops.split(raw, axis=raw.ndim - 1, sizes=(2, 2, 1, 1, self.classes))
+            return xy, wh, objectness, iou, logits
+        xy, wh, objectness, logits = ops.split(raw, axis=raw.ndim - 1, sizes=(2, 2, 1, self.classes))
+        return xy, wh, objectness, None, logits
 
 
 @register("loss")
@@ -142,49 +142,49 @@ class YOLOv3Loss:
         with no_grad():
             match = _match(level, grid, targets, best)
             smooth = min(1 / form.classes, 1 / 40) if self.label_smooth else 0.0
-            classes = ops.one_hot(targets.classes, depth=form.classes, dtype="float32")
-            classes = classes * (1 - 2 * smooth) + smooth
+            gt_classes = ops.one_hot(targets.classes, depth=form.classes, dtype="float32")
+            gt_classes = gt_classes * (1 - 2 * smooth) + smooth
             background = self._background(raw.detach(), level, grid, match, targets, form.scale_xy)
         rows = ops.gather(ops.reshape(raw, shape=(-1, form.width)), match.index)  # [N, M, width]
-        xy, wh, seen, overlap, kinds = form.split(rows)
+        xy, wh, objectness, pred_iou, pred_logits = form.split(rows)
         sized = match.weight * match.small
         size_weight = ops.expand_dims(sized, axis=-1)
         weight = ops.expand_dims(match.weight, axis=-1)
-        objects = raw[:, :, 4:5]  # [N, P, 1]
-        missed = ops.sum(ops.softplus(-seen) * weight, axes=(1, 2))  # cross entropy of "object", [N]
-        invented = ops.sum(ops.softplus(objects) * background, axes=(1, 2))  # of "nothing", [N]
+        all_objectness = raw[:, :, 4:5]  # [N, P, 1]
+        positive_loss = ops.sum(ops.softplus(-objectness) * weight, axes=(1, 2))  # cross entropy of "object", [N]
+        negative_loss = ops.sum(ops.softplus(all_objectness) * background, axes=(1, 2))  # of "nothing", [N]
         if form.scale_xy == 1.0:
-            place = ops.sigmoid_cross_entropy(xy, match.xy)
+            xy_loss = ops.sigmoid_cross_entropy(xy, match.xy)
         else:
-            place = ops.abs(place_in_cell(xy, form.scale_xy) - match.xy)
+            xy_loss = ops.abs(place_in_cell(xy, form.scale_xy) - match.xy)
         terms = {
-            "loss_xy": _mean_of_images(place * size_weight),
+            "loss_xy": _mean_of_images(xy_loss * size_weight),
             "loss_wh": _mean_of_images(ops.abs(wh - match.wh) * size_weight),
-            "loss_obj": ops.mean(missed + invented),
-            "loss_cls": _mean_of_images(ops.sigmoid_cross_entropy(kinds, classes) * weight),
+            "loss_obj": ops.mean(positive_loss + negative_loss),
+            "loss_cls": _mean_of_images(ops.sigmoid_cross_entropy(pred_logits, gt_classes) * weight),
         }
-        if self.iou is not None or overlap is not None:
+        if self.iou is not None or pred_iou is not None:
             boxes = box_of(xy, wh, match.cell, match.anchor, level.stride, form.scale_xy)  # [N, M, 4]
         if self.iou is not None:
             terms["loss_iou"] = ops.mean(ops.sum(self.iou(boxes, targets.boxes) * sized, axes=(1,)))
-        if overlap is not None:
+        if pred_iou is not None:
             with no_grad():
-                reached = ops.clip(1.0 - iou_loss(boxes.detach(), targets.boxes), min=0.0, max=1.0)
-            aware = ops.sigmoid_cross_entropy(overlap, ops.expand_dims(reached, axis=-1)) * weight
+                gt_iou = ops.clip(1.0 - iou_loss(boxes.detach(), targets.boxes), min=0.0, max=1.0)
+            aware = ops.sigmoid_cross_entropy(pred_iou, ops.expand_dims(gt_iou, axis=-1)) * weight
             terms["loss_iou_aware"] = _mean_of_images(aware)
         return terms
 
     def _background(
         self, raw: Tensor, level: Level, grid: Grid, match: _Matches, targets: Targets, scale_xy: float
     ) -> Tensor:
-        """1 where a prediction should see nothing, 0 where it is wanted or ignored: [N, P, 1]."""
+        """1 where a prediction should see nothing, 0 where it is positive or ignored: [N, P, 1]."""
         overlap = ops.max_iou(decode_boxes(raw, grid, level.stride, scale_xy), targets.boxes)  # [N, P]
-        free = ops.cast(overlap <= self.ignore_iou, dtype="float32")
-        wanted = ops.cast(match.weight > 0.0, dtype="float32")
-        flat = ops.full_like(ops.reshape(free, shape=(-1,)), value=0.0)
-        hits = ops.scatter_add(flat, ops.reshape(match.index, shape=(-1,)), ops.reshape(wanted, shape=(-1,)))
-        nobody = ops.cast(ops.reshape_like(hits, free) <= 0.0, dtype="float32")
-        return ops.expand_dims(free * nobody, axis=-1)
+        below = ops.cast(overlap <= self.ignore_iou, dtype="float32")
+        positive = ops.cast(match.weight > 0.0, dtype="float32")
+        flat = ops.full_like(ops.reshape(below, shape=(-1,)), value=0.0)
+        matched = ops.scatter_add(flat, ops.reshape(match.index, shape=(-1,)), ops.reshape(positive, shape=(-1,)))
+        unmatched = ops.cast(ops.reshape_like(matched, below) <= 0.0, dtype="float32")
+        return ops.expand_dims(below * unmatched, axis=-1)
 
 
 def _best_anchors(boxes: Tensor, anchors: np.ndarray) -> Tensor:

@@ -56,14 +56,14 @@ class Evaluator(ABC):
             problem = "is not in the ground truth" if at is None else "was added already"
             raise DataError(f"{who}: image {image_id} {problem}")
         classes = len(self._truth.class_names)
-        kinds = found.classes
-        if len(kinds) and not (kinds.min() >= 0 and kinds.max() < classes):
+        pred_classes = found.classes
+        if len(pred_classes) and not (pred_classes.min() >= 0 and pred_classes.max() < classes):
             raise DataError(
-                f"{who}: image {image_id} has classes {kinds.min()} to {kinds.max()}, but there are {classes}, "
-                f"0 to {classes - 1}"
+                f"{who}: image {image_id} has classes {pred_classes.min()} to {pred_classes.max()}, but there "
+                f"are {classes}, 0 to {classes - 1}"
             )
         self._seen.add(at)
-        columns = [np.full(len(found), at), found.boxes.array.astype(np.float64), found.scores, kinds]
+        columns = [np.full(len(found), at), found.boxes.array.astype(np.float64), found.scores, pred_classes]
         self._rows.append(np.column_stack(columns))
         self._codes.append([] if found.masks is None else [code["counts"] for code in found.masks.codes()])
 

@@ -67,9 +67,9 @@ class Mistakes:
         counts = np.zeros((len(names) + 1, len(names) + 1), np.int64)
         taken = self._object >= 0
         counted = ~(self._truth.difficult | self._truth.crowd)
-        kinds = self._rows[:, 6].astype(np.int64)
-        np.add.at(counts, (self._truth.classes[self._object[taken]], kinds[taken]), 1)
-        np.add.at(counts, (np.full((self._object == -1).sum(), len(names)), kinds[self._object == -1]), 1)
+        pred_classes = self._rows[:, 6].astype(np.int64)
+        np.add.at(counts, (self._truth.classes[self._object[taken]], pred_classes[taken]), 1)
+        np.add.at(counts, (np.full((self._object == -1).sum(), len(names)), pred_classes[self._object == -1]), 1)
         missed = counted & (self._by_row < 0)
         np.add.at(counts, (self._truth.classes[missed], np.full(missed.sum(), len(names))), 1)
         what = "masks" if self._with_masks else "boxes"
@@ -87,10 +87,10 @@ class Mistakes:
 
     def inventions(self, count: int) -> list[Case]:
         """The images with the most confident predictions where nothing of their class is, a case an image."""
-        kinds = self._rows[:, 6].astype(np.int64)
+        pred_classes = self._rows[:, 6].astype(np.int64)
         taken = self._object >= 0
         wrong = self._object == -1
-        wrong[taken] = self._truth.classes[self._object[taken]] != kinds[taken]
+        wrong[taken] = self._truth.classes[self._object[taken]] != pred_classes[taken]
         images = _firsts(self._rows[:, 0].astype(np.int64), self._rows[:, 5], wrong, count)
         return [self._invention(image, best, wrong) for image, best in images]
 
@@ -110,10 +110,10 @@ class Mistakes:
         why = self._named(best)
         why += f" on {truth.class_names[truth.classes[at]]}" if at >= 0 else " on nothing"
         rows = self._own_rows(image)
-        invented = rows[wrong[rows]]
+        false_positives = rows[wrong[rows]]
         there = np.arange(truth.offsets[image], truth.offsets[image + 1])
-        detail = Finding(self._found(invented, image), self._objects(there, image), missed=False)
-        return Case(image, why + _more(len(invented)), detail)
+        detail = Finding(self._found(false_positives, image), self._objects(there, image), missed=False)
+        return Case(image, why + _more(len(false_positives)), detail)
 
     def _named(self, row: int) -> str:
         return f"{self._truth.class_names[int(self._rows[row, 6])]} {self._rows[row, 5]:.2f}"

@@ -148,11 +148,11 @@ class RetinaNetHead(Head):
         """Maps [N, H, W, C]; of each level logits [N, P_l, K] and codes of boxes [N, P_l, 4]."""
         logits, deltas = [], []
         for x in maps:
-            kinds, places = x, x
-            for kind, place in zip(self.cls_convs, self.box_convs, strict=True):
-                kinds, places = ops.relu(kind(kinds)), ops.relu(place(places))
-            logits.append(ops.reshape(self.cls_out(kinds), shape=(0, -1, self.num_classes)))
-            deltas.append(ops.reshape(self.box_out(places), shape=(0, -1, 4)))
+            cls_tower, box_tower = x, x
+            for cls_conv, box_conv in zip(self.cls_convs, self.box_convs, strict=True):
+                cls_tower, box_tower = ops.relu(cls_conv(cls_tower)), ops.relu(box_conv(box_tower))
+            logits.append(ops.reshape(self.cls_out(cls_tower), shape=(0, -1, self.num_classes)))
+            deltas.append(ops.reshape(self.box_out(box_tower), shape=(0, -1, 4)))
         return logits, deltas
 
     def losses(self, maps: Sequence[Tensor], targets: Targets) -> dict[str, Loss]:

@@ -205,16 +205,16 @@ class YOLOv3Head(Head):
         for output, level in zip(self(maps), self.levels, strict=True):
             raw = ops.reshape(output, shape=(0, -1, self.form.width))
             boxes.append(decode_boxes(raw, make_grid(level, output), level.stride, self.form.scale_xy))
-            _, _, seen, overlap, kinds = self.form.split(raw)
-            scores.append(self._sureness(seen, overlap) * ops.sigmoid(kinds))
+            _, _, objectness, iou, logits = self.form.split(raw)
+            scores.append(self._sureness(objectness, iou) * ops.sigmoid(logits))
         return ops.concat(boxes, axis=1), ops.concat(scores, axis=1)
 
-    def _sureness(self, seen: Tensor, overlap: Tensor | None) -> Tensor:
-        """The score of "object", with the predicted overlap where there is one."""
-        if overlap is None or self.iou_aware is None:
-            return ops.sigmoid(seen)
+    def _sureness(self, objectness: Tensor, iou: Tensor | None) -> Tensor:
+        """The score of "object", with the predicted IoU where there is one."""
+        if iou is None or self.iou_aware is None:
+            return ops.sigmoid(objectness)
         share = self.iou_aware
-        return ops.exp(ops.log_sigmoid(seen) * (1 - share) + ops.log_sigmoid(overlap) * share)
+        return ops.exp(ops.log_sigmoid(objectness) * (1 - share) + ops.log_sigmoid(iou) * share)
 
     def detect(self, maps: Sequence[Tensor], sizes: Tensor) -> Detections:
         """What it finds, in pixels of the input."""

@@ -123,8 +123,8 @@ class RegionLoss:
         weight, positive = (ops.reshape(x, shape=(-1,)) for x in (regions.weight, regions.positive))
         entropy = ops.cross_entropy(logits, ops.reshape(regions.labels, shape=(-1,)))
         chosen = of_class(deltas, ops.reshape(regions.classes, shape=(-1,)), boxes_each)  # [N * R, 4]
-        boxes, truths = (ops.reshape(x, shape=(-1, 4)) for x in (regions.boxes, regions.truths))
-        distance = self.box(chosen, boxes, truths, positive, code)
+        boxes, gt_boxes = (ops.reshape(x, shape=(-1, 4)) for x in (regions.boxes, regions.gt_boxes))
+        distance = self.box(chosen, boxes, gt_boxes, positive, code)
         return ops.sum(entropy * weight) / regions.count, distance / regions.count
 
 

@@ -105,9 +105,9 @@ class CascadeHead(RoIHead):
     def _again(self, boxes: Tensor, before: Regions, targets: Targets, iou: float) -> Regions:
         """The regions of the next stage: boxes [N, R, 4] of the one before; padding stays padding."""
         with no_grad():
-            kind = Matcher(iou, iou, "none").numbers(boxes, targets)
-            kind = ops.where(before.kind > -2, kind, ops.full_like(kind, value=-2))
-            return matched(boxes, kind, targets)
+            gt_index = Matcher(iou, iou, "none").numbers(boxes, targets)
+            gt_index = ops.where(before.gt_index > -2, gt_index, ops.full_like(gt_index, value=-2))
+            return matched(boxes, gt_index, targets)
 
     def detect(self, maps: Sequence[Tensor], proposals: Proposals, sizes: Tensor) -> Detections:
         """What it finds."""

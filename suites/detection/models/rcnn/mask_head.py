@@ -84,15 +84,15 @@ class MaskHead(nn.Layer):
             sizes: int64 [N, 2], the true (H, W) of the images that the shapes are of.
         """
         with no_grad():
-            positive = ops.reshape(ops.cast(regions.kind >= 0, "float32"), shape=(-1,))
-            matched = ops.sum(ops.cast(regions.kind >= 0, "int64"), axes=(1,))  # [N], rows that come first
+            positive = ops.reshape(ops.cast(regions.gt_index >= 0, "float32"), shape=(-1,))
+            matched = ops.sum(ops.cast(regions.gt_index >= 0, "int64"), axes=(1,))  # [N], rows that come first
             side = 2 * self.pool.size
-            wanted = ops.crop_masks(masks.runs, masks.offsets, regions.boxes, regions.kind, sizes, size=side)
-            wanted = ops.reshape(wanted, shape=(-1, side, side))
+            gt_masks = ops.crop_masks(masks.runs, masks.offsets, regions.boxes, regions.gt_index, sizes, size=side)
+            gt_masks = ops.reshape(gt_masks, shape=(-1, side, side))
             classes = ops.reshape(regions.classes, shape=(-1,))
             count = ops.maximum(ops.sum(positive), 1.0)
         logits = self(self.pool(maps, self.strides, regions.boxes, matched), classes)
-        entropy = ops.mean(ops.sigmoid_cross_entropy(logits, wanted), axes=(1, 2))
+        entropy = ops.mean(ops.sigmoid_cross_entropy(logits, gt_masks), axes=(1, 2))
         return {"loss_mask": Loss(ops.sum(entropy * positive) / count, count)}
 
     def detect(self, maps: Sequence[Tensor], found: Detections, rows: int) -> Detections:

@@ -147,16 +147,16 @@ class RPN(nn.Layer):
         with no_grad():
             boxes = ops.concat(list(anchors), axis=0)  # [P, 4]
             match = self._matcher.numbers(boxes, targets)
-            index, kind = ops.sample_matches(
+            index, gt_index = ops.sample_matches(
                 match, draw_keys(match), count=self._samples, positive_share=self._positive_share
             )
-            used = ops.cast(kind > -2, "float32")
-            positive = ops.cast(kind >= 0, "float32")
-            truths = rows_of(targets.boxes, ops.maximum(kind, 0))
+            used = ops.cast(gt_index > -2, "float32")
+            positive = ops.cast(gt_index >= 0, "float32")
+            gt_boxes = rows_of(targets.boxes, ops.maximum(gt_index, 0))
             chosen = ops.gather(boxes, index)  # [N, S, 4]
             count = ops.maximum(ops.sum(used), 1.0)
         entropy = ops.sigmoid_cross_entropy(rows_of(logits, index), positive)
-        distance = self._box(rows_of(deltas, index), chosen, truths, positive, (1, 1, 1, 1))
+        distance = self._box(rows_of(deltas, index), chosen, gt_boxes, positive, (1, 1, 1, 1))
         return {
             "loss_rpn_cls": Loss(ops.sum(entropy * used) / count, count),
             "loss_rpn_box": Loss(distance / count, count),

@@ -23,17 +23,17 @@ class Regions:
 
     Attributes:
         boxes: float32 [N, R, 4], in pixels of the input.
-        kind: int64 [N, R], the number of the truth that a region stands for; -1 background, -2 a row of padding.
+        gt_index: int64 [N, R], the number of the truth that a region stands for; -1 background, -2 a row of padding.
         labels: int64 [N, R], the truth's class plus 1; 0 for background.
-        truths: float32 [N, R, 4], the truth's box; the first truth's where there is none.
+        gt_boxes: float32 [N, R, 4], the truth's box; the first truth's where there is none.
         weight: float32 [N, R], 1, or the truth's score, which is less after mixup; 0 for padding.
         count: float32 [], the sum of `weight`, at least 1: what losses are divided by.
     """
 
     boxes: Tensor
-    kind: Tensor
+    gt_index: Tensor
     labels: Tensor
-    truths: Tensor
+    gt_boxes: Tensor
     weight: Tensor
     count: Tensor
 
@@ -47,14 +47,14 @@ class Regions:
     def positive(self) -> Tensor:
         """float32 [N, R]: `weight` of the regions that stand for a truth, else 0."""
         with no_grad():
-            return self.weight * ops.cast(self.kind >= 0, "float32")
+            return self.weight * ops.cast(self.gt_index >= 0, "float32")
 
     def first(self, count: int) -> Regions:
         """The first `count` regions of each image; matched ones stand first. `count` stays that of all."""
         with no_grad():
-            columns = self.boxes, self.kind, self.labels, self.truths, self.weight
-            boxes, kind, labels, truths, weight = (x[:, :count] for x in columns)
-            return Regions(boxes, kind, labels, truths, weight, self.count)
+            columns = self.boxes, self.gt_index, self.labels, self.gt_boxes, self.weight
+            boxes, gt_index, labels, gt_boxes, weight = (x[:, :count] for x in columns)
+            return Regions(boxes, gt_index, labels, gt_boxes, weight, self.count)
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ class RegionSampler:
         with no_grad():
             boxes = ops.concat([proposals.detach(), learnt(targets)], axis=1)
             match = Matcher(self.iou, self.iou, "none").numbers(boxes, targets)
-            index, kind = ops.sample_matches(
+            index, gt_index = ops.sample_matches(
                 match, draw_keys(match), count=self.samples, positive_share=self.positive_share
             )
-            return matched(rows_of(boxes, index), kind, targets)
+            return matched(rows_of(boxes, index), gt_index, targets)
 
 
 def learnt(targets: Targets) -> Tensor:
@@ -102,18 +102,18 @@ def learnt(targets: Targets) -> Tensor:
     return targets.boxes * ops.expand_dims(kept, axis=2)
 
 
-def matched(boxes: Tensor, kind: Tensor, targets: Targets) -> Regions:
+def matched(boxes: Tensor, gt_index: Tensor, targets: Targets) -> Regions:
     """Regions of boxes [N, R, 4] whose truths are known."""
-    owner = ops.maximum(kind, 0)
-    real = kind >= 0
+    owner = ops.maximum(gt_index, 0)
+    real = gt_index >= 0
     labels = rows_of(targets.classes, owner) + 1
-    ones = ops.full_like(ops.cast(kind, "float32"), value=1.0)
-    weight = ops.where(real, rows_of(targets.scores, owner), ones) * ops.cast(kind > -2, "float32")
+    ones = ops.full_like(ops.cast(gt_index, "float32"), value=1.0)
+    weight = ops.where(real, rows_of(targets.scores, owner), ones) * ops.cast(gt_index > -2, "float32")
     return Regions(
         boxes=boxes,
-        kind=kind,
+        gt_index=gt_index,
         labels=ops.where(real, labels, ops.full_like(labels, value=0)),
-        truths=rows_of(targets.boxes, owner),
+        gt_boxes=rows_of(targets.boxes, owner),
         weight=weight,
         count=ops.maximum(ops.sum(weight), 1.0),
     )

@@ -128,7 +128,7 @@ def test_crowd_regions_are_neither_objects_nor_background():
     targets = Targets(*map(tensor, (boxes, labels, scores)), ignored=tensor(ignored))
     proposals = model.rpn.propose(model.maps(tensor(images_of(1))), tensor(np.array([SIZE])))
     regions = model.head.sampler(proposals.boxes, targets)
-    assert (regions.kind.numpy() == -2).all() and regions.weight.numpy().max() == 0
+    assert (regions.gt_index.numpy() == -2).all() and regions.weight.numpy().max() == 0
     terms = model.losses(tensor(images_of(1)), targets)
     assert float(terms["loss_cls"].mean) == float(terms["loss_box"].mean) == 0
 
@@ -137,11 +137,11 @@ def test_truths_are_among_the_regions_and_matched_ones_come_first():
     boxes, labels, scores = arrays_of(2, 3)
     far = tensor(np.zeros((2, 4, 4), np.float32))  # padding: no proposal at all
     regions = RegionSampler(8, 0.5)(far, Targets(*map(tensor, (boxes, labels, scores))))
-    kind = regions.kind.numpy()
+    kind = regions.gt_index.numpy()
     assert (np.sort(kind[:, :3]) == [0, 1, 2]).all() and (kind[:, 3:] == -2).all()
     np.testing.assert_array_equal(regions.labels.numpy()[:, :3], np.take_along_axis(labels, kind[:, :3], 1) + 1)
-    np.testing.assert_allclose(regions.boxes.numpy()[:, :3], regions.truths.numpy()[:, :3])
-    assert float(regions.count) == 6 and regions.first(2).kind.shape == (2, 2)
+    np.testing.assert_allclose(regions.boxes.numpy()[:, :3], regions.gt_boxes.numpy()[:, :3])
+    assert float(regions.count) == 6 and regions.first(2).gt_index.shape == (2, 2)
 
 
 def test_objects_of_a_mixture_count_by_their_weight():
