@@ -129,7 +129,7 @@ class TracedFunction:
         trace.run(call, leaves)
         if not self._updates:
             trace.program.updates.clear()
-            trace.program.block.ops = [op for op in trace.program.block if op.name != "table_update"]
+            trace.program.block.ops = [op for op in trace.program.block if not op.info.writes_table]
         if refuted is None:
             trace.program.share_unequal(set())
         else:

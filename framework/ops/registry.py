@@ -21,6 +21,8 @@ class OpInfo:
         pure: whether equal calls give equal results and a call that nobody reads may be left out.
 
     The facts that its block declares (docs/explanation/operator_facts.md), each with a default that is safe:
+        has_epilogue: whether it adds a bias and a residual and ends in an activation, on the way to memory.
+        reads_table, writes_table: whether it gives rows of a table, or steps them.
         internal: called by gradients, optimizers, passes and layers; not among the functions of framework.ops.
         is_elementwise, spreads: whether the kernel of `chain` computes it, or repeats its value.
         takes_half, moves: whether it computes half types, or moves elements of any type.
@@ -39,6 +41,7 @@ class OpInfo:
         "derivative_of",
         "doc",
         "family",
+        "has_epilogue",
         "heavy",
         "in_place",
         "inputs",
@@ -55,12 +58,14 @@ class OpInfo:
         "own_rule",
         "precision",
         "pure",
+        "reads_table",
         "recompute",
         "retention",
         "rows_step",
         "spreads",
         "takes_half",
         "widens",
+        "writes_table",
     )
 
     def __init__(self, native: Any, *, library: str = "", pure: bool = True) -> None:
@@ -81,6 +86,9 @@ class OpInfo:
         self.is_elementwise: bool = native.is_elementwise
         self.internal: bool = native.is_internal
         self.spreads: bool = native.spreads
+        self.has_epilogue: bool = native.has_epilogue
+        self.reads_table: bool = native.reads_table
+        self.writes_table: bool = native.writes_table
         self.takes_half: bool = native.takes_half
         self.moves: bool = native.moves
         self.precision: str = native.precision

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from framework.errors import NotSupportedError
 from framework.graph.ir import Operation, Program, Value
 
-_LOOK_UP = "table_gather"  # the one effect that may come first: it reads what earlier runs have written
-
 
 @dataclass
 class Part:
@@ -65,11 +63,14 @@ def cut(program: Program) -> Cut | None:
 
 
 def _last(program: Program) -> list[Operation]:
-    """From the first effect that is no look-up on, all effects and what depends on them."""
+    """From the first effect that is no look-up on, all effects and what depends on them.
+
+    A look-up may come first: it reads what earlier runs have written.
+    """
     found: list[Operation] = []
     made: set[Value | None] = set()
     for op in program.block:
-        has_effect = not op.info.pure and (op.name != _LOOK_UP or bool(found))
+        has_effect = not op.info.pure and (not op.info.reads_table or bool(found))
         if has_effect or not made.isdisjoint(op.inputs):
             found.append(op)
             made.update(op.outputs)

@@ -276,7 +276,7 @@ def _offsets_of(program: Program) -> list[int]:
     found = set()
     for op in program.block:
         for spec, value in zip(op.info.inputs, op.inputs, strict=False):
-            if spec["name"] in ("offsets", "k_offsets") and value in numbers:
+            if spec["offsets"] and value in numbers:
                 found.add(numbers[value])
     return sorted(found)
 

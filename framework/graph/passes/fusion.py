@@ -15,7 +15,7 @@ from framework.graph.passes.rewriter import Readers, Rewriter
 from framework.graph.reports import PassReport
 from framework.ops import registry
 
-EPILOGUE_OPERATORS = ("conv2d", "matmul")
+ENDINGS = frozenset(name for info in registry.OPS.values() if info.has_epilogue for name in info.choices("activation"))
 
 
 @graph_pass(before=("fold_constants",))
@@ -178,8 +178,7 @@ def _is_add(op: Operation) -> bool:
 
 def _is_activation(op: Operation) -> bool:
     """Whether it is what some operator may end in."""
-    endings = (name for ender in EPILOGUE_OPERATORS for name in registry.OPS[ender].choices("activation"))
-    return not op.info.derivative_of and activation_name(op) in endings
+    return not op.info.derivative_of and activation_name(op) in ENDINGS
 
 
 def _fuse_follower(
@@ -198,7 +197,7 @@ def _fuse_follower(
     merged: dict[Operation, Operation] = {}  # follower -> merged operation
     gone: set[Operation] = set()
     for op in program.block:
-        if op.name not in EPILOGUE_OPERATORS or not wanted(op):
+        if not op.info.has_epilogue or not wanted(op):
             continue
         y = op.outputs[0]
         follower = next((f for f in readers.of(y) if follows(f)), None)

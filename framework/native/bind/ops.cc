@@ -91,6 +91,12 @@ nb::list describe_all(const std::vector<Spec>& specs, Describe describe) {
   return list;
 }
 
+nb::list describe_inputs(const OpDef& op) {
+  nb::list list = describe_all(op.inputs, describe_arg);
+  for (size_t i = 0; i < op.inputs.size(); ++i) list[i]["offsets"] = op.reads_offsets(static_cast<int>(i));
+  return list;
+}
+
 // Types of inputs given as shapes and dtypes, with null for an absent one.
 struct InputTypes {
   std::vector<TensorType> types;
@@ -132,13 +138,16 @@ void bind_ops(nb::module_& m) {
       .def_ro("is_internal", &OpDef::is_internal)
       .def_ro("is_elementwise", &OpDef::is_elementwise)
       .def_ro("spreads", &OpDef::spreads)
+      .def_ro("has_epilogue", &OpDef::has_epilogue)
+      .def_ro("reads_table", &OpDef::reads_table)
+      .def_ro("writes_table", &OpDef::writes_table)
       .def_ro("along", &OpDef::along_attr)
       .def_ro("derivative_of", &OpDef::derivative_op)
       .def_prop_ro("precision", [](const OpDef& op) { return precision_name(op.precision); })
       .def_prop_ro("recompute", &describe_recompute)
       .def_prop_ro("rows_step", &describe_rows_step)
       .def_prop_ro("is_heavy", [](const OpDef& op) { return op.flops_fn != nullptr; })
-      .def_prop_ro("inputs", [](const OpDef& op) { return describe_all(op.inputs, describe_arg); })
+      .def_prop_ro("inputs", &describe_inputs)
       .def_prop_ro("outputs", [](const OpDef& op) { return describe_all(op.outputs, describe_arg); })
       .def_prop_ro("attrs", [](const OpDef& op) { return describe_all(op.attrs, describe_attr); })
       .def_prop_ro("in_place",
@@ -148,7 +157,7 @@ void bind_ops(nb::module_& m) {
                      return pairs;
                    })
       .def_prop_ro("has_shape_rule", [](const OpDef& op) { return op.infer_fn != nullptr; })
-      .def_prop_ro("has_cpu_kernel", [](const OpDef& op) { return op.is_view || op.kernels[0] != nullptr; });
+      .def_prop_ro("has_cpu_kernel", [](const OpDef& op) { return op.is_view || op.kernel != nullptr; });
   m.def("ops", [] { return all_ops(); }, nb::rv_policy::reference, "All operators.");
   m.def("call", &call, "Runs an operator at once: (op, inputs, attributes in signature order) -> Array or tuple.");
   m.def("infer", &infer, "The (shape, dtype) of each output.");

@@ -11,9 +11,7 @@ namespace paddock::cpu {
 std::vector<KernelEntry>& kernel_table();
 
 struct KernelRegistrar {
-  KernelRegistrar(const char* op, KernelFn fn, bool half = false) {
-    kernel_table().push_back({op, Device::kCPU, fn, half});
-  }
+  KernelRegistrar(const char* op, KernelFn fn, bool half = false) { kernel_table().push_back({op, fn, half}); }
 };
 
 // PADDOCK_CPU_KERNEL(relu) { const Tensor& x = c.in(0); ... }

@@ -50,9 +50,11 @@ void check_complete(const OpDef& op) {
   if (op.outputs.empty()) incomplete(op, "has no output in its signature");
   if (op.doc_text.empty()) incomplete(op, "has no documentation; call doc()");
   if (!op.infer_fn) incomplete(op, "has no shape rule; call infer()");
-  if (!op.is_view && !op.kernels[static_cast<int>(Device::kCPU)]) incomplete(op, "has no kernel; call cpu()");
+  if (!op.is_view && !op.kernel) incomplete(op, "has no kernel; call cpu()");
   if (op.is_elementwise || op.spreads)
     incomplete(op, "is declared elementwise() or spread(): those are operators that the kernel of `chain` computes");
+  if (op.has_epilogue)
+    incomplete(op, "is declared epilogue(): passes put sums and activations into operators of the registry only");
   if (!op.along_attr.empty() && op.attr_index(op.along_attr) < 0)
     incomplete(op, "works along '", op.along_attr, "', which is no attribute of it");
   for (const auto& a : op.attrs) check_default(op, a);

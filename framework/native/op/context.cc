@@ -104,10 +104,10 @@ Prepared KernelContext::prepared(std::string_view name) const {
   return prepared_ && has(i) && prepared_->constant[i] ? Prepared(prepared_, i, in(i).type()) : Prepared();
 }
 
-void run_kernel(const KernelContext& context, Device device) {
+void run_kernel(const KernelContext& context) {
   const OpDef& op = context.op();
-  KernelFn kernel = kernel_for(context, device);
-  if (!kernel) fail(ErrorKind::kNotSupported, op.name, ": no kernel for this device");
+  KernelFn kernel = kernel_for(context);
+  if (!kernel) fail(ErrorKind::kNotSupported, op.name, ": it has no kernel");
   const FlushScope flush;
   Recorder* recorder = op.runs_blocks ? nullptr : Recorder::active();
   if (recorder)

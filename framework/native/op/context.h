@@ -146,7 +146,7 @@ class PADDOCK_API KernelContext {
   PreparedBlocks* prepared_;
 };
 
-// Runs an operator's kernel on `device`; the outputs are allocated.
-PADDOCK_API void run_kernel(const KernelContext& context, Device device = Device::kCPU);
+// Runs an operator's kernel; the outputs are allocated.
+PADDOCK_API void run_kernel(const KernelContext& context);
 
 }  // namespace paddock

@@ -29,7 +29,7 @@ void convert(const Tensor& from, const Tensor& to) {
   const Tensor* in[] = {&from};
   Tensor out = to;
   const std::vector<AttrValue> attrs{std::string(dtype_name(to.dtype()))};
-  cast.kernels[static_cast<int>(Device::kCPU)]({cast, in, 1, &out, 1, attrs});
+  cast.kernel({cast, in, 1, &out, 1, attrs});
 }
 
 // Where the copies of one call lie: one block a thread that grows to the largest call's. Blocks of the allocator's many
@@ -122,8 +122,7 @@ void through_float32(const KernelContext& c) {
   }
   for (int i = 0; i < outputs; ++i)
     out[i] = !is_half(c.out(i).dtype()) ? c.out(i) : replaced[i] >= 0 ? in[replaced[i]] : copies.like(c.out(i));
-  c.op().kernels[static_cast<int>(Device::kCPU)](
-      {c.op(), pointers.data(), inputs, out.data(), outputs, c.attrs(), c.prepared_blocks()});
+  c.op().kernel({c.op(), pointers.data(), inputs, out.data(), outputs, c.attrs(), c.prepared_blocks()});
   for (int i = 0; i < outputs; ++i)
     if (is_half(c.out(i).dtype())) convert(out[i], c.out(i));
 }
@@ -171,11 +170,10 @@ void HalfTypes::narrow(std::vector<TensorType>& outputs) const {
     if (outputs[i].dtype == DType::kF32 && !spec_of(op_.outputs, static_cast<int>(i)).wide) outputs[i].dtype = *half_;
 }
 
-KernelFn kernel_for(const KernelContext& c, Device device) {
+KernelFn kernel_for(const KernelContext& c) {
   const OpDef& op = c.op();
-  const int d = static_cast<int>(device);
-  if (!op.takes_half || device != Device::kCPU || !op.kernels[d] || !reads_or_writes_half(c)) return op.kernels[d];
-  return op.half_kernels[d] ? op.half_kernels[d] : &through_float32;
+  if (!op.takes_half || !op.kernel || !reads_or_writes_half(c)) return op.kernel;
+  return op.half_kernel ? op.half_kernel : &through_float32;
 }
 
 }  // namespace paddock

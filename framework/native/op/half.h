@@ -32,6 +32,6 @@ class HalfTypes {
 };
 
 // The kernel of a call: for half types the operator's own, or one that runs the float32 kernel on copies.
-KernelFn kernel_for(const KernelContext& c, Device device);
+KernelFn kernel_for(const KernelContext& c);
 
 }  // namespace paddock

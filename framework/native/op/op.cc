@@ -118,6 +118,11 @@ OpDef& OpDef::half(std::string_view wide) {
   }
   return *this;
 }
+bool OpDef::reads_offsets(int input) const {
+  return std::any_of(data_checks.begin(), data_checks.end(), [input](const DataCheck& check) {
+    return check.input == input && (check.kind == DataCheck::kOffsets || check.kind == DataCheck::kFilled);
+  });
+}
 OpDef& OpDef::any_type() {
   moves = true;
   return follows();
@@ -137,6 +142,12 @@ OpDef& OpDef::elementwise() {
 }
 OpDef& OpDef::spread() {
   spreads = true;
+  return *this;
+}
+OpDef& OpDef::epilogue() {
+  for (const char* name : {"bias", "residual"}) input_index(name);
+  require(attr_index("activation"), *this, "activation");
+  has_epilogue = true;
   return *this;
 }
 OpDef& OpDef::float32() {
@@ -182,7 +193,11 @@ OpDef& OpDef::rows_step(std::string other, std::string unless) {
   return *this;
 }
 OpDef& OpDef::cpu(KernelFn fn) {
-  kernels[static_cast<int>(Device::kCPU)] = fn;
+  kernel = fn;
+  return *this;
+}
+OpDef& OpDef::fails_late(FailsLateFn fn) {
+  fails_late_fn = fn;
   return *this;
 }
 OpDef& OpDef::gradient(std::string op_name) {
@@ -226,7 +241,7 @@ OpDef& find_op(std::string_view name) {
 void register_kernels(const std::vector<KernelEntry>& entries) {
   for (const auto& e : entries) {
     OpDef& op = find_op(e.op);
-    (e.half ? op.half_kernels : op.kernels)[static_cast<int>(e.device)] = e.fn;
+    (e.half ? op.half_kernel : op.kernel) = e.fn;
   }
 }
 

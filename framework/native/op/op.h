@@ -79,8 +79,9 @@ struct RowsStep {
   std::string op, unless;
 };
 
-enum class Device : uint8_t { kCPU, kCUDA };
-inline constexpr int kDeviceCount = 2;
+struct OpDef;
+// Whether a call may fail for reasons of its own, after it has begun to write.
+using FailsLateFn = bool (*)(const OpDef&, const std::vector<AttrValue>&);
 
 struct PADDOCK_API OpDef {
   std::string name, family, doc_text, composition;
@@ -96,6 +97,9 @@ struct PADDOCK_API OpDef {
   bool is_internal = false;         // called by gradients, optimizers, passes and layers, not by users
   bool is_elementwise = false;      // the chain's kernel computes it element by element
   bool spreads = false;             // repeats one value over the shape of its last input
+  bool has_epilogue = false;        // adds a bias and a residual and ends in an activation on the way to memory
+  bool reads_table = false;         // gives rows that earlier runs have written
+  bool writes_table = false;        // changes the rows of a table
   Precision precision = Precision::kFloat32;
   std::string along_attr;     // the attribute that names its axes; it treats all others alike
   std::string derivative_op;  // the operator of one input that this one is the derivative of, times dy
@@ -104,12 +108,14 @@ struct PADDOCK_API OpDef {
   std::string gradient_op;  // the operator that computes its gradient, for one from outside of the tree
   InferFn infer_fn = nullptr;
   FlopsFn flops_fn = nullptr;
-  KernelFn kernels[kDeviceCount] = {};
-  KernelFn half_kernels[kDeviceCount] = {};  // reads and writes half types itself; where null, copies are made
+  FailsLateFn fails_late_fn = nullptr;
+  KernelFn kernel = nullptr;
+  KernelFn half_kernel = nullptr;  // reads and writes half types itself; where null, copies are made
 
   int input_index(std::string_view arg) const;
   int output_index(std::string_view arg) const;
   int attr_index(std::string_view attr) const;
+  bool reads_offsets(int input) const;  // whether an input's data tells where the sequences of ragged rows end
   bool is_view_of(const TensorType& first_input, const TensorType& first_output) const {
     return is_view || (is_view_when_equal && first_input == first_output);
   }
@@ -136,8 +142,9 @@ struct PADDOCK_API OpDef {
   OpDef& internal();
   OpDef& elementwise();
   OpDef& spread();
-  OpDef& float32();                              // the default, said where a table has a column for it
-  OpDef& follows();                              // Precision::kFollows
+  OpDef& epilogue();  // its inputs are two factors, bias and residual; attribute `activation` names what it ends in
+  OpDef& float32();   // the default, said where a table has a column for it
+  OpDef& follows();   // Precision::kFollows
   OpDef& narrows(std::string_view input_names);  // Precision::kHalf; "x, residual" are those that are cast
   // Making its first output again costs about one pass over memory and gives the same bits: by itself, or by another
   // operator from these inputs and outputs of this one, "x, scale, mean". Attributes go over by name.
@@ -147,6 +154,7 @@ struct PADDOCK_API OpDef {
   OpDef& along(std::string attr_name);         // an axis, or axes of which none given means all; see `keepdims`
   OpDef& derivative_of(std::string function);  // its inputs are dy and what that one takes or gives
   OpDef& rows_step(std::string other, std::string unless = "");
+  OpDef& fails_late(FailsLateFn fn);
   // The kernel, for an operator from outside of the tree.
   OpDef& cpu(KernelFn fn);
   // Its gradient is operator `name` of the same library, say "dy, x -> dx": its inputs are inputs, outputs and
@@ -165,7 +173,6 @@ PADDOCK_API OpDef& find_op(std::string_view name);  // throws when there is none
 
 struct KernelEntry {
   const char* op;
-  Device device;
   KernelFn fn;
   bool half = false;
 };

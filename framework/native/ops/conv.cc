@@ -46,6 +46,7 @@ void expect_images(const InferContext& c, std::initializer_list<const char*> nam
         .choices(kActivations)
         .attr("slope", AttrType::kFloat, 0.01, kSlopeDoc)
         .attr("residual_last", AttrType::kBool, false, kResidualLastDoc)
+        .epilogue()
         .inplace("residual", "y")
         .half("weight, bias")
         .narrows("x, residual")

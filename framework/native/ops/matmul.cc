@@ -64,6 +64,7 @@ OpDef& product_attrs(OpDef& op, AttrValue activation, const char* activation_doc
             "gradient computes the product again where the activation's derivative is taken at its input.\n\n"
             "a: [..., M, D] ([..., D, M] with transpose_a); b: [..., D, K] ([..., K, D] with transpose_b); bias: [K];\n"
             "residual, y: [..., M, K].")
+        .epilogue()
         .inplace("residual", "y")
         .half("a, b, bias")
         .narrows("a, b, residual")

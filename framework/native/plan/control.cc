@@ -1,6 +1,7 @@
 // Shape rules and kernels of control flow.
 #include "plan/control.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -219,6 +220,14 @@ void run_scan(const KernelContext& c) {
   for (int i = 0; i < carried; ++i) copy(state.now()[i], c.out(i));
 }
 
+// Whether something in a block may refuse its data, or a loop may take too many steps.
+bool block_or_loop_fails(const OpDef& op, const std::vector<AttrValue>& attrs) {
+  const int must_end = op.attr_index("must_end");
+  if (must_end >= 0 && std::get<bool>(attrs[must_end])) return true;
+  const auto& blocks = static_cast<const ControlOp&>(op).blocks;
+  return std::any_of(blocks.begin(), blocks.end(), [](const Executable* b) { return b->may_refuse(); });
+}
+
 }  // namespace
 
 int64_t set_step_budget(int64_t steps) { return std::exchange(steps_left, steps); }
@@ -244,6 +253,7 @@ ControlOp::ControlOp(const std::string& kind, std::vector<Executable*> its_block
   }
   infer(is_cond ? infer_cond : is_loop ? infer_loop : infer_scan);
   cpu(is_cond ? run_cond : is_loop ? run_loop : run_scan);
+  fails_late(&block_or_loop_fails);
 }
 
 }  // namespace paddock

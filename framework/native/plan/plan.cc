@@ -4,8 +4,6 @@
 #include <algorithm>
 
 #include "op/context.h"
-#include "plan/control.h"
-#include "table/ops.h"
 
 namespace paddock {
 namespace {
@@ -29,20 +27,8 @@ struct Passed {
   }
 };
 
-// A kernel that may fail for reasons of its own, after it has begun to write.
-bool is_opaque(const OpDef& op) {
-  if (op.family == "python") return true;
-  if (op.family == "table") return static_cast<const table::TableOp&>(op).may_refuse();
-  if (!op.runs_blocks) return false;
-  const auto& control = static_cast<const ControlOp&>(op);
-  return std::any_of(control.blocks.begin(), control.blocks.end(), [](const Executable* b) { return b->may_refuse(); });
-}
-
-// A loop that fails where it takes too many steps.
-bool ends_by_force(const Instruction& ins) {
-  const int i = ins.op->runs_blocks ? ins.op->attr_index("must_end") : -1;
-  return i >= 0 && std::get<bool>(ins.attrs[i]);
-}
+// Whether a kernel may fail for reasons of its own, after it has begun to write.
+bool fails_late(const Instruction& ins) { return ins.op->fails_late_fn && ins.op->fails_late_fn(*ins.op, ins.attrs); }
 
 class Planner {
  public:
@@ -138,7 +124,7 @@ class Planner {
     std::vector<Passed> passed;
     for (int k : refusing_) {
       const auto& ins = p_.instructions[k];
-      bool may_refuse = is_opaque(*ins.op) || ends_by_force(ins);
+      bool may_refuse = fails_late(ins);
       for (const DataCheck& check : ins.op->data_checks) {
         if (check.input >= static_cast<int>(ins.inputs.size()) || ins.inputs[check.input] == kAbsent) continue;
         const Passed now = check_at(ins, check);
@@ -264,7 +250,7 @@ std::vector<int> refusing_instructions(const ProgramDesc& program) {
   std::vector<int> found;
   for (size_t k = 0; k < program.instructions.size(); ++k) {
     const Instruction& ins = program.instructions[k];
-    if (!ins.op->data_checks.empty() || is_opaque(*ins.op) || ends_by_force(ins)) found.push_back(static_cast<int>(k));
+    if (!ins.op->data_checks.empty() || fails_late(ins)) found.push_back(static_cast<int>(k));
   }
   return found;
 }

@@ -76,15 +76,19 @@ void sum_of_squares(const KernelContext& c) {
 
 }  // namespace
 
-TableOp::TableOp(const std::string& kind, std::shared_ptr<Table> of) : table(std::move(of)), writes(kind == "update") {
+TableOp::TableOp(const std::string& kind, std::shared_ptr<Table> of) : table(std::move(of)) {
   name = "table_" + kind;
   family = "table";
-  if (writes) {
+  reads_table = kind == "gather";
+  writes_table = kind == "update";
+  if (writes_table) {
     read_signature(*this, "lr, grad_scale?, parts... -> ");
     doc("One step of the table's rule. parts: keys int64 [...], their gradient float32 [..., dim] and clicks float32 "
         "[m] "
         "of each look-up; m divides the number of keys, or is 0.");
-    OpDef::infer(&infer_update).cpu(&update);
+    OpDef::infer(&infer_update).cpu(&update).fails_late([](const OpDef& op, const std::vector<AttrValue>&) {
+      return table_of(op).may_refuse();
+    });
   } else if (kind == "sum_of_squares") {
     read_signature(*this, "parts... -> y");
     doc("The sum of the squares of a step's gradients, those of equal keys summed first. parts: as in table_update; y: "

@@ -9,10 +9,6 @@ namespace paddock::table {
 
 struct PADDOCK_API TableOp : OpDef {
   std::shared_ptr<Table> table;
-  bool writes = false;
-
-  // Whether a run of its kernel may fail by what the table holds.
-  bool may_refuse() const { return writes && table->may_refuse(); }
 
   // kind: "gather" (keys -> y), "update" (lr, grad_scale?, parts... ->) or "sum_of_squares" (parts... -> y).
   TableOp(const std::string& kind, std::shared_ptr<Table> table);

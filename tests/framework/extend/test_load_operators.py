@@ -234,6 +234,11 @@ WRONG = {  # name: signature, body of the block, what is said about it
         f'op.doc("A.").elementwise(){RULE}{KERNEL};',
         r"chained' is declared elementwise\(\) or spread\(\)",
     ),
+    "ended": (
+        "x, w, bias?, residual? -> y",
+        f'op.doc("A.").attr("activation", AttrType::kString, std::string("none"), "End.").epilogue(){RULE}{KERNEL};',
+        r"ended' is declared epilogue\(\)",
+    ),
     "no_axis": (
         "x -> y",
         f'op.doc("A.").along("axis"){RULE}{KERNEL};',

@@ -142,6 +142,30 @@ def test_an_operator_ends_in_functions_of_one_input():
             assert name == "none" or (function is not None and len(function.inputs) == 1), (info.name, name)
 
 
+def test_offsets_are_those_that_kernels_check():
+    for info in OPS.values():
+        for arg in info.inputs:
+            assert arg["offsets"] == (arg["name"] in ("offsets", "k_offsets")), (info.name, arg["name"])
+
+
+@pytest.mark.parametrize("info", declaring(lambda i: i.has_epilogue))
+def test_an_epilogue_adds_bias_and_residual_and_ends_in_an_activation(info):
+    """The sum and the activation apart give the same numbers, up to the order of a few sums."""
+    a, b, bias = (framework.tensor(normal(*shape)) for shape in ((1, 4, 4, 5), (3, 1, 1, 5), (3,)))
+    how = {}
+    if info.name == "matmul":
+        a, b, how = ops.reshape(a, shape=(16, 5)), ops.reshape(b, shape=(3, 5)), {"transpose_b": True}
+    plain = dispatch.call_by_name(info.name, [a, b, None, None], **how)
+    residual = framework.tensor(normal(*plain.shape, seed=1))
+    y = dispatch.call_by_name(info.name, [a, b, bias, residual], activation="relu", **how)
+    np.testing.assert_allclose(y.numpy(), ops.relu(plain + bias + residual).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_only_products_have_an_epilogue_and_no_operator_of_the_registry_has_a_table():
+    assert {i.name for i in OPS.values() if i.has_epilogue} == {"conv2d", "matmul"}
+    assert not any(i.reads_table or i.writes_table for i in OPS.values())
+
+
 @pytest.mark.parametrize("info", declaring(lambda i: i.rows_step))
 def test_a_step_of_rows_has_the_numbers_of_a_step_of_all_rows(info):
     rows_step, unless = info.rows_step
