@@ -2,7 +2,7 @@
 PYTHON ?= python3
 NATIVE := $(shell find framework/native -type f) CMakeLists.txt pyproject.toml
 
-.PHONY: demo ctr-demo test test-slow test-lowest lint types package bench sanitize fuzz docs site lock clean
+.PHONY: demo ctr-demo test test-slow test-lowest test-peers lint types package bench sanitize fuzz docs site lock clean
 
 demo: .venv/paddock-setup
 	scripts/demo
@@ -11,13 +11,16 @@ ctr-demo: .venv/paddock-setup
 	scripts/ctr_demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGUMENTS)
 
 test: .venv/paddock-tests
-	.venv/bin/python -m pytest -m "not slow" --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGUMENTS)
+	.venv/bin/python -m pytest -m "not slow and not peers" --numprocesses auto --maxprocesses 4 --dist loadfile $(ARGUMENTS)
 
 test-slow: .venv/paddock-tests
 	scripts/test_slow
 
 test-lowest: .venv/paddock-setup
 	scripts/test_lowest
+
+test-peers: .venv/paddock-tests
+	scripts/test_peers $(ARGUMENTS)
 
 lint: .venv/paddock-lint
 	scripts/lint

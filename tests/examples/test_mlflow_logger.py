@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
-mlflow = pytest.importorskip("mlflow", reason="the tracker MLflow is not installed")
+pytestmark = pytest.mark.peers
 
 ROOT = Path(__file__).resolve().parents[2]
 SHAPES = ROOT / "examples" / "plugin"
 
 
-def paddock(folder, *words):
+@pytest.fixture(scope="module")
+def mlflow():
+    return pytest.importorskip("mlflow", reason="the tracker MLflow is not installed")
+
+
+def paddock(mlflow, folder, *words):
     command = [sys.executable, "-m", "suites.engine.cli", *map(str, words)]
     path = f"{ROOT}:{ROOT / 'examples' / 'mlflow_logger'}:{SHAPES}:{Path(mlflow.__file__).parents[1]}"
     done = subprocess.run(command, cwd=folder, env={"PYTHONPATH": path}, capture_output=True, text=True, timeout=300)
@@ -20,13 +25,13 @@ def paddock(folder, *words):
     return done.stdout
 
 
-def test_figures_of_a_run_and_of_its_continuation_are_one_run_in_the_store(tmp_path):
+def test_figures_of_a_run_and_of_its_continuation_are_one_run_in_the_store(mlflow, tmp_path):
     store = f"sqlite:///{tmp_path / 'mlflow.db'}"
     hook = f"hooks=[{{type: MlflowLogger, store: '{store}', every: 8}}]"
     options = ["-o", hook, "-o", "runtime.workers=0", "--import", "mlflow_logger"]
-    paddock(tmp_path, "train", SHAPES / "shapes.yml", *options)
+    paddock(mlflow, tmp_path, "train", SHAPES / "shapes.yml", *options)
     said = paddock(
-        tmp_path, "train", "runs/shapes", "--resume", "--import", "mlflow_logger", "--import", "shapes_plugin"
+        mlflow, tmp_path, "train", "runs/shapes", "--resume", "--import", "mlflow_logger", "--import", "shapes_plugin"
     )
     assert "resumed at step 128" in said
     client = mlflow.tracking.MlflowClient(store)

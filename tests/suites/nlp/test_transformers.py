@@ -10,6 +10,8 @@ from framework.errors import CheckpointError
 from suites.nlp.embedder import open_encoder
 from suites.nlp.tokenizers.folders import tokenizer_of
 
+pytestmark = pytest.mark.peers
+
 SIZES = {
     "vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
     "max_position_embeddings": 40,

@@ -60,6 +60,7 @@ def photo(size=_SIZE):
     return ((image.astype(np.float32) - 127) / 128)[None]
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("size", [_SIZE, 203])  # every map is of even size, and none
 def test_maps_and_logits_are_those_of_an_independent_reading(published, size):
     model, path = published

@@ -111,6 +111,7 @@ def test_wrong_arguments_are_refused(arguments, match):
         ResNet(**arguments)
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("training", [False, True])
 def test_the_numbers_are_the_peers(training):
     from suites.classification.models.classifier import ImageClassifier

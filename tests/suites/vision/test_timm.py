@@ -25,6 +25,7 @@ OURS = {
 SAME = {"resnet18", "resnet50", "resnet50d", "tf_efficientnet_lite0", "resnext50_32x4d"}
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize(("family", "name"), [(f, n) for f, (_, names) in OURS.items() for n in names])
 def test_a_folder_of_timms_gives_its_logits_or_is_refused_by_name(tmp_path, family, name):
     timm = pytest.importorskip("timm", reason="the peer timm is not installed")

@@ -8,6 +8,8 @@ from suites.classification import ImageClassifier
 from suites.engine.weights import load_pretrained
 from suites.vision.backbones import MobileNetV2, MobileNetV3, ResNet, ResNeXt
 
+pytestmark = pytest.mark.peers
+
 NETS = {
     "resnet18": lambda: (ResNet(18), False),
     "resnet34": lambda: (ResNet(34, out_strides=(8, 32)), False),

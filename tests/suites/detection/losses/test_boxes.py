@@ -107,6 +107,7 @@ def test_wrong_arguments_are_refused():
         box_loss("l2")
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("name", ["giou", "diou", "ciou"])
 def test_values_and_gradients_are_torchvisions(name):
     torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")

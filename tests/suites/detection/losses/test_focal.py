@@ -66,6 +66,7 @@ def test_wrong_arguments_are_refused():
         sigmoid_focal_loss(x, x, gamma=-1)
 
 
+@pytest.mark.peers
 def test_values_and_gradients_are_torchvisions():
     torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")
     peer = pytest.importorskip("torchvision.ops", reason="the peer torchvision is not installed")

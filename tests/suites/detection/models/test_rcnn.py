@@ -200,6 +200,7 @@ def _torchvision(torch, detection):
     return peer.eval()
 
 
+@pytest.mark.peers
 def test_the_numbers_are_torchvisions(tmp_path):
     torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")
     detection = pytest.importorskip("torchvision.models.detection", reason="the peer torchvision is not installed")
@@ -286,6 +287,7 @@ def test_published_files_of_torchvision_have_older_names(tmp_path, kind):
     assert len(report.loaded) == len(model.state_dict()) and not report.unused
 
 
+@pytest.mark.peers
 def test_torchvision_itself_reads_the_older_names_as_we_do(tmp_path):
     torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")
     detection = pytest.importorskip("torchvision.models.detection", reason="the peer torchvision is not installed")

@@ -111,6 +111,7 @@ def test_wrong_arguments_are_refused(arguments, match):
         RetinaNetHead(**{"in_channels": (8, 8), "strides": (8, 16), "num_classes": 2, **arguments})
 
 
+@pytest.mark.peers
 def test_the_numbers_are_torchvisions(tmp_path):
     torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")
     detection = pytest.importorskip("torchvision.models.detection", reason="the peer torchvision is not installed")

@@ -116,6 +116,7 @@ def test_wrong_arguments_are_refused():
         SSDLoss(overlap=2)
 
 
+@pytest.mark.peers
 def test_the_numbers_are_torchvisions(tmp_path):
     torch = pytest.importorskip("torch", reason="the peer PyTorch is not installed")
     detection = pytest.importorskip("torchvision.models.detection", reason="the peer torchvision is not installed")

@@ -118,6 +118,7 @@ def darknet_maps(path, images):
     return [y.permute(0, 2, 3, 1).numpy() for y in (fine, coarse)]
 
 
+@pytest.mark.peers
 def test_outputs_are_those_of_an_independent_reading(monkeypatch, shared_data):
     name = fetched("yolov3_tiny_coco", monkeypatch)
     task = build_task(read_config(CONFIG, _data(shared_data)))

@@ -84,7 +84,7 @@ def test_names_of_one_network_only_need_no_word_but_a_wrong_one_is_an_error(tmp_
         load_pretrained(net, saved(tmp_path / "w.safetensors", net, "timm", architecture="mobilenetv2_100"))
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+@pytest.mark.parametrize("name", ["model.safetensors", pytest.param("pytorch_model.bin", marks=pytest.mark.peers)])
 def test_timms_config_beside_a_file_says_it(tmp_path, name):
     file = saved(tmp_path / "hub" / "model.safetensors", small())
     (file.parent / "config.json").write_text(json.dumps({"architecture": "resnetaa50", "num_classes": 1000}))

@@ -71,6 +71,7 @@ def test_misfits_are_refused(make, match):
         make()
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("training", [False, True])
 def test_the_numbers_are_the_peers(training):
     net = full_size()

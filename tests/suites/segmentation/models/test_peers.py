@@ -9,6 +9,7 @@ from tests.suites.segmentation.models.zoo import tiny
 NAMES = ("unet", "pspnet", "icnet", "hrnet_fcn", "hrnet_ocr", "fast_scnn", "bisenet_v2", "deeplab_xception")
 
 
+@pytest.mark.peers
 @pytest.mark.parametrize("name", NAMES)
 def test_all_logits_are_the_peers(name):
     pytest.importorskip("torch", reason="the peer PyTorch is not installed")
