@@ -42,6 +42,7 @@ fuzz: .venv/paddock-tests
 
 docs: .venv/paddock-setup
 	.venv/bin/python tools/op_docs.py
+	.venv/bin/python tools/results.py
 
 site: .venv/paddock-tests
 	.venv/bin/python -m tools.docs_site
