@@ -150,7 +150,8 @@ class Pretraining(Problem):
         owners = np.searchsorted(np.asarray(batch["offsets"]), np.asarray(batch["masked"]), side="right") - 1
         found: list[dict[str, Any]] = [{"hidden": []} for _ in examples]
         for owner, scores, truth in zip(owners.tolist(), outputs["words"], np.asarray(batch["targets"]), strict=True):
-            best = np.argsort(-scores, kind="stable")[:_BEST]
+            known = scores[: len(self._vocabulary)]  # a model may have more rows than the vocabulary has tokens
+            best = np.argsort(-known, kind="stable")[:_BEST]
             words = [{"token": self._vocabulary[i], "probability": round(float(np.exp(scores[i])), 5)} for i in best]
             found[owner]["hidden"].append({"token": self._vocabulary[truth], "words": words})
         return found

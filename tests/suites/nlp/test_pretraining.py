@@ -308,3 +308,14 @@ def test_a_model_learns_from_plain_text_fills_masks_and_is_a_start(folder):
         state = task.model.state_dict()
         assert all(np.array_equal(state[n].numpy(), trained[n]) for n in trained if n.startswith("encoder."))
     assert left_out and not any("encoder." in line for line in left_out)
+
+
+def test_only_tokens_of_the_vocabulary_are_guessed():
+    """A model may have more rows than the vocabulary has tokens."""
+    problem = Pretraining()
+    problem.take_tokenizer(BERT)
+    scores = np.full((1, len(VOCABULARY) + 3), -9.0, np.float32)
+    scores[0, -1], scores[0, 7] = -0.1, -0.5
+    batch = {"offsets": [0, 3], "masked": [1], "targets": [MASK]}
+    (result,) = problem.results({"words": scores}, batch, [None], [])
+    assert result["hidden"][0]["words"][0] == {"token": VOCABULARY[7], "probability": pytest.approx(np.exp(-0.5), 1e-4)}
