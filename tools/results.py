@@ -97,7 +97,7 @@ def _figure(text: str | None, outer: re.Pattern[str], source: str) -> Figure | N
 
 def page() -> str:
     """The page of all configs."""
-    from suites.engine.config.shipped import configs_folder, shipped_configs
+    from suites.engine.config.tree.shipped import configs_folder, shipped_configs
 
     rows = []
     for name in shipped_configs():

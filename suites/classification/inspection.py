@@ -10,7 +10,7 @@ import numpy as np
 
 from suites.engine.registry import register
 from suites.vision.recognition.datasets import RecognitionDataset
-from suites.vision.recognition.inspection import RecognitionInspector, Seen
+from suites.vision.recognition.inspection import RecognitionInspector, Seen, names_of
 from suites.vision.recognition.processor import put_classes
 from suites.vision.recognition.sample import LabelledImage
 
@@ -21,22 +21,16 @@ class ImageInspector(RecognitionInspector):
 
     noun: ClassVar[str] = "images"
 
-    def look(self, dataset: RecognitionDataset, at: int, decode: bool) -> Seen:
+    def look(self, dataset: RecognitionDataset, at: int) -> Seen:
         """The digest of an image, its classes and its size."""
-        if not decode and (file := dataset.glance(at)) is not None:
-            return Seen(file.digest, _names(dataset, dataset.labels_of(at)), size=file.size)
         sample = dataset[at]
         pixels = sample.pixels
         content = f"{pixels.shape}".encode() + pixels.tobytes()
         height, width = pixels.shape[:2]
-        return Seen(hashlib.sha256(content).hexdigest(), _names(dataset, sample.labels), size=(height, width))
+        return Seen(hashlib.sha256(content).hexdigest(), names_of(dataset, sample.labels), size=(height, width))
 
     def picture(self, sample: LabelledImage, class_names: Sequence[str]) -> np.ndarray:
         """The image with its classes."""
         canvas = sample.pixels.copy()
         put_classes(canvas, [{"class": class_names[k]} for k in sample.labels.tolist()], class_names)
         return canvas
-
-
-def _names(dataset: RecognitionDataset, labels: np.ndarray) -> tuple[str, ...]:
-    return tuple(dataset.class_names[k] for k in labels.tolist())

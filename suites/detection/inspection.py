@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import ClassVar
 
@@ -43,9 +43,11 @@ class DetectionInspector(VisualInspector):
         """What `dataset` holds, and what is wrong with it."""
         names = [dataset.name_of(at) for at in range(len(dataset))]
         digests, broken = [], []
-        for at in range(len(dataset)):
+        files = repeat(None, len(dataset)) if decode else dataset.glances()
+        for at, file in enumerate(files):
             try:
-                file = None if decode else dataset.glance(at)
+                if isinstance(file, DataError):
+                    raise file
                 digests.append(hashlib.sha256(dataset[at].image.tobytes()).hexdigest() if file is None else file.digest)
             except (DataError, OSError) as error:
                 digests.append("")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
@@ -24,6 +25,7 @@ from suites.segmentation.sample import IGNORE, Sample
 from suites.segmentation.visualize import draw_labels
 from suites.vision.drawing import class_colour
 from suites.vision.inspection import VisualInspector, left_out_findings
+from suites.vision.pictures.glances import Glance
 from suites.vision.pictures.images import encode_image
 
 _RARE = 3  # images with a class below which its figures are chance
@@ -76,9 +78,10 @@ class SegmentationInspector(VisualInspector):
         names = [dataset.name_of(at) for at in range(len(dataset))]
         seen, digests = _Seen(), []
         labels = []
-        for at in range(len(dataset)):
+        files = repeat(None, len(dataset)) if decode or not isinstance(dataset, PairDataset) else dataset.glances()
+        for at, file in enumerate(files):
             try:
-                digest, label_map = _content(dataset, at, decode)
+                digest, label_map = _content(dataset, at, file)
             except (DataError, OSError) as error:
                 fault = error.fault if isinstance(error, LabelMapError) else "image"
                 seen.faults.setdefault(fault, []).append((at, str(error)))
@@ -122,10 +125,11 @@ class SegmentationInspector(VisualInspector):
         return folder
 
 
-def _content(dataset: SegmentationDataset, at: int, decode: bool) -> tuple[str, np.ndarray]:
-    """The digest of an image, and its label map, which is decoded in any case."""
-    if not decode and isinstance(dataset, PairDataset):
-        file = dataset.glance(at)
+def _content(dataset: SegmentationDataset, at: int, file: Glance | DataError | None) -> tuple[str, np.ndarray]:
+    """The digest of an image, by its file if that was looked at, and its label map, which is decoded in any case."""
+    if isinstance(file, DataError):
+        raise file
+    if file is not None and isinstance(dataset, PairDataset):
         return file.digest, dataset.label_map(at, file.size)
     sample = dataset[at]
     return hashlib.sha256(sample.image.tobytes()).hexdigest(), sample.labels

@@ -32,7 +32,7 @@ class VideoInspector(RecognitionInspector):
     noun: ClassVar[str] = "clips"
     glance = Inspector.glance  # frames are decoded in any case, though few of them
 
-    def look(self, dataset: RecognitionDataset, at: int, decode: bool) -> Seen:
+    def look(self, dataset: RecognitionDataset, at: int) -> Seen:
         """The digest of some frames, or of all features, and how many there are; frames are decoded in any case."""
         if not isinstance(dataset, VideoDataset):
             sample = dataset.load(at)

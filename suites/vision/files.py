@@ -15,6 +15,7 @@ from suites.engine.reporting import Tally
 from suites.vision.pictures.images import IMAGE_SUFFIXES
 
 _log = logging.getLogger(__name__)
+_IMAGES = frozenset(IMAGE_SUFFIXES)
 _NAMED = 5  # in a message
 Row = TypeVar("Row")
 CLASS_FILES = ("classes.txt", "labels.txt", "label_list.txt")
@@ -103,4 +104,4 @@ def say_shared(what: str, pairs: Iterable[tuple[str, str | None]], noun: str) ->
 
 def is_image(name: str) -> bool:
     """Whether a file has the ending of a picture."""
-    return ending(name) in IMAGE_SUFFIXES
+    return ending(name) in _IMAGES

@@ -42,7 +42,7 @@ class VisualInspector(Inspector):
 
         Args:
             dataset: the samples.
-            decode: every picture; else those that `dataset.glance` says nothing of.
+            decode: every picture; else those that `dataset.glances` says nothing of.
         """
 
     def inspect(self, dataset: Any) -> Inspected:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from suites.engine.config.shipped import configs_folder, shipped_configs
+from suites.engine.config.tree.shipped import configs_folder, shipped_configs
 from tools import results
 from tools.results import Figure, Status, read_status
 

@@ -17,6 +17,7 @@ std::vector<AttrValue> attrs_from_python(const OpDef& op, nb::tuple values);
 
 // Each in the file of its name.
 void bind_array(nb::module_& m);
+void bind_files(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_python_op(nb::module_& m);
 void bind_program(nb::module_& m);

@@ -41,6 +41,7 @@ NB_MODULE(_core, m) {
   nb::set_leak_warnings(false);
   nb::register_exception_translator(translate);
   bind_array(m);
+  bind_files(m);
   bind_ops(m);
   bind_python_op(m);
   bind_program(m);

@@ -21,8 +21,7 @@ from suites.engine.names import listing
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
 from suites.vision.files import held_out, listed_file, pictures_below, read_lines, read_list
-from suites.vision.pictures.damaged import find_damaged
-from suites.vision.pictures.glances import Glance, glance
+from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import (
     RecognitionDataset,
@@ -61,13 +60,17 @@ class _ImageFiles(RecognitionDataset):
         """The image file."""
         return self._files.full_name(index)
 
+    def names(self) -> list[str]:
+        """The image files."""
+        return self._files.full_names()
+
     def labels_of(self, index: int) -> np.ndarray:
         """Classes of image `index`, int64 [L]."""
         return self.labels[index : index + 1]
 
-    def glance(self, index: int) -> Glance:
-        """What its file says."""
-        return glance(self._files, index)
+    def glances(self) -> Iterator[Glance | DataError]:
+        """What their files say."""
+        return glances(self._files, np.arange(len(self)))
 
 
 @register("dataset", needs={"split": "holdout"})

@@ -11,6 +11,7 @@ from suites.engine.data.intake.dividing import EVERY, Part
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import is_image
+from suites.vision.pictures.images import IMAGE_SUFFIXES
 from suites.vision.recognition.datasets import RecognitionDataset
 
 
@@ -38,7 +39,7 @@ def PhotoFolder(root: str, part: Part = "train", classes: Sequence[str] | None =
 def recognise(path: Path) -> Recognised | None:
     """What a folder or zip with folders of photos is, and the command that trains on it."""
     source, folders, said = classes_in(path)
-    counts = [count for folder in folders if (count := sum(map(is_image, source.below(folder))))]
+    counts = [count for folder in folders if (count := len(source.having(folder, IMAGE_SUFFIXES)))]
     if len(counts) < 2 or any(map(is_image, source.names(folders[0].rpartition("/")[0]))):
         return None
     what = f"{sum(counts)} photos in {len(counts)} folders, one for each class, {said}"

@@ -173,9 +173,9 @@ class ClickDataset(ClickSource):
         clicks, places = _in_order(raw, clicks, places, max_skipped, ordered)
         if rows is not None:
             # By the row's number in the log, so that parts stay apart where rows were left out.
-            time, group = (_spread(each, places, len(raw)) for each in (clicks.time, clicks.group))
-            taken = rows.places(len(raw), time, group)
-            mine = np.flatnonzero(np.isin(places, taken))
+            numbers, count = raw.numbers_at(places), len(raw) + len(raw.wrong)
+            time, group = (_spread(each, numbers, count) for each in (clicks.time, clicks.group))
+            mine = np.flatnonzero(np.isin(numbers, rows.places(count, time, group)))
             clicks, places = clicks.take(mine), places[mine]
         if not len(clicks):
             raise DataError(f"{raw.name}: no row is left; look at `rows`")

@@ -11,7 +11,7 @@ from framework.errors import ConfigError, DataError
 from suites.ctr.datasets.contents import content
 from suites.ctr.datasets.encoding import Cell, RawRows
 from suites.ctr.schema import Format
-from suites.engine.data.intake.tables import Dialect, Row, rows_in
+from suites.engine.data.intake.tables import Dialect, Row, refuse_comments, rows_in
 from suites.engine.data.intake.texts import decoded, encoding_of, lines_of
 
 _OPTION = "format.encoding of the schema"
@@ -38,12 +38,13 @@ class Lines:
 
 @dataclass
 class _Collected:
-    """Rows of one or more files: cells by column, and which file and line each is of."""
+    """Rows of one or more files: cells by column, which file and line each is of, and its number among all rows."""
 
     names: list[str]
     rows: list[list[str]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     file_of: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
 
@@ -67,6 +68,7 @@ def read_delimited(paths: list[str], form: Format) -> RawRows:
         dict(zip(found.names, columns, strict=True)),
         where,
         found.wrong,
+        numbers=np.array(found.numbers, np.int64),
     )
 
 
@@ -93,6 +95,7 @@ def _read_one(path: str, number: int, form: Format, found: _Collected) -> None:
             why = row.wrong or f"has {len(row.cells)} columns but there are {len(found.names)}"
             found.wrong.append(f"{path}:{row.line}: {why}")
             continue
+        found.numbers.append(len(found.rows) + len(found.wrong))
         found.rows.append(row.cells)
         found.lines.append(row.line)
         found.file_of.append(number)
@@ -120,5 +123,7 @@ def dialect_of(form: Format) -> Dialect:
 
 def _rows(path: str, form: Format) -> Iterator[Row]:
     """The rows that are not empty."""
-    text = text_of(content(path), path, form)
-    return rows_in(lines_of(text), dialect_of(form), len(form.columns) if form.columns else None)
+    lines = lines_of(text_of(content(path), path, form))
+    if form.header:
+        refuse_comments(lines, dialect_of(form), path)
+    return rows_in(lines, dialect_of(form), len(form.columns) if form.columns else None)

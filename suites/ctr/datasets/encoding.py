@@ -58,6 +58,8 @@ class RawRows:
         where: what names row i in a message, such as "log.csv:17".
         left_out: rows that were left out when arrays were made.
         wrong: why rows that are in no column cannot be used, such as "log.csv:4: has 3 columns ...".
+        numbers: rising int64 [N], each row's number in the log, in which rows of `wrong` have theirs; None where these
+            stand behind all others.
     """
 
     name: str
@@ -65,9 +67,14 @@ class RawRows:
     where: Callable[[int], str]
     wrong: list[str] = field(default_factory=list)
     left_out: Tally = field(default_factory=Tally)
+    numbers: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()))) if self.columns else 0
+
+    def numbers_at(self, places: np.ndarray) -> np.ndarray:
+        """The numbers in the log of the rows at these places, int64."""
+        return places if self.numbers is None else self.numbers[places]
 
 
 class Encoder:

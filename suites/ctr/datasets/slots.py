@@ -27,6 +27,7 @@ def read_slots(paths: list[str], schema: Schema) -> RawRows:
     columns: dict[str, list[Cell]] = {name: [] for name in slot_columns(schema)}
     lines: list[int] = []
     file_of: list[int] = []
+    numbers: list[int] = []
     wrong: list[str] = []
     for number, path in enumerate(paths):
         for line, text in enumerate(content(path).decode("utf-8", "surrogateescape").split("\n"), start=1):
@@ -36,10 +37,11 @@ def read_slots(paths: list[str], schema: Schema) -> RawRows:
             elif row is not None:
                 for name, values in columns.items():
                     values.append(row[name])
+                numbers.append(len(lines) + len(wrong))
                 lines.append(line)
                 file_of.append(number)
     where = Lines(tuple(paths), np.array(file_of, np.int64), np.array(lines, np.int64))
-    return RawRows(", ".join(paths), columns, where, wrong)
+    return RawRows(", ".join(paths), columns, where, wrong, numbers=np.array(numbers, np.int64))
 
 
 def slot_columns(schema: Schema) -> list[str]:

@@ -24,7 +24,7 @@ from suites.ctr.datasets.slots import slot_columns, slot_row
 from suites.ctr.schema import Schema
 from suites.ctr.schema.compiled import compiled
 from suites.ctr.schema.features import Dense
-from suites.engine.data.intake.tables import rows_in
+from suites.engine.data.intake.tables import refuse_comments, rows_in
 from suites.engine.data.intake.texts import encoding_of, lines_of
 from suites.engine.data.sources import find_data, is_there, places_tried
 from suites.engine.registry import register
@@ -126,7 +126,10 @@ class StreamedSource(ClickSource):
                 f"{path}: is {told}, but a streamed log must be UTF-8; convert it: iconv -f {told} -t utf-8"
             )
         dialect = replace(dialect_of(form), newlines=form.newlines)
-        rows = rows_in(lines_of(text_of(data, str(path), form)), dialect, len(form.columns) if form.columns else None)
+        lines = lines_of(text_of(data, str(path), form))
+        if form.header:
+            refuse_comments(lines, dialect, str(path))
+        rows = rows_in(lines, dialect, len(form.columns) if form.columns else None)
         return [row.cells for row in islice((row for row in rows if not row.wrong), count)]
 
 

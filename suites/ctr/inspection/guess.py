@@ -23,7 +23,7 @@ from suites.ctr.inspection.guess_slots import guess_slots, is_slot_log
 from suites.ctr.schema import Format
 from suites.engine.data.intake.forms import MOST_ODD, NEARLY, Settled, Told, told
 from suites.engine.data.intake.naming import shown
-from suites.engine.data.intake.tables import Dialect, delimiter_of, repeated, rows_in
+from suites.engine.data.intake.tables import Dialect, delimiter_of, refuse_comments, repeated, rows_in
 from suites.engine.data.intake.texts import decoded, encoding_of, lines_of
 from suites.engine.data.intake.written import DateOrder, Decimal, Written, moment_of
 from suites.engine.data.skipping import OtherKindError
@@ -112,7 +112,9 @@ def guess_schema(
         return guess_slots(path, lines[:rows])
     form = replace(_format(path, lines), encoding=encoding)
     spaced = any(f'{form.delimiter} "' in line for line in lines)  # quotes behind spaces count where these are stripped
-    cells = [row.cells for row in rows_in(lines, Dialect(form.delimiter, strip=spaced))]
+    dialect = Dialect(form.delimiter, strip=spaced)
+    refuse_comments(lines, dialect, str(path))
+    cells = [row.cells for row in rows_in(lines, dialect)]
     names = list(form.columns or [cell.strip() for cell in cells[0]])
     if twice := [name for name in repeated(names) if name]:
         raise DataError(f"{path}: {names.count(twice[0])} columns are called '{twice[0]}'; rename all but one")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from suites.engine.data.intake.passed import PassedOver
 from suites.engine.registry import register_role
 from suites.engine.reporting import Tally
 from suites.vision.pictures.damaged import find_damaged
-from suites.vision.pictures.glances import Glance, glance
+from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import decode_image
 from suites.vision.pictures.stated import Fitter
 from suites.vision.structures import Boxes, Instances
@@ -66,9 +67,9 @@ class DetectionDataset(ABC):
     def name_of(self, index: int) -> str:
         """The file, or other name, of image `index` for messages."""
 
-    def glance(self, index: int) -> Glance | None:
-        """What its file says without decoding; None where there is no such file. Raises as `__getitem__` does."""
-        return None
+    def glances(self) -> Iterator[Glance | DataError | None]:
+        """Of each image what its file says without decoding, or why it cannot be used; None where it has no file."""
+        return repeat(None, len(self))
 
     def file_of(self, index: int) -> bytes | None:
         """The bytes of its image file; None where there is no file."""
@@ -189,22 +190,34 @@ class FileDataset(DetectionDataset):
         except DataError as error:
             raise PictureError(str(error)) from None
 
+    def _decoded_sizes(self, places: np.ndarray) -> Iterator[tuple[int, int] | PictureError]:
+        for at in places.tolist():
+            try:
+                height, width = self._picture(at).shape[:2]
+                yield height, width
+            except PictureError as error:
+                yield error
+
     def name_of(self, index: int) -> str:
         """The image file of sample `index`."""
         return self._files.full_name(self._chosen[index])
 
-    def glance(self, index: int) -> Glance:
-        """What its file says, of the shape that its annotation says where it says one."""
-        return self._glance(self._chosen[index])
+    def glances(self) -> Iterator[Glance | DataError]:
+        """What their files say, of the shapes that their annotations say where these say one."""
+        return self._glances(self._chosen)
 
-    def _glance(self, at: int) -> Glance:
-        try:
-            found = glance(self._files, at)
-            height, width = self._sizes[at].tolist()
-            self._fitter.scale((height, width), found.size, self._files.full_name(at))
-        except DataError as error:
-            raise PictureError(str(error)) from None
-        return found
+    def _glances(self, places: np.ndarray) -> Iterator[Glance | PictureError]:
+        stated = self._sizes[places].tolist()
+        for at, (height, width), found in zip(places.tolist(), stated, glances(self._files, places), strict=True):
+            try:
+                if isinstance(found, DataError):
+                    raise found
+                if found.size != (height, width):
+                    self._fitter.scale((height, width), found.size, self._files.full_name(at))
+            except DataError as error:
+                yield PictureError(str(error))
+            else:
+                yield found
 
     def file_of(self, index: int) -> bytes:
         """The bytes of that file."""
@@ -241,12 +254,12 @@ class FileDataset(DetectionDataset):
     def _check_images(self, intake: Intake) -> None:
         """Finds sizes that annotations do not state, by headers; with `bad_images: "skip"`, decodes every picture."""
         good = np.ones(len(self._files), bool)
-        for at in range(len(self._files)):
-            if self._sizes[at].all() and not intake.checks_pictures:
-                continue
-            try:
-                self._sizes[at] = self._picture(at).shape[:2] if intake.checks_pictures else self._glance(at).size
-            except PictureError as error:
-                intake.leave_out(error)
+        unknown = np.flatnonzero(intake.checks_pictures | ~self._sizes.all(axis=1))
+        found = self._decoded_sizes(unknown) if intake.checks_pictures else self._glances(unknown)
+        for at, each in zip(unknown.tolist(), found, strict=True):
+            if isinstance(each, PictureError):
+                intake.leave_out(each)
                 good[at] = False
+            else:
+                self._sizes[at] = each.size if isinstance(each, Glance) else each
         self._chosen = self._chosen[good]

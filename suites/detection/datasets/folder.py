@@ -24,11 +24,12 @@ from suites.detection.datasets.yolo import NAMES, YoloDetection
 from suites.engine.contract.recognising import Recognised, part_folders, part_in, recogniser
 from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part
-from suites.engine.data.intake.naming import ending, stem
+from suites.engine.data.intake.naming import Endings, ending, stem
 from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.vision.files import CLASS_FILES, is_image
+from suites.vision.pictures.images import IMAGE_SUFFIXES
 
 _log = logging.getLogger(__name__)
 _HEAD = 1 << 16  # bytes at either end of a JSON file in which COCO's keys are looked for
@@ -96,8 +97,8 @@ def recognise(path: Path) -> Recognised | None:
 
 def layout_of(source: Source) -> Layout:
     """The format and the parts of a folder; DataError where it is none of them."""
-    names = source.below()
-    pictures = [name for name in names if is_image(name)]
+    names = source.endings()
+    pictures = names.of(IMAGE_SUFFIXES)
     if not pictures:
         raise OtherKindError(f"{source.root}: no pictures in it (.jpg, .png, ...); {_lying(names)}")
     for find in (_coco, _tools, _voc, _yolo, _labelme):
@@ -110,11 +111,9 @@ def layout_of(source: Source) -> Layout:
     )
 
 
-def _lying(names: Sequence[str]) -> str:
-    kinds: dict[str, int] = {}
-    for name in names:
-        kinds[ending(name) or "no ending"] = kinds.get(ending(name) or "no ending", 0) + 1
-    return "there are " + (", ".join(f"{count} {kind} files" for kind, count in kinds.items()) or "no files")
+def _lying(names: Endings) -> str:
+    kinds = names.counts.items()
+    return "there are " + (", ".join(f"{count} {kind or 'no ending'} files" for kind, count in kinds) or "no files")
 
 
 def _parts(found: Mapping[str, Mapping[str, Any]], whole: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -132,8 +131,8 @@ def _said(parts: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def _coco(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
-    candidates = [name for name in names if ending(name) == ".json"][:_MOST_JSON]
+def _coco(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | None:
+    candidates = names.of((".json",))[:_MOST_JSON]
     documents = [name for name in candidates if _is_coco(source, name)]
     if not documents:
         return None
@@ -171,9 +170,9 @@ def _images_of(source: Source, folder: str, part: str) -> str:
     return next((place for place in every if any(map(is_image, source.below(place)))), "") if found is None else found
 
 
-def _tools(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
+def _tools(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | None:
     """A file of all images: CVAT's, VIA's or Datumaro's."""
-    candidates = [name for name in names if ending(name) in (".xml", ".json")][:_MOST_JSON]
+    candidates = names.of((".xml", ".json"))[:_MOST_JSON]
     made = {name: make for name in candidates if (make := _tool_of(source, name)) is not None}
     if not made or len(set(made.values())) > 1:
         return None
@@ -204,8 +203,8 @@ def _tool_of(source: Source, name: str) -> type[ToolDetection] | None:
     return DatumaroDetection if b'"items"' in head and b'"label_id"' in head and b'"categories"' in head else None
 
 
-def _voc(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
-    files = [name for name in names if ending(name) == ".xml"]
+def _voc(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | None:
+    files = names.of((".xml",))
     if not files or b"<annotation>" not in source.read(files[0], "text_bytes").replace(b"\0", b""):
         return None
     lists = {stem(name) for name in source.names("ImageSets/Main")}
@@ -223,12 +222,12 @@ def _voc(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layou
     )
 
 
-def _yolo(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
-    texts = {stem(name) for name in names if ending(name) == ".txt" and name not in CLASS_FILES}
-    beside = sum(stem(name) in texts for name in pictures)
-    declared = any(name in NAMES for name in names)
-    labels = any("labels" in name.split("/")[:-1] and ending(name) == ".txt" for name in names)
-    if not (labels or beside > len(pictures) / 2) or not (declared or any(name in CLASS_FILES for name in names)):
+def _yolo(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | None:
+    files = names.of((".txt",))
+    texts = {stem(name) for name in files if name not in CLASS_FILES}
+    beside = sum(stem(name) in texts for name in pictures) if texts else 0
+    labels = any("labels" in name.split("/")[:-1] for name in files)
+    if not (labels or beside > len(pictures) / 2) or {*NAMES, *CLASS_FILES}.isdisjoint(names.names):
         return None
     found: dict[str, dict[str, Any]] = {}
     for part in ("train", "val", "test"):
@@ -242,8 +241,8 @@ def _yolo(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layo
     return Layout(f"YOLO: {len(texts)} texts, {len(pictures)} pictures, {_said(parts)}", YoloDetection, parts)
 
 
-def _labelme(source: Source, names: Sequence[str], pictures: Sequence[str]) -> Layout | None:
-    files = [name for name in names if ending(name) == ".json"]
+def _labelme(source: Source, names: Endings, pictures: Sequence[str]) -> Layout | None:
+    files = names.of((".json",))
     if not any(b'"shapes"' in source.read(name, "text_bytes").replace(b"\0", b"") for name in files[:4]):
         return None
     found = {part: {"root": f"{source.root}/{folder}"} for part, folder in part_folders(source).items()}

@@ -6,15 +6,18 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from framework import many_files
 from framework.errors import DataError
+from framework.many_files import Paths
 from framework.outside import open_file, read_bytes
-from suites.engine.data.files import FileTable, Listing, Source, digest_of, digest_of_ends
+from suites.engine.data.files import Ends, FileTable, Listing, Source, digest_of
 from suites.engine.data.intake.naming import shown
 from suites.engine.data.remembered import Remembered
 
 # Of folders without links, whose targets may change.
-_LISTINGS: Remembered[Listing] = Remembered(200_000, weight=lambda found: 1 + len(found[0]) + len(found[1]))
-_ENDS: Remembered[bytes] = Remembered(100_000)  # digests
+_LISTINGS: Remembered[Listing] = Remembered(200_000, weight=lambda found: 1 + len(found[0].names) + len(found[1]))
 _DIGESTS: Remembered[bytes] = Remembered(100_000)
 
 
@@ -75,23 +78,9 @@ class Folder(Source):
         path = os.path.join(self.root, folder)
         return _LISTINGS.get(path, lambda: super(Folder, self)._listing(folder), unless=lambda: _holds_links(path))
 
-    def digest(self, name: str, end: int | None = None) -> bytes:
-        """See `Source.digest`; kept while the file stays as it is."""
-        path = os.path.join(self.root, name)
-        if end is None:
-            return _DIGESTS.get(path, lambda: digest_of(_read_path(path)))
-        return _ENDS.get(path, lambda: digest_of_ends(*_ends(path, 2 * end, end), end))
-
     def exists(self, name: str) -> bool:
         """Whether there is a file of exactly this name."""
         return os.path.isfile(os.path.join(self.root, name))
-
-    def size(self, name: str) -> int:
-        """Bytes of a file; -1 where there is none."""
-        try:
-            return os.stat(os.path.join(self.root, name)).st_size
-        except OSError:
-            return -1
 
     def read(self, name: str, limit: str = "member_bytes") -> bytes:
         """Bytes of a file; see `Source.read`."""
@@ -113,11 +102,32 @@ class _FolderTable(FileTable):
         except OSError as error:
             raise DataError(f"{self.full_name(index)}: cannot be read ({error.strerror or error})") from None
 
-    def ends(self, index: int, first: int, last: int) -> tuple[int, bytes, bytes]:
+    def paths(self) -> Paths:
+        return Paths(os.fsencode(self._root), self._blob, self._ends)
+
+    def ends(self, index: int, first: int, last: int) -> Ends:
         return _ends(self.path(index), first, last)
 
+    def each_ends(self, places: np.ndarray, first: int, last: int) -> Iterator[Ends | None]:
+        sizes, ends = many_files.ends(self.paths(), places, first, last)
+        for size, row in zip(sizes.tolist(), ends, strict=True):
+            both = row.tobytes()
+            yield size, both[: max(0, min(size, first))], both[first : first + max(0, min(size, last))]
 
-def _ends(path: str, first: int, last: int) -> tuple[int, bytes, bytes]:
+    def sizes(self) -> np.ndarray:
+        return many_files.sizes(self.paths(), np.arange(len(self)))
+
+    def digest(self, index: int) -> bytes:
+        """See `FileTable.digest`; kept while the file stays as it is."""
+        path = self.path(index)
+        return _DIGESTS.get(path, lambda: digest_of(_read_path(path)))
+
+    def end_digests(self, places: np.ndarray, end: int) -> list[bytes | None]:
+        sizes, digests = many_files.end_digests(self.paths(), places, end)
+        return [digest.tobytes() if size >= 0 else None for size, digest in zip(sizes.tolist(), digests, strict=True)]
+
+
+def _ends(path: str, first: int, last: int) -> Ends:
     """Size, first and last bytes of a file."""
     try:
         with open_file(path, None, DataError) as file:

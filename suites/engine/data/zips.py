@@ -10,16 +10,18 @@ import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
 from framework import limits
 from framework.errors import DataError
 from framework.outside import open_file
-from suites.engine.data.files import FileTable, Source
+from suites.engine.data.files import Ends, FileTable, Source
 from suites.engine.data.intake.naming import as_written
 
 _UTF8_NAME = 0x800  # flag of a zip's member
+_SMALL = 1 << 16  # bytes of a deflated member that is read for its ends
 _LOCAL_HEADER = 30  # bytes before the name in a zip's local file header
 
 
@@ -68,10 +70,6 @@ class Zip(Source):
         """Whether there is a file of exactly this name."""
         return name in self._infos
 
-    def size(self, name: str) -> int:
-        """Bytes of a file; -1 where there is none."""
-        return self._infos[name].file_size if name in self._infos else -1
-
     def read(self, name: str, limit: str = "member_bytes") -> bytes:
         """Bytes of a file; see `Source.read`."""
         if name not in self._infos:
@@ -106,15 +104,30 @@ class _ZipTable(FileTable):
         rows = [(i.header_offset, i.compress_size, i.compress_type, i.CRC, i.file_size) for i in infos]
         self._places = np.asarray(rows, np.int64).reshape(-1, 5)
 
+    def sizes(self) -> np.ndarray:
+        return self._places[:, 4].copy()
+
+    def ends(self, index: int, first: int, last: int) -> Ends | None:
+        """See `FileTable.ends`; None for a large deflated member."""
+        offset, packed, kind, _, size = self._places[index].tolist()
+        if kind != zipfile.ZIP_STORED or packed != size:
+            data = self.read(index) if size <= _SMALL else None
+            return data if data is None else (size, data[:first], data[-last:])
+        try:
+            with open_file(self._archive, None, DataError) as file:
+                begin = _to_content(file, offset)
+                head = file.read(min(first, size))
+                file.seek(begin + max(0, size - last))
+                return size, head, file.read(min(last, size))
+        except (OSError, struct.error, ValueError) as error:
+            raise DataError(f"{self.full_name(index)}: cannot be read ({error})") from None
+
     def read(self, index: int) -> bytes:
         offset, packed, kind, checksum, size = self._places[index].tolist()
         limits.check("member_bytes", max(packed, size), f"{self.full_name(index)}: it has too many bytes", DataError)
         try:
             with open_file(self._archive, None, DataError) as file:
-                file.seek(offset)
-                header = file.read(_LOCAL_HEADER)
-                name_size, extra_size = struct.unpack_from("<HH", header, 26)
-                file.seek(name_size + extra_size, os.SEEK_CUR)
+                _to_content(file, offset)
                 held = os.fstat(file.fileno()).st_size  # reading makes room for all that is asked
                 data = _inflate(file.read(min(packed, held)), kind, size)
         except (OSError, struct.error, zlib.error, ValueError) as error:
@@ -122,6 +135,13 @@ class _ZipTable(FileTable):
         if zlib.crc32(data) != checksum:
             raise DataError(f"{self.full_name(index)}: damaged inside the zip (checksum differs)")
         return data
+
+
+def _to_content(file: BinaryIO, offset: int) -> int:
+    """Goes behind the local header of a member, and returns the place."""
+    file.seek(offset)
+    name_size, extra_size = struct.unpack_from("<HH", file.read(_LOCAL_HEADER), 26)
+    return file.seek(name_size + extra_size, os.SEEK_CUR)
 
 
 def _inflate(data: bytes, kind: int, size: int) -> bytes:

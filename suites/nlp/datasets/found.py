@@ -10,7 +10,7 @@ from typing import Any
 
 from framework.errors import ConfigError, DataError
 from suites.engine.data.intake.naming import ending
-from suites.engine.data.intake.tables import MISSING, Row, dialect_in, repeated, rows_in
+from suites.engine.data.intake.tables import MISSING, Row, dialect_in, refuse_comments, repeated, rows_in
 from suites.engine.data.intake.texts import decoded, json_in, lines_of
 from suites.engine.data.skipping import OtherKindError
 from suites.engine.data.sources import read_file
@@ -128,7 +128,9 @@ def _plain(value: Any) -> str | None:
 
 
 def _delimited(path: str, lines: Sequence[str]) -> Table:
-    found = list(rows_in(lines, dialect_in(lines)))
+    dialect = dialect_in(lines)
+    refuse_comments(lines, dialect, path)
+    found = list(rows_in(lines, dialect))
     whole = [row for row in found if not row.wrong]
     if not whole:
         raise DataError(f"{path}: the file is empty" if not found else f"{path}:{found[0].line}: {found[0].wrong}")

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from framework.errors import ConfigError, DataError
 from suites.engine.contract.recognising import Recognised, class_folders, classes_in, part_in, recogniser
@@ -80,10 +81,10 @@ class Texts(RowDataset):
             path = first.path if whole or part == "train" else found.files.get("val") or found.files["test"]
             table = first if path == first.path else read_table(path, encoding)
             rows = _labelled(table, columns.text, columns.label, columns.pair, max_skipped, self.left_out)
-        if whole:
-            rows = _divided(rows, part)
-        self.class_names = sorted({example.label for _, example in rows})
-        self._hold(root, [example for _, example in rows], [place for place, _ in rows], [e.label for _, e in rows])
+        examples = _divided(rows, part) if whole else rows.examples
+        self.class_names = sorted({example.label for _, example in examples})
+        places, texts = [place for place, _ in examples], [example for _, example in examples]
+        self._hold(root, texts, places, [example.label for example in texts])
 
     @property
     def num_classes(self) -> int:
@@ -93,6 +94,20 @@ class Texts(RowDataset):
     def name_of(self, index: int) -> str:
         """File and line of an example."""
         return self.places[index]
+
+
+class _Rows(NamedTuple):
+    """Rows that can be used.
+
+    Attributes:
+        examples: (place, example) of each.
+        numbers: of each, among all rows.
+        every: how many rows there are, with those that were left out.
+    """
+
+    examples: list[tuple[str, Labelled]]
+    numbers: list[int]
+    every: int
 
 
 @register("recogniser", "nlp")
@@ -161,8 +176,8 @@ def _text_files(source: Source, folder: str) -> list[str]:
 
 def _of_folders(
     source: Source, part: Part, max_skipped: float, encoding: str | None, left_out: Tally
-) -> tuple[list[tuple[str, Labelled]], bool]:
-    """(place, example) of each text file in the folders of classes, and whether they are to be divided."""
+) -> tuple[_Rows, bool]:
+    """The text files in the folders of classes, and whether they are to be divided."""
     folder, names, whole = class_folders(source, part)
     files = [(name, file) for name in names for file in _text_files(source, f"{folder}/{name}".lstrip("/"))]
     if not files:
@@ -171,64 +186,71 @@ def _of_folders(
             f"files; found the folders: {listing(names[:8])}"
         )
 
-    def read(row: tuple[str, str]) -> Labelled:
-        where = f"{source.root}/{row[1]}"
-        text = decoded(source.read(row[1], "text_bytes"), where, encoding, "encoding").strip()
+    def read(row: tuple[int, tuple[str, str]]) -> Labelled:
+        label, file = row[1]
+        where = f"{source.root}/{file}"
+        text = decoded(source.read(file, "text_bytes"), where, encoding, "encoding").strip()
         if not text:
             raise DataError(f"{where}: the text is empty")
-        return Labelled(text, label=row[0])
+        return Labelled(text, label=label)
 
-    made = usable(f"Texts {source.root}", files, read, max_skipped, left_out, "files")
+    made = usable(f"Texts {source.root}", list(enumerate(files)), read, max_skipped, left_out, "files")
     source.passed.say(f"Texts {source.root}")
-    return [(f"{source.root}/{file}", example) for (_, file), example in made], whole
+    examples = [(f"{source.root}/{file}", example) for (_, (_, file)), example in made]
+    return _Rows(examples, [number for (number, _), _ in made], len(files)), whole
 
 
-def _labelled(
-    table: Table, text: str, label: str, pair: str | None, max_skipped: float, left_out: Tally
-) -> list[tuple[str, Labelled]]:
-    """(place, example) of each row that has a text and a label."""
+def _labelled(table: Table, text: str, label: str, pair: str | None, max_skipped: float, left_out: Tally) -> _Rows:
+    """The rows that have a text and a label."""
     for name in (text, label, *([pair] if pair else [])):
         if name not in table.names:
             raise DataError(f"{table.path}: has no column '{name}', which the file to train on has")
     places = {
         role: table.names.index(name) for role, name in (("text", text), ("label", label), ("pair", pair)) if name
     }
-    numbered: list[tuple[int, Sequence[str | None] | None]] = [*table.rows, *((line, None) for line in table.wrong)]
+    every: list[tuple[int, Sequence[str | None] | None]] = [*table.rows, *((line, None) for line in table.wrong)]
+    every.sort(key=lambda row: row[0])
 
-    def read(row: tuple[int, Sequence[str | None] | None]) -> Labelled:
-        number, cells = row
+    def read(row: tuple[int, tuple[int, Sequence[str | None] | None]]) -> Labelled:
+        line, cells = row[1]
         if cells is None:
-            raise DataError(table.wrong[number])
+            raise DataError(table.wrong[line])
         found = {role: cells[at] for role, at in places.items()}
         lacks = [
             role for role, cell in found.items() if (is_missing(cell) if role == "label" else not (cell or "").strip())
         ]
         if lacks:
-            raise DataError(f"{table.path}:{number}: its {lacks[0]} is missing")
+            raise DataError(f"{table.path}:{line}: its {lacks[0]} is missing")
         return Labelled(**{role: str(cell).strip() if role == "label" else str(cell) for role, cell in found.items()})
 
-    made = usable(f"Texts {table.path}", sorted(numbered, key=lambda row: row[0]), read, max_skipped, left_out)
-    return [(f"{table.path}:{number}", example) for (number, _), example in made]
+    made = usable(f"Texts {table.path}", list(enumerate(every)), read, max_skipped, left_out)
+    examples = [(f"{table.path}:{line}", example) for (_, (line, _)), example in made]
+    return _Rows(examples, [number for (number, _), _ in made], len(every))
 
 
-def _divided(rows: Sequence[tuple[str, Labelled]], part: Part) -> list[tuple[str, Labelled]]:
-    """Every fifth text for "val", equal texts together; a class that would be in "val" alone is for training."""
-    copies: list[Hashable] = [(example.text.strip(), example.pair) for _, example in rows]
-    names = [str(at) for at in range(len(rows))]
-    val = set(divided(names, "val", EVERY, "Texts", copies))
-    trained = {example.label for at, (_, example) in enumerate(rows) if str(at) not in val}
-    alone = {example.label for _, example in rows} - trained
+def _divided(rows: _Rows, part: Part) -> list[tuple[str, Labelled]]:
+    """Every fifth text for "val", equal texts together; a class that would be in "val" alone is for training.
+
+    A row that was left out counts as one, so that it moves no other row to another part.
+    """
+    copies: list[Hashable] = [(example.text.strip(), example.pair) for _, example in rows.examples]
+    by_number = dict(zip(rows.numbers, copies, strict=True))
+    every = [by_number.get(number, number) for number in range(rows.every)]
+    val = set(divided([str(number) for number in range(rows.every)], "val", EVERY, "Texts", every))
+    is_val = [str(number) in val for number in rows.numbers]
+    labels = [example.label for _, example in rows.examples]
+    alone = set(labels) - {label for label, held in zip(labels, is_val, strict=True) if not held}
     if alone:
         _log.info("the classes %s have too few texts for evaluation; all are trained on", listing(sorted(alone)))
-    moved = {key for key, (_, example) in zip(copies, rows, strict=True) if example.label in alone}
-    held = [str(at) in val and copies[at] not in moved for at in range(len(rows))]
-    return [row for row, is_held in zip(rows, held, strict=True) if is_held == (part == "val")]
+    moved = {key for key, label in zip(copies, labels, strict=True) if label in alone}
+    held = [each and key not in moved for each, key in zip(is_val, copies, strict=True)]
+    return [row for row, each in zip(rows.examples, held, strict=True) if each == (part == "val")]
 
 
 def _said_of_folders(path: Path) -> str:
     source, folders, said = classes_in(path)
     filled = [count for folder in folders if (count := len(_text_files(source, folder)))]
-    every = sum(ending(name) not in (".txt", "") for folder in folders for name in source.below(folder))
+    every = sum(len(source.below(folder)) - len(source.having(folder, (".txt", ""))) for folder in folders)
     if len(filled) < 2 or every > sum(filled):  # texts that lie beside pictures are labels of another suite
         raise OtherKindError(f"{path}: no folders of texts")
     return f"{sum(filled)} texts in {len(filled)} folders, one for each class, {said}"

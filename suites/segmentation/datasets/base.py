@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,8 +16,7 @@ from suites.segmentation.datasets.reading import Colour, LabelReader
 from suites.segmentation.labels import LabelMapError, decode_labels
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
-from suites.vision.pictures.damaged import find_damaged
-from suites.vision.pictures.glances import Glance, glance
+from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import decode_image
 from suites.vision.pictures.sizes import picture_sizes
 
@@ -122,9 +121,9 @@ class PairDataset(SegmentationDataset):
         name = self._labels.full_name(index)
         return self._reader(self._labels.read(index), name), name
 
-    def glance(self, index: int) -> Glance:
-        """What the file of image `index` says without decoding."""
-        return glance(self._images, index)
+    def glances(self) -> Iterator[Glance | DataError]:
+        """Of each image what its file says without decoding, or why it cannot be used."""
+        return glances(self._images, np.arange(len(self)))
 
     def sizes(self) -> np.ndarray:
         """See `SegmentationDataset`."""

@@ -12,7 +12,6 @@ from framework.errors import DataError
 from suites.engine.contract.recognising import Recognised, class_folders, classes_in, recogniser
 from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part, copies_of, copies_of_groups, divided, expect_samples
-from suites.engine.data.intake.naming import ending
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
 from suites.video.datasets.base import VideoDataset
@@ -75,7 +74,7 @@ def ClipFolder(
 def recognise(path: Path) -> Recognised | None:
     """What a folder or zip with a folder of clips for each class is, and the command that trains on it."""
     source, names, said = classes_in(path)
-    videos = [count for name in names if (count := sum(map(_is_video, source.below(name))))]
+    videos = [count for name in names if (count := len(source.having(name, VIDEO_SUFFIXES)))]
     clips = [] if videos else [found for name in names if (found := _clips(source, name))]
     if len(videos or clips) < 2 or (clips and not _are_frames(frames for each in clips for frames in each.values())):
         return None
@@ -85,13 +84,9 @@ def recognise(path: Path) -> Recognised | None:
     return Recognised(what, "video/clips", (f"data.root={path}",), 70)
 
 
-def _is_video(name: str) -> bool:
-    return ending(name) in VIDEO_SUFFIXES
-
-
 def _videos(source: Source, folder: str) -> list[str]:
     """The video files of a class."""
-    found = [f"{folder}/{name}" for name in source.below(folder) if _is_video(name)]
+    found = [f"{folder}/{name}" for name in source.having(folder, VIDEO_SUFFIXES)]
     if found:
         source.files(folder, VIDEO_SUFFIXES, BESIDE)  # notes the others
     return found
@@ -101,12 +96,10 @@ def _clips(source: Source, folder: str) -> dict[str, list[str]]:
     """The frames of each folder of frames of a class, by the folder; pictures beside those folders are noted."""
     found: dict[str, list[str]] = {}
     for name in source.files(folder, IMAGE_SUFFIXES, BESIDE):
-        clip = str(PurePosixPath(name).parent)
-        if clip == ".":
-            source.passed.note("pictures that lie in no folder of frames", f"{folder}/{name}")
-        else:
-            found.setdefault(f"{folder}/{clip}", []).append(f"{folder}/{name}")
-    return found
+        found.setdefault(name.rpartition("/")[0], []).append(f"{folder}/{name}")
+    if alone := found.pop("", []):
+        source.passed.note("pictures that lie in no folder of frames", *alone)
+    return {f"{folder}/{clip}": frames for clip, frames in found.items()}
 
 
 def _are_frames(clips: Iterable[Sequence[str]]) -> bool:

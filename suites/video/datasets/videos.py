@@ -16,6 +16,7 @@ from suites.video.datasets.base import VideoDataset
 from suites.video.reading import Choice, VideoReader
 from suites.video.sampling import Segments
 from suites.vision.files import listed_file, read_list
+from suites.vision.pictures.damaged import find_damaged_videos
 from suites.vision.recognition.datasets import path_and_numbers, read_classes, read_labels
 from suites.vision.videos.reading import VideoSource
 
@@ -52,6 +53,7 @@ class VideoTable(VideoDataset):
         self._zipped = not os.path.isdir(source.root)
         self._reader = VideoReader(short_side, cache_mb)
         self.say(what)
+        self.damaged = find_damaged_videos(what, self._files)
 
     def frames(self, index: int, choose: Choice) -> np.ndarray:
         """The chosen frames of video `index`, uint8 [T, H, W, 3]."""

@@ -1,4 +1,4 @@
-"""Damaged picture files, found when a set is opened by their first and last bytes: nothing is decoded.
+"""Damaged files of pictures and videos, found when a set is opened by their first and last bytes: nothing is decoded.
 
 A file is looked at as a whole only where its ends look wrong, so that what is told is what decoding would say.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from framework.errors import DataError
 from suites.engine.data.files import FileTable
 from suites.engine.data.intake.naming import ending
 from suites.vision.pictures.images import IMAGE_SUFFIXES, checked_file
+from suites.vision.videos.reading import checked_size
 
 _log = logging.getLogger(__name__)
 _MOST_FILES = 10_000  # whose ends are read; of more, evenly spread ones
@@ -36,32 +38,48 @@ def find_damaged(what: str, *tables: FileTable, chosen: np.ndarray | None = None
     step = -(-count // _MOST_FILES) or 1
     found: dict[int, str] = {}
     alike = [files for files in tables if len(files) == len(tables[0])]
-    suspects = 0
-    for at in range(0, count, step):
-        place = at if chosen is None else int(chosen[at])
-        for files in alike:
-            if suspects < _MOST_SUSPECTS and _suspect(files, place):
-                suspects += 1
-                if why := _damage(files, place):
-                    found.setdefault(at, why)
+    looked_at = np.arange(0, count, step)
+    places = looked_at if chosen is None else chosen[looked_at].astype(np.int64)
+    suspects = np.argwhere(np.stack([_suspects(files, places) for files in alike], axis=1))[:_MOST_SUSPECTS]
+    for row, column in suspects.tolist():
+        if why := _damage(alike[column], int(places[row])):
+            found.setdefault(row * step, why)
+    _say(what, found, count, step)
+    return found
+
+
+def find_damaged_videos(what: str, files: FileTable) -> dict[int, str]:
+    """As `find_damaged`, for videos: those that are missing or cut off by the extents of their boxes; none in a zip."""
+    if files.paths() is None:
+        return {}
+    step = -(-len(files) // _MOST_FILES) or 1
+    found: dict[int, str] = {}
+    for at in range(0, len(files), step):
+        try:
+            checked_size(files.path(at), files.full_name(at))
+        except DataError as error:
+            found[at] = str(error)
+    _say(what, found, len(files), step)
+    return found
+
+
+def _say(what: str, found: Mapping[int, str], count: int, step: int) -> None:
     if found:
         looked = f"{count} samples" if step == 1 else f"{len(range(0, count, step))} of {count} samples looked at"
         named = "; ".join(list(found.values())[:_NAMED]) + (" ..." if len(found) > _NAMED else "")
         _log.warning("%s: %d damaged of %s: %s", what, len(found), looked, named)
+
+
+def _suspects(files: FileTable, places: np.ndarray) -> np.ndarray:
+    """Whether the ends of pictures look wrong, bool [P]; False where they cannot be read without the rest."""
+    each = files.each_ends(places, _FIRST, _LAST)
+    found = np.array([ends is not None and _looks_wrong(*ends) for ends in each], bool)
+    for row in np.flatnonzero(found).tolist():
+        found[row] = ending(files.name(int(places[row]))) in IMAGE_SUFFIXES
     return found
 
 
-def _suspect(files: FileTable, at: int) -> bool:
-    """Whether a picture's ends look wrong; False where they cannot be read without the rest."""
-    if ending(files.name(at)) not in IMAGE_SUFFIXES:
-        return False
-    try:
-        ends = files.ends(at, _FIRST, _LAST)
-    except DataError:
-        return True
-    if ends is None:
-        return False
-    size, first, last = ends
+def _looks_wrong(size: int, first: bytes, last: bytes) -> bool:
     if first.startswith(b"\xff\xd8"):
         return not last.endswith(b"\xff\xd9")
     if first.startswith(b"\x89PNG\r\n\x1a\n"):

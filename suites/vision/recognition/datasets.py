@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,17 @@ class RecognitionDataset(ABC):
     def name_of(self, index: int) -> str:
         """The file, or other name, of sample `index` for messages."""
 
+    def names(self) -> list[str]:
+        """The `name_of` each sample."""
+        return [self.name_of(at) for at in range(len(self))]
+
     def labels_of(self, index: int) -> np.ndarray:
         """Classes of sample `index`, int64 [L]."""
         return self[index].labels
 
-    def glance(self, index: int) -> Glance | None:
-        """What its file says without decoding; None where there is no such file. Raises as `load` does."""
-        return None
+    def glances(self) -> Iterator[Glance | DataError | None]:
+        """Of each sample what its file says without decoding, or why it cannot be used; None where it has no file."""
+        return repeat(None, len(self))
 
     def skipped(self) -> Tally:
         """Samples that cannot be used and were left out when the set was opened, and why."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from framework.errors import DataError
 from suites.engine.contract.inspection import Finding, Inspected, class_findings, copies_within
 from suites.vision.inspection import VisualInspector, left_out_findings
+from suites.vision.pictures.glances import Glance
 from suites.vision.recognition.datasets import RecognitionDataset
 
 RARE = 10  # samples of a class below which its figures are chance
@@ -34,6 +36,17 @@ class Seen:
     size: tuple[int, int] = (0, 0)
 
 
+def names_of(dataset: RecognitionDataset, labels: np.ndarray) -> tuple[str, ...]:
+    """The names of classes, int64 [L]."""
+    return tuple(dataset.class_names[k] for k in labels.tolist())
+
+
+def _seen(dataset: RecognitionDataset, at: int, file: Glance | DataError) -> Seen:
+    if isinstance(file, DataError):
+        raise file
+    return Seen(file.digest, names_of(dataset, dataset.labels_of(at)), size=file.size)
+
+
 class RecognitionInspector(VisualInspector):
     """Reads every sample; a suite says how.
 
@@ -44,8 +57,8 @@ class RecognitionInspector(VisualInspector):
     noun: ClassVar[str]
 
     @abstractmethod
-    def look(self, dataset: Any, at: int, decode: bool) -> Seen:
-        """What there is to see of a sample, decoded or not; a DataError says why it cannot be read."""
+    def look(self, dataset: Any, at: int) -> Seen:
+        """What there is to see of a sample that is decoded; a DataError says why it cannot be read."""
 
     def more(self, dataset: Any, seen: Sequence[Seen | None], names: Sequence[str]) -> list[Finding]:
         """Further findings of the suite's own."""
@@ -53,12 +66,13 @@ class RecognitionInspector(VisualInspector):
 
     def look_at(self, dataset: RecognitionDataset, decode: bool) -> Inspected:
         """What `dataset` holds, and what is wrong with it."""
-        names = [dataset.name_of(at) for at in range(len(dataset))]
+        names = dataset.names()
         seen: list[Seen | None] = []
         broken = []
-        for at in range(len(dataset)):
+        files = repeat(None, len(dataset)) if decode else dataset.glances()
+        for at, file in enumerate(files):
             try:
-                seen.append(self.look(dataset, at, decode))
+                seen.append(_seen(dataset, at, file) if file else self.look(dataset, at))
             except (DataError, OSError) as error:
                 seen.append(None)
                 broken.append((at, str(error)))

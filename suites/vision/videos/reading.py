@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
 _log = logging.getLogger(__name__)
+_MOST_BOXES = 1 << 16  # of a file, whose extents are looked at
 _WITHOUT_KEY = 1000  # frames at the begin among which a key frame is looked for
 
 VIDEO_SUFFIXES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".m4v")
@@ -267,7 +268,7 @@ def opened_video(source: VideoSource, name: str | None = None, threads: int = 1)
     """
     library = pyav()
     name = name or ("of some bytes" if isinstance(source, bytes) else os.fspath(source))
-    size = _checked_size(source, name)
+    size = checked_size(source, name)
 
     def again() -> av.container.InputContainer:
         file = io.BytesIO(source) if isinstance(source, bytes) else os.fspath(source)
@@ -297,7 +298,7 @@ def told(name: str, what: str = "damaged") -> Iterator[None]:
         ) from None
 
 
-def _checked_size(source: VideoSource, name: str) -> int:
+def checked_size(source: VideoSource, name: str) -> int:
     """Bytes of the file; a DataError where it is missing, too large or an MP4 or QuickTime file that is cut off."""
     if not isinstance(source, bytes) and not Path(source).is_file():
         raise DataError(f"video {name}: there is no such file")
@@ -311,7 +312,9 @@ def _checked_size(source: VideoSource, name: str) -> int:
 def _check_complete(file: io.BufferedIOBase, end: int, name: str) -> None:
     """Raises a DataError where an MP4 or QuickTime file ends within one of its boxes; other kinds are not looked at."""
     at = 0
-    while at + 16 <= end:
+    for _ in range(_MOST_BOXES):
+        if at + 16 > end:
+            break
         file.seek(at)
         size, kind, large = struct.unpack(">I4sQ", file.read(16))
         if not kind.isalnum() or (at == 0 and kind != b"ftyp"):

@@ -125,11 +125,24 @@ def test_too_many_wrong_rows_are_one_error_that_counts_them(tmp_path):
         log_of(tmp_path, text, **SMALL)
 
 
-def test_the_places_of_rows_stay_where_others_were_left_out(tmp_path):
-    text = "user,price,click\n" + "".join(f"u{i},{'x' if i == 2 else i},1\n" for i in range(8))
+@pytest.mark.parametrize("bad", ["u2,x,1", "u2,2", "u2,2,1,1"])
+def test_the_places_of_rows_stay_where_others_were_left_out(tmp_path, bad):
+    text = "user,price,click\n" + "".join(f"{bad}\n" if i == 2 else f"u{i},{i},1\n" for i in range(8))
     parts = [log_of(tmp_path, text, **SMALL, max_skipped=0.2, rows=EveryNth(4, (k,))) for k in range(4)]
     assert [part.clicks.dense[:, 0].tolist() for part in parts] == [[0, 4], [1, 5], [6], [3, 7]]
     assert parts[2].name_of(0).endswith("log.csv:8")
+
+
+def test_rows_of_slots_and_spans_of_time_stay_where_a_row_was_left_out(tmp_path):
+    options = {"features": {"user": {"type": "Sparse"}}, "labels": {"click": {}}, "group": None, "time": "when"}
+    lines = [f"{at % 2} {at} user:{at}" for at in range(8)]
+    form = {"kind": "slot", "head": ["click", "when"]}
+    for bad in (None, "1 2 user", "1"):
+        lines[2] = lines[2] if bad is None else bad
+        text, took = "\n".join(lines), {}
+        for rows in (EveryNth(2, (1,)), TimeSpan(0.5, 1.0)):
+            took[rows] = log_of(tmp_path, text, **options, format=form, max_skipped=0.2, rows=rows).clicks.time.tolist()
+        assert list(took.values()) == [[1, 3, 5, 7], [4, 5, 6, 7]]
 
 
 def test_signs_of_any_number_and_long_values_are_ordinary(tmp_path):

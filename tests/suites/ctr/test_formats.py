@@ -301,3 +301,16 @@ def test_behaviours_that_are_spread_over_columns(tmp_path, shared_data):
             str(tmp_path / "log.csv"),
             [],
         )
+
+
+def test_comments_above_a_log_are_refused_by_line_in_memory_streamed_and_guessed(tmp_path):
+    rows = [f"u{at},{at}.5,{at % 2}" for at in range(40)]
+    (tmp_path / "log.csv").write_text("\n".join(["# exported, 2026", "user,price,click", *rows]) + "\n")
+    declared = {"features": {"user": {"type": "Sparse"}, "price": {"type": "Dense"}}, "labels": {"click": {}}}
+    said = r"log.csv:1: begins with # and has 2 columns, but line 2 has 3"
+    with pytest.raises(DataError, match=said):
+        ClickLog(schema_of(declared), str(tmp_path), ["log.csv"])
+    with pytest.raises(DataError, match=said), LogStream(schema_of(declared), str(tmp_path), ["log.csv"]).loader(8):
+        pass
+    with pytest.raises(DataError, match=said):
+        guess_schema(tmp_path / "log.csv")

@@ -124,6 +124,28 @@ def test_missing_labels_are_left_out_or_refused_by_line_and_are_no_class(tmp_pat
     assert len(train) + len(val) == 19 and set(train.class_names) == {"good", "bad"}
 
 
+def test_a_row_that_is_left_out_moves_no_other_to_another_part(tmp_path):
+    whole = [contents(one) for one in both(csv(tmp_path / "a.csv", rows()))]
+    lines = (tmp_path / "a.csv").read_text().splitlines()
+    for bad in ("2", '2,"a text and no label"', lines[3] + ",more"):
+        (tmp_path / "a.csv").write_text("\n".join([*lines[:3], bad, *lines[4:]]))
+        found = [contents(one) for one in both(str(tmp_path / "a.csv"), max_skipped=0.1)]
+        assert found == [[row for row in part if row != rows()[2]] for part in whole]
+    for at, (text, label) in enumerate(rows()):
+        (tmp_path / "set" / label).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / label / f"{at}.txt").write_text("" if at == 2 else text)
+    train, val = both(str(tmp_path / "set"), max_skipped=0.1)
+    (tmp_path / "set" / "bad" / "2.txt").write_text("a text of its own")
+    for one, after in zip((train, val), both(str(tmp_path / "set")), strict=True):
+        assert contents(one) == [row for row in contents(after) if row[0] != "a text of its own"]
+
+
+def test_comments_above_a_table_are_refused_by_line(tmp_path):
+    csv(tmp_path / "a.csv", rows(), head="# of a tool\nid,review text,sentiment")
+    with pytest.raises(DataError, match=r"a.csv:1: begins with # and has 1 columns, but line 2 has 3"):
+        Texts(str(tmp_path / "a.csv"))
+
+
 def test_what_holds_no_texts_is_none(tmp_path):
     (tmp_path / "log.csv").write_text("click,ad,price\n" + "\n".join(f"{i % 2},a{i % 5},{i}" for i in range(40)))
     (tmp_path / "empty.csv").write_text("")

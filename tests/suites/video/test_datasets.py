@@ -67,8 +67,9 @@ def test_a_cut_video_is_one_clear_error(files, share):
     path = files / "left.mp4"
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
     data = VideoFiles(str(files), "all.txt", segments=Segments(8))
-    with pytest.raises(DataError, match=r"left.mp4: cut off after \d+ of \d+ bytes; copy it again"):
+    with pytest.raises(DataError, match=r"left.mp4: cut off after \d+ of \d+ bytes; copy it again") as caught:
         data.load(0)
+    assert data.damaged == {0: str(caught.value)}, "it is known since the set was opened"
 
 
 def test_a_wrong_list_names_file_and_line(frames, files):

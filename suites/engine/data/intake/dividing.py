@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from itertools import accumulate
 from typing import Literal
 
+import numpy as np
+
 from framework.errors import AttributeValueError, DataError
-from suites.engine.data.files import Source
+from suites.engine.data.files import FileTable, Source
 from suites.engine.data.intake.naming import stem
 
 END = 4096  # bytes of each end of a file that are compared first
@@ -57,33 +60,41 @@ def copies_of(source: Source, files: Sequence[str]) -> list[Hashable]:
 
     Only files of equal size are read, and of these only those as a whole that begin and end alike.
     """
-    originals = [_VARIANT.sub("", stem(name)) if ".rf." in name else name for name in files]
-    sizes = [source.size(name) for name in files]
-    alike = Counter(sizes)
-    ends = [_digest(source, name, END) if alike[size] > 1 else None for name, size in zip(files, sizes, strict=True)]
+    found: list[Hashable] = [_VARIANT.sub("", stem(name)) if ".rf." in name else name for name in files]
+    table = source.table(files)
+    sizes = table.sizes()
+    alike = np.flatnonzero(_repeats(sizes))
+    ends = table.end_digests(alike, END)
     close = Counter(ends)
     keys: dict[Hashable, Hashable] = {}
-    found: list[Hashable] = []
-    for name, original, size, key in zip(files, originals, sizes, ends, strict=True):
-        if key is None or close[key] == 1:
-            found.append(original)
-        else:
-            found.append(keys.setdefault(key if size <= 2 * END else _digest(source, name), original))
+    for at, key in zip(alike.tolist(), ends, strict=True):
+        if key is not None and close[key] > 1:
+            found[at] = keys.setdefault(key if sizes[at] <= 2 * END else _digest(table, at), found[at])
     return found
 
 
 def copies_of_groups(source: Source, groups: Sequence[Sequence[str]]) -> list[Hashable]:
     """As `copies_of`, for samples of several files each, such as the frames of a video."""
-    sizes = [tuple(source.size(name) for name in group) for group in groups]
+    table = source.table([name for group in groups for name in group])
+    every = table.sizes().tolist()
+    ranges = [range(end - len(group), end) for group, end in zip(groups, accumulate(map(len, groups)), strict=True)]
+    sizes = [tuple(every[at] for at in places) for places in ranges]
     alike = Counter(sizes)
     return [
-        tuple(_digest(source, name) for name in group) if alike[size] > 1 else tuple(group)
-        for group, size in zip(groups, sizes, strict=True)
+        tuple(_digest(table, at) for at in places) if alike[size] > 1 else tuple(group)
+        for group, places, size in zip(groups, ranges, sizes, strict=True)
     ]
 
 
-def _digest(source: Source, name: str, end: int | None = None) -> Hashable:
+def _repeats(values: np.ndarray) -> np.ndarray:
+    """Whether each of these numbers stands there more than once, bool [N]."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    repeats: np.ndarray = counts[places] > 1
+    return repeats
+
+
+def _digest(table: FileTable, at: int) -> Hashable:
     try:
-        return source.digest(name, end)
+        return table.digest(at)
     except DataError:
-        return name  # told when it is read
+        return table.name(at)  # told when it is read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import islice
 
 from suites.engine.data.intake.naming import shown
 
@@ -24,12 +25,12 @@ class PassedOver:
         self._names: dict[str, list[str]] = {}
         self._every: dict[str, set[str]] = {}
 
-    def note(self, reason: str, name: str) -> None:
-        """Counts a name, once for a reason; that is a few words that go on behind a number, such as "hidden"."""
-        every, names = self._every.setdefault(reason, set()), self._names.setdefault(reason, [])
-        if name not in every and len(names) < _NAMED:
-            names.append(shown(name))
-        every.add(name)
+    def note(self, reason: str, *names: str) -> None:
+        """Counts names, each once for a reason; that is a few words that go on behind a number, such as "hidden"."""
+        every, kept = self._every.setdefault(reason, set()), self._names.setdefault(reason, [])
+        new = (shown(name) for name in dict.fromkeys(names) if name not in every)
+        kept += islice(new, _NAMED - len(kept))
+        every.update(names)
 
     def __len__(self) -> int:
         return sum(map(len, self._every.values()))

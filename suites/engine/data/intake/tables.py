@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from framework.errors import DataError
+
 # How tools write that a value is not known; the empty text is one too. "None" and "-" may be names of classes.
 MISSING = frozenset({"#N/A", "#N/A N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null", "\\N"})
 MOST_LINES = 1000  # of a value
@@ -178,6 +180,24 @@ def dialect_in(lines: Sequence[str], delimiter: str | None = None) -> Dialect:
     alike = len({len(row.cells) for row in plain}) == 1
     worse = any(row.wrong for row in quoted) or (alike and len(quoted) < len(plain))
     return Dialect(mark, None if worse else '"')
+
+
+def refuse_comments(lines: Sequence[str], dialect: Dialect, path: str) -> None:
+    """Raise DataError where lines of comments, such as `# made by a tool`, stand above a table.
+
+    A line of names or values that begins with `#` has as many columns as the rows behind it.
+    """
+    filled = ((at, line) for at, line in enumerate(lines, start=1) if line.strip())
+    number, first = next(filled, (0, ""))
+    behind = next(((at, line) for at, line in filled if not line.lstrip().startswith("#")), None)
+    if not first.lstrip().startswith("#") or behind is None:
+        return
+    found, expected = (len(next(rows_in([line], dialect)).cells) for line in (first, behind[1]))
+    if found != expected:
+        raise DataError(
+            f"{path}:{number}: begins with # and has {found} columns, but line {behind[0]} has {expected}: it is taken "
+            "for a comment; take such lines away, for example with grep -v '^#'"
+        )
 
 
 def repeated(names: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import os
 
+import numpy as np
 import pytest
 
 from framework.errors import DataError
@@ -86,10 +87,11 @@ def test_digests_tell_files_apart_by_their_ends_or_as_a_whole(tmp_path, size):
         middle[size // 2] ^= 1
     for name, data in (("a", content[:size]), ("b", content[:size]), ("c", bytes(middle))):
         (tmp_path / name).write_bytes(data)
-    source = open_source(tmp_path)
-    ends, whole = ([source.digest(name, end) for name in "abc"] for end in (4096, None))
+    table = open_source(tmp_path).table(["a", "b", "c", "none"])
+    ends, whole = table.end_digests(np.arange(4), 4096), [table.digest(at) for at in range(3)]
     assert ends[0] == ends[1] and whole[0] == whole[1]
     assert (whole[2] != whole[0]) == (size > 0)
     assert (ends[2] != ends[0]) == (0 < size <= 8192)
+    assert table.sizes().tolist() == [size, size, size, -1] and ends[3] is None
     with pytest.raises(DataError):
-        source.digest("none", 4096)
+        table.digest(3)

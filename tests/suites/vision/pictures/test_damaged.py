@@ -111,11 +111,29 @@ def test_what_wraps_or_joins_a_set_knows_of_them():
     assert known_damage(Wrapper(Parts(Known(3, {}), Known(4, {1: "x"})))) == {4: "x"} and known_damage(object()) == {}
 
 
-def test_a_large_set_is_looked_at_in_part_and_a_zip_not_at_all(tmp_path, monkeypatch):
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_members_of_a_zip_are_told_as_files_are(tmp_path, method):
+    whole = write(tmp_path / "a.png").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
+        for name, data in (("a.png", whole), ("cut.png", whole[:-40]), ("empty.png", b""), ("not.jpg", b"<html>")):
+            archive.writestr(name, data)
+        archive.writestr("hurt.png", whole)
+        start = archive.getinfo("hurt.png").header_offset + 30 + len("hurt.png")
+    files = open_source(tmp_path / "a.zip").table(["a.png", "cut.png", "empty.png", "not.jpg", "hurt.png"])
+    assert [files.ends(at, 4, 4) for at in (0, 2)] == [(len(whole), whole[:4], whole[-4:]), (0, b"", b"")]
+    assert set(find_damaged("set", files)) == {1, 2, 3}
+    content = bytearray((tmp_path / "a.zip").read_bytes())
+    content[start : start + 40] = bytes(40)
+    (tmp_path / "a.zip").write_bytes(content)
+    told = find_damaged("set", open_source(tmp_path / "a.zip").table(["hurt.png"]))
+    assert list(told) == [0] and "hurt.png" in told[0]
+
+
+def test_a_large_set_is_looked_at_in_part_and_large_deflated_members_are_not(tmp_path, monkeypatch):
     monkeypatch.setattr("suites.vision.pictures.damaged._MOST_FILES", 2)
     for at in range(4):
         (tmp_path / f"{at}.jpg").write_bytes(b"")
     assert sorted(found(tmp_path)) == ["0.jpg", "2.jpg"]
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("1.jpg", b"x")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("1.jpg", bytes(70_000))
     assert find_damaged("set", open_source(tmp_path / "a.zip").table(["1.jpg"])) == {}

@@ -1,11 +1,14 @@
 """What a picture's file says without decoding is what decoding says; of large sets `data check` decodes none."""
 
+import random
 import struct
 import zlib
 
+import cv2
 import numpy as np
 import pytest
 
+from framework import limits
 from framework.errors import DataError
 from suites.classification.datasets.files import ImageFolder
 from suites.classification.inspection import ImageInspector
@@ -17,9 +20,10 @@ from suites.segmentation.datasets import ImageLabelPairs
 from suites.segmentation.inspection import SegmentationInspector
 from suites.segmentation.labels import encode_labels
 from suites.vision.pictures import images
-from suites.vision.pictures.glances import glance
+from suites.vision.pictures.glances import _glanced, glance, glances
 from suites.vision.pictures.images import encode_image, write_image
 from suites.vision.pictures.sizes import picture_sizes
+from tests.mutations import mutated
 from tests.suites.vision.pictures.test_images import with_exif_orientation
 from tests.suites.vision.pictures.tiffs import strips
 
@@ -57,6 +61,60 @@ def test_size_and_damage_are_those_of_decoding(tmp_path, suffix):
     if suffix != ".tif":  # whose container does not say where it ends
         with pytest.raises(DataError, match=f"cut{suffix}"):
             glance(files, 1)
+
+
+def said(found):
+    return str(found) if isinstance(found, DataError) else found
+
+
+def test_many_pictures_say_what_each_says_by_itself_whole_or_damaged(tmp_path):
+    rng = random.Random(0)
+    whole = [encode_image(noise(), suffix) for suffix in (".jpg", ".png")]
+    whole += [cv2.imencode(".jpg", noise(), [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])[1].tobytes(), TURNED["a.jpg"]()]
+    whole += [cv2.imencode(".png", noise().astype(np.uint16))[1].tobytes(), b"", b"\xff\xd8\xff\xd9"]
+    changed = [mutated(data, rng) for _ in range(200) for data in whole]
+    cut = [data[: rng.randrange(len(data) + 1)] for _ in range(20) for data in whole]
+    names = [f"{at}.jpg" for at in range(len(whole + changed + cut))]
+    for name, data in zip(names, whole + changed + cut, strict=True):
+        (tmp_path / name).write_bytes(data)
+    files = open_source(tmp_path).table([*names, "none.jpg"])
+    found = list(glances(files, np.arange(len(files))))
+    assert list(map(said, found)) == [said(_glanced(files, at)) for at in range(len(files))]
+    assert sum(isinstance(each, DataError) for each in found) > 100
+
+
+def test_plain_pictures_are_read_many_at_once_and_others_are_left(tmp_path, monkeypatch):
+    one_by_one = []
+    monkeypatch.setattr("suites.vision.pictures.glances.glance", lambda files, at: one_by_one.append(files.name(at)))
+    grey = cv2.imencode(".jpg", noise()[..., 0], [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])[1].tobytes()
+    plain = {"a.jpg": encode_image(noise(), ".jpg"), "b.png": encode_image(noise(), ".png"), "c.jpg": grey}
+    for name, data in {**plain, "d.jpg": TURNED["a.jpg"](), "e.bmp": encode_image(noise(), ".bmp")}.items():
+        (tmp_path / name).write_bytes(data)
+    files = open_source(tmp_path).table(["a.jpg", "b.png", "c.jpg", "d.jpg", "e.bmp"])
+    found = list(glances(files, np.arange(5)))
+    assert one_by_one == ["d.jpg", "e.bmp"] and [each.size for each in found[:3]] == [(20, 30)] * 3
+    assert len({each.digest for each in found[:3]}) == 3
+
+
+@pytest.mark.parametrize(
+    "limit", [{"pixels": 599}, {"picture_bytes": 1799}, {"scans": 1}, {"scan_pixels": 601}, {"member_bytes": 99}]
+)
+def test_pictures_over_a_limit_are_refused_by_its_name(tmp_path, limit):
+    data = cv2.imencode(".jpg", noise(), [cv2.IMWRITE_JPEG_PROGRESSIVE, 1])[1].tobytes()
+    (tmp_path / "a.jpg").write_bytes(data)
+    files = open_source(tmp_path).table(["a.jpg"])
+    assert not isinstance(next(glances(files, np.arange(1))), DataError)
+    with limits.allow(**limit):
+        error = next(glances(files, np.arange(1)))
+    assert isinstance(error, DataError) and next(iter(limit)) in str(error)
+
+
+def test_a_png_whose_extents_multiply_beyond_a_number_is_refused(tmp_path):
+    data = bytearray(encode_image(noise(), ".png"))
+    data[16:24] = b"\xff\xff\xff\xff" * 2
+    (tmp_path / "a.png").write_bytes(data)
+    error = next(glances(open_source(tmp_path).table(["a.png"]), np.arange(1)))
+    assert isinstance(error, DataError) and "too many pixels" in str(error)
 
 
 def turned_png():

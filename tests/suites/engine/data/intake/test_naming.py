@@ -1,10 +1,22 @@
 """Names: what is no data, the order of numbers, and files found by the names that people write."""
 
+import random
 import unicodedata
 
 import pytest
 
-from suites.engine.data.intake.naming import Finder, Stems, as_written, by_number, clutter, entries, in_order, shown
+from suites.engine.data.intake.naming import (
+    Endings,
+    Finder,
+    Stems,
+    as_written,
+    by_number,
+    clutter,
+    ending,
+    entries,
+    in_order,
+    shown,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +40,33 @@ def test_numbers_in_names_are_numbers():
     assert ordered.index("f9.png") < ordered.index("f10.png")
     assert ordered.index("v2/f1.png") < ordered.index("v10/f1.png")
     assert in_order(reversed(names)) == ordered, "no order of the list shows"
+
+
+def test_names_that_are_alike_and_others_have_the_order_of_their_numbers():
+    rng = random.Random(0)
+    for _ in range(2000):
+        form = rng.choice(("a#", "##", "#b##", "x.#", "#é", "#/#", "{}", "a{}"))
+        names = [
+            "".join(str(rng.randrange(10)) if c == "#" else c for c in form).replace("{}", str(rng.randrange(2000)))
+            for _ in range(rng.randint(0, 6))
+        ]
+        assert in_order(names) == sorted(names, key=by_number)
+
+
+def test_endings_are_those_of_the_last_name_in_a_path():
+    rng = random.Random(0)
+    for _ in range(3000):
+        name = "".join(rng.choice("a./B") for _ in range(rng.randint(0, 7)))
+        last = name.rstrip("/").rpartition("/")[2]
+        dot = last.rfind(".")
+        assert ending(name) == (last[dot:].lower() if 0 < dot < len(last) - 1 else "")
+
+
+def test_names_of_several_endings_keep_their_order():
+    names = ["b.jpg", "a.PNG", "c", "a.jpg", "x/d.txt"]
+    found = Endings(names)
+    assert found.of((".png", ".jpg")) == ["b.jpg", "a.PNG", "a.jpg"] and found.of(("", ".gif")) == ["c"]
+    assert found.of((".gif",)) == [] and found.counts == {".jpg": 2, ".png": 1, "": 1, ".txt": 1}
 
 
 def test_equal_numbers_with_other_zeros_have_one_order():

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from suites.engine.data.intake.tables import Dialect, delimiter_of, repeated, rows_in
+from framework.errors import DataError
+from suites.engine.data.intake.tables import Dialect, delimiter_of, refuse_comments, repeated, rows_in
 
 
 def cells(text, **dialect):
@@ -28,6 +29,22 @@ def test_what_csv_writes_is_read_back(delimiter):
     out = io.StringIO()
     csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
     assert cells(out.getvalue(), delimiter=delimiter) == rows
+
+
+@pytest.mark.parametrize("above", [["# made by a tool"], ["#", "# a, b, c", "# d"], ["", " # note", ""]])
+def test_comments_above_a_table_are_refused_by_line(above):
+    lines = [*above, "a,b", "1,2", "3,4"]
+    with pytest.raises(
+        DataError, match=r"log.csv:\d: begins with # and has \d columns, but line \d has 2: it is taken"
+    ):
+        refuse_comments(lines, Dialect(), "log.csv")
+
+
+@pytest.mark.parametrize(
+    "lines", [[], ["a,b", "#1,2"], ["#a,b", "1,2"], ["#so true,1", "#never,0", "x,1"], ["# alone"]]
+)
+def test_lines_that_begin_with_a_hash_and_are_rows_are_none(lines):
+    refuse_comments(lines, Dialect(), "log.csv")
 
 
 def stray(rows, closed=None):
