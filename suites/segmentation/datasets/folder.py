@@ -13,7 +13,7 @@ import numpy as np
 from suites.engine.contract.recognising import Recognised, part_folders, recogniser
 from suites.engine.data.files import Source
 from suites.engine.data.intake.dividing import EVERY, Part
-from suites.engine.data.intake.naming import Finder, ending, stem
+from suites.engine.data.intake.naming import Finder, stem
 from suites.engine.data.skipping import MAX_SKIPPED, OtherKindError
 from suites.engine.data.sources import open_source
 from suites.engine.registry import register
@@ -22,7 +22,7 @@ from suites.segmentation.datasets.labelme import LabelmeSegmentation
 from suites.segmentation.datasets.pairs import CLASS_FILES, ImageLabelPairs
 from suites.segmentation.labels import decode_labels
 from suites.segmentation.sample import IGNORE
-from suites.vision.files import is_image
+from suites.vision.images import IMAGE_SUFFIXES
 
 _log = logging.getLogger(__name__)
 _IMAGES = ("images", "image", "imgs", "img", "JPEGImages")
@@ -155,7 +155,7 @@ def _two(source: Source, folder: str) -> tuple[str, str]:
 def _pair(source: Source, images: str, labels: str) -> _Pair | None:
     if not images or not labels:
         return None
-    pictures = [name for name in source.below(images) if is_image(name)]
+    pictures = source.having(images, IMAGE_SUFFIXES)
     known = Finder(source.below(labels))
     for suffix in _SUFFIXES:
         count = sum(known.find(stem(name) + suffix) is not None for name in pictures)
@@ -181,7 +181,7 @@ def _reading(source: Source, pairs: Sequence[_Pair], classes: Sequence[str] | No
 
 
 def _labelme(source: Source) -> Layout | None:
-    files = [name for name in source.below() if ending(name) == ".json"]
+    files = source.having("", (".json",))
     if not any(b'"shapes"' in source.read(name, "text_bytes") for name in files[:4]):
         return None
     folders = part_folders(source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, ClassVar
@@ -41,10 +41,18 @@ def names_of(dataset: RecognitionDataset, labels: np.ndarray) -> tuple[str, ...]
     return tuple(dataset.class_names[k] for k in labels.tolist())
 
 
-def _seen(dataset: RecognitionDataset, at: int, file: Glance | DataError) -> Seen:
+def _names_at(dataset: RecognitionDataset) -> Callable[[int], tuple[str, ...]]:
+    """What gives the names of the classes of a sample."""
+    if dataset.multi_label:
+        return lambda at: names_of(dataset, dataset.labels_of(at))
+    single, labels = [(name,) for name in dataset.class_names], dataset.labels.tolist()
+    return lambda at: single[labels[at]]
+
+
+def _seen(file: Glance | DataError, labels: tuple[str, ...]) -> Seen:
     if isinstance(file, DataError):
         raise file
-    return Seen(file.digest, names_of(dataset, dataset.labels_of(at)), size=file.size)
+    return Seen(file.digest, labels, size=file.size)
 
 
 class RecognitionInspector(VisualInspector):
@@ -69,10 +77,10 @@ class RecognitionInspector(VisualInspector):
         names = dataset.names()
         seen: list[Seen | None] = []
         broken = []
-        files = repeat(None, len(dataset)) if decode else dataset.glances()
+        files, labels_at = repeat(None, len(dataset)) if decode else dataset.glances(), _names_at(dataset)
         for at, file in enumerate(files):
             try:
-                seen.append(_seen(dataset, at, file) if file else self.look(dataset, at))
+                seen.append(_seen(file, labels_at(at)) if file else self.look(dataset, at))
             except (DataError, OSError) as error:
                 seen.append(None)
                 broken.append((at, str(error)))
