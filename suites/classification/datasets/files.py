@@ -21,6 +21,7 @@ from suites.engine.names import listing
 from suites.engine.registry import register, register_role
 from suites.engine.reporting import Tally
 from suites.vision.files import held_out, listed_file, pictures_below, read_lines, read_list
+from suites.vision.pictures.damaged import find_damaged
 from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import IMAGE_SUFFIXES, decode_image
 from suites.vision.recognition.datasets import (

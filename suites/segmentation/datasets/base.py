@@ -16,6 +16,7 @@ from suites.segmentation.datasets.reading import Colour, LabelReader
 from suites.segmentation.labels import LabelMapError, decode_labels
 from suites.segmentation.sample import IGNORE, Sample
 from suites.vision.drawing import class_colour
+from suites.vision.pictures.damaged import find_damaged
 from suites.vision.pictures.glances import Glance, glances
 from suites.vision.pictures.images import decode_image
 from suites.vision.pictures.sizes import picture_sizes
