@@ -14,6 +14,13 @@ from suites.engine.run.log import heard
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells have it
 
 
+class Defaults(argparse.ArgumentDefaultsHelpFormatter):
+    """Ends an option's help with its default, where it has one that says something."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, []) else super()._get_help_string(action)
+
+
 def add_override_option(parser: argparse.ArgumentParser) -> None:
     """Add ``-o path=value``, which may be given many times; the texts are in ``arguments.overrides``."""
     parser.add_argument(

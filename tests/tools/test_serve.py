@@ -60,6 +60,11 @@ def test_a_signal_ends_it_after_the_last_answer(process, number, status):
     assert "Traceback" not in errors
 
 
+def test_help_tells_defaults_that_say_something_and_no_others():
+    text = options("paddock serve").format_help()
+    assert "(default: 8080)" in text and "(default: None)" not in text and "(default: [])" not in text
+
+
 def test_the_documentation_names_what_is_there():
     text = (ROOT / "docs" / "howto" / "serving.md").read_text()
     known = {word for action in options()._actions for word in action.option_strings}

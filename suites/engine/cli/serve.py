@@ -11,15 +11,15 @@ from framework.errors import AttributeValueError
 
 def options(prog: str | None = None) -> argparse.ArgumentParser:
     """Return what the command line takes."""
-    from suites.engine.command_line import add_import_option
+    from suites.engine.command_line import Defaults, add_import_option
     from suites.engine.hosts.devices import add_device_option, add_products_option
 
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Serve embeddings and scores over HTTP; see docs/howto/serving.md.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=Defaults,
     )
-    parser.add_argument("model", type=Path, help="the folder of an exported model, or of a run")
+    parser.add_argument("model", type=Path, help="the folder of an exported model or of a run, or a name of `zoo list`")
     parser.add_argument("--weights", type=Path, help="a safetensors file; by default a run's best weights")
     parser.add_argument("--name", help="of the model, in paths and answers; by default the folder's")
     parser.add_argument(
