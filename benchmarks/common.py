@@ -23,6 +23,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 OURS = "paddock"
+PEERS = ROOT / "benchmarks" / "peers"  # the peers' networks, run in their interpreter
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,6 @@ def add_options(parser: argparse.ArgumentParser, cases: Sequence[str]) -> None:
     parser.add_argument("--seconds", type=float, default=8, help="timed steps of one competitor in one round (8)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--peer-python", default=sys.executable, help="an interpreter with the peers installed")
-    parser.add_argument(
-        "--peers",
-        type=Path,
-        default=ROOT.parent / "shared" / "bench",
-        help="folder of peer_torch.py, peer_inference.py",
-    )
     parser.add_argument("--prefix", type=shlex.split, default=[], help="put before each command: 'taskset -c 0,1'")
     parser.add_argument("--json", type=Path, help="write the results to this file")
 
@@ -76,14 +71,6 @@ def data_path(name: str) -> Path:
 def lacks(path: Path) -> str:
     """What is said where real data are missing."""
     return f"{path} is missing; set PADDOCK_DATA to the folder of the data sets (docs/howto/data.md has their sources)"
-
-
-def has_network_file(a: argparse.Namespace, name: str, whose: str) -> bool:
-    """Whether the peers' networks are in the folder of --peers; says so where they are not."""
-    if (a.peers / name).exists():
-        return True
-    print(f"{whose} left out: {a.peers}/{name} is not there; name its folder with --peers", file=sys.stderr)
-    return False
 
 
 def find_real_data() -> None:

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""PyTorch on the networks of tools/bench_cases/ctr.py that ../shared/bench/peer_torch.py does not have.
+"""PyTorch on the networks of tools/bench_cases/ctr.py that peers/torch_cases.py does not have.
 
     python ctr_peers.py [--mode eager|compile] [--threads N] [--seconds S] [CASE ...]
 
-Prints one JSON line a case, as peer_torch.py does. Rows are `nn.Embedding(sparse=True)` with SparseAdam, dense weights
-have Adam. DIN pads histories to the longest of the batch and masks them, as DeepCTR and FuxiCTR do.
+Prints one JSON line a case, as peers/torch_cases.py does. Rows are `nn.Embedding(sparse=True)` with SparseAdam, dense
+weights have Adam. DIN pads histories to the longest of the batch and masks them, as DeepCTR and FuxiCTR do.
 
 PyTorch 2.13 cannot compile a look-up whose gradient is sparse ("Cannot access storage of SparseTensorImpl"). The mode
-`compile` leaves the look-up as it is and compiles the network behind it. DeepFM is here for this mode; peer_torch.py
-has it eager.
+`compile` leaves the look-up as it is and compiles the network behind it. DeepFM is here for this mode;
+peers/torch_cases.py has it eager.
 """
 
 from __future__ import annotations

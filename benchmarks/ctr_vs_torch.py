@@ -3,7 +3,7 @@
 
     python benchmarks/ctr_vs_torch.py [CASE ...] --peer-python PYTHON [--modes eager compile]
 
-Each round runs tools/bench.py and the peer in every mode. DeepFM's eager peer is ../shared/bench/peer_torch.py; the
+Each round runs tools/bench.py and the peer in every mode. DeepFM's eager peer is peers/torch_cases.py; the
 others, and all that are compiled, are benchmarks/ctr_peers.py: the same networks on the same kind of log,
 `nn.Embedding(sparse=True)` with SparseAdam.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import argparse
 
-from common import ROOT, Claim, Competitor, has_modules, has_network_file
-from peers import compare_cases, options, ours, torch_modes
+from common import PEERS, ROOT, Claim, Competitor, has_modules
+from competitors import compare_cases, options, ours, torch_modes
 
 CLAIMS = [
     Claim("deepfm_train_b512", 2.0, 2.4),
@@ -32,9 +32,7 @@ def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
         return found + torch_modes(case, a)  # which says how to install it
     for mode in (mode for mode in a.modes if mode != "channels_last"):
         shared = case.startswith("deepfm") and mode == "eager"
-        if shared and not has_network_file(a, "peer_torch.py", "DeepFM in eager mode is"):
-            continue
-        script = a.peers / "peer_torch.py" if shared else ROOT / "benchmarks" / "ctr_peers.py"
+        script = PEERS / "torch_cases.py" if shared else ROOT / "benchmarks" / "ctr_peers.py"
         found.append(Competitor(f"torch {mode}", [a.peer_python, str(script), "--mode", mode, *options(case, a)]))
     return found
 

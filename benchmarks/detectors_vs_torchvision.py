@@ -17,8 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 from common import Claim, Competitor, run_claims, time_steps
+from competitors import ours, peer_modes
 from detection_ops_vs_torchvision import torchvision_ops
-from peers import ours, peer_modes
 from torchvision_batches import detection_batch
 
 CLAIMS = [

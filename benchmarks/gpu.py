@@ -7,7 +7,7 @@ On an H200 the claim held for ResNet-50 and BERT; the other cases were not compa
 (docs/howto/devices.md has the figures). Ours and each mode of PyTorch run in turns, each in a process of its own,
 compilation included: minutes. Weights are float32, what lies between layers and the factors of products bfloat16,
 inputs stay on the device; steps are queued in blocks and waited for at a block's end, as in training. PyTorch runs
-channels_last under autocast, eagerly and compiled; its networks are those of ../shared/bench/peer_torch.py, for
+channels_last under autocast, eagerly and compiled; its networks are those of peers/networks.py, for
 Xception-65 that of segmentation_networks.py, for Mask R-CNN torchvision's. It needs Python 3.11 or newer, JAX, our
 package, and PyTorch in the same or another interpreter. `--device xla-cpu --small` tries it without a GPU. Memory is
 the device's peak, of the process on xla-cpu. A V100 of 2019 did, in PaddlePaddle's own figures, 29.9 images/s of YOLOv3
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import math
 import resource
@@ -28,7 +27,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from common import OURS, ROOT, Claim, Competitor, has_modules, run_claims
@@ -111,7 +109,7 @@ def shapes(case: Case) -> tuple[Any, Any]:
     return np.concatenate(found), np.cumsum([0, *map(len, found)])
 
 
-def peer_step(name: str, case: Case, mode: str, device: str, folder: Path) -> tuple[Callable[[], Any], int]:
+def peer_step(name: str, case: Case, mode: str, device: str) -> tuple[Callable[[], Any], int]:
     """PyTorch's step of the same network, batch and mathematics, and the items of its batch."""
     import torch
 
@@ -121,7 +119,7 @@ def peer_step(name: str, case: Case, mode: str, device: str, folder: Path) -> tu
     if name.startswith("mask_rcnn"):
         model, optimizer, run = torchvision_mask_rcnn(case, device)
     else:
-        model, optimizer, run = network(name, case, device, folder)
+        model, optimizer, run = network(name, case)
     call = torch.compile(model) if mode == "compile" else model
 
     def step() -> Any:
@@ -135,55 +133,25 @@ def peer_step(name: str, case: Case, mode: str, device: str, folder: Path) -> tu
     return step, case.batch
 
 
-def network(name: str, case: Case, device: str, folder: Path) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """A network of peer_torch.py, which lies in `folder`, with its optimizer and what gives its loss."""
+def network(name: str, case: Case) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """A network of benchmarks/peers with its optimizer and what gives its loss."""
+    from peers import networks, torch_cases
     from torch.nn import functional
 
-    peers: Any = load_peers(folder)
-    peers.torch = _Torch(device)
-    shape = (case.batch, 3, case.size, case.size)
+    shape, mode = (case.batch, 3, case.size, case.size), "channels_last"
     if name.startswith("bert"):
-        build = peers.bert_case(case.batch, case.size or peers.LENGTHS)
+        work = torch_cases.sentences(case.batch, [case.size] if case.size else torch_cases.LENGTHS, mode)
     elif name.startswith("yolov3"):
-        make = lambda: peers.YOLOv3(peers.DarkNet53(), (256, 512, 1024))  # noqa: E731
-        build = peers.image_case(make, peers.rand_like, peers.yolo_loss, shape)
+        given = {"draw": torch_cases.shares_of, "loss": torch_cases.every_cell}
+        work = torch_cases.images(torch_cases.yolo_darknet, shape, mode, **given)
     else:
         from segmentation_networks import DeepLabV3PlusXception65
 
-        own = {"resnet50": peers.ResNet50, "deeplabv3p_xception65": DeepLabV3PlusXception65}
-        make = next((each for start, each in own.items() if name.startswith(start)), peers.DeepLabV3PlusMobileNetV2)
-        build = peers.image_case(make, peers.labels, functional.cross_entropy, shape)
-    model, optimizer, run, _ = build("channels_last")
-    return model, optimizer, run
-
-
-class _Torch:
-    """PyTorch whose random generators are those of the device: BERT's peer asks for the CPU's."""
-
-    def __init__(self, device: str) -> None:
-        self._device = device
-
-    def __getattr__(self, name: str) -> Any:
-        import torch
-
-        return getattr(torch, name)
-
-    def Generator(self) -> Any:
-        import torch
-
-        return torch.Generator(self._device)
-
-
-def load_peers(folder: Path) -> Any:
-    """The module peer_torch.py of a folder, by default that of ../shared/bench."""
-    path = folder / "peer_torch.py"
-    if not path.is_file():
-        sys.exit(f"{path} is not there; name its folder with --peers")
-    spec = importlib.util.spec_from_file_location("peer_torch", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+        own = {"resnet50": networks.ResNet50, "deeplabv3p_xception65": DeepLabV3PlusXception65}
+        make = next((each for start, each in own.items() if name.startswith(start)), networks.DeepLabV3PlusMobileNetV2)
+        given = {"draw": torch_cases.classes_of, "loss": functional.cross_entropy}
+        work = torch_cases.images(make, shape, mode, **given)
+    return work.model, work.optimizers[0], work.run
 
 
 def torchvision_mask_rcnn(case: Case, device: str) -> tuple[Any, Any, Callable[[Any], Any]]:
@@ -253,7 +221,7 @@ def run_side(a: argparse.Namespace) -> None:
 
         device = "cuda" if a.device == "gpu" else "cpu"
         torch.set_num_threads(a.threads)
-        step, items = peer_step(name, case, a.side, device, a.peers)
+        step, items = peer_step(name, case, a.side, device)
         found = timed(step, lambda loss: loss.item(), a.seconds)
         peak = torch.cuda.max_memory_allocated() if device == "cuda" else None
     memory = peak >> 20 if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
@@ -264,7 +232,6 @@ def run_side(a: argparse.Namespace) -> None:
 def competitors(name: str, a: argparse.Namespace) -> list[Competitor]:
     """Ours, and PyTorch in each mode; Mask R-CNN, whose shapes depend on the data, eagerly only."""
     words = [name, "--seconds", str(a.seconds), "--threads", str(a.threads), "--device", a.device]
-    words += ["--peers", str(a.peers.resolve())]
     words += ["--small"] if a.small else []
     found = [Competitor(OURS, [sys.executable, __file__, "--side", OURS, *words])]
     needed = ("torch", "torchvision") if name.startswith("mask_rcnn") else ("torch",)

@@ -17,13 +17,11 @@ import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from common import OURS, ROOT, Claim, add_options, chosen_cases, finish, has_modules, has_network_file
+from common import OURS, ROOT, Claim, add_options, chosen_cases, finish, has_modules
 from inference_vs_engines import CLAIMS, ENGINES
 
 WARM_UPS = 3
@@ -39,22 +37,14 @@ def our_step(case: str, threads: int) -> Callable[[], Any]:
     return CASES[case]()[0]
 
 
-def engine_step(engine: str, case: str, peers: Path, threads: int) -> Callable[[], Any]:
-    """A step of ONNX Runtime or OpenVINO on the ONNX export of PyTorch's network, as peer_inference.py makes it."""
-    sys.path.insert(0, str(peers))
-    peer, torch = importlib.import_module("peer_inference"), importlib.import_module("torch")
-    torch.manual_seed(0)
-    make, inputs = peer.CASES[case]
-    arrays = inputs()
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{folder}/network.onnx"
-        torch.onnx.export(make().eval(), arrays, path, dynamo=True, verbose=False)
-        return peer.engine_call(engine, path, [a.numpy() for a in arrays], threads)
+def engine_step(engine: str, case: str, threads: int) -> Callable[[], Any]:
+    """A step of ONNX Runtime or OpenVINO on the ONNX export of PyTorch's network."""
+    return importlib.import_module("peers.engine_cases").exported(engine, case, threads)[0]
 
 
-def serve(engine: str, case: str, peers: Path, threads: int) -> None:
+def serve(engine: str, case: str, threads: int) -> None:
     """What a competitor's process does: for each line with a number of seconds it prints the times of its steps."""
-    step = our_step(case, threads) if engine == OURS else engine_step(engine, case, peers, threads)
+    step = our_step(case, threads) if engine == OURS else engine_step(engine, case, threads)
     for _ in range(WARM_UPS):
         step()
     print("ready", flush=True)
@@ -73,7 +63,7 @@ class Engine:
 
     def __init__(self, name: str, case: str, a: argparse.Namespace) -> None:
         python = sys.executable if name == OURS else a.peer_python
-        words = [case, "--serve", name, "--threads", str(a.threads), "--peers", str(a.peers.absolute())]
+        words = [case, "--serve", name, "--threads", str(a.threads)]
         self._process = subprocess.Popen(
             [*a.prefix, python, __file__, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -139,7 +129,7 @@ def measure(claim: Claim, a: argparse.Namespace) -> dict[str, Any]:
     engines: dict[str, Engine] = {}
     try:
         engines[OURS] = Engine(OURS, claim.case, a)
-        known = ENGINES if has_network_file(a, "peer_inference.py", "the engines are") else {}
+        known = ENGINES
         for name, (modules, install) in known.items():
             if has_modules(a.peer_python, *modules):
                 engines[name] = Engine(name, claim.case, a)
@@ -160,7 +150,7 @@ def main(words: list[str] | None = None) -> list[dict[str, Any]]:
     a = parser.parse_args(words)
     claims = chosen_cases(a, CLAIMS)
     if a.serve:
-        serve(a.serve, claims[0].case, a.peers, a.threads)
+        serve(a.serve, claims[0].case, a.threads)
         return []
     results = [measure(claim, a) for claim in claims]
     print(table(results))

@@ -3,8 +3,8 @@
 
     python benchmarks/inference_vs_engines.py [CASE ...] --peer-python PYTHON
 
-Each round runs tools/bench.py, PyTorch in every mode (../shared/bench/peer_torch.py), and the engines on the ONNX
-export of PyTorch's network (../shared/bench/peer_inference.py), in float32 on the same shapes.
+Each round runs tools/bench.py, PyTorch in every mode (peers/torch_cases.py), and the engines on the ONNX
+export of PyTorch's network (peers/engine_cases.py), in float32 on the same shapes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from common import Claim, Competitor, has_modules, has_network_file
-from peers import compare_cases, options, ours, torch_modes
+from common import PEERS, Claim, Competitor, has_modules
+from competitors import compare_cases, options, ours, torch_modes
 
 CLAIMS = [
     Claim("yolov3_darknet53_infer_b1_416", 1.4, 1.8),
@@ -32,11 +32,9 @@ ENGINES = {
 def competitors(case: str, a: argparse.Namespace) -> list[Competitor]:
     """Ours and every peer that is installed; says how to install the others."""
     found = [ours(case, a), *torch_modes(case, a)]
-    if not has_network_file(a, "peer_inference.py", "the engines are"):
-        return found
     for engine, (modules, install) in ENGINES.items():
         if has_modules(a.peer_python, *modules):
-            peer = [a.peer_python, str(a.peers / "peer_inference.py")]
+            peer = [a.peer_python, str(PEERS / "engine_cases.py")]
             found.append(Competitor(engine, [*peer, "--engine", engine, *options(case, a)]))
         else:
             print(f"{engine} is left out: {a.peer_python} lacks it; {install}, and see --peer-python", file=sys.stderr)

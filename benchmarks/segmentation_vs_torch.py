@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from common import Claim
-from peers import compare_networks
+from competitors import compare_networks
 
 CLAIMS = [
     Claim("unet_train_b4_256", 1.4, 1.8),

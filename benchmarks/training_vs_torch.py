@@ -3,7 +3,7 @@
 
     python benchmarks/training_vs_torch.py [CASE ...] --peer-python PYTHON [--modes eager channels_last compile]
 
-Each round runs tools/bench.py and the peer (../shared/bench/peer_torch.py) in every mode: forward, loss, backward and
+Each round runs tools/bench.py and the peer (peers/torch_cases.py) in every mode: forward, loss, backward and
 the optimizer's update on the same shapes, in float32. Memory is the process's largest resident size.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 
 from common import Claim, Competitor
-from peers import compare_cases, ours, torch_modes
+from competitors import compare_cases, ours, torch_modes
 
 CLAIMS = [
     Claim("resnet50_train_b8_224", 1.4, 1.8),

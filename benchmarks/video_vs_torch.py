@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from common import Claim
-from peers import compare_networks
+from competitors import compare_networks
 
 CLAIMS = [
     Claim("tsm_resnet50_train_b2_t8", 1.4, 1.8),

@@ -4,7 +4,7 @@ Prints one JSON line a case: {"case", "unit", "rate", "step_ms", "steps", "peak_
 also "device" and "first_step_s", which is mostly compilation. `rate` is the median over the timed steps. A training
 step is forward, loss, backward and the optimizer's update, in float32, as one Program. The
 cases stand in tools/bench_cases; most have a peer of the same network, shapes and mathematics in
-../shared/bench/peer_torch.py, and benchmarks/training_vs_torch.py runs both in turns and gives the ratio. `--profile`
+benchmarks/peers/torch_cases.py, and benchmarks/training_vs_torch.py runs both in turns and gives the ratio. `--profile`
 shows where the time goes and keeps it in runs/bench/CASE. `python tools/bench.py loader CONFIG` is
 `paddock bench loader CONFIG`: whether loading or training holds a run up.
 """

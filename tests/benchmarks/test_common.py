@@ -64,17 +64,12 @@ def test_a_peer_that_fails_is_named_and_left_out_ours_must_not(common, capsys):
 
 def test_missing_peers_are_said_with_the_way_to_install_them(tmp_path, capsys):
     training, inference = map(importlib.import_module, ("training_vs_torch", "inference_vs_engines"))
-    for script in ("peer_torch.py", "peer_inference.py"):
-        (tmp_path / script).touch()
-    a = argparse.Namespace(threads=1, seconds=0, modes=["eager"], peers=tmp_path, peer_python=str(tmp_path / "python"))
+    a = argparse.Namespace(threads=1, seconds=0, modes=["eager"], peer_python=str(tmp_path / "python"))
     assert [c.name for c in training.competitors("x", a)] == ["paddock"]
     assert [c.name for c in inference.competitors("x", a)] == ["paddock"]
     said = capsys.readouterr().err
     for text in ("pip install torch", "onnxruntime", "openvino", "--peer-python"):
         assert text in said
-    a.peers = tmp_path / "none"
-    assert [c.name for c in training.competitors("x", a)] == ["paddock"]
-    assert "name its folder with --peers" in capsys.readouterr().err
 
 
 def test_the_first_step_is_what_the_usual_steps_leave_of_the_wall_time():
@@ -106,24 +101,32 @@ def test_turns_are_compared_turn_by_turn(common):
     assert "| resnet | ort | 15.00 | 1.50 [1.50, 1.50] | 1.05 | 1.30 |" in in_turns.table([found])
 
 
+STAND_IN = """#!{}
+import os, runpy, sys, time, types
+
+def exported(engine, case, threads):
+    {}
+    return lambda: time.sleep(0.002), []
+
+sys.modules["peers.engine_cases"] = types.SimpleNamespace(exported=exported)
+sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
 def test_an_engine_answers_turns_until_it_is_stopped(tmp_path):
-    """A stand-in for the peers' scripts: what an exporter prints first is skipped, its steps are timed."""
+    """In an interpreter with a stand-in for the engines: what an exporter prints first is skipped, steps are timed."""
     in_turns = importlib.import_module("inference_in_turns")
-    (tmp_path / "torch.py").write_text(
-        "class onnx: export = staticmethod(lambda *a, **k: print('exported'))\nmanual_seed = lambda seed: None\n"
-    )
-    (tmp_path / "peer_inference.py").write_text(
-        "import time, types\n"
-        "net = lambda: types.SimpleNamespace(eval=lambda: None)\n"
-        "CASES = {'resnet50_infer_b1_224': (net, lambda: ())}\n"
-        "engine_call = lambda engine, path, feeds, threads: lambda: time.sleep(0.002)\n"
-    )
-    a = argparse.Namespace(peer_python=sys.executable, threads=1, peers=tmp_path, prefix=[])
+    python = tmp_path / "python"
+    python.write_text(STAND_IN.format(sys.executable, "print('exported')"))
+    python.chmod(0o755)
+    a = argparse.Namespace(peer_python=str(python), threads=1, prefix=[])
     engine = in_turns.Engine("ort", "resnet50_infer_b1_224", a)
     times = engine.turn(0.02)
     engine.stop()
     assert 1 <= len(times) <= 10 and min(times) >= 0.002
-    (tmp_path / "peer_inference.py").write_text("raise SystemExit(3)\n")
+    python.write_text(STAND_IN.format(sys.executable, "sys.exit(3)"))
     with pytest.raises(RuntimeError, match="status 3"):
         in_turns.Engine("ort", "resnet50_infer_b1_224", a)
 

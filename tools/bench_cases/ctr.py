@@ -1,6 +1,6 @@
 """Click-through rates: training and inference on a log of 26 categories with 100,000 values each and 13 numbers.
 
-The sizes are those of ../shared/bench/peer_torch.py (`DeepFM`) and of benchmarks/ctr_peers.py. Values are drawn with a
+The sizes are those of benchmarks/peers/networks.py (`DeepFM`) and of benchmarks/ctr_peers.py. Values are drawn with a
 skew, as click logs have it; all 2.6 million rows exist before the clock starts. A training step is the suite's own:
 look-up, forward, loss, backward, Adam on the dense weights and on the rows that the batch touched.
 """

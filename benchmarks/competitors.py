@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from common import OURS, Claim, Competitor, has_modules, has_network_file, run_claims, time_steps
+from common import OURS, PEERS, Claim, Competitor, has_modules, run_claims, time_steps
 
 MODES = ("eager", "channels_last", "compile")
 
@@ -26,8 +26,6 @@ def ours(case: str, a: argparse.Namespace) -> Competitor:
 
 def torch_modes(case: str, a: argparse.Namespace) -> list[Competitor]:
     """PyTorch in every mode asked for; none, and a word how to install it, where it is missing."""
-    if not has_network_file(a, "peer_torch.py", "PyTorch is"):
-        return []
     if not has_modules(a.peer_python, "torch"):
         print(
             f"PyTorch is left out: {a.peer_python} does not have it. Install it with `pip install torch==2.13.0` into "
@@ -35,7 +33,7 @@ def torch_modes(case: str, a: argparse.Namespace) -> list[Competitor]:
             file=sys.stderr,
         )
         return []
-    peer = [a.peer_python, str(a.peers / "peer_torch.py")]
+    peer = [a.peer_python, str(PEERS / "torch_cases.py")]
     return [Competitor(f"torch {mode}", [*peer, "--mode", mode, *options(case, a)]) for mode in a.modes]
 
 
