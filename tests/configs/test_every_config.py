@@ -1,0 +1,40 @@
+"""Every config that is shipped trains two steps on drawn data in its formats, is evaluated and exported."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+
+from suites.engine.config import load_config
+from suites.engine.config.shipped import shipped_configs
+from suites.engine.predict.inference import export_run
+from suites.engine.train.training import train
+from tests.configs.drawn import draw
+
+
+def run(name):
+    """Train `name` below the working folder; the run."""
+    for teacher in (load_config(name, check=False).as_dict().get("distil") or {}).get("teachers", []):
+        run(f"nlp/{Path(teacher).name}")
+    train(Path(name), draw(name))
+    return Path("runs") / Path(name).name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", shipped_configs())
+def test_a_config_trains_is_evaluated_and_exported(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PADDOCK_DATA", raising=False)
+    # Plots would take most of the time.
+    monkeypatch.setattr("suites.engine.reporting.hook.keep_page", lambda *arguments: None)
+    folder = run(name)
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert rows and max(row["step"] for row in rows) == 2
+    figures = json.loads((folder / "metrics.json").read_text())  # of the evaluation behind the last step
+    assert figures and all(math.isfinite(value) for value in figures.values())
+    report = export_run(folder, Path("exported"))
+    # An untrained detector's boxes have nearly equal scores, so roundings choose which are kept.
+    assert report.largest_difference < (math.inf if name.startswith("detection/") else 1e-3)
+    shutil.rmtree(tmp_path)  # models of up to 400 MB
