@@ -20,7 +20,7 @@ from suites.engine.config import load_config
 from suites.segmentation.datasets.cityscapes import CLASSES as CITYSCAPES
 from suites.segmentation.labels import encode_labels
 from suites.video.features import FeatureWriter
-from suites.vision.images import write_image
+from suites.vision.pictures.images import write_image
 from tests.suites.detection.datasets.helpers import voc_xml
 from tests.suites.video.helpers import write_video
 from tests.suites.video.test_youtube8m import example, record

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from suites.engine.config import load_config
-from suites.engine.config.shipped import shipped_configs
+from suites.engine.config.tree.shipped import shipped_configs
 from suites.engine.predict.inference import export_run
 from suites.engine.train.training import train
 from tests.configs.drawn import draw

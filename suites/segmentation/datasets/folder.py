@@ -22,7 +22,7 @@ from suites.segmentation.datasets.labelme import LabelmeSegmentation
 from suites.segmentation.datasets.pairs import CLASS_FILES, ImageLabelPairs
 from suites.segmentation.labels import decode_labels
 from suites.segmentation.sample import IGNORE
-from suites.vision.images import IMAGE_SUFFIXES
+from suites.vision.pictures.images import IMAGE_SUFFIXES
 
 _log = logging.getLogger(__name__)
 _IMAGES = ("images", "image", "imgs", "img", "JPEGImages")
