@@ -39,9 +39,15 @@ def activation(name: str, slope: float = 0.01) -> Callable[[Tensor], Tensor]:
 class PReLU(Layer):
     """x where it is above 0, a learned slope times x elsewhere (He et al. 2015).  x, y: [..., C].
 
+    y = max(x, 0) + slope * min(x, 0)
+
     Args:
         channels: C for a slope of each channel; 1 for one slope of all.
         slope: what the slopes start from.
+
+    Example:
+        >>> nn.PReLU(slope=0.5)(tensor([[-2.0, 3.0]])).numpy().tolist()
+        [[-1.0, 3.0]]
     """
 
     slope: Tensor
@@ -65,6 +71,10 @@ class Activation(Layer):
     Args:
         name: one of `NAMES`.
         slope: leaky_relu's slope for negative values.
+
+    Example:
+        >>> nn.Activation("relu")(tensor([-1.0, 2.0])).numpy().tolist()
+        [0.0, 2.0]
     """
 
     def __init__(self, name: str, slope: float = 0.01) -> None:

@@ -42,6 +42,8 @@ class _Attention(Layer):
 class MultiHeadAttention(_Attention):
     """Self-attention: each row sees the rows of its own sequence (Vaswani et al. 2017).  x, y: [T, D].
 
+    y = concat over heads of softmax(q k^T / sqrt(head size)) v, times W^T + b, for q, k, v = x W_qkv^T + b_qkv
+
     The weights of queries, keys and values are one matrix [3 D, D], in this order; [3 I, D] where all heads together
     have another width I = heads * head_size, as when some heads of a trained model were cut away.
 
@@ -52,6 +54,11 @@ class MultiHeadAttention(_Attention):
         initializer: of the weights; the biases start at 0.
         generator: source of random numbers; the default generator when None.
         head_size: width of a head; D / heads when None.
+
+    Example:
+        >>> rows, offsets = tensor(np.ones((5, 8), np.float32)), tensor([0, 2, 5])  # sequences of 2 and 3 rows
+        >>> nn.MultiHeadAttention(8, heads=2)(rows, offsets).shape
+        (5, 8)
     """
 
     def __init__(
@@ -109,12 +116,20 @@ class MultiHeadAttention(_Attention):
 class CrossAttention(_Attention):
     """Attention of each sequence to a sequence of another kind, such as a decoder's to its source.  x, y: [T, D].
 
+    y = concat over heads of softmax(q k^T / sqrt(head size)) v, times W^T + b, for q of x and k, v of the memory
+
     Args:
         dim: D.
         heads: number of heads; it divides D.
         dropout: probability that an attention weight is 0 in training.
         initializer: of the weights; the biases start at 0.
         generator: source of random numbers; the default generator when None.
+
+    Example:
+        >>> x, memory = tensor(np.ones((3, 8), np.float32)), tensor(np.ones((6, 8), np.float32))
+        >>> attention = nn.CrossAttention(8, heads=2)
+        >>> attention(x, tensor([0, 1, 3]), memory, tensor([0, 4, 6])).shape
+        (3, 8)
     """
 
     def __init__(

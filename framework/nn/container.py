@@ -10,7 +10,13 @@ from framework.nn.layer import Layer
 
 
 class LayerList(Layer):
-    """A list of layers; their names are "0", "1", ..."""
+    """A list of layers; their names are "0", "1", ...
+
+    Example:
+        >>> layers = nn.LayerList(nn.Linear(4, 4) for _ in range(3))
+        >>> len(layers), next(iter(layers.state_dict()))
+        (3, '0.weight')
+    """
 
     def __init__(self, layers: Iterable[Layer] = ()) -> None:
         super().__init__()
@@ -36,6 +42,11 @@ class LayerDict(Layer):
 
     Raises:
         AttributeValueError: a name is none, or that of a method of layers.
+
+    Example:
+        >>> heads = nn.LayerDict({"age": nn.Linear(4, 1)})
+        >>> list(heads.state_dict())
+        ['age.weight', 'age.bias']
     """
 
     def __init__(self, layers: Mapping[str, Layer] | None = None) -> None:
@@ -72,7 +83,15 @@ class LayerDict(Layer):
 
 
 class Sequential(LayerList):
-    """Layers that run one after the other: Sequential(Linear(4, 8), Activation("relu"))."""
+    """Layers that run one after the other: Sequential(Linear(4, 8), Activation("relu")).
+
+    y = f_n(... f_2(f_1(x)))
+
+    Example:
+        >>> net = nn.Sequential(nn.Linear(4, 8), nn.Activation("relu"), nn.Linear(8, 2))
+        >>> net(tensor(np.ones((3, 4), np.float32))).shape
+        (3, 2)
+    """
 
     def __init__(self, *layers: Layer) -> None:
         super().__init__(layers)

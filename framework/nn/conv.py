@@ -20,6 +20,8 @@ def _pair(value: Size) -> tuple[int, int]:
 class Conv2d(Layer):
     """Convolution.  x: [N, H, W, C], weight: [K, R, S, C/groups], bias: [K], y: [N, H', W', K].
 
+    y[n, h, w, k] = bias[k] + sum over r, s, c of x[n, h stride + r dilation - padding, ..., c] weight[k, r, s, c]
+
     Args:
         in_channels: C.
         out_channels: K.
@@ -33,6 +35,11 @@ class Conv2d(Layer):
         bias_initializer: of the bias; 0 by default.
         algorithm: "direct" computes every product, "winograd" fewer where that exists; "auto" takes what should be
             fastest, or what `framework.conv_algorithm` says.
+
+    Example:
+        >>> images = tensor(np.ones((2, 32, 48, 3), np.float32))
+        >>> nn.Conv2d(3, 16, kernel=3, stride=2)(images).shape
+        (2, 16, 24, 16)
     """
 
     weight: Tensor
@@ -90,6 +97,8 @@ class Conv2d(Layer):
 class ConvBNAct(Layer):
     """Convolution without bias, batch norm, activation.  x: [N, H, W, C], y: [N, H', W', K].
 
+    y = act(batch_norm(conv(x)))
+
     Args:
         in_channels: C.
         out_channels: K.
@@ -101,6 +110,10 @@ class ConvBNAct(Layer):
         slope: leaky_relu's.
         norm_momentum: see `BatchNorm`.
         norm_eps: see `BatchNorm`.
+
+    Example:
+        >>> nn.ConvBNAct(3, 8, 3, stride=2, act="relu6")(tensor(np.ones((1, 8, 8, 3), np.float32))).shape
+        (1, 4, 4, 8)
     """
 
     def __init__(

@@ -33,6 +33,11 @@ class Conv3d(Layer):
         padding: zeros on each side of the three; None is half the kernel.
         bias: add one.
         initializer: of the weight.
+
+    Example:
+        >>> clip = tensor(np.ones((1, 4, 16, 16, 3), np.float32))
+        >>> nn.Conv3d(3, 8, kernel=3, stride=(1, 2, 2))(clip).shape
+        (1, 4, 8, 8, 8)
     """
 
     weight: Tensor
@@ -78,12 +83,18 @@ class Conv3d(Layer):
 class Conv3dBNAct(Layer):
     """3-D convolution without bias, batch norm, activation.  x: [N, T, H, W, C], y: [N, T', H', W', K].
 
+    y = act(batch_norm(conv(x)))
+
     Args:
         in_channels: C.
         out_channels: K.
         kernel: odd extents Q, R and S; the padding keeps T, H and W over the stride.
         stride: step in time, height and width.
         act: name of the activation, see `nn.activation`.
+
+    Example:
+        >>> nn.Conv3dBNAct(3, 8, 3)(tensor(np.ones((1, 2, 8, 8, 3), np.float32))).shape
+        (1, 2, 8, 8, 8)
     """
 
     def __init__(
@@ -132,6 +143,10 @@ class MaxPool3d(_Pool3d):
         kernel: extent of the window in time, height and width.
         stride: step; the kernel's extent when None.
         padding: cells on each side that never win.
+
+    Example:
+        >>> nn.MaxPool3d(2)(tensor(np.ones((1, 4, 8, 8, 3), np.float32))).shape
+        (1, 2, 4, 4, 3)
     """
 
     def _pool(self, x: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:
@@ -145,6 +160,10 @@ class AvgPool3d(_Pool3d):
         kernel: extent of the window in time, height and width.
         stride: step; the kernel's extent when None.
         padding: zeros on each side.
+
+    Example:
+        >>> nn.AvgPool3d((1, 2, 2))(tensor(np.ones((1, 4, 8, 8, 3), np.float32))).shape
+        (1, 4, 4, 4, 3)
     """
 
     def _pool(self, x: Tensor, kernel: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:

@@ -11,10 +11,18 @@ from framework.tensor import Tensor
 class CRF(Layer):
     """Scores of tags that follow each other (Lafferty et al. 2001), learned beside the scores of single tags.
 
+    score(tags) = start[t_1] + sum of emissions[i, t_i] + sum of transitions[t_i, t_i+1] + stop[t_n]
+
     Args:
         tags: K.
 
     The parameters are `transitions` [K, K] (from tag i to tag j), `start` and `stop` [K].
+
+    Example:
+        >>> scores = tensor(np.zeros((3, 2), np.float32))  # one sequence of 3 rows, 2 tags
+        >>> loss = nn.CRF(2)(scores, tensor([0, 1, 1]), tensor([0, 3]))
+        >>> loss.shape
+        (1,)
     """
 
     transitions: Tensor

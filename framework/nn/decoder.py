@@ -57,6 +57,12 @@ class TransformerDecoderLayer(Layer):
         eps: of the norms.
         initializer: of the weights; biases start at 0.
         generator: source of random numbers; the default generator when None.
+
+    Example:
+        >>> layer = nn.TransformerDecoderLayer(8, heads=2, hidden=16)
+        >>> x, memory = tensor(np.ones((3, 8), np.float32)), tensor(np.ones((6, 8), np.float32))
+        >>> layer(x, tensor([0, 3]), memory, tensor([0, 6])).shape
+        (3, 8)
     """
 
     def __init__(

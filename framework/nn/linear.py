@@ -16,6 +16,10 @@ class Linear(Layer):
         out_features: K.
         bias: add one.
         initializer: of the weight; the bias starts at 0.
+
+    Example:
+        >>> nn.Linear(4, 2)(tensor(np.ones((3, 4), np.float32))).shape
+        (3, 2)
     """
 
     weight: Tensor
@@ -42,11 +46,17 @@ class Linear(Layer):
 class Embedding(Layer):
     """Rows of a table.  ids: integer [...], weight: [rows, D], y: [..., D].
 
+    y[i] = weight[ids[i]]
+
     Args:
         rows: number of ids.
         dim: D.
         padding_idx: an id whose row stays as it is; -1 for none.
         initializer: of the table.
+
+    Example:
+        >>> nn.Embedding(100, 8)(tensor([[3, 5, 3]])).shape
+        (1, 3, 8)
     """
 
     weight: Tensor

@@ -15,6 +15,8 @@ from framework.tensor import Tensor
 class BatchNorm(Layer):
     """Normalizes each channel over all other axes (Ioffe and Szegedy 2015).  x, y: [..., C].
 
+    y = (x - mean) / sqrt(variance + eps) * scale + bias
+
     In training mode with the batch's mean and (biased) variance, which also move the running statistics:
     `running = momentum * running + (1 - momentum) * batch`. In evaluation mode with the running statistics.
     (PyTorch's momentum is 1 minus this one.)
@@ -24,6 +26,10 @@ class BatchNorm(Layer):
         eps: added to the variance.
         momentum: share of the old running statistics that is kept, in [0, 1).
         frozen: use the running statistics in training mode too, and do not move them.
+
+    Example:
+        >>> nn.BatchNorm(3)(tensor(np.ones((2, 4, 4, 3), np.float32))).shape
+        (2, 4, 4, 3)
     """
 
     scale: Tensor
@@ -61,9 +67,15 @@ class BatchNorm(Layer):
 class LayerNorm(Layer):
     """Normalizes each row over its last axis (Ba et al. 2016).  x, y: [..., C].
 
+    y = (x - mean) / sqrt(variance + eps) * scale + bias
+
     Args:
         channels: C.
         eps: added to the variance.
+
+    Example:
+        >>> nn.LayerNorm(2)(tensor([[1.0, 3.0]])).numpy().round(3).tolist()
+        [[-1.0, 1.0]]
     """
 
     scale: Tensor
@@ -86,9 +98,15 @@ class LayerNorm(Layer):
 class RMSNorm(Layer):
     """Divides each row by the root of its mean square over its last axis (Zhang and Sennrich 2019).  x, y: [..., C].
 
+    y = x / sqrt(mean(x^2) + eps) * scale
+
     Args:
         channels: C.
         eps: added to the mean square.
+
+    Example:
+        >>> nn.RMSNorm(2)(tensor([[3.0, 3.0]])).numpy().round(3).tolist()
+        [[1.0, 1.0]]
     """
 
     scale: Tensor
@@ -109,10 +127,16 @@ class RMSNorm(Layer):
 class GroupNorm(Layer):
     """Normalizes groups of channels of each sample over space (Wu and He 2018).  x, y: [N, ..., C].
 
+    y = (x - mean) / sqrt(variance + eps) * scale + bias, mean and variance of a sample's group
+
     Args:
         groups: number of groups; it divides `channels`.
         channels: C.
         eps: added to the variance.
+
+    Example:
+        >>> nn.GroupNorm(2, 8)(tensor(np.ones((1, 4, 4, 8), np.float32))).shape
+        (1, 4, 4, 8)
     """
 
     scale: Tensor

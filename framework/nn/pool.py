@@ -21,6 +21,10 @@ class MaxPool2d(Layer):
         stride: step; the kernel's extent when None.
         padding: cells on each side that never win: one number, (h, w) or (top, bottom, left, right).
         ceil_mode: let the last window stick out.
+
+    Example:
+        >>> nn.MaxPool2d(3, stride=2, padding=1)(tensor(np.ones((1, 8, 8, 3), np.float32))).shape
+        (1, 4, 4, 3)
     """
 
     def __init__(self, kernel: Size, stride: Size | None = None, padding: Padding = 0, ceil_mode: bool = False) -> None:
@@ -42,6 +46,10 @@ class AvgPool2d(Layer):
         padding: zeros on each side: one number, (h, w) or (top, bottom, left, right).
         ceil_mode: let the last window stick out.
         count_include_pad: divide by the whole window, padding included.
+
+    Example:
+        >>> nn.AvgPool2d(2)(tensor(np.ones((1, 8, 8, 3), np.float32))).shape
+        (1, 4, 4, 3)
     """
 
     def __init__(
@@ -73,6 +81,10 @@ class AdaptiveMaxPool2d(Layer):
 
     Args:
         size: [P, Q], or one number for both; they need not divide H and W.
+
+    Example:
+        >>> nn.AdaptiveMaxPool2d(7)(tensor(np.ones((1, 20, 31, 3), np.float32))).shape
+        (1, 7, 7, 3)
     """
 
     def __init__(self, size: Size) -> None:
@@ -92,6 +104,10 @@ class AdaptiveAvgPool2d(Layer):
 
     Args:
         size: [P, Q], or one number for both; they need not divide H and W.
+
+    Example:
+        >>> nn.AdaptiveAvgPool2d([1, 2])(tensor(np.ones((1, 20, 31, 3), np.float32))).shape
+        (1, 1, 2, 3)
     """
 
     def __init__(self, size: Size) -> None:
@@ -107,7 +123,12 @@ class AdaptiveAvgPool2d(Layer):
 
 
 class GlobalAvgPool2d(Layer):
-    """Mean over height and width.  x: [N, H, W, C], y: [N, C]."""
+    """Mean over height and width.  x: [N, H, W, C], y: [N, C].
+
+    Example:
+        >>> nn.GlobalAvgPool2d()(tensor(np.ones((2, 7, 7, 512), np.float32))).shape
+        (2, 512)
+    """
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, H, W, C]; y: [N, C]. Raises ShapeError where there is nothing to take the mean of."""
@@ -138,6 +159,10 @@ class PixelShuffle(_ByFactor):
 
     Args:
         factor: r.
+
+    Example:
+        >>> nn.PixelShuffle(2)(tensor(np.ones((1, 4, 4, 12), np.float32))).shape
+        (1, 8, 8, 3)
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -150,6 +175,10 @@ class PixelUnshuffle(_ByFactor):
 
     Args:
         factor: r.
+
+    Example:
+        >>> nn.PixelUnshuffle(2)(tensor(np.ones((1, 8, 8, 3), np.float32))).shape
+        (1, 4, 4, 12)
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -164,6 +193,10 @@ class Upsample(Layer):
         factor: whole number of times.
         method: "nearest", "bilinear" or "bicubic".
         align_corners: not for nearest: corner pixels' centres stay in place.
+
+    Example:
+        >>> nn.Upsample(2, method="bilinear")(tensor(np.ones((1, 4, 4, 3), np.float32))).shape
+        (1, 8, 8, 3)
     """
 
     def __init__(
@@ -194,9 +227,15 @@ class Upsample(Layer):
 class Dropout(Layer):
     """Sets elements to 0 with probability `p` in training and divides the rest by 1 - p (Srivastava et al. 2014).
 
+    y = x m / (1 - p), each m 1 with probability 1 - p, else 0; in evaluation y = x
+
     Args:
         p: probability in [0, 1).
         generator: source of random numbers; the default generator when None.
+
+    Example:
+        >>> nn.Dropout(0.5).eval()(tensor([1.0, 2.0])).numpy().tolist()
+        [1.0, 2.0]
     """
 
     def __init__(self, p: float = 0.5, generator: random.Generator | None = None) -> None:

@@ -128,6 +128,12 @@ class LSTM(_Recurrent):
         dropout: probability of dropping an input of layers 1, 2, ... in training.
 
     Weights start uniform in (-1/sqrt(D), 1/sqrt(D)), biases at 0, those of the forget gates at 1.
+
+    Example:
+        >>> rows, offsets = tensor(np.ones((5, 4), np.float32)), tensor([0, 2, 5])  # sequences of 2 and 3 rows
+        >>> y, state = nn.LSTM(4, 8, bidirectional=True)(rows, offsets)
+        >>> y.shape
+        (5, 16)
     """
 
     cells = _LstmCells
@@ -156,6 +162,12 @@ class GRU(_Recurrent):
         dropout: probability of dropping an input of layers 1, 2, ... in training.
 
     Weights start uniform in (-1/sqrt(D), 1/sqrt(D)), biases at 0.
+
+    Example:
+        >>> rows, offsets = tensor(np.ones((5, 4), np.float32)), tensor([0, 2, 5])
+        >>> y, state = nn.GRU(4, 8)(rows, offsets)
+        >>> y.shape
+        (5, 8)
     """
 
     cells = _GruCells

@@ -33,6 +33,11 @@ class TransformerEncoderLayer(Layer):
         initializer: of the weights; biases start at 0.
         generator: source of random numbers; the default generator when None.
         head_size: width of an attention head; D / heads when None.
+
+    Example:
+        >>> rows, offsets = tensor(np.ones((5, 8), np.float32)), tensor([0, 2, 5])  # sequences of 2 and 3 rows
+        >>> nn.TransformerEncoderLayer(8, heads=2, hidden=32)(rows, offsets).shape
+        (5, 8)
     """
 
     def __init__(
