@@ -115,9 +115,9 @@ def serve_and_ask(a: argparse.Namespace) -> dict:
     """Start a server in this process and clients in another; return what the clients found."""
     import framework
     from suites.engine.predict.inference import open_model
-    from suites.engine.serving import server as server_module
     from suites.engine.serving.batcher import Limits
     from suites.engine.serving.service import Settings
+    from suites.engine.serving.web import server as server_module
     from suites.nlp.embedder import export_embedder, open_encoder
 
     framework.set_num_threads(a.threads)

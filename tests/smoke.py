@@ -120,8 +120,8 @@ def served(exported: Path) -> list[object]:
     """What an HTTP server says of one text of each class."""
     from suites.engine.predict.inference import open_model
     from suites.engine.serving.client import Client
-    from suites.engine.serving.server import Place, Server
     from suites.engine.serving.service import Settings
+    from suites.engine.serving.web.server import Place, Server
 
     server = Server(open_model(exported), Settings(), Place("127.0.0.1", 0))
     answers: list[object] = []

@@ -231,7 +231,7 @@ OPENERS = {
     "suites/engine/run/environment.py": "/proc",
     "suites/engine/run/ownership.py": "a run's lock",
     "suites/engine/serving/reading.py": "/proc",
-    "suites/engine/serving/server.py": "the server's own secret",
+    "suites/engine/serving/web/server.py": "the server's own secret",
     "suites/engine/weights/fetching.py": "archives whose digest is known",
     "suites/engine/weights/records.py": "classes beside a record, whose digest is known",
     "suites/video/features/store.py": "features that the package wrote, read by their places",
@@ -267,3 +267,12 @@ def test_files_from_outside_are_opened_in_one_place(path):
 
 def test_no_opener_is_listed_that_opens_nothing():
     assert not [name for name in OPENERS if not list(opens_files(ROOT / name))]
+
+
+def test_a_room_of_the_engine_has_at_most_fifteen_loose_modules():
+    rooms = defaultdict(list)
+    for path in (ROOT / "suites" / "engine").rglob("*.py"):
+        if path.name not in ("__init__.py", "__main__.py"):
+            rooms[str(path.parent.relative_to(ROOT))].append(path.stem)
+    assert len(rooms) > 12
+    assert {room: names for room, names in rooms.items() if len(names) > 15} == {}

@@ -3,7 +3,9 @@
 import suites.classification.datasets
 import suites.classification.inspection
 import suites.classification.losses
-import suites.classification.models.classifier
 import suites.classification.settings
 import suites.classification.task
 import suites.classification.transforms  # noqa: F401
+from framework.modules import import_all
+
+import_all("suites.classification.models")

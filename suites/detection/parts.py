@@ -2,11 +2,9 @@
 
 import suites.detection.datasets
 import suites.detection.inspection
-import suites.detection.models.fpn
-import suites.detection.models.rcnn
-import suites.detection.models.retinanet
-import suites.detection.models.ssd
-import suites.detection.models.yolov3
 import suites.detection.settings
 import suites.detection.task
 import suites.detection.transforms  # noqa: F401
+from framework.modules import import_all
+
+import_all("suites.detection.models")

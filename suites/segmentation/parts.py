@@ -3,13 +3,9 @@
 import suites.segmentation.datasets
 import suites.segmentation.inspection
 import suites.segmentation.losses
-import suites.segmentation.models.bisenet_v2
-import suites.segmentation.models.deeplab_v3plus
-import suites.segmentation.models.fast_scnn
-import suites.segmentation.models.hrnet
-import suites.segmentation.models.icnet
-import suites.segmentation.models.pspnet
-import suites.segmentation.models.unet
 import suites.segmentation.settings
 import suites.segmentation.task
 import suites.segmentation.transforms  # noqa: F401
+from framework.modules import import_all
+
+import_all("suites.segmentation.models")

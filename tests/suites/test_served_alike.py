@@ -117,6 +117,6 @@ def test_a_batch_that_fails_in_the_middle_leaves_its_reader_of_use():
 
 
 def asked(server, value):
-    from tests.suites.engine.serving.test_server import ask
+    from tests.suites.engine.serving.web.test_server import ask
 
     return ask(server, "/v1/scores", {"input": value})[0]

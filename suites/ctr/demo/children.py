@@ -128,8 +128,8 @@ def train_stream(plan: Plan) -> int:
 
 def serve(plan: Plan) -> int:
     """Serve the export on a free port."""
-    from suites.engine.serving.server import Place, Server
     from suites.engine.serving.service import Settings
+    from suites.engine.serving.web.server import Place, Server
 
     set_num_threads(1)
     model = open_model(plan.export)

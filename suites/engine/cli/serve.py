@@ -72,8 +72,8 @@ def main(words: list[str] | None = None, prog: str | None = None) -> int:
 
         try:
             from suites.engine.serving.batcher import Limits
-            from suites.engine.serving.server import Other, Place, Server, read_token
             from suites.engine.serving.service import Settings
+            from suites.engine.serving.web.server import Other, Place, Server, read_token
         except ImportError as error:
             from framework.extras import install_command
 

@@ -4,6 +4,7 @@ Nothing that is read can run code: pickles go through an interpreter that knows 
 """
 
 from suites.engine.weights.answers import drawn
+from suites.engine.weights.formats.reading import find_weights, read_weights
 from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, rename
 from suites.engine.weights.origins import Origins
@@ -17,7 +18,6 @@ from suites.engine.weights.pretrained import (
     start_from,
     wants_weights,
 )
-from suites.engine.weights.reading import find_weights, read_weights
 
 __all__ = [
     "LoadReport",

@@ -18,7 +18,7 @@ from framework.errors import CheckpointError
 from framework.io import load_metadata, sha256
 from framework.nn import Layer
 from framework.outside import read_json
-from suites.engine.weights.reading import find_weights
+from suites.engine.weights.formats.reading import find_weights
 
 _CONFIGURED = ("model.safetensors", "pytorch_model.bin")  # what a config.json beside them describes
 _HUB = re.compile(r"(?P<stem>[A-Za-z0-9_.]{1,80})-(?P<digits>[0-9a-f]{8,64})\.(?:pth|pt|bin|safetensors)")

@@ -23,12 +23,12 @@ from framework.outside import expanded
 from suites.engine.names import did_you_mean
 from suites.engine.weights.answers import check_answers, unchanged_if_refused
 from suites.engine.weights.fetching import check_file
+from suites.engine.weights.formats.reading import read_weights
+from suites.engine.weights.formats.states import rank
 from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown
 from suites.engine.weights.origins import check_origin
-from suites.engine.weights.reading import read_weights
 from suites.engine.weights.records import Record, find_record, is_address, record_names
-from suites.engine.weights.states import rank
 
 _log = logging.getLogger(__name__)
 OWN = "paddock"  # the scheme of our own names

@@ -194,7 +194,7 @@ def test_a_server_is_asked_for_items_over_both_routes(tmp_path):
     pytest.importorskip("fastapi", reason="the extra serve is not installed")
     from suites.engine.serving.service import Settings
     from tests.suites.engine.serving import toy
-    from tests.suites.engine.serving.test_server import ask
+    from tests.suites.engine.serving.web.test_server import ask
 
     run(tmp_path, MODELS[0], runtime={"epochs": 1, "workers": 0})
     export_run(tmp_path / "run", tmp_path / "exported")

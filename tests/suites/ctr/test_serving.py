@@ -134,7 +134,7 @@ def test_rows_that_are_cut_in_their_place_cost_errors_and_no_server_until_they_a
     from suites.engine.serving.client import Client
     from suites.engine.serving.service import Settings
     from tests.suites.engine.serving import toy
-    from tests.suites.engine.serving.test_server import ask
+    from tests.suites.engine.serving.web.test_server import ask
 
     _, export, _ = served
     model = open_model(export)
@@ -263,7 +263,7 @@ def test_answers_and_metrics_tell_the_version_and_signs_without_a_row(folder):  
     pytest.importorskip("fastapi", reason="the extra serve is not installed")
     from suites.engine.serving.service import Settings
     from tests.suites.engine.serving import toy
-    from tests.suites.engine.serving.test_server import ask
+    from tests.suites.engine.serving.web.test_server import ask
 
     run(folder, "runtime.epochs=1")
     export_run(folder / "run", folder / "exported")

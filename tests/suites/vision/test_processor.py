@@ -87,8 +87,8 @@ def test_a_picture_is_measured_before_it_is_decoded(processor):
 def test_a_thousand_pictures_in_a_request_are_refused_by_what_they_take(processor):
     pytest.importorskip("fastapi", reason="the extra serve is not installed")
     from suites.engine.serving.service import Settings
-    from tests.suites.engine.serving.test_server import problem
     from tests.suites.engine.serving.toy import running
+    from tests.suites.engine.serving.web.test_server import problem
 
     picture = base64.b64encode(bombs.png(6000, 4000)).decode()
 

@@ -236,8 +236,8 @@ def main() -> int:
 
 def serve(folder: Path) -> int:
     """Serve the toy model until SIGTERM."""
-    from suites.engine.serving.server import Place, Server
     from suites.engine.serving.service import Settings
+    from suites.engine.serving.web.server import Place, Server
     from tests.suites.engine.serving import toy
 
     server = Server(

@@ -14,11 +14,11 @@ import zlib
 import pytest
 import uvicorn
 
-from suites.engine.serving import http as serving
 from suites.engine.serving.service import Settings
+from suites.engine.serving.web import http as serving
 from tests.suites.engine.serving import hostile, toy
 from tests.suites.engine.serving.test_hostile import PEM, address, connected
-from tests.suites.engine.serving.test_server import ask, problem
+from tests.suites.engine.serving.web.test_server import ask, problem
 
 INFER = "/v2/models/words/infer"
 
@@ -213,7 +213,7 @@ def test_a_flood_of_handshakes_that_do_not_end_keeps_nobody_out(model):
 
 
 def test_several_models_are_asked_at_once_and_one_that_hangs_leaves_the_other(model, tmp_path):
-    from suites.engine.serving.server import Other
+    from suites.engine.serving.web.server import Other
 
     other = Other(toy.model(tmp_path / "other"), "other", 0.5)
     with toy.running(model, Settings(name="words", read_seconds=0.5), others=[other], name="both") as server:

@@ -20,7 +20,7 @@ from suites.engine.serving.reading import Bounds
 from suites.engine.serving.service import Settings
 from tests.suites.engine.serving import hostile, toy
 from tests.suites.engine.serving.test_hostile import connected
-from tests.suites.engine.serving.test_server import ask, problem, until
+from tests.suites.engine.serving.web.test_server import ask, problem, until
 
 ROOT = Path(__file__).parents[4]
 MAIN = """

@@ -7,11 +7,11 @@ import pytest
 from framework.errors import AttributeValueError
 from suites.engine.cli import serve
 from suites.engine.serving.errors import NotThere
-from suites.engine.serving.server import Other
 from suites.engine.serving.service import Service, Settings
 from suites.engine.serving.split import Arm, Split
+from suites.engine.serving.web.server import Other
 from tests.suites.engine.serving import toy
-from tests.suites.engine.serving.test_server import ask
+from tests.suites.engine.serving.web.test_server import ask
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,8 @@ from suites.engine.contract.processor import ServedProcessor
 from suites.engine.predict.inference import Model, open_model
 from suites.engine.registry import register
 from suites.engine.serving.pooling import pool
-from suites.engine.serving.server import Other, Place, Server
 from suites.engine.serving.service import Settings
+from suites.engine.serving.web.server import Other, Place, Server
 
 WORDS, WIDTH, LONGEST = 64, 8, 512
 TABLE = np.random.default_rng(0).normal(size=(WORDS, WIDTH)).astype(np.float32)

@@ -18,7 +18,7 @@ import pydantic
 import pydantic_core
 
 from suites.engine.serving.errors import RequestError, TooLarge
-from suites.engine.serving.http import parse, whole_number
+from suites.engine.serving.web.http import parse, whole_number
 
 DATATYPES = {
     "BOOL": "bool",

@@ -21,12 +21,12 @@ import uvicorn
 from framework.errors import DataError
 from suites.engine.command_line import INTERRUPTED
 from suites.engine.predict.inference import Model
-from suites.engine.serving.app import make_app
-from suites.engine.serving.connections import Bounds
-from suites.engine.serving.http import BODY_SECONDS
-from suites.engine.serving.log import Log
 from suites.engine.serving.service import Service, Settings
 from suites.engine.serving.split import Arm, Split
+from suites.engine.serving.web.app import make_app
+from suites.engine.serving.web.connections import Bounds
+from suites.engine.serving.web.http import BODY_SECONDS
+from suites.engine.serving.web.log import Log
 
 _LOG_SECONDS = 1.0  # at the end, for what was said last
 _SWITCH_SECONDS = 0.0005  # the interpreter's default lets a worker that has its results wait 5 ms for the HTTP thread

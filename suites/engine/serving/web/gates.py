@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from suites.engine.serving.http import json_response
+from suites.engine.serving.web.http import json_response
 
 _PROBES = ("/health", "/metrics", "/v2/health/live", "/v2/health/ready")
 

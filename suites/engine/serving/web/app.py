@@ -12,10 +12,14 @@ import numpy as np
 import pydantic
 from fastapi import FastAPI, Request, Response
 
-from suites.engine.serving import open_inference
 from suites.engine.serving.errors import NotThere, RequestError, shown
-from suites.engine.serving.gates import Gate, Heads, SameSite
-from suites.engine.serving.http import (
+from suites.engine.serving.metrics import CONTENT_TYPE, text_of
+from suites.engine.serving.pooling import normalized
+from suites.engine.serving.service import Answer, Service
+from suites.engine.serving.split import Split
+from suites.engine.serving.web import open_inference
+from suites.engine.serving.web.gates import Gate, Heads, SameSite
+from suites.engine.serving.web.http import (
     PROBLEMS,
     Bodies,
     Guard,
@@ -28,10 +32,6 @@ from suites.engine.serving.http import (
     parse,
     while_connected,
 )
-from suites.engine.serving.metrics import CONTENT_TYPE, text_of
-from suites.engine.serving.pooling import normalized
-from suites.engine.serving.service import Answer, Service
-from suites.engine.serving.split import Split
 
 
 class _Asked(pydantic.BaseModel):

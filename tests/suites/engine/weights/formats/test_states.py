@@ -18,7 +18,7 @@ from framework.errors import CheckpointError
 from framework.io import save_tensors
 from framework.tensor import from_numpy
 from suites.engine.weights import load_pretrained, read_weights
-from suites.engine.weights.states import STATE_KEYS
+from suites.engine.weights.formats.states import STATE_KEYS
 
 W = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -142,5 +142,5 @@ def test_a_file_whose_own_name_has_a_hash_is_a_file(tmp_path):
 
 
 def test_the_page_lists_the_order():
-    page = " ".join((pathlib.Path(__file__).parents[4] / "docs/howto/pretrained.md").read_text().split())
+    page = " ".join((pathlib.Path(__file__).parents[5] / "docs/howto/pretrained.md").read_text().split())
     assert ", ".join(f"`{key}`" for key in STATE_KEYS) in page

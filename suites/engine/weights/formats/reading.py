@@ -19,9 +19,9 @@ from framework.errors import CheckpointError
 from framework.io import read_arrays
 from framework.limits import Meter
 from framework.outside import check_file, open_file, read_json
-from suites.engine.weights.darknet import read_darknet
-from suites.engine.weights.pickles import STORAGE_TYPES, Inert, Name, Refused, load_pickle
-from suites.engine.weights.states import chosen_state
+from suites.engine.weights.formats.darknet import read_darknet
+from suites.engine.weights.formats.pickles import STORAGE_TYPES, Inert, Name, Refused, load_pickle
+from suites.engine.weights.formats.states import chosen_state
 
 _log = logging.getLogger(__name__)
 _NAMES = ("model.safetensors", "pytorch_model.bin", "model_state.pdparams", "saved_weights.pdparams")

@@ -18,7 +18,7 @@ import pytest
 
 from framework.errors import CheckpointError
 from suites.engine.weights import find_weights, read_weights
-from suites.engine.weights.pickles import Refused, load_pickle
+from suites.engine.weights.formats.pickles import Refused, load_pickle
 
 DATA = Path(__file__).parent / "data"
 CUBE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

@@ -7,7 +7,7 @@ import pytest
 
 from framework.errors import CheckpointError
 from suites.engine.weights import read_weights
-from suites.engine.weights.darknet import Convolution, read_cfg
+from suites.engine.weights.formats.darknet import Convolution, read_cfg
 
 CFG = """
 [net]  # a comment

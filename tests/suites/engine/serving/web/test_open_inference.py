@@ -6,9 +6,9 @@ import struct
 import numpy as np
 import pytest
 
-from suites.engine.serving.protocol import DATATYPES, HEADER
+from suites.engine.serving.web.protocol import DATATYPES, HEADER
 from tests.suites.engine.serving import toy
-from tests.suites.engine.serving.test_server import ask
+from tests.suites.engine.serving.web.test_server import ask
 
 INFER = "/v2/models/words/infer"
 

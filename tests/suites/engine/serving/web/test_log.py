@@ -2,7 +2,7 @@
 
 import threading
 
-from suites.engine.serving.log import Log
+from suites.engine.serving.web.log import Log
 
 
 def test_lines_that_nobody_takes_are_dropped_and_counted_and_who_says_them_goes_on():

@@ -17,8 +17,10 @@ from fastapi import FastAPI, Request, Response
 from framework.extras import DISTRIBUTION
 from suites.engine.run.environment import package_version
 from suites.engine.serving.errors import NotThere, RequestError, shown
-from suites.engine.serving.http import PROBLEMS, Bodies, aside, body_of, json_response, while_connected
-from suites.engine.serving.protocol import (
+from suites.engine.serving.service import Service
+from suites.engine.serving.split import Split
+from suites.engine.serving.web.http import PROBLEMS, Bodies, aside, body_of, json_response, while_connected
+from suites.engine.serving.web.protocol import (
     HEADER,
     InferRequest,
     TextTensor,
@@ -26,8 +28,6 @@ from suites.engine.serving.protocol import (
     read_request,
     write_response,
 )
-from suites.engine.serving.service import Service
-from suites.engine.serving.split import Split
 
 ITEMS, RESULTS, EMBEDDINGS = "items", "results", "embeddings"
 VERSION = "1"

@@ -1,0 +1,1 @@
+"""The server's side of HTTP: routes, protocols, gates, connections, its log."""

@@ -1,0 +1,1 @@
+"""Weight files of other frameworks as named arrays; nothing in them runs."""
