@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from framework.autograd.rule_table import RULES
@@ -36,9 +39,64 @@ def generated_files(types: Types) -> dict[str, str]:
     files = {f"{FOLDER}/{family}.md": _page(family, ops, types) for family, ops in sorted(families.items())}
     files[f"{FOLDER}/internal.md"] = _page("internal", internal, types, _INTERNAL)
     files[f"{FOLDER}/README.md"] = _index(families, len(internal))
+    files[f"{FOLDER}/gradients.md"] = _gradients(public + internal)
     for module, infos in (("functions", public), ("internal", internal)):
         files[f"framework/ops/{module}.pyi"] = _stub(f"framework.ops.{module}", infos)
     return files
+
+
+def _gradients(infos: Sequence[OpInfo]) -> str:
+    """All gradient rules on one page, as the expressions that compute them."""
+    head = [
+        "# Gradients",
+        "",
+        "Every gradient rule, as the expression that computes it. Made from `framework/autograd/rules/` by `make docs`;",
+        "do not edit. `dy` is the gradient of the output `y`; another name is that input, output or attribute. An",
+        "operator in an expression is a public one, or one of [internal.md](internal.md). Rules are made of operators,",
+        "so they have gradients too.",
+        "",
+        "| operator | by | gradient |",
+        "| --- | --- | --- |",
+    ]
+    rows = [row for info in sorted(infos, key=lambda info: info.name) for row in _gradient_rows(info)]
+    return "\n".join([*head, *rows]) + "\n"
+
+
+def _gradient_rows(info: OpInfo) -> list[str]:
+    name = f"`{info.name}`"
+    if info.name in RULES.without_gradient:
+        return [f"| {name} | | none: {RULES.without_gradient[info.name]} |"]
+    if info.name in RULES.first_order_only:
+        return [f"| {name} | | an error: {RULES.first_order_only[info.name]} |"]
+    found = RULES.of(info)
+    if found is None:
+        return []
+    if found.through_composition:
+        return [f"| {name} | | those of its composition |"]
+    rows = [
+        f"| {name} | {', '.join(f'`{each}`' for each in inputs)} | {_expression(formula)} |"
+        for inputs, formula, _ in found.formulas
+    ]
+    rest = [(by, why) for kind in (RULES.flat, RULES.held) for (of, by), why in kind.items() if of == info.name]
+    return rows + [f"| {name} | `{by}` | none: {why} |" for by, why in rest]
+
+
+def _expression(formula: Callable[..., Any]) -> str:
+    """What a lambda computes, or what a function says of itself and where it stands."""
+    code = formula.__code__
+    file = Path(code.co_filename)
+    for node in ast.walk(_parsed(file)):
+        if isinstance(node, ast.Lambda) and node.body.lineno <= max(line or 0 for _, _, line in code.co_lines()):
+            names = [each.arg for each in node.args.args]
+            if node.lineno == code.co_firstlineno and names == list(code.co_varnames[: len(names)]):
+                return f"`{ast.unparse(node.body)}`".replace("|", "\\|")
+    told = (formula.__doc__ or "").strip().partition("\n")[0]
+    return f"{told} (`{code.co_name}` in `rules/{file.name}`)".replace("|", "\\|").strip()
+
+
+@cache
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def _index(families: dict[str, list[OpInfo]], internal: int) -> str:
@@ -51,6 +109,7 @@ def _index(families: dict[str, list[OpInfo]], internal: int) -> str:
         "",
         f"{sum(map(len, families.values()))} operators by family. Made from the registry by `make docs`; do not edit.",
         f"[internal.md](internal.md) has the {internal} that gradients, optimizers and passes call, not users.",
+        "[gradients.md](gradients.md) has the gradients of all of them on one page.",
         "",
         "An entry gives the signature, the formula with shapes, the attributes, and these facts: the types taken,",
         "whether there is a gradient (of every order unless an entry says otherwise) or why not, the ONNX operators",

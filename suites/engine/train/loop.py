@@ -40,7 +40,20 @@ class Hook:
     """Base of all hooks; does nothing at every point.
 
     At each point hooks run by `priority`, the lowest first, and in the order they were given among equals.
-    `name` keys the hook's state in a checkpoint.
+    `name` keys the hook's state in a checkpoint. The loop calls them so:
+
+        before_train
+        after_resume                    # only if the run continues from a checkpoint
+        while steps are left and nothing ends the run:
+            read the update's batches
+            before_step
+            forward, backward, update   # loop.step counts it
+            after_step                  # in it, at times, by the hooks that evaluate and save:
+                before_keeping
+                during_evaluation       # after each batch of an evaluation
+                after_evaluation
+        after_train                     # after_failure in its place, after an error between two steps
+        close
     """
 
     priority: ClassVar[int] = 50
