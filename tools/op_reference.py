@@ -50,8 +50,8 @@ def _gradients(infos: Sequence[OpInfo]) -> str:
     head = [
         "# Gradients",
         "",
-        "Every gradient rule, as the expression that computes it. Made from `framework/autograd/rules/` by `make docs`;",
-        "do not edit. `dy` is the gradient of the output `y`; another name is that input, output or attribute. An",
+        "Every gradient rule, as an expression. Made from `framework/autograd/rules/` by `make docs`; do not edit.",
+        "`dy` is the gradient of the output `y`; another name is that input, output or attribute. An",
         "operator in an expression is a public one, or one of [internal.md](internal.md). Rules are made of operators,",
         "so they have gradients too.",
         "",
