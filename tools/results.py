@@ -22,13 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 PAGE = "docs/results/configs.md"
 
-_STATUS = re.compile(
-    r"# Status: (?:checked only|"
-    r"(?:trained here \((?P<ours>.+?)\))?(?:; )?(?:published by others \((?P<theirs>.+)\))?)\."
-)
-_FIGURE = re.compile(r"(?P<metric>\S.*?) (?P<value>\d.*?) on (?P<data>.+)")
-_DATED = re.compile(r"(?P<text>.+), (?P<date>\d{4}-\d\d-\d\d)")
-_SOURCE = re.compile(r"(?P<text>.+?)(?: by (?P<who>.+)|, source not noted)")
+_TRAINED, _PUBLISHED = "trained here (", "published by others ("
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_NO_SOURCE = "source not noted"
 # What else than `paddock train NAME` makes figures again, by how their data begin.
 _COMMANDS = {
     "10 folds of": "python benchmarks/ctr_folds.py {name}",
@@ -72,10 +68,17 @@ def read_status(text: str) -> Status:
     found = [line for line in _comment(text) if line.startswith("# Status:")]
     if len(found) != 1:
         raise ValueError(f"the first comment has {len(found)} lines that begin with '# Status:'; it must have one")
-    match = _STATUS.fullmatch(found[0])
-    if match is None or not (match["ours"] or match["theirs"] or "checked only" in found[0]):
+    said = found[0].removeprefix("# Status:").strip()
+    if said == "checked only.":
+        return Status(None, None)
+    ours, both, theirs = said.removesuffix(").").partition(f"); {_PUBLISHED}")
+    if not both and ours.startswith(_PUBLISHED):
+        ours, theirs = "", ours.removeprefix(_PUBLISHED)
+    elif not ours.startswith(_TRAINED):
         raise ValueError(f"'{found[0]}' is none of the forms in tools/results.py")
-    return Status(_figure(match["ours"], _DATED, "date"), _figure(match["theirs"], _SOURCE, "who"))
+    return Status(
+        _figure(*_dated(ours.removeprefix(_TRAINED))) if ours else None, _figure(*_sourced(theirs)) if theirs else None
+    )
 
 
 def _comment(text: str) -> Iterator[str]:
@@ -85,14 +88,26 @@ def _comment(text: str) -> Iterator[str]:
         yield line
 
 
-def _figure(text: str | None, outer: re.Pattern[str], source: str) -> Figure | None:
-    if text is None:
-        return None
-    whole = outer.fullmatch(text)
-    inner = _FIGURE.fullmatch(whole["text"]) if whole else None
-    if whole is None or inner is None:
+def _dated(text: str) -> tuple[str, str]:
+    said, _, date = text.rpartition(", ")
+    return said, date if _DATE.fullmatch(date) else ""
+
+
+def _sourced(text: str) -> tuple[str, str]:
+    said, _, who = text.partition(" by ")
+    if text.endswith(f", {_NO_SOURCE}"):
+        return text.removesuffix(f", {_NO_SOURCE}"), _NO_SOURCE
+    return said, who
+
+
+def _figure(text: str, source: str) -> Figure:
+    """The figure in "METRIC FIGURE on DATA"; the FIGURE begins with the first word that begins with a digit."""
+    words = text.split(" ")
+    first = next((at for at, word in enumerate(words) if at > 0 and word[:1].isdigit()), len(words))
+    value, _, data = " ".join(words[first:]).partition(" on ")
+    if not (source and value and data):
         raise ValueError(f"'{text}' is not 'METRIC FIGURE on DATA' with a date or a source")
-    return Figure(inner["metric"], inner["value"], inner["data"], whole[source] or "source not noted")
+    return Figure(" ".join(words[:first]), value, data, source)
 
 
 def page() -> str:

@@ -76,7 +76,8 @@ def test_the_documentation_names_what_is_there():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "neither a run (config.yml) nor an exported model"),
+        (["nowhere"], "nowhere: there is no such folder, and no published weights have that name"),
+        (["/tmp"], "/tmp: neither a run (config.yml) nor an exported model"),
         (["--max-items", "9999"], "raise max_queue or lower max_items"),
         (["--max-tokens", "0"], "max_cost is 0"),
         (["--host", "256.1.1.1"], "error: "),
@@ -85,7 +86,7 @@ def test_the_documentation_names_what_is_there():
     ],
 )
 def test_what_cannot_be_served_is_one_line(exported, capsys, words, message):
-    model = [] if words == ["nowhere"] else [str(exported)]
+    model = [] if words in (["nowhere"], ["/tmp"]) else [str(exported)]
     assert serve.main([*model, *words, "--port", "0"]) == 2
     error = capsys.readouterr().err
     assert message in error and error.startswith("error: ") and error.count("\n") == 1

@@ -28,6 +28,7 @@ from framework import limits
 from framework.atomic import flush, make_folder, move, remove_file
 from framework.confined import open_inside
 from framework.errors import CheckpointError
+from framework.outside import open_file
 from framework.remedies import refusal
 
 SCHEMES = ("https", "http", "file")
@@ -102,7 +103,7 @@ def download(wanted: Wanted, say: Say = lambda line: None, sleep: Callable[[floa
 
 def digest_of(path: Path) -> str:
     """The SHA-256 digest of a file, in hexadecimal digits."""
-    with path.open("rb") as stream:
+    with open_file(path, None) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

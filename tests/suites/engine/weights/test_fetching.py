@@ -64,8 +64,11 @@ def made(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", record_names())
 def test_every_record_that_comes_with_paddock_is_whole(name):
     record = get_record(name)
-    assert record.name == name and record.licence and len(record.archive.sha256) == 64
-    assert all(len(file.sha256) == 64 and file.bytes > 0 for file in record.files)
+    assert record.name == name and record.licence
+    digests = [record.digest_of(file) for file in record.files]
+    whole = all(len(sha256) == 64 and size for sha256, size in digests)
+    # Of some addresses nobody publishes the digest, or only its first digits: the first download is pinned.
+    assert whole or (record.archive.url is not None and not record.answers)
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])

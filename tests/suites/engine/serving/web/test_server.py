@@ -297,7 +297,7 @@ def test_a_dead_worker_is_replaced_and_too_many_deaths_end_the_server(model):
 
 def test_a_stuck_worker_is_not_alive_and_does_not_keep_the_server_from_ending(model):
     with toy.running(model, Settings(name="words", stuck_after=0.2), drain=0.5) as server:
-        threading.Thread(target=leave, args=(server, {"input": "SLEEP 3"})).start()
+        threading.Thread(target=leave, args=(server, {"input": "SLEEP 8"})).start()
         until(lambda: ask(server, "/v2/health/live")[0] == 503)
         _, _, data = ask(server, "/v2/health/live")
         assert "worker 0 has been busy" in json.loads(data)["error"]
