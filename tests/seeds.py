@@ -16,7 +16,7 @@ import numpy as np
 
 from tests import bombs
 
-DATA = Path(__file__).parent / "suites/engine/weights/data"
+DATA = Path(__file__).parent / "suites/engine/weights/formats/data"
 Files = dict[str, bytes]
 RNG = np.random.default_rng(0)
 STATE = {"a.weight": np.ones((2, 3), np.float32), "b": np.arange(4)}

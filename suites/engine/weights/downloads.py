@@ -103,8 +103,11 @@ def download(wanted: Wanted, say: Say = lambda line: None, sleep: Callable[[floa
 
 def digest_of(path: Path) -> str:
     """The SHA-256 digest of a file, in hexadecimal digits."""
+    found = hashlib.sha256()
     with open_file(path, None) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        while block := stream.read(_BLOCK):
+            found.update(block)
+    return found.hexdigest()
 
 
 def _checked(wanted: Wanted, path: Path) -> str:
