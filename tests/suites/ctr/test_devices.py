@@ -74,6 +74,7 @@ def all_rows(run):
     return sorted((run / "rows.txt").read_text().splitlines()), weights
 
 
+@pytest.mark.slow
 def test_a_run_on_a_device_resumes_with_the_same_bits_and_goes_on_on_the_cpu(single):
     train(single / "config.yml", [XLA], runs=single, name="whole")
     for name, device in (("cut", DEVICE), ("moved", "cpu")):

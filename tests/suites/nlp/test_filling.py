@@ -153,6 +153,7 @@ def test_sizes_are_few_and_little_above(steps):
     assert sizes == sorted(sizes) and len(set(sizes)) <= 11 * steps + 1
 
 
+@pytest.mark.slow
 def test_a_run_on_xla_compiles_for_few_shapes_and_learns_what_one_on_the_cpu_does(folder, caplog):  # noqa: F811
     pytest.importorskip("jax", reason="the extra [xla] is not installed")
     path = on_bert(folder, "Classification", steps=12)

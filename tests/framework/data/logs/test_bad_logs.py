@@ -233,6 +233,7 @@ def test_files_that_vanish_or_grow_while_they_are_read(tmp_path):
         LogReader(path, SCHEMA, 10)
 
 
+@pytest.mark.slow
 def test_damaged_logs_never_crash_and_whole_rows_are_read_right(tmp_path, criteo_text):
     """Whatever bytes: errors are ours, and rows that are told as good are those a second reader finds, in order."""
     rng = random.Random(1)

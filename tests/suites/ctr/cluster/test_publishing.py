@@ -103,6 +103,7 @@ def test_a_base_and_deltas_are_published_and_answer_as_the_runs_own_evaluation(l
     assert said.count("published as") >= len(published(exported))
 
 
+@pytest.mark.slow
 def test_shards_killed_while_publishing_leave_whole_publications_and_new_ones_follow(
     log,  # noqa: F811
     tmp_path,

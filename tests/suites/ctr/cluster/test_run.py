@@ -164,6 +164,7 @@ def test_killed_at_random_every_batch_counts_once_and_the_run_can_be_served_and_
     assert not any(children().values())
 
 
+@pytest.mark.slow
 def test_trainers_join_and_leave_in_the_middle_of_a_run(log, tmp_path):
     epochs, seen = 24, []
     wish = tmp_path / "run" / "cluster" / "trainers"

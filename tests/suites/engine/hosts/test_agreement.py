@@ -137,6 +137,7 @@ def test_a_folder_that_is_taken_is_one_error_on_every_host(unbroken):
     assert all((before[name] == values).all() for name, values in weights(folder).items())
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_host_ends_all_at_one_step_and_the_run_continues_with_the_same_bits(unbroken, tmp_path):
     job = Job(write(tmp_path), how="slow")
     job.wait_for(tmp_path / "runs/toy/weights/step_00000003")
