@@ -68,6 +68,8 @@ class PReLU(Layer):
 class Activation(Layer):
     """An activation as a layer; see `activation`.
 
+    y = activation(x)
+
     Args:
         name: one of `NAMES`.
         slope: leaky_relu's slope for negative values.

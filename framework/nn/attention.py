@@ -42,7 +42,7 @@ class _Attention(Layer):
 class MultiHeadAttention(_Attention):
     """Self-attention: each row sees the rows of its own sequence (Vaswani et al. 2017).  x, y: [T, D].
 
-    y = concat over heads of softmax(q k^T / sqrt(head size)) v, times W^T + b, for q, k, v = x W_qkv^T + b_qkv
+    y = (all heads side by side) W^T + b, a head softmax(q k^T / sqrt(head size)) v, with q, k, v of x
 
     The weights of queries, keys and values are one matrix [3 D, D], in this order; [3 I, D] where all heads together
     have another width I = heads * head_size, as when some heads of a trained model were cut away.
@@ -116,7 +116,7 @@ class MultiHeadAttention(_Attention):
 class CrossAttention(_Attention):
     """Attention of each sequence to a sequence of another kind, such as a decoder's to its source.  x, y: [T, D].
 
-    y = concat over heads of softmax(q k^T / sqrt(head size)) v, times W^T + b, for q of x and k, v of the memory
+    y = (all heads side by side) W^T + b, a head softmax(q k^T / sqrt(head size)) v, with q of x and k, v of memory
 
     Args:
         dim: D.

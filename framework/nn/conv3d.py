@@ -19,6 +19,8 @@ def _triple(value: Size3) -> tuple[int, int, int]:
 class Conv3d(Layer):
     """Convolution in time, height and width.  x: [N, T, H, W, C], y: [N, T', H', W', K].
 
+    y[n, t, h, w] = bias + the sum over the window's frames, rows, columns and channels of x times weight
+
     weight: [K, R, S, Q * C], the kernel's Q frames side by side; bias: [K]. A kernel [K, C, Q, R, S] of PyTorch is
     `transpose(0, 3, 4, 2, 1).reshape(K, R, S, Q * C)`.
 
@@ -139,6 +141,8 @@ class _Pool3d(Layer):
 class MaxPool3d(_Pool3d):
     """Largest value of each window.  x: [N, T, H, W, C], y: [N, T', H', W', C].
 
+    y[n, t, h, w, c] = max over the window of x[n, ..., c]
+
     Args:
         kernel: extent of the window in time, height and width.
         stride: step; the kernel's extent when None.
@@ -155,6 +159,8 @@ class MaxPool3d(_Pool3d):
 
 class AvgPool3d(_Pool3d):
     """Mean of each window, zeros of the padding included.  x: [N, T, H, W, C], y: [N, T', H', W', C].
+
+    y[n, t, h, w, c] = (sum over the window of x[n, ..., c]) / cells of the window
 
     Args:
         kernel: extent of the window in time, height and width.

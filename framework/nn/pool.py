@@ -16,6 +16,8 @@ Padding = int | tuple[int, ...]
 class MaxPool2d(Layer):
     """Largest value of each window.  x: [N, H, W, C], y: [N, H', W', C].
 
+    y[n, h, w, c] = max over the window of x[n, ..., c]
+
     Args:
         kernel: extent of the window.
         stride: step; the kernel's extent when None.
@@ -39,6 +41,8 @@ class MaxPool2d(Layer):
 
 class AvgPool2d(Layer):
     """Mean of each window.  x: [N, H, W, C], y: [N, H', W', C].
+
+    y[n, h, w, c] = (sum over the window of x[n, ..., c]) / cells of the window
 
     Args:
         kernel: extent of the window.
@@ -79,6 +83,8 @@ class AvgPool2d(Layer):
 class AdaptiveMaxPool2d(Layer):
     """Largest values of windows that give an output of one size for any input.  x: [N, H, W, C], y: [N, P, Q, C].
 
+    y[n, p, q, c] = max of x[n, floor(p H / P) to ceil((p + 1) H / P) - 1, and so along the width, c]
+
     Args:
         size: [P, Q], or one number for both; they need not divide H and W.
 
@@ -102,6 +108,8 @@ class AdaptiveMaxPool2d(Layer):
 class AdaptiveAvgPool2d(Layer):
     """Means of windows that give an output of one size for any input.  x: [N, H, W, C], y: [N, P, Q, C].
 
+    y[n, p, q, c] = mean of x[n, floor(p H / P) to ceil((p + 1) H / P) - 1, and so along the width, c]
+
     Args:
         size: [P, Q], or one number for both; they need not divide H and W.
 
@@ -124,6 +132,8 @@ class AdaptiveAvgPool2d(Layer):
 
 class GlobalAvgPool2d(Layer):
     """Mean over height and width.  x: [N, H, W, C], y: [N, C].
+
+    y[n, c] = (sum over h and w of x[n, h, w, c]) / (H W)
 
     Example:
         >>> nn.GlobalAvgPool2d()(tensor(np.ones((2, 7, 7, 512), np.float32))).shape
@@ -157,6 +167,8 @@ class _ByFactor(Layer):
 class PixelShuffle(_ByFactor):
     """Channels as pixels (Shi et al. 2016).  x: [N, H, W, C r^2], y: [N, H r, W r, C].
 
+    y[n, h r + i, w r + j, c] = x[n, h, w, c r^2 + i r + j]
+
     Args:
         factor: r.
 
@@ -173,6 +185,8 @@ class PixelShuffle(_ByFactor):
 class PixelUnshuffle(_ByFactor):
     """Pixels as channels: what undoes PixelShuffle.  x: [N, H r, W r, C], y: [N, H, W, C r^2].
 
+    y[n, h, w, c r^2 + i r + j] = x[n, h r + i, w r + j, c]
+
     Args:
         factor: r.
 
@@ -188,6 +202,8 @@ class PixelUnshuffle(_ByFactor):
 
 class Upsample(Layer):
     """Enlarges height and width.  x: [N, H, W, C], y: [N, H * factor, W * factor, C].
+
+    y[n, h, w, c] = x at ((h + 0.5) / factor - 0.5, (w + 0.5) / factor - 0.5), by the method
 
     Args:
         factor: whole number of times.

@@ -120,6 +120,8 @@ class _Recurrent(Layer):
 class LSTM(_Recurrent):
     """Long short-term memory (Hochreiter and Schmidhuber 1997), the equations of `ops.lstm`.
 
+    i, f, g, o = gates of x[t] and h[t - 1];  c[t] = f * c[t - 1] + i * g;  h[t] = o * tanh(c[t])
+
     Args:
         in_features: C.
         hidden: D.
@@ -153,6 +155,8 @@ class LSTM(_Recurrent):
 
 class GRU(_Recurrent):
     """Gated recurrent units (Cho et al. 2014), the equations of `ops.gru`.
+
+    r, z = gates of x[t] and h[t - 1];  n = tanh(gate of x[t] and r);  h[t] = (1 - z) * n + z * h[t - 1]
 
     Args:
         in_features: C.

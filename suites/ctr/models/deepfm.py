@@ -11,8 +11,32 @@ from suites.ctr.schema import Fields
 from suites.engine.registry import register
 
 
+class _LinearAndDeep(CtrModel):
+    """A linear part, and hidden layers on the vectors and dense features."""
+
+    linear_column = True
+
+    def __init__(
+        self,
+        fields: Fields,
+        dim: int = 16,
+        hidden: Sequence[int] = (400, 400, 400),
+        dropout: float = 0.0,
+        batch_norm: bool = False,
+    ) -> None:
+        super().__init__(fields, width=1 + dim)
+        require_one_label(self)
+        self.linear = Linear(fields)
+        self.mlp = Mlp(len(fields.fields) * dim + fields.dense, hidden, dropout, batch_norm)
+        self.head = nn.Linear(self.mlp.out_features, 1)
+
+    def deep(self, vectors: Tensor, dense: Tensor | None) -> Tensor:
+        """The hidden layers' logits [N, 1] of vectors [N, F, K] and dense features [N, C]."""
+        return self.head(self.mlp(joined(vectors, dense)))
+
+
 @register("ctr_model")
-class WideDeep(CtrModel):
+class WideDeep(_LinearAndDeep):
     """Logistic regression and hidden layers, trained together. Declare crossed features for the wide part.
 
     Args:
@@ -23,30 +47,14 @@ class WideDeep(CtrModel):
         batch_norm: normalise before each activation.
     """
 
-    linear_column = True
-
-    def __init__(
-        self,
-        fields: Fields,
-        dim: int = 16,
-        hidden: Sequence[int] = (400, 400, 400),
-        dropout: float = 0.0,
-        batch_norm: bool = False,
-    ) -> None:
-        super().__init__(fields, width=1 + dim)
-        require_one_label(self)
-        self.linear = Linear(fields)
-        self.mlp = Mlp(len(fields.fields) * dim + fields.dense, hidden, dropout, batch_norm)
-        self.head = nn.Linear(self.mlp.out_features, 1)
-
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 1]."""
         weights, vectors = x.parts(self.width)
-        return self.linear(weights, x.dense) + self.head(self.mlp(joined(vectors, x.dense)))
+        return self.linear(weights, x.dense) + self.deep(vectors, x.dense)
 
 
 @register("ctr_model")
-class DeepFM(CtrModel):
+class DeepFM(_LinearAndDeep):
     """A factorization machine and hidden layers on the same vectors.
 
     Args:
@@ -57,24 +65,7 @@ class DeepFM(CtrModel):
         batch_norm: normalise before each activation.
     """
 
-    linear_column = True
-
-    def __init__(
-        self,
-        fields: Fields,
-        dim: int = 16,
-        hidden: Sequence[int] = (400, 400, 400),
-        dropout: float = 0.0,
-        batch_norm: bool = False,
-    ) -> None:
-        super().__init__(fields, width=1 + dim)
-        require_one_label(self)
-        self.linear = Linear(fields)
-        self.mlp = Mlp(len(fields.fields) * dim + fields.dense, hidden, dropout, batch_norm)
-        self.head = nn.Linear(self.mlp.out_features, 1)
-
     def forward(self, x: Embedded) -> Tensor:
         """Logits [N, 1]."""
         weights, vectors = x.parts(self.width)
-        deep = self.head(self.mlp(joined(vectors, x.dense)))
-        return self.linear(weights, x.dense) + deep + pair_sum(vectors)
+        return self.linear(weights, x.dense) + self.deep(vectors, x.dense) + pair_sum(vectors)

