@@ -42,9 +42,9 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     search = add("search", _search, "records with all of some words")
     search.add_argument("words", nargs="+", help="such as mobilenet, coco, Apache; upper and lower case are alike")
     show = add("show", _show, "all that a record says")
-    show.add_argument("name")
+    show.add_argument("name", help="of a record, or hf:OWNER/NAME[@REVISION]")
     fetch = add("fetch", _fetch, "download the files of records; nothing of a package is installed or run")
-    fetch.add_argument("names", nargs="+", metavar="NAME")
+    fetch.add_argument("names", nargs="+", metavar="NAME", help="of a record, or hf:OWNER/NAME[@REVISION] of the hub")
     fetch.add_argument("--to", type=Path, help="another folder than the zoo's; `pretrained` takes its file's path")
     fetch.add_argument(
         "--source", metavar="ADDRESS", help="a mirror: a folder, https, http or file, with the files of these names"
@@ -96,12 +96,22 @@ def _print_records(records: list[Record]) -> None:
 
 
 def _show(a: argparse.Namespace) -> int:
+    from suites.engine.weights.hub_names import is_hub
     from suites.engine.weights.records import get_record, records_folder
+    from suites.engine.weights.wanted import is_here
 
     record = get_record(a.name)
+    if is_hub(a.name):
+        print(f"{record}\nlicence: {record.licence}\nfiles:")
+        there = record.files if is_here(record) else []
+        for file in there:
+            print(f"  {record.folder() / file.name}  {file.bytes} bytes  {file.sha256}")
+        if not there:
+            print(f"  not there; fetch them with `{record.fetch_command}`")
+        return 0
     print((records_folder() / f"{record.name}.yml").read_text(encoding="utf-8"), end="")
-    there = [path for path in (record.folder() / file.name for file in record.files) if path.is_file()]
-    print(f"# files: {', '.join(map(str, there)) if there else f'not there; fetch them with `{record.fetch_command}`'}")
+    paths = [path for path in (record.folder() / file.name for file in record.files) if path.is_file()]
+    print(f"# files: {', '.join(map(str, paths)) if paths else f'not there; fetch them with `{record.fetch_command}`'}")
     return 0
 
 
@@ -111,7 +121,7 @@ def _fetch(a: argparse.Namespace) -> int:
 
     for record in [get_record(name) for name in a.names]:  # a wrong name before anything is downloaded
         fetch(record, a.to, print, a.source)
-        print(f"{record.name}: licence {record.licence}")
+        print(f"{record.name}: licence {get_record(record.name).licence}")
     return 0
 
 

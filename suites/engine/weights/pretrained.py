@@ -3,6 +3,7 @@
 A network says what others call its tensors: `schemes` lists whose names it knows, `names_in(scheme)` gives them, and
 `class_tensors` which of its tensors depend on the number of classes. Without them it takes files under its own names.
 A layer that adds something to what is published, as a deformable convolution does, begins with it: `new_tensors`.
+`current_name(name)` is what a file's older name is called today.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from suites.engine.weights.answers import check_answers, unchanged_if_refused
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.formats.reading import read_weights
 from suites.engine.weights.formats.states import rank
+from suites.engine.weights.hub_names import is_hub, with_file
 from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown
 from suites.engine.weights.origins import check_origin
@@ -133,8 +135,8 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
 
     Args:
         layer: whose parameters and buffers are replaced.
-        source: the name of a record (`paddock zoo list`), an address (`https://host/w.pth#sha256=DIGEST`), or a weight
-            file; see `read_weights`. Of a file with several
+        source: the name of a record (`paddock zoo list`), of the hub (`hf:OWNER/NAME@REVISION`), an address
+            (`https://host/w.pth#sha256=DIGEST`), or a weight file; see `read_weights`. Of a file with several
             networks the first counts in the order `states.STATE_KEYS`; `FILE#teacher` is the one under that key.
             `FILE@torchvision` says which network it is of, where names do not tell; see `origins`.
         scheme: whose names the file has; by default the record's, or found out.
@@ -150,6 +152,8 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
     path, record = resolve(source)
     arrays = read_weights(path, part)
     where = f"{path} ({record.name})" if record else str(path)
+    if (current := getattr(layer, "current_name", None)) is not None:
+        arrays = {current(name): array for name, array in arrays.items()}
     chosen, names, arrays = _recognised(layer, arrays, scheme or (record.scheme if record else None), where, part)
     if record is None or not record.answers:
         check_origin(layer, chosen, path, where, told or (record.origin if record else None))
@@ -170,6 +174,9 @@ def divided(source: str | Path) -> tuple[str | Path, str | None, str | None]:
 
     A file whose own name has such an ending is one.
     """
+    if is_hub(str(source)):  # what is behind @ is a revision
+        name, _, word = str(source).partition("#")
+        return name, word or None, None
     source, told = _cut(source, "@")
     if is_address(str(source)):  # `#sha256=DIGEST` is a part of it
         return source, None, told
@@ -218,6 +225,8 @@ def with_names(path: str) -> str:
         CheckpointError: the record's file is not fetched yet, or is another one.
     """
     name, slash, rest = path.partition("/")
+    if (of_hub := with_file(path)) is not None:
+        name, rest = of_hub
     record = find_record(name) if slash and not Path(name).exists() else None
     file = next((file for file in record.files if file.name == rest), None) if record else None
     if record is None or file is None:
