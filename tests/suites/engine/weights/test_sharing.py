@@ -12,7 +12,6 @@ import yaml
 from framework.errors import CheckpointError, ConfigError
 from framework.io import save_tensors
 from suites import engine
-from suites.classification import ImageClassifier, MobileNetV3
 from suites.engine.cli import main
 from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.capabilities import name_classes
@@ -132,7 +131,7 @@ def test_sending_asks_the_hub_and_names_what_it_says(run, tmp_path, monkeypatch)
     assert upload(tmp_path / "out", "hf:ann/pets", private=True) == "http://127.0.0.1:9/ann/pets"
     assert done[:2] == ["http://127.0.0.1:9", ("ann/pets", True, True)] and len(done[2][1]) == 5
     refuses.append(True)
-    with pytest.raises(CheckpointError, match="401 Client Error.*a token that may write is needed, in HF_TOKEN"):
+    with pytest.raises(CheckpointError, match=r"401 Client Error.*a token that may write is needed, in HF_TOKEN"):
         upload(tmp_path / "out", "hf:ann/pets", private=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(CheckpointError, match="HF_HUB_OFFLINE is set, so nothing is sent"):
