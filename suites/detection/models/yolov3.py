@@ -22,7 +22,7 @@ from suites.detection.models.base import Detections, Head, Neck, PostProcess, Ta
 from suites.detection.models.one_stage import OneStageDetector
 from suites.engine.config import Factory, Part, Problem
 from suites.engine.registry import register
-from suites.engine.weights import Names
+from suites.engine.weights import ClassRows, Names
 from suites.vision.augmentation.pipeline import image_sizes
 from suites.vision.backbones import Backbone
 from suites.vision.backbones.naming import conv, darknet_units
@@ -243,6 +243,14 @@ class YOLOv3(OneStageDetector):
     ) -> None:
         super().__init__(backbone, head, neck or Factory.of(YOLOv3Neck), pretrained)
         self.size_multiple = max(self.neck.strides)
+
+    def class_rows(self) -> dict[str, ClassRows]:
+        """Of each level A times (tx, ty, tw, th, object, classes), with the overlap where it is predicted."""
+        head = self.head
+        if not isinstance(head, YOLOv3Head):
+            return {}
+        before = head.form.width - head.num_classes
+        return {rf"^head\.outs\.{i}\.": ClassRows(len(v.anchors), before) for i, v in enumerate(head.levels)}
 
     @property
     def schemes(self) -> tuple[str, ...]:

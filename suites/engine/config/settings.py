@@ -36,7 +36,7 @@ class EvaluationSettings:
 
     Args:
         every: Epochs between two evaluations; there is always one at the end. 0: only at the end.
-        unit: "steps" or "minutes" in place of epochs.
+        unit: "steps" or "minutes" in place of epochs; "percent" of all updates of the run.
         pictures: How many predictions are drawn at each evaluation.
         loss: Also compute the loss over the evaluation set, as the figures `loss` and `loss/TERM`, in evaluation mode:
             without dropout, and with the running statistics of batch norm. Its batches must hold what training takes.
@@ -47,7 +47,7 @@ class EvaluationSettings:
     """
 
     every: int = 1
-    unit: Literal["steps", "epochs", "minutes"] = "epochs"
+    unit: Literal["steps", "epochs", "minutes", "percent"] = "epochs"
     pictures: int = 8
     loss: bool = False
     main: str | None = None
@@ -161,6 +161,8 @@ class Runtime:
     Args:
         epochs: Passes over the training set.
         steps: Updates of the weights, in place of epochs.
+        least_steps: Updates of the weights that a run of `epochs` has at least: a hundred photos give so few an
+            epoch that epochs say little.
         minutes: The run ends after so many minutes if it is not at its end before. The learning rate follows `epochs`
             or `steps` all the same.
         seed: Of the weights' start, the order of samples and all random transforms.
@@ -203,6 +205,7 @@ class Runtime:
 
     epochs: int | None = None
     steps: int | None = None
+    least_steps: int = 0
     minutes: float | None = None
     seed: int = 0
     workers: int = 2
@@ -237,6 +240,7 @@ class Runtime:
             raise AttributeValueError(f"runtime: it needs either epochs or steps, which say how long to train{both}")
         length = {"epochs": self.epochs} if self.steps is None else {"steps": self.steps}
         _at_least("runtime", **{name: (value or 0, 1) for name, value in length.items()})
+        _at_least("runtime", least_steps=(self.least_steps, 0))
         _at_least("runtime", workers=(self.workers, 0), log_every=(self.log_every, 1), accumulate=(self.accumulate, 1))
         if self.devices < 1 or (self.device == "cpu" and self.devices > 1):
             raise AttributeValueError(
@@ -278,7 +282,9 @@ class Runtime:
         """
         if self.steps is None and steps_per_epoch is None:
             raise ConfigError("runtime.epochs: the training set has no end, so it has no epochs; give runtime.steps")
-        return self.steps if self.steps is not None else (self.epochs or 0) * (steps_per_epoch or 0)
+        if self.steps is not None:
+            return self.steps
+        return max((self.epochs or 0) * (steps_per_epoch or 0), self.least_steps)
 
 
 @dataclass(kw_only=True)

@@ -19,10 +19,10 @@ from typing import Any
 from urllib.parse import quote
 
 from framework import limits
-from framework.atomic import atomic_file, make_folder, remove_file, write_text
+from framework.atomic import copy_file, make_folder, remove_file, write_text
 from framework.errors import CheckpointError
 from framework.locks import alone
-from framework.outside import open_file, read_bytes
+from framework.outside import read_bytes
 from suites.engine.weights.downloads import Wanted, digest_of, download
 from suites.engine.weights.hub_names import (
     MANIFEST,
@@ -40,6 +40,7 @@ from suites.engine.weights.pins import LOCK, pin_repository, pinned_repository
 
 _SMALL = frozenset(
     (
+        *("config.yml", "processor.json", "metrics.json"),  # of a run that was shared, see `sharing`
         *("config.json", "generation_config.json", "preprocessor_config.json", "adapter_config.json"),
         *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"),
         *("vocab.txt", "vocab.json", "merges.txt", "spiece.model", "spm.model", "sentencepiece.bpe.model"),
@@ -51,7 +52,6 @@ _SHARDED = {
     "pytorch_model.bin": re.compile(r"pytorch_model-\d{5}-of-\d{5}\.bin|pytorch_model\.bin\.index\.json"),
 }
 _SECONDS = 30.0  # without an answer
-_BLOCK = 1 << 20
 _ON = ("1", "true", "yes", "on")
 
 
@@ -250,9 +250,7 @@ def _from_cache(repository: Repository, commit: str, file: Listed, path: Path) -
     found = try_to_load_from_cache(repository.id, file.name, revision=commit)
     if not isinstance(found, str) or Path(found).stat().st_size != file.bytes:
         return False
-    with open_file(found, "weight_bytes") as source, atomic_file(path) as part, part.open("wb") as out:
-        while block := source.read(_BLOCK):
-            out.write(block)
+    copy_file(Path(found), path)
     return True
 
 

@@ -2,6 +2,7 @@
 
 A network says what others call its tensors: `schemes` lists whose names it knows, `names_in(scheme)` gives them, and
 `class_tensors` which of its tensors depend on the number of classes. Without them it takes files under its own names.
+`class_rows()` says where the rows of classes lie in those: rows of no class, and of classes of the same name, are kept.
 A layer that adds something to what is published, as a deformable convolution does, begins with it: `new_tensors`.
 `current_name(name)` is what a file's older name is called today.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from suites.engine.weights.formats.reading import read_weights
 from suites.engine.weights.formats.states import rank
 from suites.engine.weights.hub_names import is_hub, with_file
 from suites.engine.weights.loading import load_weights
-from suites.engine.weights.matching import LoadReport, Names, Source, load_mapped, shown
+from suites.engine.weights.matching import Classes, LoadReport, Names, Source, load_mapped, shown
 from suites.engine.weights.origins import check_origin
 from suites.engine.weights.records import Record, find_record, is_address, record_names
 
@@ -78,15 +79,17 @@ def _wanting(model: Layer) -> Iterator[tuple[str, Layer, _Wanted]]:
     yield from ((path, part, wanted) for path, part, wanted in reversed(found) if wanted is not None)
 
 
-def load_wanted(model: Layer) -> list[str]:
+def load_wanted(model: Layer, classes: Sequence[str] = ()) -> list[str]:
     """Load what parts of `model` start from and do not hold yet; return a line on each.
+
+    `classes` are the names of the model's classes, where they are known.
 
     Raises CheckpointError where weights are missing, with the command that fetches them.
     """
     lines = []
     for path, part, wanted in _wanting(model):
         if wanted.report is None:
-            wanted.report = load_pretrained(part, wanted.source)
+            wanted.report = load_pretrained(part, wanted.source, classes=classes)
         lines.append(f"{path or type(model).__name__}: pretrained {wanted.source}: {wanted.report}")
     return lines
 
@@ -130,7 +133,9 @@ def wants_weights(model: Layer) -> bool:
     return "_pretrained" in model.__dict__
 
 
-def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = None) -> LoadReport:
+def load_pretrained(
+    layer: Layer, source: str | Path, *, scheme: str | None = None, classes: Sequence[str] = ()
+) -> LoadReport:
     """Put published weights into a network or a part of one, such as a backbone.
 
     Args:
@@ -140,6 +145,7 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
             networks the first counts in the order `states.STATE_KEYS`; `FILE#teacher` is the one under that key.
             `FILE@torchvision` says which network it is of, where names do not tell; see `origins`.
         scheme: whose names the file has; by default the record's, or found out.
+        classes: names of the layer's classes; those that the record names too keep their rows of the file.
 
     Returns:
         What was taken, what is new in the model and what of the file was left over.
@@ -158,10 +164,18 @@ def load_pretrained(layer: Layer, source: str | Path, *, scheme: str | None = No
     if record is None or not record.answers:
         check_origin(layer, chosen, path, where, told or (record.origin if record else None))
     resized = (*getattr(layer, "class_tensors", ()), *_new_tensors(layer))
+    theirs = record.names_of_classes() if record and classes else None
     with unchanged_if_refused(layer, record):
         try:
             report = load_mapped(
-                layer, arrays, names.sources, file=where, unused=(*names.unused, *_COUNTERS), resized=resized
+                layer,
+                arrays,
+                names.sources,
+                file=where,
+                unused=(*names.unused, *_COUNTERS),
+                resized=resized,
+                rows=layer.class_rows() if hasattr(layer, "class_rows") else {},
+                classes=Classes(tuple(classes), tuple(theirs or ())),
             )
         except CheckpointError as error:
             raise CheckpointError(f"{error} (names of {chosen})") from None
