@@ -35,7 +35,7 @@ pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type
 attn_implementation _attn_implementation _attn_implementation_autoset _commit_hash init_class init_args
 model_type use_task_id model_max_length
 """
-_NO_EFFECT = frozenset(_WITHOUT_EFFECT.split())  # of training, of making text, and what only tells
+NO_EFFECT = frozenset(_WITHOUT_EFFECT.split())  # of training, of making text, and what only tells
 
 
 def check_encoder(fields: Mapping[str, Any], known: Collection[str], name: str) -> None:
@@ -53,7 +53,7 @@ def check_encoder(fields: Mapping[str, Any], known: Collection[str], name: str) 
         if field in _FIXED:
             if value is not None and value not in _FIXED[field]:
                 raise CheckpointError(f"{name}: {field} is {value!r}; only {_FIXED[field][0]!r} is computed")
-        elif field not in known and field not in _NO_EFFECT and field not in ("embedding_size", "emb_size"):
+        elif field not in known and field not in NO_EFFECT and field not in ("embedding_size", "emb_size"):
             expect_off(field, value, name)
 
 

@@ -81,9 +81,12 @@ def holds_published(config: Mapping[str, Any]) -> bool:
 def overrides_of(config: Mapping[str, Any], registry: Registry) -> Iterator[str]:
     """`path=value` texts that put descriptions in the place of each `{type: Published, weights: NAME}`.
 
-    Keys beside `weights` are arguments of the component and go before what is described.
+    Keys beside `weights` are arguments of the component and go before what is described. Weights that are not here yet
+    are left for the component to ask for.
     """
     for path, written in _places(config):
+        if not _is_here(str(written["weights"])):
+            continue
         slot = path.rpartition(".")[2]
         found = {
             **described(str(written["weights"]), slot, registry),
@@ -92,6 +95,13 @@ def overrides_of(config: Mapping[str, Any], registry: Registry) -> Iterator[str]
         if "weights" not in found:
             found["weights"] = "$delete"
         yield f"{path}={json.dumps(found)}"
+
+
+def _is_here(name: str) -> bool:
+    try:
+        return checkpoint_folder(name).is_dir()
+    except CheckpointError:
+        return False
 
 
 def _places(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
