@@ -220,6 +220,8 @@ def _check(who: str, depth: int, variant: str, width: int, output_stride: int) -
 def _called(depth: int, plan: Plan, stem: tuple[int, int, int] | None) -> str:
     """What torchvision and timm call the network, but for blurs: resnet50, resnet50d, seresnext101d_32x8d."""
     suffix = {(24, 32, 64): "t", (64, 64, 128): "s"}.get(stem, "") if stem else plan.variant.strip("ab")
+    if plan.groups == 1 and plan.group_width > 64 and not plan.squeeze:
+        return f"wide_resnet{depth}_{plan.group_width // 64}"
     wide = f"_{plan.groups}x{plan.group_width}d" if plan.groups > 1 else ""
     return f"{'se' if plan.squeeze else ''}{'resnext' if wide else 'resnet'}{depth}{suffix}{wide}"
 
