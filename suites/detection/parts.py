@@ -2,6 +2,7 @@
 
 import suites.detection.datasets
 import suites.detection.inspection
+import suites.detection.openmmlab
 import suites.detection.settings
 import suites.detection.task
 import suites.detection.transforms  # noqa: F401
