@@ -110,7 +110,7 @@ def _print_records(records: list[Record]) -> None:
 
 
 def _show(a: argparse.Namespace) -> int:
-    from suites.engine.weights.hub_names import is_hub
+    from suites.engine.weights.hub.names import is_hub
     from suites.engine.weights.records import get_record, records_folder
     from suites.engine.weights.wanted import is_here
 
@@ -174,7 +174,7 @@ def _remove(a: argparse.Namespace) -> int:
 
 
 def _push(a: argparse.Namespace) -> int:
-    from suites.engine.weights.sharing import pack, upload
+    from suites.engine.weights.hub.sharing import pack, upload
     from suites.engine.weights.wanted import asked
 
     folder = a.folder or a.run / "hub"
@@ -190,8 +190,8 @@ def _push(a: argparse.Namespace) -> int:
 
 def _pull(a: argparse.Namespace) -> int:
     from suites.engine.weights.fetching import fetch
+    from suites.engine.weights.hub.sharing import unpack
     from suites.engine.weights.records import get_record
-    from suites.engine.weights.sharing import unpack
 
     fetch(get_record(a.name), None, print, None)
     record = get_record(a.name)

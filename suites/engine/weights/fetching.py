@@ -23,8 +23,8 @@ from framework.atomic import atomic_file, make_folder, remove_file
 from framework.errors import CheckpointError
 from framework.locks import alone
 from suites.engine.weights.downloads import Wanted, digest_of, download
-from suites.engine.weights.hub import fetch_repository
-from suites.engine.weights.hub_names import is_hub
+from suites.engine.weights.hub.names import is_hub
+from suites.engine.weights.hub.repository import fetch_repository
 from suites.engine.weights.pins import LOCK, pin, pinned
 from suites.engine.weights.records import File, Record, zoo_folder
 from suites.engine.weights.wheels import download_wheel

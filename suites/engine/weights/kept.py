@@ -9,7 +9,7 @@ from framework.atomic import remove
 from framework.errors import CheckpointError, ConfigError
 from framework.locks import alone
 from suites.engine.weights.fetching import check_file
-from suites.engine.weights.hub_names import MANIFEST, PREFIX
+from suites.engine.weights.hub.names import MANIFEST, PREFIX
 from suites.engine.weights.records import Record, get_record, record_names, zoo_folder
 from suites.engine.weights.wanted import is_here
 

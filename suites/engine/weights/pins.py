@@ -13,7 +13,7 @@ from pathlib import Path
 from framework.atomic import write_text
 from framework.errors import CheckpointError
 from framework.outside import read_json
-from suites.engine.weights.hub_names import Fetched, fetched_from
+from suites.engine.weights.hub.names import Fetched, fetched_from
 from suites.engine.weights.wheels import check_sha256
 
 LOCK = Path("zoo.lock")

@@ -27,7 +27,7 @@ from suites.engine.weights.answers import check_answers, unchanged_if_refused
 from suites.engine.weights.fetching import check_file
 from suites.engine.weights.formats.reading import read_weights
 from suites.engine.weights.formats.states import rank
-from suites.engine.weights.hub_names import is_hub, with_file
+from suites.engine.weights.hub.names import is_hub, with_file
 from suites.engine.weights.loading import load_weights
 from suites.engine.weights.matching import Classes, LoadReport, Names, Source, load_mapped, shown
 from suites.engine.weights.origins import check_origin

@@ -20,7 +20,7 @@ from suites.engine.config.tree.nodes import from_plain
 from suites.engine.config.tree.yaml_text import read_file
 from suites.engine.names import did_you_mean
 from suites.engine.registry import REGISTRY
-from suites.engine.weights.hub_names import (
+from suites.engine.weights.hub.names import (
     MANIFEST,
     Repository,
     endpoint,

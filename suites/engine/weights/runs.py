@@ -14,10 +14,10 @@ from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.capabilities import name_classes
 from suites.engine.run.folder import RunFolder
 from suites.engine.weights.fetching import check_file
-from suites.engine.weights.hub_names import is_hub
+from suites.engine.weights.hub.names import is_hub
+from suites.engine.weights.hub.sharing import is_shared_run, shared_run
 from suites.engine.weights.pretrained import load_wanted, loaded_names, wants_weights
 from suites.engine.weights.records import Record, find_record, get_record
-from suites.engine.weights.sharing import is_shared_run, shared_run
 from suites.engine.weights.wanted import is_here, offer_record
 
 

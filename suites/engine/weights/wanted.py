@@ -10,8 +10,8 @@ from typing import Any
 from framework.errors import ConfigError
 from suites.engine.config import load_config
 from suites.engine.weights.fetching import fetch
-from suites.engine.weights.hub import described
-from suites.engine.weights.hub_names import is_hub
+from suites.engine.weights.hub.names import is_hub
+from suites.engine.weights.hub.repository import described
 from suites.engine.weights.records import Record, find_record
 
 _KEYS = ("pretrained", "weights")  # of a config whose values may be names of records

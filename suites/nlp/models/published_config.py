@@ -13,7 +13,7 @@ from typing import Any
 from framework.errors import CheckpointError
 from suites.engine.names import did_you_mean
 from suites.engine.registry import register
-from suites.nlp.fields import NO_EFFECT, expect_off
+from suites.nlp.fields import MOST_LAYERS, NO_EFFECT, expect_off, expect_size
 
 _MOST = 1 << 31
 
@@ -375,7 +375,7 @@ def _modernbert(f: _Fields) -> dict[str, Any]:
         *("repad_logits_with_grad", "position_embedding_type", "sep_token_id", "layer_norm_eps"),
     )
     f.expect(is_decoder=False, add_cross_attention=False, is_encoder_decoder=False)
-    hidden, layers = f.number("hidden_size", 768, 1), f.number("num_hidden_layers", 22, 1)
+    hidden, layers = f.number("hidden_size", 768, 1), min(f.number("num_hidden_layers", 22, 1), MOST_LAYERS + 1)
     longest, every = f.number("max_position_embeddings", 8192, 1), f.number("global_attn_every_n_layers", 3, 1)
     kinds = f.any("layer_types", ["sliding_attention" if i % every else "full_attention" for i in range(layers)])
     known = ("sliding_attention", "full_attention")
@@ -472,7 +472,17 @@ def _read(fields: Mapping[str, Any], where: str) -> tuple[EncoderConfig, dict[st
         raise CheckpointError(f"{where}: {found.heads} attention heads do not divide a width of {found.hidden_size}")
     if found.max_length < 1:
         raise CheckpointError(f"{where}: max_position_embeddings leaves no place for a token")
+    expect_size(_numbers(found), found.layers, where)
     return found, f.kept()
+
+
+def _numbers(c: EncoderConfig) -> int:
+    """Weights, and rows that are computed once, about."""
+    rows = c.vocab_size + c.positions + c.segment_types + c.task_types
+    layer = 4 * c.hidden_size**2 + (3 if c.gated else 2) * c.hidden_size * c.ffn_size
+    span, kernel = (0, 0) if c.disentangled is None else (c.disentangled.span, c.disentangled.kernel)
+    turns = 2 * c.max_length * (c.hidden_size // c.heads) if c.rotary else 0
+    return rows * c.embedding_size + c.layers * layer + 2 * span * c.hidden_size + kernel * c.hidden_size**2 + turns
 
 
 for _kind in KINDS:

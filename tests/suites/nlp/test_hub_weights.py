@@ -11,7 +11,7 @@ from framework.tensor import from_numpy
 from suites.engine import cli
 from suites.engine.weights import rename
 from suites.nlp.models.published import PublishedEncoder
-from tests.suites.engine.weights.played_hub import played_hub, use
+from tests.suites.engine.weights.hub.played_hub import played_hub, use
 from tests.suites.nlp.models.test_published import fields_of
 from tests.suites.nlp.test_json_tokenizers import made
 

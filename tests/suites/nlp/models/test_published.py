@@ -146,3 +146,17 @@ def test_an_encoder_by_its_folder(tmp_path):
 def test_weights_of_a_preset_are_named_elsewhere():
     with pytest.raises(AttributeValueError, match=r"those of a Bert are named in runtime\.weights"):
         SequenceClassifier(Bert("bert_tiny", vocab_size=10), 2, weights="minilm_l6")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_that_no_file_could_fill_is_refused_before_it_is_made(kind, tmp_path):
+    layers = "n_layers" if kind == "distilbert" else "num_hidden_layers"
+    for huge in ({"vocab_size": 2**31 - 1, "embedding_size": 2**20} if kind == "albert" else {"vocab_size": 2**31 - 1},
+                 {layers: 2**31 - 1}):  # fmt: skip
+        fields = {**fields_of(kind), **huge} | ({} if kind == "distilbert" else {"hidden_size": 4096})
+        with pytest.raises(CheckpointError, match=r"has too many bytes, \d+; 68719476736 are allowed|at most 4096 are"):
+            PublishedEncoder(fields)
+    (tmp_path / "model.safetensors").write_bytes(b"x" * 1000)
+    (tmp_path / "config.json").write_text(json.dumps({**fields_of(kind), "vocab_size": 50_000_000}))
+    with pytest.raises(CheckpointError, match="the weights beside it have 1000; one of them is of another network"):
+        published_encoder(str(tmp_path))

@@ -24,7 +24,7 @@ from framework.errors import CheckpointError
 from framework.locks import alone
 from framework.outside import read_bytes
 from suites.engine.weights.downloads import Wanted, digest_of, download
-from suites.engine.weights.hub_names import (
+from suites.engine.weights.hub.names import (
     MANIFEST,
     Fetched,
     Repository,

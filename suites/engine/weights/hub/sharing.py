@@ -22,7 +22,7 @@ from framework.locks import alone
 from framework.outside import read_json
 from suites.engine.config import Config, load_config
 from suites.engine.run.folder import RunFolder, best_weights
-from suites.engine.weights.hub_names import endpoint, parse
+from suites.engine.weights.hub.names import endpoint, parse
 
 CONFIG, PROCESSOR, METRICS = "config.yml", "processor.json", "metrics.json"
 WEIGHTS, CARD = "model.safetensors", "README.md"

@@ -16,9 +16,9 @@ from suites.engine.cli import main
 from suites.engine.config.building import build_task, read_config
 from suites.engine.contract.capabilities import name_classes
 from suites.engine.run.folder import RunFolder
+from suites.engine.weights.hub.sharing import pack, unpack, upload
 from suites.engine.weights.kept import kept_records
-from suites.engine.weights.sharing import pack, unpack, upload
-from tests.suites.engine.weights.played_hub import played_hub, use
+from tests.suites.engine.weights.hub.played_hub import played_hub, use
 
 CONFIG = """
 extends: classification/resnet50_imagenet

@@ -16,12 +16,12 @@ from framework import nn
 from framework.errors import CheckpointError, ConfigError
 from suites.engine.weights import load_pretrained, read_weights, resolve
 from suites.engine.weights.fetching import fetch
-from suites.engine.weights.hub_names import parse
+from suites.engine.weights.hub.names import parse
 from suites.engine.weights.pins import LOCK
 from suites.engine.weights.pretrained import divided, with_names
 from suites.engine.weights.records import get_record
 from suites.engine.weights.wanted import is_here, offer_record
-from tests.suites.engine.weights.played_hub import played_hub, use, weights_bytes
+from tests.suites.engine.weights.hub.played_hub import played_hub, use, weights_bytes
 
 WEIGHT = np.arange(6, dtype=np.float32).reshape(2, 3)
 BIAS = np.array([1.0, 2.0], np.float32)
