@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from framework import limits
 from framework.errors import AttributeValueError, ConfigError
 from framework.optim import LossScaler, Optimizer, Schedule
+from framework.patterns import checked
 from suites.engine.bonds import bound
 from suites.engine.config import Factory, OfRole
 
@@ -288,6 +290,37 @@ class Runtime:
 
 
 @dataclass(kw_only=True)
+class LoraSettings:
+    """Which layers get adapters of low rank, and what else is trained; everything else stays as it is.
+
+    Args:
+        rank: r, the inner width of the products.
+        alpha: The products are multiplied with alpha / rank.
+        dropout: Of what goes into the products, in training.
+        targets: Expressions for paths of linear layers and convolutions without groups; all of them by default.
+        train: Expressions for names of tensors that are trained in full, such as a new head; null for those that depend
+            on the classes.
+        weights: Adapters in PEFT's format to start from, a folder or `hf:OWNER/NAME`; null for new ones.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    targets: list[str] = field(default_factory=lambda: [""])
+    train: list[str] | None = None
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.rank < 1 or not math.isfinite(self.alpha) or self.alpha <= 0 or not 0 <= self.dropout < 1:
+            raise AttributeValueError(
+                f"lora: rank is {self.rank}, alpha {self.alpha} and dropout {self.dropout}; rank must be 1 or more, "
+                "alpha above 0, dropout from 0 to below 1"
+            )
+        for pattern in (*self.targets, *(self.train or ())):
+            checked(pattern)
+
+
+@dataclass(kw_only=True)
 class RunConfig:
     """Base of every suite's config class: what each run has, whatever it trains.
 
@@ -297,6 +330,7 @@ class RunConfig:
         runtime: How long and how the run trains.
         imports: Modules that are imported first: plug-ins, which register further components.
         hooks: What is called at points of the training loop besides the usual hooks.
+        lora: Adapters of low rank, which are trained in place of the model's own weights; null for none.
     """
 
     optimizer: Factory[Optimizer]
@@ -304,6 +338,7 @@ class RunConfig:
     runtime: Runtime
     imports: list[str] = field(default_factory=list)
     hooks: list[Annotated[Any, OfRole("hook")]] = field(default_factory=list)
+    lora: LoraSettings | None = None
 
 
 def _at_least(who: str, **values: tuple[float, float]) -> None:

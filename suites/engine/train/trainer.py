@@ -23,7 +23,7 @@ from framework.optim import Schedule
 from suites.engine.config import Config, Factory, plain
 from suites.engine.config.building import begin, limited
 from suites.engine.config.plugins import covered, modules_of
-from suites.engine.config.settings import Runtime
+from suites.engine.config.settings import LoraSettings, Runtime
 from suites.engine.contract.capabilities import StartsFrom, adopt, class_names, evaluations
 from suites.engine.contract.step import Step
 from suites.engine.hosts.agreement import (
@@ -60,8 +60,11 @@ from suites.engine.train.loop import TrainingLoop, hooks_of
 from suites.engine.train.profiling import StepProfile
 from suites.engine.train.train_step import step_of
 from suites.engine.weights import load_wanted, load_what_fits, loaded_names, resolve, shown_otherwise
+from suites.engine.weights.lora import add_lora
 from suites.engine.weights.matching import brief
+from suites.engine.weights.peft_files import load_adapter
 from suites.engine.weights.pretrained import divided
+from suites.engine.weights.published import checkpoint_folder
 
 if TYPE_CHECKING:
     from framework.nn import Layer
@@ -86,6 +89,7 @@ class Trainer:
         schedule: makes the learning rate of `total_steps` and `batch_size`, in the same way.
         runtime: how long and how it trains; or give its fields one by one.
         hooks: called by the training loop besides the usual ones. The config names those whose class is registered.
+        lora: adapters of low rank, which the model gets now.
         settings: fields of `Runtime`, such as `epochs=12` or `workers=4`.
 
     Attributes:
@@ -103,13 +107,17 @@ class Trainer:
         schedule: Later,
         runtime: Runtime | None = None,
         hooks: Sequence[Hook] = (),
+        lora: LoraSettings | None = None,
         **settings: Any,
     ) -> None:
         self.task = task
         self.runtime = runtime or Runtime(**settings)
         self.hooks = list(hooks)
         self._optimizer, self._schedule = _factory(optimizer), _factory(schedule)
-        parts = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
+        parts: dict[str, Any] = {"optimizer": self._optimizer, "schedule": self._schedule, "runtime": self.runtime}
+        if lora is not None:
+            add_lora(task.model, lora)
+            parts["lora"] = lora
         written = {**task.to_config(), **{name: plain(part) for name, part in parts.items()}}
         self.config = _with_imports(Config.from_dict({**written, **_hooks_written(self.hooks, written["suite"])}))
 
@@ -225,6 +233,9 @@ class Trainer:
         loader.start()  # workers read while the rest is built
         if runtime.weights is not None:
             _start_from(task, runtime.weights, log)
+        if (adapter := self.config.get("lora.weights")) is not None and kept is None:
+            for line in load_adapter(task.model, checkpoint_folder(adapter)):
+                log.say(line)
         processor = task.processor()
         for line in shown_otherwise(task.model, processor.metadata().get("transforms", ())):
             log.say(line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -257,7 +257,7 @@ def load_mapped(
             unchanged.
     """
     state, other_size, missing, different = _assembled(model, arrays, sources)
-    resized = tuple(resized)
+    resized = (*resized, *_new_tensors(model))
     fresh = [name for name in missing if name.startswith(tuple(new)) or _matches(name, resized)]
     other = [text for name, text in different.items() if not _matches(name, resized)]
     used = {theirs for source in sources.values() for theirs in source.names}
@@ -286,6 +286,13 @@ def load_mapped(
         own[name].set(tensor(array, dtype=own[name].dtype))
     new_size = [text for name, text in different.items() if name not in partly]
     return LoadReport(list(whole), fresh, left, new_size, list(partly), classes.shared if partly else [])
+
+
+def _new_tensors(model: Layer) -> Iterator[str]:
+    """Expressions for tensors that files of plain networks lack, as layers say by `new_tensors`."""
+    for path, part in model.named_layers():
+        for name in getattr(part, "new_tensors", ()):
+            yield f"^{re.escape(f'{path}.{name}' if path else name)}"
 
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:

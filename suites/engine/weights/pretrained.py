@@ -163,7 +163,7 @@ def load_pretrained(
     chosen, names, arrays = _recognised(layer, arrays, scheme or (record.scheme if record else None), where, part)
     if record is None or not record.answers:
         check_origin(layer, chosen, path, where, told or (record.origin if record else None))
-    resized = (*getattr(layer, "class_tensors", ()), *_new_tensors(layer))
+    resized = tuple(getattr(layer, "class_tensors", ()))
     theirs = record.names_of_classes() if record and classes else None
     with unchanged_if_refused(layer, record):
         try:
@@ -202,13 +202,6 @@ def _cut(source: str | Path, sign: str) -> tuple[str | Path, str | None]:
     path, found, word = str(source).rpartition(sign)
     named = found and path and word and "/" not in word
     return (path, word) if named and not Path(source).exists() else (source, None)
-
-
-def _new_tensors(layer: Layer) -> Iterator[str]:
-    """Expressions for tensors that files of plain networks lack, as layers in it say by `new_tensors`."""
-    for path, part in layer.named_layers():
-        for name in getattr(part, "new_tensors", ()):
-            yield f"^{re.escape(f'{path}.{name}' if path else name)}"
 
 
 def resolve(source: str | Path) -> tuple[Path, Record | None]:

@@ -5,7 +5,7 @@ Letters: T tokens, B sequences, D hidden size, K classes, M masked tokens, V wor
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from framework import nn, ops
 from framework.errors import AttributeValueError
@@ -24,6 +24,7 @@ class _OnEncoder(TextModel):
     """An encoder, dropout and a linear layer to `outputs` numbers; the encoder may start from published weights."""
 
     class_tensors = (r"^fc\.", r"^encoder\.pooler\.")
+    head_names: ClassVar[dict[str, str]] = {"fc": "classifier"}  # as PEFT's files have them
 
     def __init__(self, encoder: TextEncoder, outputs: int, dropout: float, weights: str | None) -> None:
         super().__init__()
@@ -50,6 +51,11 @@ class _OnEncoder(TextModel):
         """The encoder's names; the head is new."""
         found: Names = self.encoder.names_in(scheme).below("encoder.")  # type: ignore[attr-defined]
         return found
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the encoder's names in files of the whole model."""
+        return str(getattr(self.encoder, "prefix", ""))
 
     def current_name(self, name: str) -> str:
         """What a file's older name is today."""

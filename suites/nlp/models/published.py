@@ -24,7 +24,7 @@ from suites.engine.weights import Names, drawn
 from suites.engine.weights.published import read_description
 from suites.nlp.models.encoder import LayeredEncoder, TextEncoder
 from suites.nlp.models.published_config import Disentangled, EncoderConfig, describe, encoder_config
-from suites.nlp.models.published_names import current_name, names_of_encoder
+from suites.nlp.models.published_names import current_name, names_of_encoder, prefix_of
 
 _HIDDEN = -1e30  # added to the score of a key of another sequence
 _FARTHEST = 128  # the distance from which on all are in MPNet's last bucket
@@ -167,6 +167,7 @@ class Attention(nn.Layer):
         initializer, width = TruncatedNormal(config.init_std), config.hidden_size
         self.heads, self.size = config.heads, width // config.heads
         self.qkv = nn.Linear(width, 3 * width, config.biases, initializer)
+        self.qkv.blocks = 1 if config.joined else 3
         self.out = nn.Linear(width, width, config.biases, initializer)
         self.dropout = nn.Dropout(config.attention_dropout)
         d = config.disentangled
@@ -219,16 +220,11 @@ class Attention(nn.Layer):
         rows, at, total = self.dropout(places["rows"]), places["at"], None
         d = self._config.disentangled
         assert d is not None
-        width = self._config.hidden_size
+        shared = self._three(rows) if d.shared else ()
         for term, number, own in (("c2p", 1, self.pos_key), ("p2c", 0, self.pos_query)):
             if term not in d.terms:
                 continue
-            if own is None:  # rows of the joined matrix: queries first, then keys
-                part = slice(number * width, (number + 1) * width)
-                bias = None if self.qkv.bias is None else self.qkv.bias[part]
-                seen = ops.matmul(rows, self.qkv.weight[part], bias, transpose_b=True)
-            else:
-                seen = own(rows)
+            seen = shared[number] if own is None else own(rows)
             looks = _by_head(q if term == "c2p" else k, self.heads)
             products = ops.matmul(looks, _by_head(seen, self.heads), transpose_b=True) * scale  # [heads, T, rows]
             picked = [
@@ -395,6 +391,11 @@ class PublishedEncoder(LayeredEncoder):
     def names_in(self, scheme: str) -> Names:
         """Hugging Face's names."""
         return names_of_encoder(self.config)
+
+    @property
+    def prefix(self) -> str:
+        """What stands before these names in files of whole models."""
+        return prefix_of(self.config.kind)
 
     def current_name(self, name: str) -> str:
         """What a file's older name is today."""

@@ -127,6 +127,11 @@ class EncoderConfig:
     norm_first: bool = False
 
     @property
+    def joined(self) -> bool:
+        """Whether its files have the matrices of queries, keys and values as one."""
+        return self.kind == "modernbert"
+
+    @property
     def layer_sets(self) -> int:
         """How many sets of layers have weights of their own."""
         return self.groups or self.layers

@@ -186,3 +186,16 @@ def current_name(name: str) -> str:
     for pattern, now in _OLDER:
         name = pattern.sub(now, name)
     return name
+
+
+_PREFIXES = {
+    "xlm-roberta": "roberta",
+    "camembert": "roberta",
+    "data2vec-text": "data2vec_text",
+    "deberta-v2": "deberta",
+}
+
+
+def prefix_of(kind: str) -> str:
+    """What stands before an encoder's names in files of whole models: `bert.`."""
+    return f"{'model' if kind == 'modernbert' else _PREFIXES.get(kind, kind)}."

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from framework import nn
-from framework.io import save_tensors
+from framework.io import read_arrays, save_tensors
 from framework.tensor import from_numpy
 from suites.engine import cli
 from suites.engine.weights import rename
@@ -83,3 +83,31 @@ def test_a_classifier_is_trained_from_the_hub_and_needs_it_no_more(hub, tmp_path
     assert paddock("infer", str(run), "--text", "he he he") == 0
     assert "he he he ->" in capsys.readouterr().out
     assert paddock("eval", str(run)) == 0
+
+
+def test_adapters_are_trained_merged_at_export_and_written_alone(tmp_path, capsys, caplog, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checkpoint(tmp_path / "files", "roberta", "byte pairs")
+    reviews(tmp_path)
+    words = ["nlp/classify", "-o", "data.root=reviews.csv", "-o", "model.weights=files", "-o", "runtime.epochs=1"]
+    words += ["-o", "data.max_length=16", "-o", "runtime.workers=0"]
+    lora = "rank: 2, targets: [attention], train: ['^fc']"
+    assert paddock("train", *words, "-o", f"lora={{{lora}}}", "--name", "first") == 0
+    assert paddock("infer", "runs/first", "--text", "he he he") == 0
+    first = capsys.readouterr().out.splitlines()[-1]
+    assert paddock("export", "runs/first", "--output", "exported") == 0
+    assert not [n for n in read_arrays(tmp_path / "exported" / "weights.safetensors") if "lora" in n]
+    assert paddock("infer", "exported", "--text", "he he he") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == first
+
+    assert paddock("export", "runs/first", "--format", "peft", "--output", "adapter") == 0
+    names = set(read_arrays(tmp_path / "adapter" / "adapter_model.safetensors"))
+    layer = "base_model.model.roberta.encoder.layer.0.attention"
+    assert {f"{layer}.self.query.lora_A.weight", f"{layer}.output.dense.lora_B.weight"} <= names
+    assert {"base_model.model.classifier.weight", "base_model.model.classifier.bias"} <= names
+    more = ["-o", f"lora={{{lora}, weights: adapter}}", "-o", "schedule.base_lr=1e-12", "-o", "runtime.ema=null"]
+    assert paddock("train", *words, *more, "--name", "second") == 0
+    assert "adapters of 6 layers and 2 other tensors from adapter" in "".join(capsys.readouterr()) + caplog.text
+    one, two = (read_arrays(tmp_path / "runs" / n / "weights" / "last.safetensors") for n in ("first", "second"))
+    for name in one:
+        np.testing.assert_allclose(two[name], one[name], atol=1e-5, err_msg=name)

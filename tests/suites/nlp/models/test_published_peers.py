@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from framework import ops, tensor
+from suites.engine.config.settings import LoraSettings
 from suites.engine.weights import load_pretrained
+from suites.engine.weights.lora import add_lora
+from suites.engine.weights.peft_files import save_adapter
+from suites.nlp.models.heads import SequenceClassifier
 from suites.nlp.models.published import PublishedEncoder
 
 SIZES = {
@@ -143,3 +147,20 @@ def test_states_and_gradients_are_those_of_transformers(family, tmp_path):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-3 * scale, err_msg=name)
         compared += 1
     assert compared > 20 or ours.config.groups
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    "kind", ["bert", "roberta", "distilbert", "electra", "albert", "mpnet", "deberta-v2", "modernbert"]
+)
+def test_modules_of_adapters_are_those_of_transformers(kind, tmp_path):
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    made(kind, tmp_path / "base")
+    theirs = AutoModelForSequenceClassification.from_config(AutoConfig.from_pretrained(tmp_path / "base"))
+    ours = SequenceClassifier(PublishedEncoder(json.loads((tmp_path / "base" / "config.json").read_text())), 2)
+    add_lora(ours, LoraSettings(rank=2, targets=["layers"], train=["^fc"]))
+    config, _ = save_adapter(ours, tmp_path / "adapter")
+    modules = dict(theirs.named_modules())
+    for name in json.loads(config.read_text())["target_modules"]:
+        assert type(modules[name]).__name__ == "Linear", name
