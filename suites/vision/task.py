@@ -50,8 +50,7 @@ class VisionTask(DataTask[TrainData, EvalData]):
     def _eval_set(self) -> Any:
         return self._open(self.eval_data.dataset, "data.eval.dataset")
 
-    @property
-    def class_names(self) -> Sequence[str]:
+    def names_of_classes(self) -> Sequence[str]:
         """Names of the classes, as the evaluation set has them."""
         names: Sequence[str] = self._eval_set.class_names
         return names

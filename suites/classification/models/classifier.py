@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from framework import nn
+from framework import nn, ops
 from framework.errors import AttributeValueError
 from framework.tensor import Tensor
 from suites.engine.registry import register, register_role
@@ -53,6 +53,7 @@ class ImageClassifier(Classifier):
         self.backbone = backbone
         self.schemes = backbone.schemes
         self.top, features = backbone.top() if top else (nn.GlobalAvgPool2d(), backbone.channels[-1])
+        self._topped, self._cells = top, top and backbone.cell_logits
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(features, num_classes)
         start_from(self, pretrained)
@@ -65,7 +66,8 @@ class ImageClassifier(Classifier):
         """What `scheme` calls the tensors: the backbone's names and those of what is behind it."""
         own = self.state_dict()
         behind = self.backbone.top_names(scheme)
-        return self.backbone.names_in(scheme).below("backbone.") | Names(
+        names = self.backbone.names_in(scheme).inside(self.backbone.place_in(scheme))
+        return names.below("backbone.") | Names(
             {name: source for name, source in behind.sources.items() if name in own}, behind.unused
         )
 
@@ -79,8 +81,13 @@ class ImageClassifier(Classifier):
 
     def forward(self, images: Tensor) -> Tensor:
         """images: [N, H, W, 3]; logits [N, K]."""
-        return self.fc(self.dropout(self.features(images)))
+        logits = self.fc(self.dropout(self._seen(images)))
+        return ops.mean(ops.relu(logits), axes=(1, 2)) if self._cells else logits
 
     def features(self, images: Tensor) -> Tensor:
-        """What the linear layer sees: [N, D] of images [N, H, W, 3]."""
-        return self.top(self.backbone(images)[-1])
+        """What the linear layer sees: [N, D] of images [N, H, W, 3]; its mean where each cell has logits of its own."""
+        seen = self._seen(images)
+        return ops.mean(seen, axes=(1, 2)) if self._cells else seen
+
+    def _seen(self, images: Tensor) -> Tensor:
+        return self.top(self.backbone.before_top(images) if self._topped else self.backbone(images)[-1])

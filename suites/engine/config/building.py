@@ -41,7 +41,8 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
 
     Where `data.num_classes` is "auto" it becomes the number of classes of the training set, which is opened for that;
     where `data.schema` is, the one that its suite guesses from the file (`paddock data schema`). In the place of
-    `{type: Published, weights: NAME}` comes what that checkpoint's config.json describes.
+    `{type: Published, weights: NAME}` comes what that checkpoint's config.json describes. What the model leaves to the
+    data by "auto", such as sizes of anchors, is measured by its suite.
 
     Raises ConfigError, also where a run remembers plug-ins that are not imported yet.
     """
@@ -61,7 +62,18 @@ def read_config(source: Path, overrides: Iterable[str] = ()) -> Config:
     if isinstance(data, dict) and data.get("num_classes") == _COUNTED:
         counted = load_config(source, [*overrides, *found], check=False) if found else written
         found.append(f"data.num_classes={_count_classes(counted)}")
+    if isinstance(data, dict) and _left_to_data(written.as_dict().get("model")):
+        measure = component_of(written["suite"], "measure")
+        measured = measure(written) if measure else {}
+        found += [f"{path}={json.dumps(value)}" for path, value in measured.items()]
     return load_config(source, [*overrides, *found]) if found else checked(written)
+
+
+def _left_to_data(value: Any) -> bool:
+    """Whether a value is "auto", or any inside of it."""
+    if isinstance(value, dict):
+        return any(map(_left_to_data, value.values()))
+    return any(map(_left_to_data, value)) if isinstance(value, list) else bool(value == _COUNTED)
 
 
 def _published(config: Config) -> Iterator[str]:

@@ -34,6 +34,8 @@ class Source:
             image network for frames laid side by side, which then see the mean frame.
         view: extents that their tensor, a matrix, is seen with before its axes are ordered. The first is -1, its rows,
             or the last is, its columns. Afterwards it is a matrix again, of our rows.
+        ones: so many last axes of theirs have an extent of 1 and are not in ours, such as those of a 1x1 convolution
+            that is a linear layer here.
     """
 
     names: tuple[str, ...]
@@ -43,10 +45,13 @@ class Source:
     rows: tuple[int, ...] | None = None
     repeated: int = 1
     view: tuple[int, ...] | None = None
+    ones: int = 0
 
     def ours(self, theirs: np.ndarray) -> np.ndarray:
         """A tensor of theirs as ours has it; as it is where it has another number of axes."""
         theirs = theirs[self.skipped :]
+        if self.ones and theirs.shape[-self.ones :] == (1,) * self.ones:
+            theirs = theirs.reshape(theirs.shape[: -self.ones])
         at = self._row_axis(theirs)
         if self.rows is not None and len(self.rows) == theirs.shape[at]:
             theirs = np.take(theirs, self.rows, axis=at)
@@ -67,6 +72,9 @@ class Source:
 
     def theirs(self, ours: np.ndarray) -> np.ndarray:
         """The inverse of `ours`; their rows that it skips are zeros."""
+        if self.ones:
+            kept = replace(self, ones=0).theirs(ours)
+            return kept.reshape(*kept.shape, *(1,) * self.ones)
         if self.rows is not None:
             return replace(self, rows=None).theirs(ours[np.argsort(self.rows)])
         if self.skipped:
@@ -96,6 +104,14 @@ class Names:
     def below(self, prefix: str) -> Names:
         """The same for a model that has this one under `prefix`, such as "backbone."."""
         return Names({prefix + name: source for name, source in self.sources.items()}, self.unused)
+
+    def inside(self, prefix: str) -> Names:
+        """The same where their names have `prefix` before them, such as "vit."; what is unused is found as before."""
+        if not prefix:
+            return self
+        moved = {n: replace(s, names=tuple(prefix + theirs for theirs in s.names)) for n, s in self.sources.items()}
+        place = re.escape(prefix)
+        return Names(moved, tuple(f"^{place}{p[1:]}" if p.startswith("^") else p for p in self.unused))
 
     def __or__(self, other: Names) -> Names:
         """Both together: `other` names further tensors of the model."""

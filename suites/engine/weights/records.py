@@ -151,6 +151,7 @@ class Record:
             "kinetics400" (`zoo/classes`); null where there is none.
         figures: How good it is.
         config: One of our configs that uses them.
+        overrides: What differs from the config, as after `-o`: such as "model.top=true".
         notes: What else to know.
         origin: What its library calls the network, where names of tensors do not tell; see `origins`.
         answers: What the network gives for a drawn input, by name, the first 8 numbers each; compared whenever the
@@ -169,6 +170,7 @@ class Record:
     class_names: str | None = None
     figures: list[Figure] = field(default_factory=list)
     config: str | None = None
+    overrides: list[str] = field(default_factory=list)
     notes: str = ""
     origin: str | None = None
     answers: dict[str, list[float]] = field(default_factory=dict)

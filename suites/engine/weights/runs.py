@@ -95,4 +95,4 @@ def write_run(record: Record, path: Path, overrides: Sequence[str] = ()) -> list
 def _config_of(record: Record, overrides: Sequence[str] = ()) -> Config:
     if record.config is None:
         raise ConfigError(f"{record.name}: no config of ours has the whole model; name it in `pretrained` of yours")
-    return read_config(Path(record.config), overrides)
+    return read_config(Path(record.config), [*record.overrides, *overrides])

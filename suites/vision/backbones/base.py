@@ -62,6 +62,8 @@ class Backbone(nn.Layer):
         in_channels: of the image.
         as_published: whether it computes what its authors' network does: false where later stages dilate.
         schemes: whose names `names_in` knows, such as "torchvision".
+        cell_logits: whether its authors classify each cell of what `top()` gives, [N, h, w, D], and take the mean of
+            the positive logits, as SqueezeNet's.
     """
 
     strides: tuple[int, ...]
@@ -69,6 +71,7 @@ class Backbone(nn.Layer):
     in_channels: int = 3
     as_published: bool = True
     schemes: ClassVar[tuple[str, ...]] = ()
+    cell_logits: ClassVar[bool] = False
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """x: [N, H, W, 3], H and W multiples of the largest stride; one map for each of `strides`."""
@@ -94,6 +97,10 @@ class Backbone(nn.Layer):
         """What `scheme`, one of `schemes`, calls the tensors."""
         raise NotImplementedError(f"{type(self).__name__} defines no names_in()")
 
+    def place_in(self, scheme: str) -> str:
+        """What stands before its names in a file of a whole classifier of `scheme`, such as "vit."."""
+        return ""
+
     def origins_in(self, scheme: str) -> Origins:
         """What others call the networks that compute the same, and those that only look the same, in `scheme`."""
         return Origins()
@@ -110,6 +117,10 @@ class Backbone(nn.Layer):
         [N, D]; and D. By default the mean over the map.
         """
         return nn.GlobalAvgPool2d(), self.channels[-1]
+
+    def before_top(self, x: Tensor) -> Tensor:
+        """What `top()` takes of images [N, H, W, 3]: the last map, or what its authors classify in its place."""
+        return self(x)[-1]
 
     def top_names(self, scheme: str) -> Names:
         """What `scheme` calls the tensors of `top()` and, under `fc`, those of the linear layer behind it."""

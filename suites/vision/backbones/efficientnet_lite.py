@@ -16,11 +16,11 @@ from suites.vision.backbones.inverted import InvertedResidual
 from suites.vision.backbones.naming import conv_norm, linear
 
 # (expansion, kernel, channels out, blocks, stride of the first block) of each stage of EfficientNet-B0 (table 1).
-_PLAN = (
+PLAN = (
     (1, 3, 16, 1, 1), (6, 3, 24, 2, 2), (6, 5, 40, 2, 2), (6, 3, 80, 3, 2), (6, 5, 112, 3, 1), (6, 5, 192, 4, 2),
     (6, 3, 320, 1, 1),
 )  # fmt: skip
-_SCALES = ((1.0, 1.0), (1.0, 1.1), (1.1, 1.2), (1.2, 1.4), (1.4, 1.8))  # of channels and of blocks
+SCALES = ((1.0, 1.0), (1.0, 1.1), (1.1, 1.2), (1.2, 1.4), (1.4, 1.8))  # of channels and of blocks
 _STEM, _TOP = 32, 1280  # not scaled
 _EPS = 1e-3
 
@@ -132,11 +132,11 @@ def _block(in_channels: int, out_channels: int, expansion: int, kernel: int, str
 
 def stages(size: int) -> list[tuple[int, int, int, int, int]]:
     """The plan of a size: the first and the last stage keep their number of blocks."""
-    width, depth = _SCALES[size]
-    ends = (0, len(_PLAN) - 1)
+    width, depth = SCALES[size]
+    ends = (0, len(PLAN) - 1)
     return [
         (expansion, kernel, _scaled(out, width), count if i in ends else math.ceil(count * depth), stride)
-        for i, (expansion, kernel, out, count, stride) in enumerate(_PLAN)
+        for i, (expansion, kernel, out, count, stride) in enumerate(PLAN)
     ]
 
 

@@ -36,6 +36,16 @@ def conv_norm(
     return {**conv(f"{ours}.conv", theirs, flipped=flipped), **norm(f"{ours}.norm", their_norm, paddle=paddle)}
 
 
+def layer_norm(ours: str, theirs: str) -> dict[str, Source]:
+    """Names of a `LayerNorm`."""
+    return {f"{ours}.scale": Source((f"{theirs}.weight",)), f"{ours}.bias": Source((f"{theirs}.bias",))}
+
+
+def joined(ours: str, theirs: Sequence[str]) -> dict[str, Source]:
+    """Names of a `Linear` whose outputs are those of several layers of theirs, one after the other."""
+    return {f"{ours}.{leaf}": Source(tuple(f"{name}.{leaf}" for name in theirs)) for leaf in ("weight", "bias")}
+
+
 def spread_over_frames(names: dict[str, Source], first: str, in_channels: int) -> dict[str, Source]:
     """The names of weights of one frame, where the convolution `first` sees `in_channels` of frames side by side."""
     if in_channels <= 3:

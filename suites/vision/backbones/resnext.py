@@ -14,6 +14,8 @@ from suites.vision.backbones.resnet import ResNet
 class ResNeXt(ResNet):
     """A ResNet whose 3x3 convolutions work in groups: 50 with 32 groups of 4 ("32x4d"), 101 with 32x8 or 64x4.
 
+    With one group of 128 it is Wide ResNet-50-2 or 101-2 (Zagoruyko and Komodakis 2016, arXiv:1605.07146).
+
     Args:
         depth: 50, 101 or 152.
         groups: of the 3x3 convolutions.

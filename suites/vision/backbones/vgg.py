@@ -1,4 +1,4 @@
-"""VGG of 16 and 19 layers (Simonyan and Zisserman 2015, arXiv:1409.1556), and its form in SSD (Liu et al. 2016).
+"""VGG of 11 to 19 layers (Simonyan and Zisserman 2015, arXiv:1409.1556), and its form in SSD (Liu et al. 2016).
 
 Letters: N batch, H W image size, C_s channels of the map of stride s.
 """
@@ -14,10 +14,17 @@ from framework.tensor import Tensor
 from suites.engine.registry import register
 from suites.engine.weights import Names, Source
 from suites.vision.backbones.base import Backbone, check_strides
-from suites.vision.backbones.naming import conv
+from suites.vision.backbones.naming import CONV_AXES, conv, linear
+from suites.vision.backbones.naming import norm as norm_names
 
-_BLOCKS = {16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}  # convolutions before each pooling
+_BLOCKS = {
+    11: (1, 1, 2, 2, 2),
+    13: (2, 2, 2, 2, 2),
+    16: (2, 2, 3, 3, 3),
+    19: (2, 2, 4, 4, 4),
+}  # convolutions before each pooling
 _WIDTHS = (64, 128, 256, 512, 512)  # of each block, at width 64
+_CLASSIFIER, _CELLS = 4096, 7  # features of the classifier's linear layers, cells a side that the first one sees
 
 
 @register("backbone")
@@ -32,13 +39,15 @@ class VGG(Backbone):
     translates.
 
     Args:
-        depth: 16 or 19.
+        depth: 11, 13, 16 or 19.
         width: channels of the first block.
         out_strides: strides of the maps given out, of 1, 2, 4, 8, 16 and, without `reduced_fc`, 32; the network ends at
             the last.
         reduced_fc: SSD's form.
         freeze_at: all layers up to stride 2^freeze_at are not trained; 0 trains all.
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
+        norm: a batch norm behind each 3x3 convolution, as in torchvision's `vgg16_bn` and its kin.
+        frozen_norm: batch norms use their running statistics in training too, and are not trained.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision", "paddledetection")
@@ -46,20 +55,24 @@ class VGG(Backbone):
 
     def __init__(
         self,
-        depth: Literal[16, 19] = 16,
+        depth: Literal[11, 13, 16, 19] = 16,
         width: int = 64,
         out_strides: tuple[int, ...] = (8, 16, 32),
         reduced_fc: bool = False,
         freeze_at: int = 0,
         pretrained: str | None = None,
+        norm: bool = False,
+        frozen_norm: bool = False,
     ) -> None:
         super().__init__()
         if depth not in _BLOCKS or width < 1:
-            raise AttributeValueError(f"VGG: depth is {depth}, width {width}; depth must be 16 or 19, width 1 or more")
+            raise AttributeValueError(
+                f"VGG: depth is {depth}, width {width}; depth must be one of {[*_BLOCKS]}, width 1 or more"
+            )
         offered = (1, 2, 4, 8, 16) if reduced_fc else (1, 2, 4, 8, 16, 32)
         self.strides = check_strides("VGG", out_strides, offered)
         self._ends: list[int] = []  # number of convolutions up to the end of each block
-        self.convs = nn.LayerList()
+        self.convs, self.norms = nn.LayerList(), nn.LayerList()
         channels, by_stride = 3, {}
         for i, count in enumerate(_BLOCKS[depth]):
             if 1 << i > self.strides[-1]:
@@ -68,6 +81,8 @@ class VGG(Backbone):
             for _ in range(count):
                 self.convs.append(nn.Conv2d(channels, out, 3))
                 channels = out
+                if norm:
+                    self.norms.append(nn.BatchNorm(out))
             self._ends.append(len(self.convs))
             by_stride[1 << i] = channels
         by_stride[32] = channels
@@ -77,13 +92,25 @@ class VGG(Backbone):
             self.fc6, self.fc7 = nn.Conv2d(channels, wide, 3, dilation=6), nn.Conv2d(wide, wide, 1)
             by_stride[16] = wide
         self.channels = tuple(by_stride[s] for s in self.strides)
-        self._depth = depth
-        self.finish(freeze_at, pretrained=pretrained)
+        self._depth, self._wide = depth, _CLASSIFIER * width // 64
+        self.finish(freeze_at, frozen_norm, pretrained)
+
+    def top(self) -> tuple[nn.Layer, int]:
+        """The map in 7 x 7 cells, two linear layers of 4,096 with ReLU; a dropout of a half between them."""
+        return _Top(self.channels[-1], self._wide), self._wide
+
+    def top_names(self, scheme: str) -> Names:
+        """Of the three linear layers; theirs see channel after channel, ours cell after cell."""
+        if scheme == "paddledetection":
+            return Names({})
+        first = Source(("classifier.0.weight",), CONV_AXES, view=(-1, self.channels[-1], _CELLS, _CELLS))
+        names = {"top.linear1.weight": first, "top.linear1.bias": Source(("classifier.0.bias",))}
+        return Names({**names, **linear("top.linear2", "classifier.3"), **linear("fc", "classifier.6")})
 
     def parts(self) -> Sequence[Sequence[nn.Layer]]:
         """The first two blocks, then one after the other; fc6 and fc7 with the last."""
-        convs = list(self.convs)
-        blocks = [convs[a:b] for a, b in zip([0, *self._ends], self._ends, strict=False)]
+        convs, norms = list(self.convs), list(self.norms)
+        blocks = [[*convs[a:b], *norms[a:b]] for a, b in zip([0, *self._ends], self._ends, strict=False)]
         if self.fc6 is not None:
             blocks[-1] += [self.fc6, self.fc7]
         return [[*blocks[0], *(blocks[1] if len(blocks) > 1 else [])], *blocks[2:]]
@@ -100,9 +127,13 @@ class VGG(Backbone):
                 names |= conv(name, name, bias=True)
             coarser = "|".join(str(block) for block in range(len(self._ends), 5)) or "-"
             return Names(names, (rf"^conv_block_({coarser})\.", r"^(fc[67]|conv\d+|norm0)\."))
+        step = 3 if len(self.norms) else 2
         for i in range(len(self.convs)):
-            names |= conv(f"convs.{i}", torchvision_name(f"convs.{i}.", self._depth).rstrip("."), bias=True)
-        coarser = rf"^features\.({'|'.join(str(n) for n in range(2 * len(self.convs) + len(self._ends) - 1, 40))})\."
+            at = step * i + _place(i, self._depth)[0]
+            names |= conv(f"convs.{i}", f"features.{at}", bias=True)
+            if step == 3:
+                names |= norm_names(f"norms.{i}", f"features.{at + 1}")
+        coarser = rf"^features\.({'|'.join(str(n) for n in range(step * len(self.convs) + len(self._ends) - 1, 60))})\."
         return Names(names, (r"^(classifier|pre_logits|head)\.", coarser))  # torchvision's or timm's top
 
     def forward(self, x: Tensor) -> list[Tensor]:
@@ -112,7 +143,8 @@ class VGG(Backbone):
             if i:
                 x = ops.max_pool2d(x, kernel=2, stride=2, ceil_mode=True)
             for at in range(start, end):
-                x = ops.relu(self.convs[at](x))
+                x = self.convs[at](x)
+                x = ops.relu(self.norms[at](x) if len(self.norms) else x)
             found[1 << i], start = x, end
         if self.fc6 is not None:
             x = ops.max_pool2d(x, kernel=3, stride=1, padding=1)
@@ -120,6 +152,21 @@ class VGG(Backbone):
         elif self.strides[-1] == 32:
             found[32] = ops.max_pool2d(x, kernel=2, stride=2, ceil_mode=True)
         return [found[s] for s in self.strides]
+
+
+class _Top(nn.Layer):
+    """[N, H, W, C] to [N, D]."""
+
+    def __init__(self, in_channels: int, features: int) -> None:
+        super().__init__()
+        self.pool = nn.AdaptiveAvgPool2d(_CELLS)
+        self.linear1, self.linear2 = nn.Linear(in_channels * _CELLS**2, features), nn.Linear(features, features)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, H, W, C]; y: [N, D]."""
+        x = ops.relu(self.linear1(ops.flatten(self.pool(x), start=1)))
+        return ops.relu(self.linear2(self.dropout(x)))
 
 
 def torchvision_name(name: str, depth: int = 16) -> str:

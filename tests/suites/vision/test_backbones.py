@@ -6,21 +6,32 @@ from functools import partial
 import numpy as np
 import pytest
 
-from framework import nn, no_grad, tensor
+from framework import nn, no_grad, program, tensor
 from framework.errors import AttributeValueError, NotSupportedError
 from suites.classification import ImageClassifier
 from suites.vision.backbones import (
+    VGG,
     Backbone,
+    ConvNeXt,
     DarkNet53,
+    DenseNet,
+    DINOv2,
+    EfficientNet,
     EfficientNetLite,
+    GoogLeNet,
     HRNet,
+    InceptionV3,
     MobileNetV1,
     MobileNetV2,
     MobileNetV3,
     ResNet,
     ResNeXt,
+    ShuffleNetV2,
+    SqueezeNet,
+    Swin,
     TinyDarkNet,
     UNetEncoder,
+    ViT,
     Xception,
 )
 from suites.vision.backbones.base import drawn_image
@@ -52,6 +63,18 @@ def count(model):
         lambda: UNetEncoder((4, 8, 8)),
         lambda: Xception(41, (2, 4, 8, 16, 32), 32),
         lambda: Xception(41, (2, 4, 8), 8),
+        lambda: EfficientNet(0, (2, 4, 8, 16, 32)),
+        lambda: DenseNet(121, (2, 4, 8, 16, 32), growth=4),
+        lambda: DenseNet(121, (4, 8), growth=4),
+        lambda: GoogLeNet((2, 4, 8, 16, 32)),
+        lambda: ShuffleNetV2(0.5, (2, 4, 8, 16, 32)),
+        lambda: ConvNeXt(width=8),
+        lambda: ConvNeXt(width=8, out_strides=(4, 16)),
+        lambda: Swin(width=12),
+        lambda: Swin(width=12, out_strides=(8,)),
+        lambda: ViT("tiny", blocks=1),
+        lambda: ViT("tiny", blocks=1, out_strides=(4, 8, 16, 32), pyramid_width=8),
+        lambda: DINOv2("small", blocks=1, out_strides=(8, 32), pyramid_width=8),
     ],
 )
 def test_maps_have_the_strides_and_channels_it_says(model):
@@ -107,6 +130,25 @@ def test_mobilenet_v2_dilates_instead_of_halving_below_its_output_stride():
         (lambda: EfficientNetLite(2), True, 6_092_072),
         (lambda: EfficientNetLite(3), True, 8_197_096),
         (lambda: EfficientNetLite(4), True, 13_006_568),
+        (lambda: ResNeXt(50, 1, 128), False, 68_883_240),  # wide_resnet50_2
+        (lambda: EfficientNet(0), True, 5_288_548),
+        (lambda: EfficientNet(4), True, 19_341_616),
+        (lambda: DenseNet(121), False, 7_978_856),
+        (lambda: DenseNet(161), False, 28_681_000),
+        (lambda: DenseNet(201), False, 20_013_928),
+        (lambda: GoogLeNet(), False, 6_624_904),
+        (lambda: ShuffleNetV2(1.0), True, 2_278_604),
+        (lambda: ShuffleNetV2(2.0), True, 7_393_996),
+        (lambda: SqueezeNet("1.0"), True, 1_248_424),
+        (lambda: SqueezeNet("1.1"), True, 1_235_496),
+        (lambda: VGG(11), True, 132_863_336),
+        (lambda: VGG(19, norm=True), True, 143_678_248),
+        (lambda: ViT("base"), True, 86_567_656),
+        (lambda: ViT("large"), True, 304_326_632),
+        (lambda: Swin("tiny"), False, 28_288_354),
+        (lambda: Swin("base"), False, 87_768_224),
+        (lambda: ConvNeXt("tiny"), True, 28_589_128),
+        (lambda: ConvNeXt("base"), True, 88_591_464),
     ],
 )
 def test_classifiers_have_as_many_parameters_as_published(make, top, wanted):
@@ -139,7 +181,32 @@ SMALL = {
     "HRNet": lambda **more: HRNet(4, **more),
     "UNetEncoder": lambda **more: UNetEncoder((4, 4, 8, 8, 8, 8), **more),
     "Xception": lambda **more: Xception(41, (4, 32), 32, **more),
+    "EfficientNet": lambda **more: EfficientNet(0, **more),
+    "DenseNet": lambda **more: DenseNet(121, growth=4, **more),
+    "GoogLeNet": lambda **more: GoogLeNet(**more),
+    "InceptionV3": lambda **more: InceptionV3(**more),
 }
+WITHOUT_BATCH_NORM = {
+    "ConvNeXt": lambda **more: ConvNeXt(width=8, **more),
+    "Swin": lambda **more: Swin(width=12, **more),
+    "ViT": lambda **more: ViT("tiny", blocks=4, **more),
+    "DINOv2": lambda **more: DINOv2("small", 4, (4, 8), blocks=4, **more),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_BATCH_NORM)
+def test_freezing_goes_on_from_what_makes_tokens_to_the_whole_network(name):
+    with nn.init.undrawn():
+        nets = [WITHOUT_BATCH_NORM[name](freeze_at=k) for k in range(6)]
+    trained = [sum(p.size for p in net.parameters() if p.requires_grad) for net in nets]
+    assert trained == sorted(trained, reverse=True) and trained[0] == count(nets[0]) and trained[-1] == 0
+    assert len(set(trained)) == 6
+
+
+@pytest.mark.parametrize("make", [partial(ShuffleNetV2, 0.5), SqueezeNet], ids=["ShuffleNetV2", "SqueezeNet"])
+def test_a_stage_without_weights_freezes_nothing_more(make):
+    trained = [sum(p.size for p in make(freeze_at=k).parameters() if p.requires_grad) for k in range(6)]
+    assert trained == sorted(trained, reverse=True) and trained[-1] == 0 < trained[3]
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -260,8 +327,34 @@ def test_a_network_ends_at_its_last_stride():
         (lambda: ResNeXt(50, group_width=0), "group_width 0"),
         (lambda: ResNeXt(50, width=24, groups=1, group_width=4), "width \\* group_width a multiple of 64"),
         (lambda: HRNet(18, out_strides=(2,)), r"HRNet: out_strides is \[2\]"),
+        (lambda: DenseNet(120), "DenseNet: depth is 120, growth None; depth must be one of"),
+        (lambda: ShuffleNetV2(0.7), "ShuffleNetV2: scale is 0.7; it must be one of"),
+        (lambda: SqueezeNet("1.2"), "SqueezeNet: version is '1.2'; it must be one of"),
+        (lambda: ConvNeXt("huge"), "ConvNeXt: size is 'huge', width None"),
+        (lambda: Swin(width=16), "Swin: width is 16; it must be a multiple of its 3 heads"),
+        (lambda: ViT("huge"), "ViT: size is 'huge', patch 16, image_size 224"),
+        (lambda: ViT(out_strides=(8, 64)), r"ViT: out_strides is \[8, 64\]; .* out of \[4, 8, 16, 32\]"),
     ],
 )
 def test_wrong_arguments_are_refused(make, match):
     with pytest.raises(AttributeValueError, match=match):
         make()
+
+
+def test_inception_v3_has_maps_of_35_17_and_8_cells():
+    with nn.init.undrawn():
+        net = InceptionV3().eval()
+    with no_grad():
+        maps = net(tensor(np.zeros((1, 299, 299, 3), np.float32)))
+    assert [m.shape for m in maps] == [(1, 35, 35, 288), (1, 17, 17, 768), (1, 8, 8, 2048)]
+
+
+@pytest.mark.parametrize("make", [lambda: Swin(width=12), lambda: ViT("tiny", blocks=2, out_strides=(4, 16))])
+def test_a_program_serves_other_sizes_than_the_one_it_was_traced_with(make):
+    net = make().eval()
+    traced = program(lambda x: net(x))
+    for size in ((64, 64), (96, 160), (32, 64)):
+        image = tensor(np.random.default_rng(1).standard_normal((2, *size, 3)).astype(np.float32))
+        with no_grad():
+            for found, wanted in zip(traced(image), net(image), strict=True):
+                np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=0, atol=1e-4)

@@ -77,7 +77,7 @@ def test_frozen_blocks_are_not_trained():
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"depth": 11}, "VGG: depth is 11"),
+        ({"depth": 12}, "VGG: depth is 12"),
         ({"width": 0}, "width 0"),
         ({"freeze_at": 6}, "freeze_at is 6"),
         ({"reduced_fc": True}, r"out_strides is \[8, 16, 32\]; .* out of \[1, 2, 4, 8, 16\]"),

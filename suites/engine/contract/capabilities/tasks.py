@@ -60,9 +60,8 @@ class NamesClasses(Protocol):
 class KnowsClasses(Protocol):
     """Classes with names."""
 
-    @property
-    def class_names(self) -> Sequence[str]:
-        """Names of the classes, in the order of their numbers."""
+    def names_of_classes(self) -> Sequence[str]:
+        """Return the names of the classes, in the order of their numbers."""
 
 
 @runtime_checkable
@@ -175,7 +174,7 @@ def name_classes(task: Task, names: Sequence[str]) -> None:
 
 def class_names(task: Task) -> tuple[str, ...]:
     """Return the names of a task's classes; none where it knows no classes."""
-    return tuple(task.class_names) if isinstance(task, KnowsClasses) else ()
+    return tuple(task.names_of_classes()) if isinstance(task, KnowsClasses) else ()
 
 
 def run_plots(task: type[Task] | Task, run: Path) -> Sequence[Plot]:
