@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from framework.errors import DataError
+from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets.annotations import clean_boxes
 from suites.detection.datasets.base import FileDataset
 from suites.detection.datasets.intake import Intake, OnProblem, missing_picture
@@ -53,6 +53,8 @@ class CocoDetection(FileDataset):
         skip_empty: Leaves out images without boxes.
         holdout: For one file of all images: every `holdout`-th of them is "val", the rest "train".
         split: With `holdout`, which part.
+        first_id: With a number, labels are the category ids less it, up to the largest; an id without a category is a
+            class too, "category 12". torchvision's weights of COCO count so, from 1, or from 0 in its RetinaNet.
         masks: Reads the objects' shapes too; every object must have one then.
         max_skipped: Share of the images that may be unusable: an entry, or an annotation, that is malformed or
             contradicts the file, or no picture. They are left out and logged. 0: the first one is an error.
@@ -75,10 +77,15 @@ class CocoDetection(FileDataset):
         max_skipped: float = MAX_SKIPPED,
         holdout: int | None = None,
         split: Literal["train", "val"] | None = None,
+        first_id: int | None = None,
     ) -> None:
+        if first_id is not None and classes is not None:
+            raise AttributeValueError("CocoDetection: classes and first_id both say which labels there are; give one")
         source = open_source(images)
         intake = Intake(f"CocoDetection {annotations}", bad_images, max_skipped, masks=masks)
         reader = _Reader(intake, annotations, classes, unknown_class)
+        if first_id is not None:
+            reader.count_from(first_id)
         if holdout is not None:
             reader.hold_out(source, split, holdout)
         reader.read(source)
@@ -286,6 +293,14 @@ class _Reader:
                 )
         self.category_ids = [ids[name] for name in self.class_names]
         self._labels: dict[int | None, int] = {category: label for label, category in enumerate(self.category_ids)}
+
+    def count_from(self, first: int) -> None:
+        """Labels are the category ids less `first`; ids without a category are classes of no objects."""
+        if min(self._names) < first:
+            raise DataError(f"{self._path}: category {min(self._names)} is below first_id, {first}")
+        self.category_ids = list(range(first, max(self._names) + 1))
+        self.class_names = [self._names.get(category, f"category {category}") for category in self.category_ids]
+        self._labels = {category: label for label, category in enumerate(self.category_ids)}
 
     def _drop_unused(self, used: Container[int | None], parents: Container[str]) -> None:
         """Leaves out categories that only stand above others: without objects, here or in files beside this one.

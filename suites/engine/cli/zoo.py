@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from framework.nn import Layer
-    from suites.engine.weights.records import Record
+    from suites.engine.weights.records import Brief
 
 
 def main(words: list[str] | None = None, prog: str | None = None) -> int:
@@ -81,32 +81,30 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
 
 
 def _list(a: argparse.Namespace) -> int:
-    from suites.engine.weights.records import get_record, record_names, zoo_folder
+    from suites.engine.weights.records import read_brief, record_names, zoo_folder
 
-    _print_records([get_record(name) for name in record_names()])
+    _print_records([read_brief(name) for name in record_names()])
     print(f"* fetched; the files lie in {zoo_folder()}")
     return 0
 
 
 def _search(a: argparse.Namespace) -> int:
-    from suites.engine.weights.records import get_record, record_names, records_folder
+    from suites.engine.weights.records import read_brief, record_names, records_folder
 
     words = [word.lower() for word in a.words]
     texts = {name: (records_folder() / f"{name}.yml").read_text(encoding="utf-8").lower() for name in record_names()}
     found = [name for name, text in texts.items() if all(word in name or word in text for word in words)]
-    _print_records([get_record(name) for name in found])
+    _print_records([read_brief(name) for name in found])
     if not found:
         print("no record has all of these words; `paddock zoo list` shows all")
     return 0 if found else 1
 
 
-def _print_records(records: list[Record]) -> None:
+def _print_records(records: list[Brief]) -> None:
     width = max((len(record.name) for record in records), default=0)
     for record in records:
-        mark = "*" if all((record.folder() / file.name).is_file() for file in record.files) else " "
-        sizes = [record.digest_of(file)[1] for file in record.files]
-        size = "       ?" if None in sizes else f"{sum(filter(None, sizes)) / 1e6:6.1f} MB"
-        print(f"{mark} {record.name:<{width}}  {size:>9}  {record.what}")
+        size = "       ?" if record.bytes is None else f"{record.bytes / 1e6:6.1f} MB"
+        print(f"{'*' if record.here else ' '} {record.name:<{width}}  {size:>9}  {record.what}")
 
 
 def _show(a: argparse.Namespace) -> int:

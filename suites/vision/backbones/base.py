@@ -168,11 +168,15 @@ class Stack(Backbone):
 
     stem: nn.Layer
 
-    def keep(self, blocks: Sequence[nn.Layer], last: Mapping[int, tuple[int, int]]) -> None:
-        """Takes the blocks; `last` gives number and channels of the last one of each stride."""
+    def keep(self, blocks: Sequence[nn.Layer], last: Mapping[int, tuple[int, int]], early: bool = False) -> None:
+        """Takes the blocks; `last` gives number and channels of the last one of each stride.
+
+        With `early`, all maps but the coarsest are those of the first block of their stride.
+        """
         self.blocks = nn.LayerList(list(blocks))
-        self._taps = tuple(last[s][0] for s in self.strides)
         self._ends = tuple(last[s][0] + 1 for s in sorted(last))
+        first = dict(zip(sorted(last), (0, *self._ends), strict=False))
+        self._taps = tuple(first[s] if early and s != self.strides[-1] else last[s][0] for s in self.strides)
         self._each = tuple(sorted(last))  # strides of all blocks
         self.channels = tuple(last[s][1] for s in self.strides)
 

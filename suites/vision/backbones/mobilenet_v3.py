@@ -46,6 +46,8 @@ class MobileNetV3(Stack):
         pretrained: name or file of published weights; see docs/howto/pretrained.md.
         output_stride: least resolution of the maps, 1 / 32, 1 / 16 or 1 / 8 of the image; stages that would go below it
             keep their map's size and dilate their depthwise convolutions instead.
+        segmenting: as LR-ASPP and torchvision's DeepLabV3 see it: the coarsest map behind the 1x1 convolution that
+            its classifier has too, the others behind the first block of their stride.
     """
 
     schemes: ClassVar[tuple[str, ...]] = ("torchvision",)
@@ -59,6 +61,7 @@ class MobileNetV3(Stack):
         frozen_norm: bool = False,
         pretrained: str | None = None,
         output_stride: Literal[8, 16, 32] = 32,
+        segmenting: bool = False,
     ) -> None:
         super().__init__()
         check_scale("MobileNetV3", scale)
@@ -81,9 +84,22 @@ class MobileNetV3(Stack):
             blocks.append(_block(width, inner, out, kernel, stride, act, squeeze, dilation))
             width = out
             last[total] = (len(blocks) - 1, width)
-        self.keep(blocks, last)
-        self.as_published = output_stride == 32
+        self.keep(blocks, last, early=segmenting)
+        self.last: nn.ConvBNAct | None = None
+        if segmenting:
+            self.last = nn.ConvBNAct(width, 6 * width, 1, act="hardswish", norm_eps=_EPS)
+            self.channels = (*self.channels[:-1], 6 * width)
+        self.as_published = output_stride == 32 and not segmenting
         self.finish(freeze_at, frozen_norm, pretrained)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """x: [N, H, W, 3]; maps [N, ceil(H/s), ceil(W/s), C_s]."""
+        maps = super().forward(x)
+        return maps if self.last is None else [*maps[:-1], self.last(maps[-1])]
+
+    def after_blocks(self, x: Tensor) -> Tensor:
+        """The coarsest map, of what the last block gave."""
+        return x if self.last is None else self.last(x)
 
     def top(self) -> tuple[nn.Layer, int]:
         """A 1x1 convolution, the mean, a linear layer and hard swish."""
@@ -101,8 +117,11 @@ class MobileNetV3(Stack):
                     names |= squeeze_names(f"blocks.{i}.body.{j}", f"{place}.{j}")
                 else:
                     names |= conv_norm(f"blocks.{i}.body.{j}", f"{place}.{j}.0", f"{place}.{j}.1")
-        coarser = "|".join(map(str, range(len(self.blocks) + 1, len(self._plan) + 2)))
-        return Names(names, (rf"^features\.({coarser})\.", r"^classifier\."))
+        end = len(self._plan) + 1
+        if self.last is not None:
+            names |= conv_norm("last", f"features.{end}.0", f"features.{end}.1")
+        coarser = "|".join(str(i) for i in range(len(self.blocks) + 1, end + (self.last is None)))
+        return Names(names, (*([rf"^features\.({coarser})\."] if coarser else []), r"^classifier\."))
 
     def top_names(self, scheme: str) -> Names:
         """Of the 1x1 convolution and both linear layers."""

@@ -63,6 +63,7 @@ def count(model):
         lambda: UNetEncoder((4, 8, 8)),
         lambda: Xception(41, (2, 4, 8, 16, 32), 32),
         lambda: Xception(41, (2, 4, 8), 8),
+        lambda: MobileNetV3("large", 0.25, out_strides=(8, 16), output_stride=16, segmenting=True),
         lambda: EfficientNet(0, (2, 4, 8, 16, 32)),
         lambda: DenseNet(121, (2, 4, 8, 16, 32), growth=4),
         lambda: DenseNet(121, (4, 8), growth=4),

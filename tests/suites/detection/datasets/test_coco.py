@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from framework.errors import DataError
+from framework.errors import AttributeValueError, DataError
 from suites.detection.datasets import CocoDetection, read_coco_ground_truth
 from tests.suites.detection.datasets.helpers import write_coco, zip_folder
 
@@ -34,6 +34,19 @@ def test_a_subset_of_classes_in_any_order(tmp_path):
         opened(path, classes=["dog"])
     with pytest.raises(DataError, match="has no category 'dgo'; did you mean 'dog'"):
         opened(path, classes=["dgo"])
+
+
+def test_labels_may_be_the_category_ids_themselves(tmp_path):
+    """As torchvision's weights count: ids without a category are classes of no objects."""
+    path = write_coco(tmp_path, [DOG, CAT])
+    data = opened(path, first_id=1)
+    assert data.class_names == ("category 1", "category 2", "cat", "category 4", "category 5", "category 6", "dog")
+    assert data[1].instances.classes.tolist() == [6] and data.ground_truth().category_ids.tolist() == [*range(1, 8)]
+    assert opened(path, first_id=0)[1].instances.classes.tolist() == [7]
+    with pytest.raises(DataError, match="category 3 is below first_id, 4"):
+        opened(path, first_id=4)
+    with pytest.raises(AttributeValueError, match="classes and first_id both say which labels there are"):
+        opened(path, first_id=1, classes=["dog"])
 
 
 def test_a_zip_holds_both_annotations_and_images(tmp_path):

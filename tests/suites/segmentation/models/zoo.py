@@ -7,6 +7,7 @@ from suites.segmentation.models.fast_scnn import FastSCNN
 from suites.segmentation.models.hrnet import FCN, OCRNet
 from suites.segmentation.models.icnet import ICNet
 from suites.segmentation.models.pspnet import PSPNet
+from suites.segmentation.models.torchvision_forms import LRASPP, DeepLabV3, DilatedFCN
 from suites.segmentation.models.unet import UNet
 from suites.vision.backbones import HRNet, MobileNetV2, MobileNetV3, ResNet, UNetEncoder, Xception
 
@@ -39,6 +40,9 @@ TINY = {
     "hrnet_fcn": lambda: FCN(_hrnet(), K),
     "hrnet_ocr": lambda: OCRNet(_hrnet(), K, 16, 8, dropout=0.0),
     "fast_scnn": lambda: FastSCNN(K, dropout=0.0),
+    "dilated_fcn": lambda: DilatedFCN(ResNet(18, width=8, out_strides=(8,), output_stride=8), K, dropout=0.0),
+    "deeplabv3": lambda: DeepLabV3(ResNet(18, width=8, out_strides=(8,), output_stride=8), K, (2, 4), 16, 0.5, 0.0),
+    "lraspp": lambda: LRASPP(MobileNetV3("large", 0.25, out_strides=(8, 16), output_stride=16, segmenting=True), K, 16),
     "bisenet_v2": lambda: BiSeNetV2(K, dropout=0.0),
 }
 
